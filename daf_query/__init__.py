@@ -1,0 +1,1 @@
+"""SQL over Daf data sets."""

@@ -1,0 +1,46 @@
+"""Daf data sets on disk and in memory.
+
+**Nouns.** A data set has named *axes*, each an ordered list of unique *entries*; *vectors* along
+one axis; *matrices* along two; and *scalars*.  A reader hands out views of mapped files; a writer
+puts each property in place in one atomic step.
+
+>>> import daf_storage
+>>> daf = daf_storage.MemoryDaf()
+>>> daf.add_axis("cell", ["TATA", "GATA", "CATA"])
+>>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+>>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+>>> daf.get_np_matrix("gene", "cell", "UMIs").tolist()
+[[0, 2, 4], [1, 3, 5]]
+"""
+
+from daf_storage import errors
+from daf_storage.errors import DafError
+from daf_storage.layout import SparseMatrixParts, SparseVectorParts, StoredMatrix, StoredVector
+from daf_storage.model import MatrixInfo, OpenMode, Span, StorageType, VectorInfo
+from daf_storage.opening import MemoryDaf, ZarrDaf, open_daf
+from daf_storage.reader import REQUIRED, DafReader
+from daf_storage.stores import DirectoryStore, MemoryStore
+from daf_storage.writer import DafWriter, EmptySparse
+
+__all__ = [
+    "REQUIRED",
+    "DafError",
+    "DafReader",
+    "DafWriter",
+    "DirectoryStore",
+    "EmptySparse",
+    "MatrixInfo",
+    "MemoryDaf",
+    "MemoryStore",
+    "OpenMode",
+    "Span",
+    "SparseMatrixParts",
+    "SparseVectorParts",
+    "StorageType",
+    "StoredMatrix",
+    "StoredVector",
+    "VectorInfo",
+    "ZarrDaf",
+    "errors",
+    "open_daf",
+]

@@ -1,0 +1,223 @@
+"""Every error of the two packages, and the sentences that they speak.
+
+::
+
+    DafError
+    ├── InvalidInputError (ValueError)          what the caller passed is wrong
+    │   ├── InvalidNameError                    a name that no format can hold
+    │   ├── InvalidModeError                    not one of r, r+, w+, w
+    │   ├── LengthError                         a length or shape differs from the axis
+    │   ├── LabelsError                         labels differ from the axis entries
+    │   ├── DuplicateEntriesError               axis entries are not unique
+    │   ├── QueryError                          SQL that cannot be answered
+    │   └── UnsupportedInputError               values of a type that Daf has no place for
+    ├── NotFoundError (LookupError)             what was asked for is not there
+    │   ├── SourceNotFoundError (FileNotFoundError)
+    │   ├── ScalarNotFoundError, AxisNotFoundError, VectorNotFoundError,
+    │   └── MatrixNotFoundError, EntryNotFoundError
+    ├── ExistsError                             it is there already, and may not be replaced
+    ├── ReadOnlyError (PermissionError)         opened for reading, asked to write
+    ├── FormatError (ValueError)                the stored data is not what it should be
+    │   ├── NotADafError                        no Daf data set at this place
+    │   ├── VersionError                        a Daf version that this code does not know
+    │   ├── CorruptDataError                    truncated, contradictory or unreadable
+    │   └── UnsupportedDataError                valid, but of a dtype or codec not supported
+    └── MissingDependencyError (ImportError)    an optional package is not installed
+
+Messages are whole sentences of the shape *source: what was asked; what is there instead; what to
+do*, because engines pass them on as bare text.  ``NotFoundError`` is a ``LookupError`` and not a
+``KeyError``, since the latter prints its text in quotes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class DafError(Exception):
+    """Root of every error that this software raises on purpose."""
+
+
+class InvalidInputError(DafError, ValueError):
+    """What the caller passed is wrong."""
+
+
+class InvalidNameError(InvalidInputError):
+    """A name that at least one storage format cannot hold."""
+
+
+class InvalidModeError(InvalidInputError):
+    """The mode is not one of ``r``, ``r+``, ``w+`` and ``w``."""
+
+
+class LengthError(InvalidInputError):
+    """A length or a shape differs from the length of the axis."""
+
+
+class LabelsError(InvalidInputError):
+    """The labels that the input carries differ from the entries of the axis."""
+
+
+class DuplicateEntriesError(InvalidInputError):
+    """The entries of an axis are not unique."""
+
+
+class QueryError(InvalidInputError):
+    """A SQL query or predicate that cannot be answered."""
+
+
+class UnsupportedInputError(InvalidInputError):
+    """Values of a type that the Daf data model has no place for."""
+
+
+class NotFoundError(DafError, LookupError):
+    """What was asked for is not there."""
+
+
+class SourceNotFoundError(NotFoundError, FileNotFoundError):
+    """There is no file or directory at this path."""
+
+
+class ScalarNotFoundError(NotFoundError):
+    """The data set has no scalar of this name."""
+
+
+class AxisNotFoundError(NotFoundError):
+    """The data set has no axis of this name."""
+
+
+class VectorNotFoundError(NotFoundError):
+    """The axis has no vector of this name."""
+
+
+class MatrixNotFoundError(NotFoundError):
+    """The two axes have no matrix of this name."""
+
+
+class EntryNotFoundError(NotFoundError):
+    """The axis has no entry of this name, or no such position."""
+
+
+class ExistsError(DafError):
+    """The property exists already and replacing it was not asked for."""
+
+
+class ReadOnlyError(DafError, PermissionError):
+    """The data set was opened for reading only."""
+
+
+class FormatError(DafError, ValueError):
+    """The stored data is not what it should be."""
+
+
+class NotADafError(FormatError):
+    """There is something at this place, but not a Daf data set."""
+
+
+class VersionError(FormatError):
+    """The data set has a version of the format that this code does not know."""
+
+
+class CorruptDataError(FormatError):
+    """Stored data is truncated, contradicts itself or cannot be parsed."""
+
+
+class UnsupportedDataError(FormatError):
+    """A stored array is valid but uses a dtype or a codec that is not supported."""
+
+
+class MissingDependencyError(DafError, ImportError):
+    """An optional package is needed for this and is not installed."""
+
+
+_MOST_NAMES_SHOWN = 12
+
+
+def known_names(known: Iterable[str], *, none: str) -> str:
+    """Return a readable list of names, shortened when there are many."""
+    names = sorted(known)
+    if not names:
+        return none
+    shown = ", ".join(names[:_MOST_NAMES_SHOWN])
+    rest = len(names) - _MOST_NAMES_SHOWN
+    return f"{shown} and {rest:,} more" if rest > 0 else shown
+
+
+def nearest(asked: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` for close spellings, else an empty string."""
+    by_fold: dict[str, str] = {}
+    for name in known:
+        by_fold.setdefault(name.casefold(), name)
+    close = difflib.get_close_matches(asked.casefold(), list(by_fold), n=2, cutoff=0.6)
+    if not close:
+        return ""
+    return "; did you mean " + " or ".join(repr(by_fold[name]) for name in close) + "?"
+
+
+def scalar_not_found(source: str, name: str, known: Iterable[str]) -> ScalarNotFoundError:
+    """Say which scalars there are."""
+    known = list(known)
+    has = known_names(known, none="no scalars")
+    return ScalarNotFoundError(
+        f"{source}: there is no scalar {name!r}; it has {has}{nearest(name, known)}"
+    )
+
+
+def axis_not_found(source: str, axis: str, known: Iterable[str]) -> AxisNotFoundError:
+    """Say which axes there are."""
+    known = list(known)
+    has = known_names(known, none="no axes")
+    return AxisNotFoundError(
+        f"{source}: there is no axis {axis!r}; it has {has}{nearest(axis, known)}"
+    )
+
+
+def vector_not_found(
+    source: str, axis: str, name: str, known: Iterable[str]
+) -> VectorNotFoundError:
+    """Say which vectors the axis has."""
+    known = list(known)
+    has = known_names(known, none="no vectors")
+    return VectorNotFoundError(
+        f"{source}: axis {axis!r} has no vector {name!r}; it has {has}{nearest(name, known)}"
+    )
+
+
+def matrix_not_found(
+    source: str, rows_axis: str, columns_axis: str, name: str, known: Iterable[str]
+) -> MatrixNotFoundError:
+    """Say which matrices the two axes have."""
+    known = list(known)
+    has = known_names(known, none="no matrices")
+    return MatrixNotFoundError(
+        f"{source}: axes {rows_axis!r} and {columns_axis!r} have no matrix {name!r}; "
+        f"they have {has}{nearest(name, known)}"
+    )
+
+
+def entry_not_found(source: str, axis: str, entry: str, known: Iterable[str]) -> EntryNotFoundError:
+    """Say which entry was asked for; ``known`` may be a sample of the axis."""
+    return EntryNotFoundError(
+        f"{source}: axis {axis!r} has no entry {entry!r}{nearest(entry, known)}"
+    )
+
+
+def property_exists(source: str, what: str) -> ExistsError:
+    """Say how to replace a property that is there already."""
+    return ExistsError(f"{source}: {what} exists already; pass overwrite=True to replace it")
+
+
+def wrong_length(source: str, what: str, length: int, axis: str, axis_length: int) -> LengthError:
+    """Say both lengths."""
+    return LengthError(
+        f"{source}: {what} has length {length:,}, but axis {axis!r} has {axis_length:,} entries"
+    )
+
+
+def wrong_labels(source: str, what: str, axis: str) -> LabelsError:
+    """Say whose labels differ from which axis."""
+    return LabelsError(
+        f"{source}: the labels of {what} are not the entries of axis {axis!r} in the same order; "
+        "reindex the input, or pass its values without labels"
+    )

@@ -1,0 +1,295 @@
+"""Where each Daf property lives in a tree, and how it is encoded there.
+
+Written once for every format: scalars, axes, vectors and matrices; dense, sparse and all-true
+Bool.  Knows trees, and no concrete one.  Source: docs/reference/format.md.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Hashable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage.errors import CorruptDataError, NotADafError, VersionError
+from daf_storage.model import AnyArray, MatrixInfo, Span, StorageType, VectorInfo
+from daf_storage.trees import Node, StoredArray, Tree
+
+VERSION: Final = (1, 0)
+"""Major and minor version of the Daf layout that is written and read."""
+
+DAF: Final = "daf"
+SCALARS: Final = "scalars"
+AXES: Final = "axes"
+VECTORS: Final = "vectors"
+MATRICES: Final = "matrices"
+SKELETON: Final = (SCALARS, AXES, VECTORS, MATRICES)
+
+
+def scalar_path(name: str) -> str:
+    """Return the path of a scalar."""
+    return posixpath.join(SCALARS, name)
+
+
+def axis_path(axis: str) -> str:
+    """Return the path of the entries of an axis."""
+    return posixpath.join(AXES, axis)
+
+
+def vectors_path(axis: str) -> str:
+    """Return the path of the group of an axis's vectors."""
+    return posixpath.join(VECTORS, axis)
+
+
+def vector_path(axis: str, name: str) -> str:
+    """Return the path of a vector."""
+    return posixpath.join(VECTORS, axis, name)
+
+
+def matrices_path(rows_axis: str, columns_axis: str) -> str:
+    """Return the path of the group of the matrices of two axes, in this order."""
+    return posixpath.join(MATRICES, rows_axis, columns_axis)
+
+
+def matrix_path(rows_axis: str, columns_axis: str, name: str) -> str:
+    """Return the path of a matrix in one orientation."""
+    return posixpath.join(MATRICES, rows_axis, columns_axis, name)
+
+
+def check_version(tree: Tree) -> None:
+    """Raise unless the tree holds a Daf data set of a version that this code reads."""
+    node = tree.node(DAF)
+    array = None if node is None else node.array()
+    if array is None:
+        raise NotADafError(f"{tree.location}: not a daf data set: it has no array named 'daf'")
+    version = tuple(int(number) for number in array.read().reshape(-1))
+    if len(version) != len(VERSION):
+        raise VersionError(f"{tree.location}: malformed daf version marker {list(version)}")
+    if version[0] != VERSION[0] or version[1] > VERSION[1]:
+        raise VersionError(
+            f"{tree.location}: incompatible format version: {version[0]}.{version[1]}; "
+            f"the code supports version: {VERSION[0]}.{VERSION[1]}; a newer release may read it"
+        )
+
+
+class SparseVectorParts:
+    """A sparse vector as stored: views of the mapped files, indices counting from 1.
+
+    The views are read-only and valid as long as they are referred to.
+    """
+
+    def __init__(self, length: int, nzind: AnyArray, nzval: AnyArray | None) -> None:
+        self.length = length
+        """Number of elements, zeros included."""
+        self.nzind = nzind
+        """Positions of the stored elements, ascending, the first position being 1."""
+        self.nzval = nzval
+        """The stored elements; None where all are true (Bool)."""
+
+    def to_dense(self, span: Span) -> AnyArray:
+        """Return the elements of ``span`` with their zeros, as a new array."""
+        bounds = np.searchsorted(self.nzind, np.array([span.start, span.stop], np.int64) + 1)
+        stored = slice(int(bounds[0]), int(bounds[1]))
+        values = True if self.nzval is None else self.nzval[stored]
+        dense = np.zeros(span.size, dtype=bool if self.nzval is None else self.nzval.dtype)
+        dense[self.nzind[stored].astype(np.int64) - (1 + span.start)] = values
+        return dense
+
+
+class SparseMatrixParts:
+    """A sparse matrix as stored (CSC): views of the mapped files, indices counting from 1.
+
+    Column ``j`` (from 0) has its row numbers in ``rowval[colptr[j] - 1 : colptr[j + 1] - 1]`` and
+    its values at the same places of ``nzval``.  The views are read-only and valid as long as they
+    are referred to.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        colptr: AnyArray,
+        rowval: AnyArray,
+        nzval: AnyArray | None,
+    ) -> None:
+        self.shape = shape
+        """Numbers of rows and of columns."""
+        self.colptr = colptr
+        """Where each column begins, counted from 1; one more than there are columns."""
+        self.rowval = rowval
+        """Row numbers from 1, ascending within each column."""
+        self.nzval = nzval
+        """The stored elements; None where all are true (Bool)."""
+
+
+class StoredVector:
+    """One vector, pinned: what is read belongs together, also if it is replaced meanwhile."""
+
+    def __init__(self, info: VectorInfo, node: Node, *, what: str) -> None:
+        self.info = info
+        """Its metadata."""
+        self.identity: Hashable = node.identity
+        """What a cache of decoded values goes by."""
+        self._node = node
+        self._what = what
+        self._parts: SparseVectorParts | None = None
+
+    def read(self, span: Span) -> AnyArray:
+        """Return a range of a numeric vector; a read-only view of the file if it is dense."""
+        if self.info.is_sparse:
+            return self.sparse_parts().to_dense(span)
+        return _required(self._node, "", self._what).read_rows(span)
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all elements of a vector of strings."""
+        return _required(self._node, "", self._what).read_strings()
+
+    def sparse_parts(self) -> SparseVectorParts:
+        """Return the stored parts of a sparse vector; checked when first asked for."""
+        if self._parts is None:
+            nzind = _required(self._node, "nzind", self._what).read()
+            values = self._node.array("nzval")
+            nzval = None if values is None else values.read()
+            _check_sparse_vector(self.info.length, nzind, nzval, what=self._what)
+            self._parts = SparseVectorParts(self.info.length, nzind, nzval)
+        return self._parts
+
+
+class StoredMatrix:
+    """One matrix in one stored orientation, pinned."""
+
+    def __init__(self, info: MatrixInfo, node: Node, *, what: str) -> None:
+        self.info = info
+        """Its metadata."""
+        self._node = node
+        self._what = what
+
+    @property
+    def what(self) -> str:
+        """The matrix as messages name it."""
+        return self._what
+
+    def dense(self) -> StoredArray:
+        """Return the array of a dense matrix; stored as (columns, rows)."""
+        return _required(self._node, "", self._what)
+
+    def colptr(self) -> AnyArray:
+        """Return where each column of a sparse matrix begins, from 0, as a new int64 array."""
+        stored = _required(self._node, "colptr", self._what).read()
+        nnz = self.entries("rowval").info.size
+        if not _is_colptr(stored, self.info.shape[1], nnz):
+            raise CorruptDataError(
+                f"{self._what}: colptr does not rise from 1 to {nnz + 1:,} "
+                f"over {self.info.shape[1]:,} columns"
+            )
+        return stored.astype(np.int64) - 1
+
+    def entries(self, part: str) -> StoredArray:
+        """Return the ``rowval`` or the ``nzval`` of a sparse matrix."""
+        return _required(self._node, part, self._what)
+
+    def has_values(self) -> bool:
+        """Return whether a sparse matrix stores its values; if not, all are true (Bool)."""
+        return self._node.array("nzval") is not None
+
+    def sparse_parts(self) -> SparseMatrixParts:
+        """Return the stored parts of a sparse matrix, after checking ``colptr``."""
+        self.colptr()
+        nzval = self.entries("nzval").read() if self.has_values() else None
+        colptr, rowval = (_required(self._node, n, self._what).read() for n in ("colptr", "rowval"))
+        return SparseMatrixParts(self.info.shape, colptr, rowval, nzval)
+
+
+def open_array(tree: Tree, path: str) -> StoredArray | None:
+    """Return a scalar's or an axis's array; None if there is none."""
+    node = tree.node(path)
+    return None if node is None else node.array()
+
+
+def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector | None:
+    """Return a vector after checking its metadata against the axis; None if there is none."""
+    path = vector_path(axis, name)
+    what = f"{tree.location}: {path}"
+    node = tree.node(path)
+    if node is None:
+        return None
+    if node.kind == "group":
+        return StoredVector(_sparse_vector_info(node, axis, name, length, what), node, what=what)
+    info = _required(node, "", what).info
+    _check_shape(info.shape, (length,), what=what, axes=(axis,))
+    dense = VectorInfo(axis, name, info.storage_type, length, False, info.chunks[0])  # noqa: FBT003
+    return StoredVector(dense, node, what=what)
+
+
+def open_matrix(
+    tree: Tree, rows_axis: str, columns_axis: str, name: str, shape: tuple[int, int]
+) -> StoredMatrix | None:
+    """Return a matrix stored in this orientation; None if there is none."""
+    path = matrix_path(rows_axis, columns_axis, name)
+    what = f"{tree.location}: {path}"
+    node = tree.node(path)
+    if node is None:
+        return None
+    nnz = None
+    if node.kind == "group":
+        nnz = _required(node, "rowval", what).info.size
+        values = node.array("nzval")
+        storage_type = StorageType.BOOL if values is None else values.info.storage_type
+        if values is not None:
+            _check_shape(values.info.shape, (nnz,), what=f"{what}/nzval", axes=("rowval",))
+    else:
+        array = _required(node, "", what).info
+        storage_type = array.storage_type
+        _check_shape(array.shape, shape[::-1], what=what, axes=(columns_axis, rows_axis))
+    info = MatrixInfo(rows_axis, columns_axis, name, storage_type, shape, nnz is not None, nnz)
+    return StoredMatrix(info, node, what=what)
+
+
+def _sparse_vector_info(node: Node, axis: str, name: str, length: int, what: str) -> VectorInfo:
+    _required(node, "nzind", what)
+    values = node.array("nzval")
+    storage_type = StorageType.BOOL if values is None else values.info.storage_type
+    return VectorInfo(axis, name, storage_type, length, True, max(length, 1))  # noqa: FBT003
+
+
+def _required(node: Node, name: str, what: str) -> StoredArray:
+    array = node.array(name)
+    if array is None:
+        raise CorruptDataError(f"{what}: the array {name or 'itself'!r} is missing")
+    return array
+
+
+def _check_shape(
+    found: tuple[int, ...], needed: tuple[int, ...], *, what: str, axes: tuple[str, ...]
+) -> None:
+    if found != needed:
+        raise CorruptDataError(
+            f"{what}: the stored shape is {list(found)}, "
+            f"but {' x '.join(axes)} needs {list(needed)}"
+        )
+
+
+def _check_sparse_vector(
+    length: int, nzind: AnyArray, nzval: AnyArray | None, *, what: str
+) -> None:
+    if nzval is not None and nzval.shape != nzind.shape:
+        raise CorruptDataError(f"{what}: nzind and nzval have different lengths")
+    if nzind.size == 0:
+        return
+    if nzind.dtype.kind not in "iu" or nzind.ndim != 1:
+        raise CorruptDataError(f"{what}: nzind is not a list of positions")
+    if nzind[0] < 1 or nzind[-1] > length or not bool(np.all(nzind[1:] > nzind[:-1])):
+        raise CorruptDataError(f"{what}: nzind does not rise within 1 to {length:,}")
+
+
+def _is_colptr(colptr: AnyArray, n_columns: int, nnz: int) -> bool:
+    is_list = colptr.ndim == 1 and colptr.size == n_columns + 1 and colptr.dtype.kind in "iu"
+    if not is_list or colptr[0] != 1 or colptr[-1] != nnz + 1:
+        return False
+    return bool(np.all(colptr[1:] >= colptr[:-1]))
+
+
+def is_all_true(values: Any) -> bool:
+    """Return whether these are Bool values of which none is false; they need no ``nzval``."""
+    return bool(values.dtype == np.bool_ and values.all())

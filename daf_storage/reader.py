@@ -1,0 +1,611 @@
+"""Reading a Daf data set: every rule common to the formats, once.
+
+`DafReader` answers questions about scalars, axes, vectors and matrices of any `Tree`.  It reads
+metadata when asked and data when needed, keeps nothing open, and hands out views of mapped files
+that stay valid as long as somebody holds them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+
+from daf_storage import errors, layout, summaries
+from daf_storage.decoded import DecodedCache
+from daf_storage.layout import SparseMatrixParts, SparseVectorParts, StoredMatrix, StoredVector
+from daf_storage.model import (
+    INDEX_VECTOR,
+    NAME_VECTOR,
+    RESERVED_VECTORS,
+    AnyArray,
+    MatrixInfo,
+    Span,
+    StorageType,
+    VectorInfo,
+    name_problem,
+)
+from daf_storage.optional import pandas
+from daf_storage.trees import Node, StoredArray, Tree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class _Required(enum.Enum):
+    """The type of the default that says: it must exist."""
+
+    REQUIRED = "required"
+
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED: Final = _Required.REQUIRED
+"""Default of every ``default=``: the property must exist."""
+
+Scalar = bool | int | float | str
+
+
+class DafReader:
+    """A Daf data set that can be read.
+
+    Do not construct it; `open_daf`, `ZarrDaf` and `MemoryDaf` return one (or a writer, which can
+    do all of this too).  It is safe to use from several threads.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> daf = daf_storage.MemoryDaf(name="tiny")
+    >>> daf.add_axis("cell", ["TATA", "GATA"])
+    >>> daf.set_vector("cell", "age", [30, 60])
+    >>> daf.get_np_vector("cell", "age").tolist()
+    [30, 60]
+    """
+
+    def __init__(self, tree: Tree, *, name: str) -> None:
+        self._tree = tree
+        self._name = name
+        self._is_closed = False
+        self._decoded = DecodedCache()
+
+    @property
+    def name(self) -> str:
+        """The name of the data set: as given, else its scalar ``name``, else its full path."""
+        return self._name
+
+    @property
+    def location(self) -> str:
+        """The path or other place that messages name."""
+        return self._tree.location
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether this object can change the data set."""
+        return False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Refuse further use; arrays handed out earlier stay valid.  May be called twice."""
+        self._is_closed = True
+        self._decoded.clear()
+
+    def description(self) -> str:
+        """Return a readable summary: axes, vectors, matrices and scalars.  Reads metadata only."""
+        return summaries.as_text(self.summary())
+
+    def summary(self) -> summaries.DafSummary:
+        """Return what the data set holds, as a value.  Reads metadata only."""
+        return summaries.summarise(self)
+
+    def _repr_html_(self) -> str:
+        return summaries.as_html(self.summary())
+
+    # Scalars
+
+    def scalars_set(self) -> set[str]:
+        """Return the names of the scalars."""
+        return self._names(layout.SCALARS)
+
+    def has_scalar(self, name: str) -> bool:
+        """Return whether there is a scalar of this name."""
+        return self._kind(layout.scalar_path, name) is not None
+
+    def scalar_type(self, name: str) -> StorageType:
+        """Return the stored type of a scalar."""
+        return self._scalar_array(name).info.storage_type
+
+    def get_scalar(self, name: str, *, default: Any = REQUIRED) -> Any:
+        """Return a scalar as ``bool``, ``int``, ``float`` or ``str``.
+
+        Raises
+        ------
+        ScalarNotFoundError
+            There is none and no ``default`` was given.
+        """
+        if default is not REQUIRED and not self.has_scalar(name):
+            return default
+        array = self._scalar_array(name)
+        if array.info.size != 1:
+            raise errors.CorruptDataError(
+                f"{self.location}: scalar {name!r} has {array.info.size} elements instead of one"
+            )
+        if array.info.storage_type.is_string:
+            return array.read_strings()[0].as_py()
+        return array.read().reshape(-1)[0].item()
+
+    # Axes
+
+    def axes_set(self) -> set[str]:
+        """Return the names of the axes."""
+        return self._names(layout.AXES)
+
+    def has_axis(self, axis: str) -> bool:
+        """Return whether there is an axis of this name."""
+        return self._kind(layout.axis_path, axis) is not None
+
+    def axis_length(self, axis: str) -> int:
+        """Return the number of entries of an axis; reads metadata only."""
+        return self._axis_array(axis, self._axis_node(axis)).info.shape[0]
+
+    def axis_entries(self, axis: str) -> npt.NDArray[np.object_]:
+        """Return the entries of an axis as an array of ``str`` objects.
+
+        ``get_pa_vector(axis, "name")`` is the fast way for large axes.
+        """
+        return _objects(self._entries(axis))
+
+    def axis_indices(
+        self,
+        axis: str,
+        entries: Iterable[str],
+        *,
+        allow_empty: bool = False,
+        allow_missing: bool = False,
+    ) -> npt.NDArray[np.int64]:
+        """Return the 0-based positions of entries, in the order given; duplicates are kept.
+
+        Parameters
+        ----------
+        allow_empty
+            Empty strings, which by convention mean "no entry", become -1 instead of an error.
+        allow_missing
+            So do other strings that are not entries of the axis.
+
+        Raises
+        ------
+        EntryNotFoundError
+            A string is not an entry of the axis.
+        """
+        own = self._entries(axis)
+        asked = _as_arrow_strings(entries)
+        found = pc.index_in(asked, value_set=own)
+        is_missing = pc.is_null(found)
+        if pc.any(is_missing).as_py():
+            missing = asked.filter(is_missing).to_pylist()
+            bad = [e for e in missing if not (allow_empty if e == "" else allow_missing)]
+            if bad:
+                raise errors.entry_not_found(self.location, axis, str(bad[0]), _sample(own))
+        positions: npt.NDArray[np.int64] = (
+            pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        )
+        return positions
+
+    # Vectors
+
+    def vectors_set(self, axis: str) -> set[str]:
+        """Return the names of an axis's vectors, without the reserved ``name`` and ``index``."""
+        self._require_axis(axis)
+        return self._names(layout.vectors_path(axis))
+
+    def has_vector(self, axis: str, name: str) -> bool:
+        """Return whether an axis has a vector; true for ``name`` and ``index``."""
+        self._require_axis(axis)
+        if name in RESERVED_VECTORS:
+            return True
+        return (
+            name_problem(name) is None
+            and self._tree.kind(layout.vector_path(axis, name)) is not None
+        )
+
+    def vector_info(self, axis: str, name: str) -> VectorInfo:
+        """Return the type and the layout of a vector; reads metadata only."""
+        if name in RESERVED_VECTORS:
+            kind = StorageType.STRING if name == NAME_VECTOR else StorageType.INT64
+            length = self.axis_length(axis)
+            return VectorInfo(axis, name, kind, length, False, max(length, 1))  # noqa: FBT003
+        return self.open_vector(axis, name).info
+
+    def open_vector(self, axis: str, name: str) -> StoredVector:
+        """Return a vector pinned as it is now, to be read in parts.
+
+        Raises
+        ------
+        VectorNotFoundError
+            There is none of this name, or it is one of the reserved ones.
+        CorruptDataError, UnsupportedDataError
+            Its metadata is broken or its type is not one of Daf's.
+        """
+        length = self.axis_length(axis)
+        found = None
+        if name_problem(name) is None:
+            found = layout.open_vector(self._tree, axis, name, length)
+        if found is None:
+            raise errors.vector_not_found(self.location, axis, name, self.vectors_set(axis))
+        return found
+
+    def get_np_vector(self, axis: str, name: str, *, default: Any = REQUIRED) -> AnyArray:
+        """Return a vector as numpy.
+
+        Parameters
+        ----------
+        default
+            What to return if there is no such vector: None, a scalar to fill the length with, or
+            an array of that length.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape ``(axis length,)``.  Dense numeric vectors are read-only views of the mapped
+            file, valid as long as they are referred to; sparse ones are expanded into a new
+            array; strings are ``str`` objects.
+
+        Raises
+        ------
+        VectorNotFoundError, AxisNotFoundError
+            There is none and no ``default`` was given; the axis must always exist.
+        """
+        if default is not REQUIRED and not self.has_vector(axis, name):
+            filled: AnyArray = self._default_vector(axis, name, default)
+            return filled
+        if name == NAME_VECTOR:
+            return self.axis_entries(axis)
+        if name == INDEX_VECTOR:
+            return np.arange(self.axis_length(axis))
+        stored = self.open_vector(axis, name)
+        if stored.info.storage_type.is_string:
+            return _objects(self._strings(stored))
+        return stored.read(Span(0, stored.info.length))
+
+    def get_pa_vector(self, axis: str, name: str) -> pa.Array:
+        """Return a vector as Arrow.
+
+        Returns
+        -------
+        pyarrow.Array
+            Dense numbers lie in the mapped file itself, without a copy.  Strings are decoded
+            straight into Arrow.  Bool is copied, since Arrow packs eight to a byte, and so are
+            sparse vectors.  NaN stays NaN.
+        """
+        if name == NAME_VECTOR:
+            return self._entries(axis)
+        if name == INDEX_VECTOR:
+            return pa.array(np.arange(self.axis_length(axis)))
+        stored = self.open_vector(axis, name)
+        if stored.info.storage_type.is_string:
+            return self._strings(stored)
+        return arrow_of(stored.read(Span(0, stored.info.length)))
+
+    def get_pd_vector(self, axis: str, name: str) -> pd.Series[Any]:
+        """Return a vector as a pandas Series whose index is the axis entries."""
+        values = self.get_np_vector(axis, name)
+        series: pd.Series[Any] = pandas().Series(values, index=self.axis_entries(axis), name=name)
+        return series
+
+    def get_sparse_vector(self, axis: str, name: str) -> SparseVectorParts:
+        """Return the parts of a sparse vector as they lie in the mapped files."""
+        stored = self.open_vector(axis, name)
+        if not stored.info.is_sparse:
+            raise errors.InvalidInputError(
+                f"{self.location}: vector {name!r} of axis {axis!r} is stored densely; "
+                "read it with get_np_vector"
+            )
+        return stored.sparse_parts()
+
+    # Matrices
+
+    def matrices_set(self, rows_axis: str, columns_axis: str, *, relayout: bool = True) -> set[str]:
+        """Return the names of the matrices of two axes; of this orientation only on request."""
+        self._require_axis(rows_axis)
+        self._require_axis(columns_axis)
+        names = self._names(layout.matrices_path(rows_axis, columns_axis))
+        if relayout:
+            names |= self._names(layout.matrices_path(columns_axis, rows_axis))
+        return names
+
+    def has_matrix(
+        self, rows_axis: str, columns_axis: str, name: str, *, relayout: bool = True
+    ) -> bool:
+        """Return whether there is a matrix; in either orientation unless ``relayout=False``."""
+        self._require_axis(rows_axis)
+        self._require_axis(columns_axis)
+        if name_problem(name) is not None:
+            return False
+        pairs = [(rows_axis, columns_axis)] + [(columns_axis, rows_axis)] * relayout
+        return any(self._tree.kind(layout.matrix_path(r, c, name)) for r, c in pairs)
+
+    def matrix_info(self, rows_axis: str, columns_axis: str, name: str) -> MatrixInfo:
+        """Return the type and the layout of a matrix stored in this orientation."""
+        return self.open_matrix(rows_axis, columns_axis, name).info
+
+    def open_matrix(self, rows_axis: str, columns_axis: str, name: str) -> StoredMatrix:
+        """Return a matrix stored in this orientation, pinned as it is now.
+
+        Raises
+        ------
+        MatrixNotFoundError
+            There is none in this orientation; the transpose may exist.
+        """
+        found = self._find_matrix(rows_axis, columns_axis, name)
+        if found is None:
+            known = self.matrices_set(rows_axis, columns_axis, relayout=False)
+            raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, known)
+        return found
+
+    def get_np_matrix(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        relayout: bool = True,
+        default: Any = REQUIRED,
+    ) -> Any:
+        """Return a whole matrix.
+
+        Returns
+        -------
+        numpy.ndarray or scipy.sparse.csc_array or scipy.sparse.csr_array
+            Shape ``(rows, columns)``.  Dense: a read-only view of the mapped file, Fortran order
+            where stored in this orientation, C order where only the transpose is stored.  Sparse:
+            CSC, or CSR where only the transpose is stored; values are views, indices are
+            copied since they count from 0 here and from 1 in the file.
+
+        Raises
+        ------
+        MatrixNotFoundError
+            There is none, and no ``default``; with ``relayout=False`` the transpose does not count.
+        """
+        if default is not REQUIRED and not self.has_matrix(
+            rows_axis, columns_axis, name, relayout=relayout
+        ):
+            return self._default_matrix(rows_axis, columns_axis, name, default)
+        stored = self._find_matrix(rows_axis, columns_axis, name)
+        if stored is not None:
+            return self._matrix_values(stored)
+        flipped = self._find_matrix(columns_axis, rows_axis, name) if relayout else None
+        if flipped is None:
+            known = self.matrices_set(rows_axis, columns_axis, relayout=relayout)
+            raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, known)
+        return self._matrix_values(flipped).T
+
+    def get_pd_matrix(self, rows_axis: str, columns_axis: str, name: str) -> pd.DataFrame:
+        """Return a whole matrix as a pandas DataFrame with both axes' entries as labels.
+
+        A sparse matrix becomes a frame of pandas' sparse columns.
+        """
+        values = self.get_np_matrix(rows_axis, columns_axis, name)
+        labels = {"index": self.axis_entries(rows_axis), "columns": self.axis_entries(columns_axis)}
+        frame: pd.DataFrame
+        if sp.issparse(values):
+            frame = pandas().DataFrame.sparse.from_spmatrix(values, **labels)
+        else:
+            frame = pandas().DataFrame(values, **labels)
+        return frame
+
+    def get_sparse_matrix(self, rows_axis: str, columns_axis: str, name: str) -> SparseMatrixParts:
+        """Return the parts of a sparse matrix of this orientation, views of the mapped files."""
+        stored = self.open_matrix(rows_axis, columns_axis, name)
+        if not stored.info.is_sparse:
+            raise errors.InvalidInputError(
+                f"{self.location}: matrix {name!r} of axes {rows_axis!r} and {columns_axis!r} is "
+                "stored densely; read it with get_np_matrix"
+            )
+        return stored.sparse_parts()
+
+    # Shared by the above
+
+    def _names(self, path: str) -> set[str]:
+        self._check_open()
+        return set(self._tree.children(path))
+
+    def _kind(self, path_of: Any, name: str) -> str | None:
+        self._check_open()
+        return None if name_problem(name) else self._tree.kind(path_of(name))
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise errors.InvalidInputError(
+                f"{self.location}: the data set was closed; open it again"
+            )
+
+    def _require_axis(self, axis: str) -> None:
+        if not self.has_axis(axis):
+            raise errors.axis_not_found(self.location, axis, self.axes_set())
+
+    def _scalar_array(self, name: str) -> StoredArray:
+        array = None
+        if self.has_scalar(name):
+            array = layout.open_array(self._tree, layout.scalar_path(name))
+        if array is None:
+            raise errors.scalar_not_found(self.location, name, self.scalars_set())
+        return array
+
+    def _axis_node(self, axis: str) -> Node:
+        self._check_open()
+        node = None if name_problem(axis) else self._tree.node(layout.axis_path(axis))
+        if node is None:
+            raise errors.axis_not_found(self.location, axis, self.axes_set())
+        return node
+
+    def _axis_array(self, axis: str, node: Node) -> StoredArray:
+        array = node.array()
+        if array is None:
+            raise errors.CorruptDataError(
+                f"{self.location}: axis {axis!r} is not stored as an array"
+            )
+        if len(array.info.shape) != 1 or not array.info.storage_type.is_string:
+            raise errors.CorruptDataError(
+                f"{self.location}: axis {axis!r} is not stored as a list of strings"
+            )
+        return array
+
+    def _entries(self, axis: str) -> Any:
+        node = self._axis_node(axis)
+
+        def decode() -> Any:
+            entries = self._axis_array(axis, node).read_strings()
+            _check_unique(self.location, axis, entries)
+            return entries
+
+        return self._decoded.get((axis,), node.identity, decode)
+
+    def _strings(self, stored: StoredVector) -> Any:
+        key = (stored.info.axis, stored.info.name)
+        return self._decoded.get(key, stored.identity, stored.read_strings)
+
+    def strings_of(self, stored: StoredVector) -> pa.StringArray | pa.LargeStringArray:
+        """Return all elements of a pinned vector of strings, decoded once and remembered."""
+        return self._strings(stored)
+
+    def _find_matrix(self, rows_axis: str, columns_axis: str, name: str) -> StoredMatrix | None:
+        shape = (self.axis_length(rows_axis), self.axis_length(columns_axis))
+        if name_problem(name) is not None:
+            return None
+        return layout.open_matrix(self._tree, rows_axis, columns_axis, name, shape)
+
+    def _matrix_values(self, stored: StoredMatrix) -> Any:
+        if stored.info.is_sparse:
+            return scipy_of(stored)
+        array = stored.dense()
+        if array.info.storage_type.is_string:
+            return _objects(array.read_strings()).reshape(array.info.shape).T
+        return array.read().T
+
+    def _default_vector(self, axis: str, name: str, default: Any) -> Any:
+        length = self.axis_length(axis)
+        if default is None or np.ndim(default) == 0:
+            return None if default is None else np.full(length, default)
+        if len(default) != length:
+            what = f"the default for vector {name!r}"
+            raise errors.wrong_length(self.location, what, len(default), axis, length)
+        self.check_labels(axis, getattr(default, "index", None), f"the default for vector {name!r}")
+        return np.asarray(default)
+
+    def _default_matrix(self, rows_axis: str, columns_axis: str, name: str, default: Any) -> Any:
+        shape = (self.axis_length(rows_axis), self.axis_length(columns_axis))
+        if default is None:
+            return None
+        if np.ndim(default) == 0 and not sp.issparse(default):
+            if isinstance(default, str) or default != 0:
+                return np.full(shape, default, order="F")
+            return sp.csc_array(shape, dtype=np.asarray(default).dtype)
+        for axis, found, needed in zip(
+            (rows_axis, columns_axis), default.shape, shape, strict=True
+        ):
+            if found != needed:
+                what = f"the default for matrix {name!r} along {axis!r}"
+                raise errors.wrong_length(self.location, what, found, axis, needed)
+        for axis, labels in zip((rows_axis, columns_axis), ("index", "columns"), strict=True):
+            self.check_labels(
+                axis, getattr(default, labels, None), f"the default for matrix {name!r}"
+            )
+        return default if sp.issparse(default) else np.asarray(default)
+
+    def check_labels(self, axis: str, labels: Any, what: str) -> None:
+        """Raise ``LabelsError`` if a pandas index is given and is not the axis entries.
+
+        A plain ``RangeIndex`` counts as no labels.
+        """
+        if labels is None or callable(labels) or type(labels).__name__ == "RangeIndex":
+            return
+        own = self._entries(axis)
+        if len(labels) != len(own) or not _as_arrow_strings(labels).equals(own.cast(pa.string())):
+            raise errors.wrong_labels(self.location, what, axis)
+
+
+def arrow_of(values: AnyArray) -> pa.Array:
+    """Return a numeric array as Arrow; shares the memory except for Bool."""
+    if values.dtype == np.bool_:
+        return pa.array(values.view(np.uint8) != 0)
+    arrow_type = pa.from_numpy_dtype(values.dtype.newbyteorder("="))
+    contiguous = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(contiguous)])
+
+
+def scipy_of(stored: StoredMatrix) -> Any:
+    """Return a stored sparse matrix as ``scipy.sparse.csc_array``; values are views."""
+    parts = stored.sparse_parts()
+    n_rows = parts.shape[0]
+    indices = parts.rowval - parts.rowval.dtype.type(1)
+    if indices.size and (int(parts.rowval.min()) < 1 or int(parts.rowval.max()) > n_rows):
+        raise errors.CorruptDataError(
+            f"{stored.what}: rowval leaves the range 1 to {n_rows:,} of its rows axis"
+        )
+    values = np.ones(indices.size, dtype=bool) if parts.nzval is None else parts.nzval
+    index_type = np.int32 if max(*parts.shape, indices.size) < 2**31 else np.int64
+    indptr = (parts.colptr.astype(np.int64) - 1).astype(index_type)
+    matrix: Any = sp.csc_array(parts.shape, dtype=values.dtype)
+    matrix.data, matrix.indices, matrix.indptr = (
+        values,
+        indices.astype(index_type, copy=False),
+        indptr,
+    )
+    return matrix
+
+
+def _as_arrow_strings(values: Iterable[Any]) -> Any:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        return array.cast(pa.string())
+    listed = list(values) if not isinstance(values, np.ndarray) else values.astype(object)
+    try:
+        return pa.array(listed, pa.string())
+    except pa.ArrowException:
+        return pa.array([str(value) for value in listed], pa.string())
+
+
+def _objects(strings: Any) -> npt.NDArray[np.object_]:
+    objects: npt.NDArray[np.object_] = strings.to_numpy(zero_copy_only=False)
+    return objects.astype(object, copy=False)
+
+
+def _check_unique(location: str, axis: str, entries: Any) -> None:
+    if pc.count_distinct(entries).as_py() == len(entries):
+        return
+    twice = first_duplicate(entries)
+    raise errors.CorruptDataError(
+        f"{location}: axis {axis!r} is corrupt: its entry {twice!r} occurs more than once"
+    )
+
+
+def first_duplicate(entries: Any) -> str:
+    """Return a string that occurs more than once."""
+    counts = pc.value_counts(entries)
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
+    return str(repeated.field("values")[0].as_py())
+
+
+def _sample(entries: Any) -> Iterator[str]:
+    """Enough entries for a spelling hint without comparing millions."""
+    yield from entries.slice(0, 20_000).to_pylist()

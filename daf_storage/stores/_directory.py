@@ -1,0 +1,278 @@
+"""A store whose keys are files below one directory.
+
+Reading pins a prefix by holding its directory open: files are then opened relative to that
+descriptor, so a replaced or deleted prefix stays readable as it was.
+
+Writing prepares everything in ``ROOT/.daf.staging/TOKEN/new`` and puts a prefix in place by one
+rename.  What it replaces moves to ``TOKEN/old`` and is deleted last.  The token directory is locked
+while its writer lives, so that whoever opens the store for writing later can tell a crashed
+writer's leftovers (and clear them) from a living one's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import shutil
+import uuid
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+
+from daf_storage import errors
+from daf_storage.model import AnyArray
+from daf_storage.stores import _swap
+
+STAGING = ".daf.staging"
+"""Directory below the root in which changes are prepared; exists only while a writer works."""
+
+_TARGET_FILE = "target"
+
+
+class DirectoryStore:
+    """Bytes by key in the files of a directory.
+
+    Parameters
+    ----------
+    root
+        The directory; it need not exist until something is written.
+    location
+        The name used in messages; the path of ``root`` by default.
+    """
+
+    def __init__(self, root: str | Path, *, location: str | None = None) -> None:
+        self.root = Path(os.path.abspath(root))
+        self.location = location or str(root)
+
+    def __repr__(self) -> str:
+        return f"DirectoryStore({self.location!r})"
+
+    def pin(self, prefix: str) -> DirectoryPin | None:
+        """Return a view of the directory at ``prefix`` that no writer can change."""
+        try:
+            descriptor = os.open(self.root / prefix, os.O_RDONLY | os.O_DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return DirectoryPin(descriptor)
+
+    @contextmanager
+    def transaction(self) -> Iterator[DirectoryTransaction]:
+        """Begin changes; what was not published when the block ends is discarded."""
+        staging = self.root / STAGING
+        token, descriptor = _new_token(staging)
+        try:
+            yield DirectoryTransaction(self.root, token)
+        finally:
+            shutil.rmtree(token, ignore_errors=True)
+            os.close(descriptor)
+            _remove_if_empty(staging)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Exclude other writers of this directory; the lock dies with the process."""
+        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def recover(self) -> bool:
+        """Undo or clear away what crashed writers left; return whether there was anything."""
+        staging = self.root / STAGING
+        try:
+            tokens = list(staging.iterdir())
+        except FileNotFoundError:
+            return False
+        found = False
+        for token in tokens:
+            with suppress(OSError), _exclusive(token):
+                _restore(self.root, token)
+                shutil.rmtree(token, ignore_errors=True)
+                found = True
+        _remove_if_empty(staging)
+        return found
+
+
+class DirectoryPin:
+    """A view of one directory, held by its descriptor; see `Pin`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor)
+
+    def identity(self) -> tuple[int, ...]:
+        """Return what tells this directory from any other and from itself after a change."""
+        status = os.fstat(self._descriptor)
+        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+    def names(self, key: str = "") -> list[str]:
+        """Return the names directly below ``key``, sorted."""
+        try:
+            descriptor = os.open(key or ".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        try:
+            return sorted(os.listdir(descriptor))
+        finally:
+            os.close(descriptor)
+
+    def read(self, key: str) -> bytes | None:
+        """Return a copy of the file's bytes."""
+        descriptor = self._open(key)
+        if descriptor is None:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read()
+
+    def size(self, key: str) -> int | None:
+        """Return the size of the file."""
+        try:
+            return os.stat(key, dir_fd=self._descriptor).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def map(self, key: str) -> memoryview | None:
+        """Map the file; the mapping lives as long as a view of it."""
+        descriptor = self._open(key)
+        if descriptor is None:
+            return None
+        try:
+            size = os.fstat(descriptor).st_size
+            if size == 0:
+                return memoryview(b"")
+            return memoryview(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ))
+        finally:
+            os.close(descriptor)
+
+    def _open(self, key: str) -> int | None:
+        try:
+            descriptor = os.open(key, os.O_RDONLY, dir_fd=self._descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if os.path.isdir(descriptor):
+            os.close(descriptor)
+            return None
+        return descriptor
+
+
+class DirectoryTransaction:
+    """Changes prepared below one token directory; see `Transaction`."""
+
+    def __init__(self, root: Path, token: Path) -> None:
+        self._root = root
+        self._token = token
+        self._new = token / "new"
+        self._old_count = 0
+
+    def write(self, key: str, data: bytes | memoryview) -> None:
+        """Append ``data`` to the prepared file of ``key``."""
+        with open(self._prepared(key), "ab") as file:
+            file.write(data)
+
+    def reserve(self, key: str, size_bytes: int) -> AnyArray:
+        """Return the prepared file of ``key``, mapped and writable.
+
+        The space is allocated at once: a full disk is an error here, not a crash while filling.
+        """
+        with open(self._prepared(key), "w+b") as file:
+            if size_bytes == 0:
+                return np.empty(0, dtype=np.uint8)
+            _allocate(file.fileno(), size_bytes)
+            mapping = mmap.mmap(file.fileno(), size_bytes, access=mmap.ACCESS_WRITE)
+        return np.frombuffer(mapping, dtype=np.uint8)
+
+    def publish(self, prefix: str, *, replace: bool) -> None:
+        """Rename the prepared directory into its place, exchanging it with what is there."""
+        source, target = self._new / prefix, self._root / prefix
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            os.rename(source, target)
+        elif not replace:
+            raise FileExistsError(f"{target} exists")
+        elif not _swap.exchange(source, target):
+            self._replace_in_two_steps(source, target, prefix)
+
+    def remove(self, prefix: str) -> None:
+        """Rename the directory away; its files are deleted when the transaction ends."""
+        with suppress(FileNotFoundError):
+            os.rename(self._root / prefix, self._next_old("") / "data")
+
+    def replace_file(self, key: str, data: bytes) -> None:
+        """Write a file aside and rename it over the old one."""
+        path = self._token / "file"
+        path.write_bytes(data)
+        os.replace(path, self._root / key)
+
+    def _replace_in_two_steps(self, source: Path, target: Path, prefix: str) -> None:
+        """For file systems that cannot exchange: `recover` restores the old one after a crash."""
+        os.rename(target, self._next_old(prefix) / "data")
+        os.rename(source, target)
+
+    def _next_old(self, prefix: str) -> Path:
+        old = self._token / f"old-{self._old_count}"
+        self._old_count += 1
+        old.mkdir()
+        (old / _TARGET_FILE).write_text(prefix)
+        return old
+
+    def _prepared(self, key: str) -> Path:
+        path = self._new / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+def _new_token(staging: Path) -> tuple[Path, int]:
+    """Create a locked token directory; another writer may remove the empty parent meanwhile."""
+    while True:
+        token = staging / uuid.uuid4().hex
+        try:
+            staging.mkdir(parents=True, exist_ok=True)
+            token.mkdir()
+            descriptor = os.open(token, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue
+        except PermissionError as error:
+            raise errors.ReadOnlyError(
+                f"{staging.parent}: no permission to write here; open it with mode 'r', "
+                "or ask for write access to the directory"
+            ) from error
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if token.exists():
+            return token, descriptor
+        os.close(descriptor)
+
+
+@contextmanager
+def _exclusive(token: Path) -> Iterator[None]:
+    """Lock a token directory, or raise ``OSError`` if its writer is alive."""
+    descriptor = os.open(token, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _restore(root: Path, token: Path) -> None:
+    """Put back what a crash between the two steps of a replacement took away."""
+    for old in token.glob("old-*"):
+        prefix = (old / _TARGET_FILE).read_text() if (old / _TARGET_FILE).exists() else ""
+        if prefix and (old / "data").exists() and not (root / prefix).exists():
+            os.rename(old / "data", root / prefix)
+
+
+def _remove_if_empty(directory: Path) -> None:
+    with suppress(OSError):
+        directory.rmdir()
+
+
+def _allocate(descriptor: int, size_bytes: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size_bytes)
+    else:
+        os.ftruncate(descriptor, size_bytes)

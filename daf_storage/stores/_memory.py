@@ -1,0 +1,145 @@
+"""A store whose keys are entries of a dictionary, for data sets that never touch a disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+
+from daf_storage.model import AnyArray
+
+
+class MemoryStore:
+    """Bytes by key in memory.
+
+    The dictionary is replaced and never changed, so that a pin is a reference to it.
+    """
+
+    def __init__(self, *, location: str = "<memory>") -> None:
+        self.location = location
+        self._entries: Mapping[str, memoryview] = {}
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({self.location!r})"
+
+    def pin(self, prefix: str) -> MemoryPin | None:
+        """Return a view of the present entries below ``prefix``."""
+        pin = MemoryPin(self._entries, prefix)
+        return pin if pin.names() else None
+
+    @contextmanager
+    def transaction(self) -> Iterator[MemoryTransaction]:
+        """Begin changes; what was not published when the block ends is dropped."""
+        yield MemoryTransaction(self)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Exclude other threads."""
+        with self._lock:
+            yield
+
+    def recover(self) -> bool:
+        """Nothing outlives a crash of the process."""
+        return False
+
+    def _change(self, removed: str, added: Mapping[str, memoryview]) -> None:
+        with self._lock:
+            kept = {k: v for k, v in self._entries.items() if not _is_below(k, removed)}
+            self._entries = {**kept, **added}
+
+
+class MemoryPin:
+    """A view of one state of a `MemoryStore`; see `Pin`."""
+
+    def __init__(self, entries: Mapping[str, memoryview], prefix: str) -> None:
+        start = f"{prefix}/" if prefix else ""
+        self._entries = {k[len(start) :]: v for k, v in entries.items() if k.startswith(start)}
+
+    def identity(self) -> _Held:
+        """Return a value that is equal for the very same entries only."""
+        return _Held(tuple(self._entries.values()))
+
+    def names(self, key: str = "") -> list[str]:
+        """Return the names directly below ``key``, sorted."""
+        start = f"{key}/" if key else ""
+        return sorted(
+            {k[len(start) :].split("/", 1)[0] for k in self._entries if k.startswith(start)}
+        )
+
+    def read(self, key: str) -> bytes | None:
+        """Return a copy of the bytes."""
+        data = self._entries.get(key)
+        return None if data is None else bytes(data)
+
+    def size(self, key: str) -> int | None:
+        """Return the number of bytes."""
+        data = self._entries.get(key)
+        return None if data is None else len(data)
+
+    def map(self, key: str) -> memoryview | None:
+        """Return the bytes themselves, read-only."""
+        return self._entries.get(key)
+
+
+class _Held:
+    """Entries compared by identity; holding them keeps their identities from being reused."""
+
+    def __init__(self, entries: tuple[memoryview, ...]) -> None:
+        self._entries = entries
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Held) or len(other._entries) != len(self._entries):
+            return False
+        return all(a is b for a, b in zip(self._entries, other._entries, strict=True))
+
+    def __hash__(self) -> int:
+        return len(self._entries)
+
+
+class MemoryTransaction:
+    """Changes prepared in a dictionary of their own; see `Transaction`."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._parts: dict[str, list[bytes]] = {}
+        self._reserved: dict[str, AnyArray] = {}
+
+    def write(self, key: str, data: bytes | memoryview) -> None:
+        """Append a copy of ``data``."""
+        self._parts.setdefault(key, []).append(bytes(data))
+
+    def reserve(self, key: str, size_bytes: int) -> AnyArray:
+        """Return zeros to be filled."""
+        self._reserved[key] = np.zeros(size_bytes, dtype=np.uint8)
+        return self._reserved[key]
+
+    def publish(self, prefix: str, *, replace: bool) -> None:
+        """Make the prepared entries part of the store."""
+        with self._store.lock():
+            if not replace and self._store.pin(prefix) is not None:
+                raise FileExistsError(f"{prefix} exists")
+            added = {
+                k: memoryview(b"".join(v)) for k, v in self._parts.items() if _is_below(k, prefix)
+            }
+            for key, data in self._reserved.items():
+                if _is_below(key, prefix):
+                    added[key] = data.data.toreadonly()
+            self._store._change(prefix, added)  # noqa: SLF001 - the two classes are one unit
+        for key in added:
+            self._parts.pop(key, None)
+            self._reserved.pop(key, None)
+
+    def remove(self, prefix: str) -> None:
+        """Take the entries below ``prefix`` away."""
+        self._store._change(prefix, {})  # noqa: SLF001 - the two classes are one unit
+
+    def replace_file(self, key: str, data: bytes) -> None:
+        """Replace one entry."""
+        self._store._change(key, {key: memoryview(data)})  # noqa: SLF001 - one unit
+
+
+def _is_below(key: str, prefix: str) -> bool:
+    return not prefix or key == prefix or key.startswith(f"{prefix}/")

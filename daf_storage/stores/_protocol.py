@@ -1,0 +1,101 @@
+"""What a store promises, as protocols; what a store cannot do is absent, not refused."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from daf_storage.model import AnyArray
+
+
+class Pin(Protocol):
+    """A consistent view of everything below one prefix.
+
+    What is read through one pin belongs together: a writer that replaces the prefix meanwhile
+    does not show through.  Keys are relative to the prefix.
+    """
+
+    def identity(self) -> Hashable:
+        """Return a value that differs whenever what is below the prefix was replaced."""
+        ...
+
+    def names(self, key: str = "") -> list[str]:
+        """Return the names directly below ``key``, sorted; empty where there is nothing."""
+        ...
+
+    def read(self, key: str) -> bytes | None:
+        """Return a copy of the bytes of ``key``; None if it is absent."""
+        ...
+
+    def size(self, key: str) -> int | None:
+        """Return the number of bytes of ``key`` without reading them; None if it is absent."""
+        ...
+
+    def map(self, key: str) -> memoryview | None:
+        """Return the bytes of ``key`` without copying them; None if it is absent.
+
+        Read-only, and valid as long as something refers to it: also after the store is closed
+        and after the key is deleted or replaced.
+        """
+        ...
+
+
+class ReadableStore(Protocol):
+    """Bytes by key."""
+
+    @property
+    def location(self) -> str:
+        """Where the bytes are, as people write it: the start of every message."""
+        ...
+
+    def pin(self, prefix: str) -> Pin | None:
+        """Return a consistent view of everything below ``prefix``; None if nothing is there."""
+        ...
+
+
+class Transaction(Protocol):
+    """Changes that are prepared aside and then put in place, one atomic step per prefix."""
+
+    def write(self, key: str, data: bytes | memoryview) -> None:
+        """Prepare the bytes of ``key``; nothing is visible yet.  Repeated calls append."""
+        ...
+
+    def reserve(self, key: str, size_bytes: int) -> AnyArray:
+        """Prepare ``size_bytes`` zeros for ``key`` and return them to be filled in place.
+
+        The array is writable, of dtype uint8, and must not be written to after `publish`.
+        """
+        ...
+
+    def publish(self, prefix: str, *, replace: bool) -> None:
+        """Put everything prepared below ``prefix`` in its place, in one atomic step.
+
+        Raises ``FileExistsError`` where something is there and ``replace`` is false; the prepared
+        data stays prepared.
+        """
+        ...
+
+    def remove(self, prefix: str) -> None:
+        """Take everything below ``prefix`` away, in one atomic step; nothing if absent."""
+        ...
+
+    def replace_file(self, key: str, data: bytes) -> None:
+        """Replace the bytes of a single key, in one atomic step."""
+        ...
+
+
+class WritableStore(ReadableStore, Protocol):
+    """A store that can be changed."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Begin changes; what was not published when the block ends is discarded."""
+        ...
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Exclude other writers, of this process and others, for the length of the block."""
+        ...
+
+    def recover(self) -> bool:
+        """Clear away what a crashed writer left; say whether there was anything."""
+        ...

@@ -1,0 +1,101 @@
+"""A read-only ``zarr.abc.store.Store`` over a pin, so that zarr-python can read what we do not.
+
+Compressed, chunked and otherwise foreign arrays are decoded by zarr itself; this adapter is all
+that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+from zarr.abc.store import (
+    ByteRequest,
+    OffsetByteRequest,
+    RangeByteRequest,
+    Store,
+    SuffixByteRequest,
+)
+from zarr.core.buffer import Buffer, BufferPrototype
+
+from daf_storage.stores._protocol import Pin
+
+
+class PinnedZarrStore(Store):
+    """What a `Pin` holds, as zarr-python wants it."""
+
+    supports_writes = False
+    supports_deletes = False
+    supports_listing = True
+
+    def __init__(self, pin: Pin) -> None:
+        super().__init__(read_only=True)
+        self._pin = pin
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PinnedZarrStore) and other._pin is self._pin
+
+    __hash__ = object.__hash__
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """Return the bytes of ``key``, or the part of them that is asked for."""
+        data = self._pin.map(key)
+        if data is None:
+            return None
+        return prototype.buffer.from_bytes(bytes(_part(data, byte_range)))
+
+    async def get_partial_values(
+        self,
+        prototype: BufferPrototype,
+        key_ranges: Iterable[tuple[str, ByteRequest | None]],
+    ) -> list[Buffer | None]:
+        """Return several parts, one after the other."""
+        return [await self.get(key, prototype, part) for key, part in key_ranges]
+
+    async def exists(self, key: str) -> bool:
+        """Return whether there are bytes for ``key``."""
+        return self._pin.size(key) is not None
+
+    async def set(self, key: str, value: Buffer) -> None:  # noqa: ARG002 - zarr's signature
+        """Refuse: a pin is read-only."""
+        self._check_writable()
+
+    async def delete(self, key: str) -> None:  # noqa: ARG002 - zarr's signature
+        """Refuse: a pin is read-only."""
+        self._check_writable()
+
+    async def list(self) -> AsyncIterator[str]:
+        """Yield every key."""
+        async for key in self.list_prefix(""):
+            yield key
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """Yield every key below ``prefix``."""
+        async for name in self.list_dir(prefix):
+            key = f"{prefix}/{name}" if prefix else name
+            if self._pin.names(key):
+                async for below in self.list_prefix(key):
+                    yield below
+            else:
+                yield key
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """Yield the names directly below ``prefix``."""
+        for name in self._pin.names(prefix.rstrip("/")):
+            yield name
+
+
+def _part(data: memoryview, request: Any) -> memoryview:
+    match request:
+        case None:
+            return data
+        case RangeByteRequest(start, end):
+            return data[start:end]
+        case OffsetByteRequest(offset):
+            return data[offset:]
+        case SuffixByteRequest(suffix):
+            return data[max(len(data) - suffix, 0) :]
+        case _:
+            raise TypeError(f"unknown byte request {request!r}")

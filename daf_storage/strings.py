@@ -1,0 +1,222 @@
+"""Strings between Zarr's ``vlen-utf8`` bytes and Arrow, without a Python object per string.
+
+A ``vlen-utf8`` chunk is a 4-byte count and then, per string, a 4-byte little-endian length and the
+UTF-8 bytes.  What follows the count is exactly Parquet's PLAIN encoding of BYTE_ARRAY, so decoding
+wraps the payload in a minimal one-column, one-page Parquet file in memory and lets Arrow's own C++
+reader do the work.  Pure functions; no files.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from daf_storage.errors import CorruptDataError
+
+_COUNT_BYTES = 4
+_LENGTH_BYTES = 4
+_MAX_PAGE_BYTES = 1 << 30
+_ENCODE_BLOCK = 1 << 20
+
+_I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
+_BYTE_ARRAY, _UTF8, _PLAIN, _RLE = 6, 0, 0, 3
+
+
+def decode_vlen_utf8(
+    data: memoryview, *, what: str, max_page_bytes: int = _MAX_PAGE_BYTES
+) -> pa.StringArray | pa.LargeStringArray:
+    """Decode one ``vlen-utf8`` chunk into an Arrow array of strings.
+
+    Parameters
+    ----------
+    data
+        The bytes of the chunk, count included.
+    what
+        What the chunk is, for error messages.
+    max_page_bytes
+        Payloads above this are split at item boundaries (Parquet pages are 32-bit).
+
+    Returns
+    -------
+    pyarrow.StringArray
+        Without nulls; owns its memory.  A ``LargeStringArray`` where the strings together
+        exceed 2 GiB.
+
+    Raises
+    ------
+    CorruptDataError
+        The bytes are truncated, have bytes left over, or are not UTF-8.
+
+    Examples
+    --------
+    >>> decode_vlen_utf8(memoryview(bytes.fromhex("01000000 02000000 6869")), what="x").to_pylist()
+    ['hi']
+    """
+    if len(data) < _COUNT_BYTES:
+        raise CorruptDataError(f"{what}: a chunk of strings has only {len(data)} bytes")
+    count = int.from_bytes(data[:_COUNT_BYTES], "little")
+    payload = data[_COUNT_BYTES:]
+    if count * _LENGTH_BYTES > len(payload):
+        raise CorruptDataError(
+            f"{what}: the chunk is truncated: {len(payload):,} bytes cannot hold {count:,} strings"
+        )
+    pages = [
+        _decode_page(page, n, what=what)
+        for page, n in _split(payload, count, what=what, max_page_bytes=max_page_bytes)
+    ]
+    if len(pages) == 1:
+        return pages[0]
+    return pa.concat_arrays([page.cast(pa.large_string()) for page in pages])
+
+
+def encode_vlen_utf8(strings: pa.Array) -> Iterator[memoryview]:
+    """Yield the bytes of a ``vlen-utf8`` chunk, in blocks of bounded size.
+
+    >>> b"".join(encode_vlen_utf8(pa.array(["A", "B"]))).hex(" ", 4)
+    '02000000 01000000 41010000 0042'
+    """
+    yield memoryview(struct.pack("<I", len(strings)))
+    for start in range(0, len(strings), _ENCODE_BLOCK):
+        yield _encode_block(strings.slice(start, _ENCODE_BLOCK))
+
+
+def _encode_block(strings: pa.Array) -> memoryview:
+    offset_type: Any = np.int64 if pa.types.is_large_string(strings.type) else np.int32
+    _, offsets_buffer, bytes_buffer = strings.buffers()
+    offsets = np.frombuffer(offsets_buffer, dtype=offset_type)
+    offsets = offsets[strings.offset : strings.offset + len(strings) + 1].astype(np.int64)
+    text = np.frombuffer(bytes_buffer or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
+    lengths = np.diff(offsets).astype("<u4")
+    starts = (offsets[:-1] - offsets[0]) + _LENGTH_BYTES * np.arange(len(strings))
+    out = np.empty(text.size + _LENGTH_BYTES * len(strings), dtype=np.uint8)
+    is_text = np.ones(out.size, dtype=bool)
+    length_bytes: npt.NDArray[np.uint8] = lengths.view(np.uint8).reshape(-1, _LENGTH_BYTES)
+    for byte in range(_LENGTH_BYTES):
+        out[starts + byte] = length_bytes[:, byte]
+        is_text[starts + byte] = False
+    out[is_text] = text
+    return out.data
+
+
+def _split(
+    payload: memoryview, count: int, *, what: str, max_page_bytes: int
+) -> Iterator[tuple[memoryview, int]]:
+    """Cut a payload into pages at item boundaries; a single page where it fits."""
+    if len(payload) <= max_page_bytes:
+        yield payload, count
+        return
+    start = position = items = 0
+    for _ in range(count):
+        end = position + _LENGTH_BYTES
+        if end > len(payload):
+            raise CorruptDataError(f"{what}: the chunk of strings is truncated")
+        end += int.from_bytes(payload[position:end], "little")
+        if end - start > max_page_bytes and items:
+            yield payload[start:position], items
+            start, items = position, 0
+        position, items = end, items + 1
+    yield payload[start:], items
+
+
+def _decode_page(payload: memoryview, count: int, *, what: str) -> pa.StringArray:
+    if count == 0:
+        if len(payload):
+            raise CorruptDataError(f"{what}: {len(payload):,} bytes follow the last string")
+        return pa.array([], pa.string())
+    try:
+        table = pq.ParquetFile(
+            pa.BufferReader(pa.py_buffer(_parquet_file(payload, count))), pre_buffer=False
+        ).read(use_threads=False)
+        strings = table.column(0).combine_chunks()
+        if isinstance(strings, pa.ChunkedArray):
+            strings = pa.concat_arrays(strings.chunks)
+        strings.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptDataError(
+            f"{what}: the chunk of {count:,} strings is truncated or not UTF-8 ({error})"
+        ) from error
+    offsets = np.frombuffer(strings.buffers()[1], dtype=np.int32)
+    if len(strings) != count or int(offsets[count]) + _LENGTH_BYTES * count != len(payload):
+        raise CorruptDataError(f"{what}: bytes follow the last of {count:,} strings")
+    return strings
+
+
+def _parquet_file(payload: memoryview, count: int) -> bytes:
+    """Return a Parquet file whose only page is ``payload``."""
+    size = len(payload)
+    page_header = _struct(
+        (1, _I32, 0),
+        (2, _I32, size),
+        (3, _I32, size),
+        (
+            5,
+            _STRUCT,
+            _struct((1, _I32, count), (2, _I32, _PLAIN), (3, _I32, _RLE), (4, _I32, _RLE)),
+        ),
+    )
+    chunk_bytes = len(page_header) + size
+    root = _struct((4, _BINARY, b"schema"), (5, _I32, 1))
+    leaf = _struct((1, _I32, _BYTE_ARRAY), (3, _I32, 0), (4, _BINARY, b"s"), (6, _I32, _UTF8))
+    column = _struct(
+        (1, _I32, _BYTE_ARRAY),
+        (2, _LIST, _list(_I32, _zigzag(_PLAIN))),
+        (3, _LIST, _list(_BINARY, _varint(1) + b"s")),
+        (4, _I32, 0),
+        (5, _I64, count),
+        (6, _I64, chunk_bytes),
+        (7, _I64, chunk_bytes),
+        (9, _I64, 4),
+    )
+    row_group = _struct(
+        (1, _LIST, _list(_STRUCT, _struct((2, _I64, 4), (3, _STRUCT, column)))),
+        (2, _I64, chunk_bytes),
+        (3, _I64, count),
+    )
+    footer = _struct(
+        (1, _I32, 1),
+        (2, _LIST, _list(_STRUCT, root, leaf)),
+        (3, _I64, count),
+        (4, _LIST, _list(_STRUCT, row_group)),
+    )
+    return b"".join(
+        (b"PAR1", page_header, payload, footer, struct.pack("<I", len(footer)), b"PAR1")
+    )
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _zigzag(number: int) -> bytes:
+    return _varint(number * 2 if number >= 0 else -number * 2 - 1)
+
+
+def _list(kind: int, *items: bytes) -> bytes:
+    return bytes([len(items) << 4 | kind]) + b"".join(items)
+
+
+def _struct(*fields: tuple[int, int, int | bytes]) -> bytes:
+    """Encode a struct in Thrift's compact protocol; field numbers ascend."""
+    out = bytearray()
+    last = 0
+    for number, kind, value in fields:
+        out.append((number - last) << 4 | kind)
+        last = number
+        if isinstance(value, int):
+            out += _zigzag(value)
+        elif kind == _BINARY:
+            out += _varint(len(value)) + value
+        else:
+            out += value
+    return bytes(out) + b"\0"

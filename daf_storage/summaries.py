@@ -1,0 +1,245 @@
+"""What a data set holds, as a value, and that value as text and as HTML.
+
+Reads metadata only.  A property whose metadata is broken is listed with its problem: one bad array
+must not hide the others.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from daf_storage.errors import DafError
+from daf_storage.model import MatrixInfo, VectorInfo
+
+if TYPE_CHECKING:
+    from daf_storage.reader import DafReader
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSummary:
+    """One axis and its vectors."""
+
+    name: str
+    """The axis."""
+    length: int
+    """Number of its entries."""
+    vectors: tuple[VectorInfo, ...]
+    """Its vectors, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixSummary:
+    """One matrix, in whichever orientations it is stored."""
+
+    info: MatrixInfo
+    """The orientation whose axes come first in the alphabet, or the only one."""
+    both_layouts: bool
+    """Whether the transpose is stored as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSummary:
+    """One scalar."""
+
+    name: str
+    """Its name."""
+    storage_type: str
+    """Its stored type."""
+    value: bool | int | float | str
+    """Its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A property that cannot be used."""
+
+    what: str
+    """Which property."""
+    message: str
+    """Why not, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class DafSummary:
+    """All that a data set holds."""
+
+    name: str
+    """Its name."""
+    location: str
+    """Where it is."""
+    axes: tuple[AxisSummary, ...]
+    """Its axes, longest first."""
+    matrices: tuple[MatrixSummary, ...]
+    """Its matrices."""
+    scalars: tuple[ScalarSummary, ...]
+    """Its scalars."""
+    problems: tuple[Problem, ...]
+    """What is there but cannot be used."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain dictionaries and lists, for JSON."""
+        return {
+            "name": self.name,
+            "location": self.location,
+            "axes": {
+                axis.name: {
+                    "length": axis.length,
+                    "vectors": {
+                        v.name: {"type": v.storage_type.value, "sparse": v.is_sparse}
+                        for v in axis.vectors
+                    },
+                }
+                for axis in self.axes
+            },
+            "matrices": [
+                {
+                    "rows_axis": m.info.rows_axis,
+                    "columns_axis": m.info.columns_axis,
+                    "name": m.info.name,
+                    "type": m.info.storage_type.value,
+                    "shape": list(m.info.shape),
+                    "sparse": m.info.is_sparse,
+                    "nnz": m.info.nnz,
+                    "both_layouts": m.both_layouts,
+                }
+                for m in self.matrices
+            ],
+            "scalars": {s.name: {"type": s.storage_type, "value": s.value} for s in self.scalars},
+            "problems": [asdict(problem) for problem in self.problems],
+        }
+
+
+def summarise(daf: DafReader) -> DafSummary:
+    """Return what a data set holds."""
+    problems: list[Problem] = []
+    axes = []
+    for axis in sorted(daf.axes_set()):
+        length = _guarded(problems, f"axis {axis!r}", partial(daf.axis_length, axis))
+        if length is None:
+            continue
+        vectors = [
+            _guarded(
+                problems,
+                f"vector {name!r} of axis {axis!r}",
+                partial(daf.vector_info, axis, name),
+            )
+            for name in sorted(daf.vectors_set(axis))
+        ]
+        axes.append(AxisSummary(axis, length, tuple(v for v in vectors if v is not None)))
+    names = [axis.name for axis in axes]
+    scalars = [
+        _guarded(problems, f"scalar {name!r}", partial(_scalar, daf, name))
+        for name in sorted(daf.scalars_set())
+    ]
+    return DafSummary(
+        name=daf.name,
+        location=daf.location,
+        axes=tuple(sorted(axes, key=lambda axis: (-axis.length, axis.name))),
+        matrices=tuple(_matrices(daf, names, problems)),
+        scalars=tuple(s for s in scalars if s is not None),
+        problems=tuple(problems),
+    )
+
+
+def _guarded(problems: list[Problem], what: str, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except DafError as error:
+        problems.append(Problem(what, str(error)))
+        return None
+
+
+def _scalar(daf: DafReader, name: str) -> ScalarSummary:
+    return ScalarSummary(name, daf.scalar_type(name).value, daf.get_scalar(name))
+
+
+def _matrices(daf: DafReader, axes: list[str], problems: list[Problem]) -> Iterable[MatrixSummary]:
+    for position, first in enumerate(axes):
+        for second in axes[position:]:
+            here = daf.matrices_set(first, second, relayout=False)
+            there = daf.matrices_set(second, first, relayout=False)
+            for name in sorted(here | there):
+                rows, columns = (first, second) if name in here else (second, first)
+                info = _guarded(
+                    problems,
+                    f"matrix {name!r} of axes {rows!r} and {columns!r}",
+                    partial(daf.matrix_info, rows, columns, name),
+                )
+                if info is not None:
+                    yield MatrixSummary(info, first != second and name in here & there)
+
+
+_Section = tuple[str, list[tuple[str, ...]]]
+
+
+def _sections(summary: DafSummary) -> list[_Section]:
+    """Return titles and rows of text, the common ground of the two renderings."""
+    vectors: list[tuple[str, ...]] = [
+        (axis.name, v.name, v.storage_type.value, "sparse" if v.is_sparse else "")
+        for axis in summary.axes
+        for v in axis.vectors
+    ]
+    matrices: list[tuple[str, ...]] = [
+        (
+            f"{m.info.rows_axis} x {m.info.columns_axis}",
+            m.info.name,
+            m.info.storage_type.value,
+            "dense"
+            if m.info.nnz is None
+            else f"sparse, {m.info.nnz:,} stored ({_percent(m.info)})",
+            "both layouts" if m.both_layouts else "one layout",
+        )
+        for m in summary.matrices
+    ]
+    return [
+        ("axes", [(axis.name, f"{axis.length:,}") for axis in summary.axes]),
+        ("vectors", vectors),
+        ("matrices", matrices),
+        ("scalars", [(s.name, s.storage_type, _short(str(s.value))) for s in summary.scalars]),
+        ("problems", [(p.what, p.message) for p in summary.problems]),
+    ]
+
+
+def as_text(summary: DafSummary) -> str:
+    """Return an aligned plain-text page."""
+    lines = [summary.name]
+    for title, rows in _sections(summary):
+        if not rows:
+            continue
+        lines.append(title)
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            cells = (
+                cell.rjust(width) if cell.replace(",", "").isdigit() else cell.ljust(width)
+                for cell, width in zip(row, widths, strict=True)
+            )
+            lines.append("  " + "  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def as_html(summary: DafSummary) -> str:
+    """Return a page for notebooks."""
+    parts = [f"<div><strong>{html.escape(summary.name)}</strong>"]
+    for title, rows in _sections(summary):
+        if rows:
+            body = "".join(
+                "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+                for row in rows
+            )
+            count = f"{len(rows):,} {title}"
+            parts.append(f"<details open><summary>{count}</summary><table>{body}</table></details>")
+    return "".join(parts) + "</div>"
+
+
+def _percent(info: MatrixInfo) -> str:
+    cells = info.shape[0] * info.shape[1]
+    return f"{100 * (info.nnz or 0) / cells:.3g}%" if cells else "0%"
+
+
+def _short(text: str, width: int = 60) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: width - 1]}…"

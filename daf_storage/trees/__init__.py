@@ -1,0 +1,29 @@
+"""Arrays by name: a tree of groups and arrays over some store.
+
+A tree knows shapes, element types, chunks and codecs; it knows nothing of axes, vectors or
+matrices.  `Tree` and its companions are what any format has to offer; `ZarrTree` offers it for
+Zarr v2 over any store.
+"""
+
+from daf_storage.trees._protocol import (
+    ArrayInfo,
+    Node,
+    NodeKind,
+    StoredArray,
+    Tree,
+    TreeTransaction,
+    WritableTree,
+)
+from daf_storage.trees._zarr import WritableZarrTree, ZarrTree
+
+__all__ = [
+    "ArrayInfo",
+    "Node",
+    "NodeKind",
+    "StoredArray",
+    "Tree",
+    "TreeTransaction",
+    "WritableTree",
+    "WritableZarrTree",
+    "ZarrTree",
+]

@@ -1,0 +1,184 @@
+"""The JSON documents of Zarr v2: ``.zarray``, ``.zgroup``, ``.zattrs`` and ``.zmetadata``.
+
+Pure: bytes in, value objects out, and back.  Source: the Zarr v2 storage specification; what is
+written follows docs/reference/format.md to the letter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from daf_storage.errors import CorruptDataError, UnsupportedDataError
+from daf_storage.model import StorageType
+from daf_storage.trees._protocol import ArrayInfo
+
+GROUP_FILE: Final = ".zgroup"
+ARRAY_FILE: Final = ".zarray"
+ATTRIBUTES_FILE: Final = ".zattrs"
+CONSOLIDATED_FILE: Final = ".zmetadata"
+
+GROUP_BYTES: Final = b'{"zarr_format":2}'
+ATTRIBUTES_BYTES: Final = b"{}"
+
+_VLEN_UTF8: Final = [{"id": "vlen-utf8"}]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayMetadata:
+    """A parsed ``.zarray``."""
+
+    info: ArrayInfo
+    """Shape, element type and chunks."""
+    has_plain_chunk: bool
+    """Whether there is one chunk, neither compressed nor filtered (but for strings)."""
+    fill_value: Any
+    """What missing chunks hold; None if they must not be missing."""
+    separator: str
+    """What stands between the numbers of a chunk key."""
+
+    @property
+    def first_chunk_key(self) -> str:
+        """The key of the chunk at the origin."""
+        return self.separator.join("0" * max(len(self.info.shape), 1))
+
+
+def parse_array(data: bytes, *, what: str) -> ArrayMetadata:
+    """Parse a ``.zarray``; ``what`` names the array in messages.
+
+    Raises
+    ------
+    CorruptDataError
+        Not JSON, or not the metadata of a Zarr v2 array.
+    UnsupportedDataError
+        Valid, but pickled, or of a dtype that Daf does not have.
+    """
+    document = parse_json(data, what=f"{what}: {ARRAY_FILE}")
+    try:
+        if document["zarr_format"] != 2:
+            raise UnsupportedDataError(
+                f"{what}: the array is of Zarr format {document['zarr_format']!r}, not 2"
+            )
+        shape = _lengths(document["shape"])
+        chunks = _lengths(document["chunks"])
+        dtype = document["dtype"]
+        order = document["order"]
+        compressor = document["compressor"]
+        filters = document["filters"] or []
+        fill_value = document["fill_value"]
+        separator = document.get("dimension_separator", ".")
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptDataError(
+            f"{what}: {ARRAY_FILE} is incomplete or malformed ({error!r})"
+        ) from None
+    if len(shape) != len(chunks):
+        raise CorruptDataError(f"{what}: shape {shape} and chunks {chunks} differ in length")
+    _refuse_pickles([compressor, *filters], what=what)
+    storage_type = _storage_type(dtype, filters, what=what)
+    is_single = all(n <= c or n == 0 for n, c in zip(shape, chunks, strict=True)) and order == "C"
+    is_exact = is_single and all(n in (c, 0) for n, c in zip(shape, chunks, strict=True))
+    is_vlen = dtype == "|O"
+    is_plain = is_exact and compressor is None and filters == (_VLEN_UTF8 if is_vlen else [])
+    little = not is_vlen and not storage_type.is_string and np.dtype(dtype) == storage_type.dtype
+    has_plain_chunk = is_plain and (is_vlen or little)
+    return ArrayMetadata(
+        info=ArrayInfo(
+            shape=shape,
+            storage_type=storage_type,
+            chunks=tuple(max(c, 1) for c in chunks),
+            is_mappable=has_plain_chunk and not is_vlen,
+        ),
+        has_plain_chunk=has_plain_chunk,
+        fill_value=fill_value,
+        separator=separator,
+    )
+
+
+def render_array(shape: tuple[int, ...], storage_type: StorageType) -> bytes:
+    """Return the ``.zarray`` of an array in a single uncompressed chunk.
+
+    A chunk length of 0 would keep other implementations from opening the whole data set, so an
+    empty dimension has chunks of 1 and no chunk file.
+
+    >>> render_array((3,), StorageType.STRING).decode()[:42]
+    '{"zarr_format":2,"shape":[3],"chunks":[3],'
+    """
+    document = {
+        "zarr_format": 2,
+        "shape": list(shape),
+        "chunks": [max(n, 1) for n in shape],
+        "dtype": "|O" if storage_type.is_string else storage_type.dtype.str,
+        "compressor": None,
+        "fill_value": None,
+        "order": "C",
+        "filters": _VLEN_UTF8 if storage_type.is_string else None,
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def render_consolidated(documents: Mapping[str, bytes]) -> bytes:
+    """Return a ``.zmetadata`` of these documents by their path, sorted.
+
+    Sorted because zarr-python needs the keys of one group to be neighbours.  The documents are
+    compact JSON already, so they are joined as text: the cost stays small for many properties.
+    """
+    lines = ",\n".join(
+        f"        {json.dumps(path)}: {documents[path].decode()}" for path in sorted(documents)
+    )
+    return (
+        f'{{\n    "metadata": {{\n{lines}\n    }},\n    "zarr_consolidated_format": 1\n}}'.encode()
+    )
+
+
+def parse_json(data: bytes, *, what: str) -> dict[str, Any]:
+    """Parse a JSON object."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CorruptDataError(f"{what} is not JSON ({error})") from None
+    if not isinstance(document, dict):
+        raise CorruptDataError(f"{what} holds no JSON object")
+    return document
+
+
+def _lengths(value: Any) -> tuple[int, ...]:
+    lengths = tuple(value)
+    if not all(type(n) is int and n >= 0 for n in lengths):
+        raise ValueError(f"lengths {value!r}")
+    return lengths
+
+
+def _refuse_pickles(codecs: list[Any], *, what: str) -> None:
+    for codec in codecs:
+        if codec is not None and (not isinstance(codec, dict) or "id" not in codec):
+            raise CorruptDataError(f"{what}: {ARRAY_FILE} has a codec without an id: {codec!r}")
+        if codec is not None and codec["id"] == "pickle":
+            raise UnsupportedDataError(
+                f"{what}: the array holds pickled Python objects, which can run any program when "
+                "loaded; they are never read. Rewrite it as numbers or strings"
+            )
+
+
+def _storage_type(dtype: Any, filters: list[Any], *, what: str) -> StorageType:
+    if dtype == "|O":
+        if filters and filters[0].get("id") == "vlen-utf8":
+            return StorageType.STRING
+        used = ", ".join(str(f.get("id")) for f in filters) or "none"
+        raise UnsupportedDataError(
+            f"{what}: the array holds Python objects with filters {used}; "
+            "only vlen-utf8 strings are read"
+        )
+    try:
+        found = StorageType.from_numpy(np.dtype(dtype))
+    except TypeError:
+        found = None
+    if found is None:
+        raise UnsupportedDataError(
+            f"{what}: the array has dtype {dtype!r}; Daf has Bool, Int8 to Int64, UInt8 to UInt64, "
+            "Float32, Float64 and strings"
+        )
+    return found

@@ -1,0 +1,142 @@
+"""What a tree promises, as protocols and one value object."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from daf_storage.model import AnyArray, Span, StorageType
+
+NodeKind: TypeAlias = Literal["group", "array"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """The metadata of one stored array."""
+
+    shape: tuple[int, ...]
+    """Lengths of the dimensions, slowest first, as stored (C order)."""
+    storage_type: StorageType
+    """The type of its elements."""
+    chunks: tuple[int, ...]
+    """Lengths of a chunk along each dimension; equal to ``shape`` for a single chunk."""
+    is_mappable: bool
+    """Whether the elements are the plain bytes of one file, which can be mapped."""
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        total = 1
+        for length in self.shape:
+            total *= length
+        return total
+
+
+class StoredArray(Protocol):
+    """One array of a pinned node; stays readable after the node was replaced or deleted."""
+
+    @property
+    def info(self) -> ArrayInfo:
+        """Its metadata."""
+        ...
+
+    def read(self) -> AnyArray:
+        """Return all elements of a numeric array in C order, read-only; mapped if possible."""
+        ...
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the first dimension; touches only the chunks of that range."""
+        ...
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all elements of an array of strings, flattened in C order."""
+        ...
+
+
+class Node(Protocol):
+    """A group or an array, pinned: all that is read through it belongs together."""
+
+    @property
+    def kind(self) -> NodeKind:
+        """Which of the two it is."""
+        ...
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for two nodes only if they hold the same data; what a cache goes by."""
+        ...
+
+    def array(self, name: str = "") -> StoredArray | None:
+        """Return this array, or the array of that name below this group; None if absent."""
+        ...
+
+
+class Tree(Protocol):
+    """Groups and arrays by path."""
+
+    @property
+    def location(self) -> str:
+        """Where the tree is, for messages."""
+        ...
+
+    def kind(self, path: str) -> NodeKind | None:
+        """Return what is at ``path``; None if nothing is."""
+        ...
+
+    def children(self, path: str) -> dict[str, NodeKind]:
+        """Return the names directly below a group, and what each is."""
+        ...
+
+    def node(self, path: str) -> Node | None:
+        """Return the group or array at ``path``, pinned; None if there is none."""
+        ...
+
+
+class TreeTransaction(Protocol):
+    """Changes prepared aside; each `publish` and `remove` is one atomic step."""
+
+    def create_group(self, path: str) -> None:
+        """Prepare an empty group."""
+        ...
+
+    def write_array(self, path: str, values: AnyArray) -> None:
+        """Prepare a numeric array with these values, in C order."""
+        ...
+
+    def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
+        """Prepare an array of strings, given flattened in C order."""
+        ...
+
+    def reserve_array(
+        self, path: str, shape: tuple[int, ...], storage_type: StorageType
+    ) -> AnyArray:
+        """Prepare a numeric array of zeros and return it to be filled in place, in C order."""
+        ...
+
+    def publish(self, path: str, *, replace: bool) -> None:
+        """Put what was prepared at and below ``path`` in place; ``FileExistsError`` if taken."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Take away what is at and below ``path``; nothing if absent."""
+        ...
+
+
+class WritableTree(Tree, Protocol):
+    """A tree that can be changed."""
+
+    def transaction(self) -> AbstractContextManager[TreeTransaction]:
+        """Begin changes; what was not published when the block ends is discarded."""
+        ...
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Exclude other writers for the length of the block."""
+        ...
+
+    def recover(self) -> None:
+        """Clear away what a crashed writer left."""
+        ...

@@ -1,0 +1,617 @@
+"""Changing a Daf data set: every rule common to the formats, once.
+
+Each property is prepared aside and put in place in one atomic step, after all checks: reserved
+name, axis, length and labels, conflict.  A refused or crashed change leaves what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_storage import errors, inputs, layout, relayout
+from daf_storage.inputs import SparseMatrixInput, SparseVectorInput
+from daf_storage.model import RESERVED_VECTORS, AnyArray, StorageType, check_name
+from daf_storage.reader import DafReader, first_duplicate
+from daf_storage.trees import TreeTransaction, WritableTree
+
+
+def _ignore(_: int) -> None:
+    """Report no progress."""
+
+
+class EmptySparse:
+    """The mapped parts of a sparse vector or matrix, to be filled in place.
+
+    All arrays are writable and zero at first; indices count from 1, as stored.
+    """
+
+    def __init__(
+        self,
+        *,
+        nzval: AnyArray,
+        nzind: AnyArray | None = None,
+        colptr: AnyArray | None = None,
+        rowval: AnyArray | None = None,
+    ) -> None:
+        self.nzval = nzval
+        """The values, shape ``(nnz,)``."""
+        self.nzind = np.empty(0) if nzind is None else nzind
+        """Of a vector: positions, ascending, the first position being 1."""
+        self.colptr = np.empty(0) if colptr is None else colptr
+        """Of a matrix: where each column begins, from 1; its last element must be nnz + 1."""
+        self.rowval = np.empty(0) if rowval is None else rowval
+        """Of a matrix: row numbers from 1, ascending within each column."""
+
+
+class DafWriter(DafReader):
+    """A Daf data set that can be read and changed.
+
+    Do not construct it; `open_daf`, `ZarrDaf` and `MemoryDaf` return one.
+    """
+
+    def __init__(self, tree: WritableTree, *, name: str) -> None:
+        super().__init__(tree, name=name)
+        self._writable = tree
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether this object can change the data set."""
+        return True
+
+    # Scalars
+
+    def set_scalar(
+        self, name: str, value: Any, *, overwrite: bool = False, dtype: Any = None
+    ) -> None:
+        """Store a scalar: a bool, a number, a numpy scalar (which keeps its dtype) or a string.
+
+        Raises
+        ------
+        ExistsError
+            There is one already and ``overwrite`` is false.
+        """
+        check_name(self.location, "scalar", name)
+        stored = inputs.scalar_input(value, dtype)
+        self._check_free(self.has_scalar(name), overwrite, f"scalar {name!r}")
+        with self._change(layout.scalar_path(name), overwrite=overwrite) as (path, changes):
+            _write_flat(changes, path, stored)
+
+    def delete_scalar(self, name: str, *, must_exist: bool = True) -> None:
+        """Delete a scalar."""
+        if self.has_scalar(name):
+            self._remove(layout.scalar_path(name))
+        elif must_exist:
+            raise errors.scalar_not_found(self.location, name, self.scalars_set())
+
+    # Axes
+
+    def add_axis(self, axis: str, entries: Iterable[str], *, overwrite: bool = False) -> None:
+        """Add an axis with these unique entries.
+
+        With ``overwrite``, an axis of this name is deleted first, with all its vectors and
+        matrices.
+
+        Raises
+        ------
+        DuplicateEntriesError
+            An entry occurs more than once.
+        ExistsError
+            There is such an axis and ``overwrite`` is false.
+        """
+        check_name(self.location, "axis", axis)
+        what = f"the list of entries of axis {axis!r}"
+        is_arrow = isinstance(entries, pa.Array | pa.ChunkedArray)
+        listed: Any = entries if is_arrow else inputs.strings_input(_listed(entries), what=what)
+        stored: Any = inputs.vector_input(listed, length=0, dtype=None, what=what)
+        if pc.count_distinct(stored).as_py() != len(stored):
+            raise errors.DuplicateEntriesError(
+                f"{self.location}: the entries of axis {axis!r} are not unique: "
+                f"{first_duplicate(stored)!r} occurs more than once; make them unique first"
+            )
+        self._check_free(self.has_axis(axis), overwrite, f"axis {axis!r}")
+        path = layout.axis_path(axis)
+        with self._writable.transaction() as changes, self._writable.lock():
+            self._check_free(self.has_axis(axis), overwrite, f"axis {axis!r}")
+            self._prepare_axis(changes, axis)
+            changes.write_strings(path, stored, (len(stored),))
+            changes.publish(path, replace=overwrite)
+
+    def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
+        """Delete an axis with all its vectors and matrices."""
+        if not self.has_axis(axis):
+            if must_exist:
+                raise errors.axis_not_found(self.location, axis, self.axes_set())
+            return
+        with self._writable.transaction() as changes, self._writable.lock():
+            for path in (layout.axis_path(axis), *self._paths_of_axis(axis)):
+                changes.remove(path)
+
+    # Vectors
+
+    def set_vector(
+        self, axis: str, name: str, value: Any, *, overwrite: bool = False, dtype: Any = None
+    ) -> None:
+        """Store a vector.
+
+        Parameters
+        ----------
+        value
+            Anything numpy can turn into one dimension; Arrow; a scalar to fill the axis with; a
+            pandas Series, whose labels must then be the axis entries; a scipy sparse array of
+            one row or column, which is stored sparse.
+        dtype
+            The numpy dtype to convert to; that of ``value`` by default.
+
+        Raises
+        ------
+        InvalidNameError, AxisNotFoundError, LengthError, LabelsError, ExistsError
+            In this order; whatever is stored stays untouched.
+        """
+        self._check_vector_name(axis, name)
+        self._require_axis(axis)
+        length = self.axis_length(axis)
+        what = f"vector {name!r} of axis {axis!r}"
+        stored = inputs.vector_input(value, length=length, dtype=dtype, what=what)
+        found = stored.length if isinstance(stored, SparseVectorInput) else len(stored)
+        if found != length:
+            raise errors.wrong_length(self.location, f"vector {name!r}", found, axis, length)
+        self.check_labels(axis, getattr(value, "index", None), f"vector {name!r}")
+        self._check_free(self.has_vector(axis, name), overwrite, what)
+        with self._change(layout.vector_path(axis, name), overwrite=overwrite) as (path, changes):
+            if isinstance(stored, SparseVectorInput):
+                _write_sparse_vector(changes, path, stored)
+            else:
+                _write_flat(changes, path, stored)
+
+    def delete_vector(self, axis: str, name: str, *, must_exist: bool = True) -> None:
+        """Delete a vector; its storage is freed, arrays handed out earlier stay valid."""
+        self._check_vector_name(axis, name)
+        if self.has_vector(axis, name):
+            self._remove(layout.vector_path(axis, name))
+        elif must_exist:
+            raise errors.vector_not_found(self.location, axis, name, self.vectors_set(axis))
+
+    @contextmanager
+    def empty_dense_vector(
+        self, axis: str, name: str, dtype: Any, *, overwrite: bool = False
+    ) -> Iterator[AnyArray]:
+        """Hand out a dense vector of zeros, mapped, to be filled in place.
+
+        It becomes part of the data set when the block ends without an exception; until then
+        nothing is visible.  Do not write to the array afterwards.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> with daf.empty_dense_vector("cell", "age", "int32") as ages:
+        ...     ages[:] = [1, 2]
+        """
+        self._check_vector_name(axis, name)
+        self._require_axis(axis)
+        kind = self._numeric_type(dtype)
+        self._check_free(
+            self.has_vector(axis, name), overwrite, f"vector {name!r} of axis {axis!r}"
+        )
+        with self._change(layout.vector_path(axis, name), overwrite=overwrite) as (path, changes):
+            yield changes.reserve_array(path, (self.axis_length(axis),), kind)
+
+    @contextmanager
+    def empty_sparse_vector(
+        self,
+        axis: str,
+        name: str,
+        dtype: Any,
+        nnz: int,
+        *,
+        index_dtype: Any = None,
+        overwrite: bool = False,
+    ) -> Iterator[EmptySparse]:
+        """Hand out the parts of a sparse vector with ``nnz`` elements, to be filled in place.
+
+        The default index type is UInt32, or UInt64 for axes beyond its range.
+        """
+        self._check_vector_name(axis, name)
+        self._require_axis(axis)
+        length = self.axis_length(axis)
+        kind, index_kind = self._numeric_type(dtype), self._index_type(index_dtype, length)
+        self._check_free(
+            self.has_vector(axis, name), overwrite, f"vector {name!r} of axis {axis!r}"
+        )
+        with self._change(layout.vector_path(axis, name), overwrite=overwrite) as (path, changes):
+            changes.create_group(path)
+            parts = EmptySparse(
+                nzind=changes.reserve_array(f"{path}/nzind", (nnz,), index_kind),
+                nzval=changes.reserve_array(f"{path}/nzval", (nnz,), kind),
+            )
+            yield parts
+            if nnz and (
+                parts.nzind[0] < 1
+                or parts.nzind[-1] > length
+                or not np.all(parts.nzind[1:] > parts.nzind[:-1])
+            ):
+                raise errors.InvalidInputError(
+                    f"{self.location}: vector {name!r} was filled with positions that do not rise "
+                    f"within 1 to {length:,}; nothing was stored"
+                )
+
+    # Matrices
+
+    def set_matrix(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        value: Any,
+        *,
+        overwrite: bool = False,
+        relayout: bool = True,
+        dtype: Any = None,
+    ) -> None:
+        """Store a matrix, by default in both orientations.
+
+        Parameters
+        ----------
+        value
+            Shape ``(rows, columns)``: numpy in either memory order, a scalar to fill it with, a
+            pandas DataFrame whose labels must then be the axes' entries, or any scipy sparse
+            array, which is stored sparse.
+        relayout
+            Whether to store the transpose too, so that either axis can be sliced fast.  A matrix
+            of one axis with itself is stored once.
+
+        Raises
+        ------
+        InvalidNameError, AxisNotFoundError, LengthError, LabelsError, ExistsError
+            In this order; whatever is stored stays untouched.
+        """
+        shape = self._check_matrix(rows_axis, columns_axis, name)
+        what = f"matrix {name!r} of axes {rows_axis!r} and {columns_axis!r}"
+        stored = inputs.matrix_input(value, shape=shape, dtype=dtype, what=what)
+        self._check_matrix_input(rows_axis, columns_axis, name, stored.shape, value)
+        flip = relayout and rows_axis != columns_axis
+        self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=flip)
+        path, flipped = _both_paths(rows_axis, columns_axis, name)
+        with self._change(path, overwrite=overwrite, flipped=flipped) as (_, changes):
+            if isinstance(stored, SparseMatrixInput):
+                _write_sparse_matrix(changes, path, stored)
+            else:
+                _write_dense_matrix(changes, path, stored)
+        if flip:
+            self._relayout(rows_axis, columns_axis, name, overwrite=overwrite)
+
+    def relayout_matrix(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        overwrite: bool = False,
+        progress: Callable[[int], None] = _ignore,
+    ) -> None:
+        """Store the transpose of a matrix too, block by block: memory does not grow with it.
+
+        Parameters
+        ----------
+        progress
+            Told the number of elements that were done, after each block.
+
+        Raises
+        ------
+        InvalidInputError
+            Both axes are the same: such a matrix has one orientation only.
+        MatrixNotFoundError
+            The matrix is not stored in exactly this orientation.
+        """
+        self._check_matrix(rows_axis, columns_axis, name)
+        if rows_axis == columns_axis:
+            raise errors.InvalidInputError(
+                f"{self.location}: can't relayout the square matrix {name!r} of axis "
+                f"{rows_axis!r}: "
+                "both orientations would have the same place"
+            )
+        self.open_matrix(rows_axis, columns_axis, name)
+        self._check_matrix_free(columns_axis, rows_axis, name, overwrite=overwrite, flipped=False)
+        self._relayout(rows_axis, columns_axis, name, overwrite=overwrite, progress=progress)
+
+    def delete_matrix(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        relayout: bool = True,
+        must_exist: bool = True,
+    ) -> None:
+        """Delete a matrix; in both orientations unless ``relayout=False``."""
+        self._require_axis(rows_axis)
+        self._require_axis(columns_axis)
+        if not self.has_matrix(rows_axis, columns_axis, name, relayout=relayout):
+            if must_exist:
+                known = self.matrices_set(rows_axis, columns_axis, relayout=relayout)
+                raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, known)
+            return
+        self._remove(layout.matrix_path(rows_axis, columns_axis, name))
+        if relayout and rows_axis != columns_axis:
+            self._remove(layout.matrix_path(columns_axis, rows_axis, name))
+
+    @contextmanager
+    def empty_dense_matrix(
+        self, rows_axis: str, columns_axis: str, name: str, dtype: Any, *, overwrite: bool = False
+    ) -> Iterator[AnyArray]:
+        """Hand out a dense matrix of zeros, mapped, to be filled in place.
+
+        Shape ``(rows, columns)``, Fortran order: fill it column by column.  Only this orientation
+        is stored; `relayout_matrix` adds the other.
+        """
+        shape = self._check_matrix(rows_axis, columns_axis, name)
+        kind = self._numeric_type(dtype)
+        self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=False)
+        path, flipped = _both_paths(rows_axis, columns_axis, name)
+        with self._change(path, overwrite=overwrite, flipped=flipped) as (_, changes):
+            yield changes.reserve_array(path, shape[::-1], kind).T
+
+    @contextmanager
+    def empty_sparse_matrix(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        dtype: Any,
+        nnz: int,
+        *,
+        index_dtype: Any = None,
+        overwrite: bool = False,
+    ) -> Iterator[EmptySparse]:
+        """Hand out the parts of a sparse matrix with ``nnz`` elements, to be filled in place.
+
+        Only this orientation is stored; `relayout_matrix` adds the other.  The default index
+        type is UInt32, or UInt64 where a length or ``nnz`` exceeds its range.
+        """
+        shape = self._check_matrix(rows_axis, columns_axis, name)
+        kind, index_kind = (
+            self._numeric_type(dtype),
+            self._index_type(index_dtype, max(*shape, nnz)),
+        )
+        self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=False)
+        path, flipped = _both_paths(rows_axis, columns_axis, name)
+        with self._change(path, overwrite=overwrite, flipped=flipped) as (_, changes):
+            parts = _reserve_sparse_matrix(changes, path, shape[1], nnz, index_kind, kind)
+            yield parts
+            _check_filled(parts, shape, nnz, f"{self.location}: matrix {name!r}")
+
+    # Shared by the above
+
+    @contextmanager
+    def _change(
+        self, path: str, *, overwrite: bool, flipped: str | None = None
+    ) -> Iterator[tuple[str, TreeTransaction]]:
+        """Prepare a property and put it in place when the block ends well.
+
+        Where that replaces a matrix, its transpose at ``flipped`` is taken away first: whatever
+        happens, no two orientations of one matrix disagree.
+        """
+        self._check_open()
+        with self._writable.transaction() as changes:
+            yield path, changes
+            with self._writable.lock():
+                if flipped is not None and overwrite and self._tree.kind(path) is not None:
+                    changes.remove(flipped)
+                try:
+                    changes.publish(path, replace=overwrite)
+                except FileExistsError:
+                    raise errors.property_exists(self.location, path) from None
+
+    def _remove(self, path: str) -> None:
+        with self._writable.transaction() as changes, self._writable.lock():
+            changes.remove(path)
+
+    def _check_free(self, exists: bool, overwrite: bool, what: str) -> None:  # noqa: FBT001
+        if exists and not overwrite:
+            raise errors.property_exists(self.location, what)
+
+    def _check_vector_name(self, axis: str, name: str) -> None:
+        check_name(self.location, "vector", name)
+        if name in RESERVED_VECTORS:
+            raise errors.InvalidNameError(
+                f"{self.location}: the vector {name!r} of axis {axis!r} is reserved: "
+                "it always exists and cannot be set or deleted; choose another name"
+            )
+
+    def _check_matrix(self, rows_axis: str, columns_axis: str, name: str) -> tuple[int, int]:
+        check_name(self.location, "matrix", name)
+        return self.axis_length(rows_axis), self.axis_length(columns_axis)
+
+    def _check_matrix_input(
+        self, rows_axis: str, columns_axis: str, name: str, found: tuple[int, ...], value: Any
+    ) -> None:
+        for axis, part, length in zip(
+            (rows_axis, columns_axis), ("rows", "columns"), found, strict=True
+        ):
+            if length != self.axis_length(axis):
+                what = f"the {part} of matrix {name!r}"
+                raise errors.wrong_length(self.location, what, length, axis, self.axis_length(axis))
+        self.check_labels(rows_axis, getattr(value, "index", None), f"the rows of matrix {name!r}")
+        self.check_labels(
+            columns_axis, getattr(value, "columns", None), f"the columns of matrix {name!r}"
+        )
+
+    def _check_matrix_free(
+        self, rows_axis: str, columns_axis: str, name: str, *, overwrite: bool, flipped: bool
+    ) -> None:
+        pairs = [(rows_axis, columns_axis)] + [(columns_axis, rows_axis)] * flipped
+        for rows, columns in pairs:
+            exists = self.has_matrix(rows, columns, name, relayout=False)
+            self._check_free(exists, overwrite, f"matrix {name!r} of axes {rows!r} and {columns!r}")
+
+    def _numeric_type(self, dtype: Any) -> StorageType:
+        kind = StorageType.from_numpy(np.dtype(dtype))
+        if kind is None or kind.is_string:
+            raise errors.UnsupportedInputError(
+                f"{self.location}: dtype {np.dtype(dtype)} cannot be filled in place; it must be "
+                "bool, an integer, float32 or float64"
+            )
+        return kind
+
+    def _index_type(self, dtype: Any, largest: int) -> StorageType:
+        if dtype is None:
+            return StorageType.UINT32 if largest < 2**32 else StorageType.UINT64
+        kind = self._numeric_type(dtype)
+        if not kind.is_integer:
+            raise errors.UnsupportedInputError(
+                f"{self.location}: indices must be integers, not {dtype}"
+            )
+        return kind
+
+    def _prepare_axis(self, changes: TreeTransaction, axis: str) -> None:
+        """Make the empty groups of an axis, clearing away what an older axis left there."""
+        for path in self._paths_of_axis(axis):
+            changes.remove(path)
+        changes.create_group(layout.vectors_path(axis))
+        changes.publish(layout.vectors_path(axis), replace=True)
+        own = f"{layout.MATRICES}/{axis}"
+        changes.create_group(own)
+        others = sorted(self.axes_set() - {axis})
+        for other in (axis, *others):
+            changes.create_group(layout.matrices_path(axis, other))
+        changes.publish(own, replace=True)
+        for other in others:
+            changes.create_group(layout.matrices_path(other, axis))
+            changes.publish(layout.matrices_path(other, axis), replace=True)
+
+    def _paths_of_axis(self, axis: str) -> list[str]:
+        paths = [layout.vectors_path(axis), f"{layout.MATRICES}/{axis}"]
+        others = sorted(set(self._tree.children(layout.MATRICES)) - {axis})
+        return paths + [layout.matrices_path(other, axis) for other in others]
+
+    def _relayout(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        overwrite: bool,
+        progress: Callable[[int], None] = _ignore,
+    ) -> None:
+        stored = self.open_matrix(rows_axis, columns_axis, name)
+        path = layout.matrix_path(columns_axis, rows_axis, name)
+        n_rows, n_columns = stored.info.shape
+        with self._change(path, overwrite=overwrite) as (_, changes):
+            if not stored.info.is_sparse:
+                _relayout_dense(changes, path, stored)
+                progress(n_rows * n_columns)
+                return
+            parts = stored.sparse_parts()
+            nnz = parts.rowval.size
+            index_kind = StorageType.of(parts.colptr.dtype)
+            out = _reserve_sparse_matrix(
+                changes, path, n_rows, nnz, index_kind, stored.info.storage_type
+            )
+            out_indptr = relayout.transposed_colptr(parts.rowval, n_rows)
+            out.colptr[:] = out_indptr + 1
+            relayout.transpose_sparse(
+                indptr=stored.colptr(),
+                rowval=parts.rowval,
+                nzval=np.broadcast_to(np.True_, (nnz,)) if parts.nzval is None else parts.nzval,
+                out_indptr=out_indptr,
+                out_rowval=out.rowval,
+                out_nzval=out.nzval,
+                progress=progress,
+            )
+
+
+def _both_paths(rows_axis: str, columns_axis: str, name: str) -> tuple[str, str | None]:
+    """Return where a matrix and its transpose are; None for the latter if they are one."""
+    flipped = layout.matrix_path(columns_axis, rows_axis, name)
+    path = layout.matrix_path(rows_axis, columns_axis, name)
+    return path, None if rows_axis == columns_axis else flipped
+
+
+def _listed(entries: Any) -> Any:
+    return entries if isinstance(entries, np.ndarray) else list(entries)
+
+
+def _write_flat(changes: TreeTransaction, path: str, values: Any) -> None:
+    if isinstance(values, np.ndarray):
+        changes.write_array(path, values)
+    else:
+        changes.write_strings(path, values, (len(values),))
+
+
+def _write_sparse_vector(changes: TreeTransaction, path: str, value: SparseVectorInput) -> None:
+    changes.create_group(path)
+    changes.write_array(f"{path}/nzind", _from_one(value.positions, value.length))
+    if not layout.is_all_true(value.values):
+        changes.write_array(f"{path}/nzval", value.values)
+
+
+def _write_dense_matrix(changes: TreeTransaction, path: str, values: AnyArray) -> None:
+    if values.dtype == object:
+        flat = inputs.strings_input(values.reshape(-1, order="F"), what=path)
+        changes.write_strings(path, flat, values.shape[::-1])
+        return
+    kind = StorageType.of(values.dtype)
+    relayout.transpose_dense(values, changes.reserve_array(path, values.shape[::-1], kind))
+
+
+def _write_sparse_matrix(changes: TreeTransaction, path: str, value: SparseMatrixInput) -> None:
+    changes.create_group(path)
+    nnz = value.indices.size
+    changes.write_array(f"{path}/colptr", _from_one(value.indptr, nnz))
+    changes.write_array(f"{path}/rowval", _from_one(value.indices, value.shape[0]))
+    if not layout.is_all_true(value.values):
+        changes.write_array(f"{path}/nzval", value.values)
+
+
+def _from_one(indices: AnyArray, largest: int) -> AnyArray:
+    """Count from 1, in the caller's integer type unless that overflows."""
+    fits = largest + 1 <= np.iinfo(indices.dtype).max
+    return indices.astype(indices.dtype if fits else np.int64) + 1
+
+
+def _reserve_sparse_matrix(
+    changes: TreeTransaction,
+    path: str,
+    n_columns: int,
+    nnz: int,
+    index_kind: StorageType,
+    kind: StorageType,
+) -> EmptySparse:
+    changes.create_group(path)
+    return EmptySparse(
+        colptr=changes.reserve_array(f"{path}/colptr", (n_columns + 1,), index_kind),
+        rowval=changes.reserve_array(f"{path}/rowval", (nnz,), index_kind),
+        nzval=changes.reserve_array(f"{path}/nzval", (nnz,), kind),
+    )
+
+
+def _check_filled(parts: EmptySparse, shape: tuple[int, int], nnz: int, what: str) -> None:
+    colptr = parts.colptr
+    is_rising = bool(np.all(colptr[1:] >= colptr[:-1]))
+    if colptr[0] != 1 or colptr[-1] != nnz + 1 or not is_rising:
+        raise errors.InvalidInputError(
+            f"{what} was filled with a colptr that does not rise from 1 to {nnz + 1:,}; "
+            "nothing was stored"
+        )
+    if nnz and (parts.rowval.min() < 1 or parts.rowval.max() > shape[0]):
+        raise errors.InvalidInputError(
+            f"{what} was filled with row numbers outside 1 to {shape[0]:,}; nothing was stored"
+        )
+
+
+def _relayout_dense(changes: TreeTransaction, path: str, stored: layout.StoredMatrix) -> None:
+    array = stored.dense()
+    if array.info.storage_type.is_string:
+        objects = array.read_strings().to_numpy(zero_copy_only=False).reshape(array.info.shape)
+        _write_dense_matrix(changes, path, objects)
+        return
+    values = array.read()
+    out = changes.reserve_array(path, values.shape[::-1], array.info.storage_type)
+    relayout.transpose_dense(values, out)
