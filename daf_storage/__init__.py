@@ -15,15 +15,28 @@ puts each property in place in one atomic step.
 
 from daf_storage import errors
 from daf_storage.errors import DafError
+from daf_storage.h5ad import (
+    AnnDataWarning,
+    Report,
+    ReportItem,
+    axis_frame,
+    export_h5ad,
+    from_anndata,
+    import_h5ad,
+    to_anndata,
+)
 from daf_storage.layout import SparseMatrixParts, SparseVectorParts, StoredMatrix, StoredVector
 from daf_storage.model import MatrixInfo, OpenMode, Span, StorageType, VectorInfo
 from daf_storage.opening import MemoryDaf, ZarrDaf, open_daf
+from daf_storage.optional import optional_import
+from daf_storage.progress import progress_bar
 from daf_storage.reader import REQUIRED, DafReader
 from daf_storage.stores import DirectoryStore, MemoryStore
 from daf_storage.writer import DafWriter, EmptySparse
 
 __all__ = [
     "REQUIRED",
+    "AnnDataWarning",
     "DafError",
     "DafReader",
     "DafWriter",
@@ -33,6 +46,8 @@ __all__ = [
     "MemoryDaf",
     "MemoryStore",
     "OpenMode",
+    "Report",
+    "ReportItem",
     "Span",
     "SparseMatrixParts",
     "SparseVectorParts",
@@ -41,6 +56,13 @@ __all__ = [
     "StoredVector",
     "VectorInfo",
     "ZarrDaf",
+    "axis_frame",
     "errors",
+    "export_h5ad",
+    "from_anndata",
+    "import_h5ad",
     "open_daf",
+    "optional_import",
+    "progress_bar",
+    "to_anndata",
 ]

@@ -8,7 +8,7 @@ that stay valid as long as somebody holds them.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -226,6 +226,14 @@ class DafReader:
         return (
             name_problem(name) is None
             and self._tree.kind(layout.vector_path(axis, name)) is not None
+        )
+
+    def axis_identity(self, axis: str) -> Hashable:
+        """Return a value that changes whenever a vector of the axis is set or deleted."""
+        self._check_open()
+        return (
+            self._tree.identity(layout.axis_path(axis)),
+            self._tree.identity(layout.vectors_path(axis)),
         )
 
     def vector_info(self, axis: str, name: str) -> VectorInfo:

@@ -10,13 +10,60 @@ import html
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from daf_storage.errors import DafError
-from daf_storage.model import MatrixInfo, VectorInfo
+from daf_storage.model import MatrixInfo, StorageType, VectorInfo
 
-if TYPE_CHECKING:
-    from daf_storage.reader import DafReader
+
+class Described(Protocol):
+    """What a summary asks of a data set; a `DafReader` offers it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def location(self) -> str:
+        """Where it is."""
+        ...
+
+    def axes_set(self) -> set[str]:
+        """Return the axes."""
+        ...
+
+    def axis_length(self, axis: str) -> int:
+        """Return the number of entries of an axis."""
+        ...
+
+    def vectors_set(self, axis: str) -> set[str]:
+        """Return the vectors of an axis."""
+        ...
+
+    def vector_info(self, axis: str, name: str) -> VectorInfo:
+        """Return the metadata of a vector."""
+        ...
+
+    def matrices_set(self, rows_axis: str, columns_axis: str, *, relayout: bool = True) -> set[str]:
+        """Return the matrices of two axes."""
+        ...
+
+    def matrix_info(self, rows_axis: str, columns_axis: str, name: str) -> MatrixInfo:
+        """Return the metadata of a matrix."""
+        ...
+
+    def scalars_set(self) -> set[str]:
+        """Return the scalars."""
+        ...
+
+    def scalar_type(self, name: str) -> StorageType:
+        """Return the type of a scalar."""
+        ...
+
+    def get_scalar(self, name: str, *, default: Any = ...) -> Any:
+        """Return a scalar."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +83,7 @@ class MatrixSummary:
     """One matrix, in whichever orientations it is stored."""
 
     info: MatrixInfo
-    """The orientation whose axes come first in the alphabet, or the only one."""
+    """The orientation whose rows axis comes first among the axes, or the only one."""
     both_layouts: bool
     """Whether the transpose is stored as well."""
 
@@ -72,7 +119,7 @@ class DafSummary:
     location: str
     """Where it is."""
     axes: tuple[AxisSummary, ...]
-    """Its axes, longest first."""
+    """Its axes: that of the observations first, then the longest."""
     matrices: tuple[MatrixSummary, ...]
     """Its matrices."""
     scalars: tuple[ScalarSummary, ...]
@@ -113,7 +160,7 @@ class DafSummary:
         }
 
 
-def summarise(daf: DafReader) -> DafSummary:
+def summarise(daf: Described) -> DafSummary:
     """Return what a data set holds."""
     problems: list[Problem] = []
     axes = []
@@ -130,6 +177,8 @@ def summarise(daf: DafReader) -> DafSummary:
             for name in sorted(daf.vectors_set(axis))
         ]
         axes.append(AxisSummary(axis, length, tuple(v for v in vectors if v is not None)))
+    main = daf.get_scalar("obs_is", default="obs")
+    axes.sort(key=lambda axis: (axis.name != main, -axis.length, axis.name))
     names = [axis.name for axis in axes]
     scalars = [
         _guarded(problems, f"scalar {name!r}", partial(_scalar, daf, name))
@@ -138,7 +187,7 @@ def summarise(daf: DafReader) -> DafSummary:
     return DafSummary(
         name=daf.name,
         location=daf.location,
-        axes=tuple(sorted(axes, key=lambda axis: (-axis.length, axis.name))),
+        axes=tuple(axes),
         matrices=tuple(_matrices(daf, names, problems)),
         scalars=tuple(s for s in scalars if s is not None),
         problems=tuple(problems),
@@ -153,11 +202,11 @@ def _guarded(problems: list[Problem], what: str, read: Callable[[], Any]) -> Any
         return None
 
 
-def _scalar(daf: DafReader, name: str) -> ScalarSummary:
+def _scalar(daf: Described, name: str) -> ScalarSummary:
     return ScalarSummary(name, daf.scalar_type(name).value, daf.get_scalar(name))
 
 
-def _matrices(daf: DafReader, axes: list[str], problems: list[Problem]) -> Iterable[MatrixSummary]:
+def _matrices(daf: Described, axes: list[str], problems: list[Problem]) -> Iterable[MatrixSummary]:
     for position, first in enumerate(axes):
         for second in axes[position:]:
             here = daf.matrices_set(first, second, relayout=False)
@@ -206,7 +255,7 @@ def _sections(summary: DafSummary) -> list[_Section]:
 
 def as_text(summary: DafSummary) -> str:
     """Return an aligned plain-text page."""
-    lines = [summary.name]
+    lines = [summary.location]
     for title, rows in _sections(summary):
         if not rows:
             continue
@@ -223,7 +272,7 @@ def as_text(summary: DafSummary) -> str:
 
 def as_html(summary: DafSummary) -> str:
     """Return a page for notebooks."""
-    parts = [f"<div><strong>{html.escape(summary.name)}</strong>"]
+    parts = [f"<div><strong>{html.escape(summary.location)}</strong>"]
     for title, rows in _sections(summary):
         if rows:
             body = "".join(

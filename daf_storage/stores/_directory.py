@@ -15,9 +15,10 @@ import fcntl
 import mmap
 import os
 import shutil
+import time
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from daf_storage.stores import _swap
 STAGING = ".daf.staging"
 """Directory below the root in which changes are prepared; exists only while a writer works."""
 
+_TIME_STEP_NS = 100_000_000
 _TARGET_FILE = "target"
 
 
@@ -105,10 +107,17 @@ class DirectoryPin:
         self._descriptor = descriptor
         weakref.finalize(self, os.close, descriptor)
 
-    def identity(self) -> tuple[int, ...]:
-        """Return what tells this directory from any other and from itself after a change."""
+    def identity(self) -> tuple[Hashable, ...]:
+        """Return what tells this directory from any other and from itself after a change.
+
+        File times advance in steps of milliseconds, so a directory that was changed just now
+        equals nothing: a second change within the same step would not show.
+        """
         status = os.fstat(self._descriptor)
-        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+        changed = status.st_mtime_ns, status.st_ctime_ns
+        if time.time_ns() - max(changed) < _TIME_STEP_NS:
+            return (object(),)
+        return status.st_dev, status.st_ino, *changed
 
     def names(self, key: str = "") -> list[str]:
         """Return the names directly below ``key``, sorted."""

@@ -91,6 +91,10 @@ class Tree(Protocol):
         """Return the names directly below a group, and what each is."""
         ...
 
+    def identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever something directly below ``path`` does."""
+        ...
+
     def node(self, path: str) -> Node | None:
         """Return the group or array at ``path``, pinned; None if there is none."""
         ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -58,6 +58,11 @@ class ZarrTree:
             return {}
         kinds = ((name, _kind(pin, name)) for name in pin.names())
         return {name: kind for name, kind in kinds if kind is not None}
+
+    def identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever a child of ``path`` is put in place or removed."""
+        pin = self._pin(path)
+        return None if pin is None else pin.identity()
 
     def node(self, path: str) -> ZarrNode | None:
         """Return the group or array at ``path``, pinned."""

@@ -1,0 +1,51 @@
+# Everything runs in .venv, which is made on first use from the pinned versions in requirements/.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+LOCK := requirements/lock.txt
+DEMO ?= build/demo
+TESTS ?=
+
+.PHONY: help setup demo test check format bench lock test-lowest clean
+
+help:  ## Show this list.
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+setup: $(VENV)/.installed  ## Make the virtual environment.
+
+$(VENV)/.installed: pyproject.toml $(LOCK)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable ".[demo]" --group dev
+	@touch $@
+
+demo: setup  ## Import, query, slice and plot real data into build/demo.
+	$(BIN)/daf demo $(DEMO)
+
+test: setup  ## Run the whole test suite; TESTS="-k zarr" chooses.
+	$(BIN)/python -m pytest --numprocesses auto $(TESTS)
+
+check: setup  ## Format, lint, types and layers.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup  ## Format the code and mend what can be mended.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup  ## Measure speed, as ratios within one run.
+	$(BIN)/python benchmarks/run.py
+
+lock:  ## Pin the newest versions anew.
+	$(PYTHON) -m venv build/lock-venv
+	build/lock-venv/bin/python -m pip install --quiet --upgrade pip
+	build/lock-venv/bin/python -m pip install --quiet --editable ".[demo]" --group dev
+	build/lock-venv/bin/python -m pip freeze --all --exclude-editable > $(LOCK)
+
+test-lowest:  ## Run the tests with the lowest versions that are promised.
+	$(MAKE) test VENV=.venv-lowest LOCK=requirements/lowest.txt
+
+clean:  ## Delete what was built.
+	rm -rf build dist .venv .venv-lowest

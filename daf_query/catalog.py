@@ -1,0 +1,114 @@
+"""Data sets as DataFusion schemas: each axis a table, and the scalars another.
+
+A table is made anew for each query from the metadata of that moment, so what a writer adds shows
+in the next query, and one query sees one state.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import pyarrow as pa
+from datafusion.catalog import CatalogProvider, SchemaProvider, Table
+
+from daf_query.dataset import AxisColumns, AxisDataset, axis_columns
+from daf_storage import DafReader
+
+SCALARS = "scalars"
+"""The table of the scalars, unless an axis has that name."""
+
+
+class Names(list[str]):
+    """Names as a sequence that can also be called: the engine does both."""
+
+    def __call__(self) -> set[str]:
+        """Return the names as a set."""
+        return set(self)
+
+
+class DafSchema(SchemaProvider):
+    """The tables of one data set."""
+
+    def __init__(self, daf: DafReader) -> None:
+        self._daf = daf
+        self._known: dict[str, tuple[Hashable, AxisColumns]] = {}
+        self._added: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def daf(self) -> DafReader:
+        """The data set."""
+        return self._daf
+
+    @property
+    def table_names(self) -> Names:
+        """The axes in alphabetical order, then ``scalars``, then what queries created."""
+        axes = sorted(self._daf.axes_set())
+        return Names(axes + [SCALARS] * (SCALARS not in axes) + sorted(self._added))
+
+    def table_exist(self, name: str) -> bool:
+        """Return whether there is a table of this name."""
+        return name in self._added or name == SCALARS or self._daf.has_axis(name)
+
+    def table(self, name: str) -> Table | None:
+        """Return a table as it is now; None if there is none."""
+        if name in self._added:
+            return Table(self._added[name])
+        if self._daf.has_axis(name):
+            return Table(self.dataset(name))
+        return Table(scalars_table(self._daf)) if name == SCALARS else None
+
+    def register_table(self, name: str, table: Any) -> None:
+        """Add a table for the life of the session (``CREATE TABLE`` and ``CREATE VIEW``)."""
+        self._added[name] = table
+
+    def deregister_table(self, name: str, cascade: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the engine's signature
+        """Drop a table that a query created; axes stay."""
+        self._added.pop(name, None)
+
+    def dataset(self, axis: str) -> AxisDataset:
+        """Return the table of an axis; its metadata is read only if it changed."""
+        identity = self._daf.axis_identity(axis)
+        with self._lock:
+            known = self._known.get(axis)
+        if known is None or known[0] != identity:
+            known = (identity, axis_columns(self._daf, axis))
+            with self._lock:
+                self._known[axis] = known
+        return AxisDataset(self._daf, axis, columns=known[1])
+
+
+class DafCatalog(CatalogProvider):
+    """The schemas of a session."""
+
+    def __init__(self, schemas: dict[str, DafSchema]) -> None:
+        self._schemas = schemas
+
+    def schema_names(self) -> set[str]:
+        """Return the names of the data sets."""
+        return set(self._schemas)
+
+    def schema(self, name: str) -> DafSchema | None:  # type: ignore[override] # a provider will do
+        """Return one data set's schema."""
+        return self._schemas.get(name)
+
+
+def scalars_table(daf: DafReader) -> pa.dataset.Dataset:
+    """Return the scalars: their names, stored types and values as text."""
+    names = sorted(daf.scalars_set())
+    columns = {
+        "name": _strings(names),
+        "type": _strings(daf.scalar_type(name).value for name in names),
+        "value": _strings(_text(daf.get_scalar(name)) for name in names),
+    }
+    return pa.dataset.dataset(pa.table(columns))
+
+
+def _strings(values: Iterable[str]) -> pa.Array:
+    return pa.array(list(values), pa.string())
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

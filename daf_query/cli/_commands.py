@@ -1,0 +1,184 @@
+"""What each command does, in terms of the two packages."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from daf_query.cli import _output
+from daf_query.demo import run_demo
+from daf_query.session import connect
+from daf_storage import DafReader, Report, errors, export_h5ad, import_h5ad, open_daf, progress_bar
+
+if TYPE_CHECKING:
+    from daf_storage.progress import ShowProgress
+
+
+def import_command(options: argparse.Namespace) -> None:
+    """Import an h5ad file and say what came of it."""
+    started = time.monotonic()
+    report = import_h5ad(
+        options.source,
+        options.destination,
+        obs_is=options.obs_is,
+        var_is=options.var_is,
+        X_is=options.X_is,
+        categorical_axes=options.axis_of,
+        relayout=not options.one_layout,
+        duplicates="make_unique" if options.make_unique else "error",
+        overwrite=options.overwrite,
+        progress=_show(options),
+    )
+    if options.quiet:
+        return
+    seconds = time.monotonic() - started
+    with open_daf(options.destination) as daf:
+        found = daf.summary()
+    lengths = " x ".join(f"{axis.length:,} {axis.name}" for axis in found.axes[:2])
+    vectors = sum(len(axis.vectors) for axis in found.axes)
+    size = _output.human_bytes(_size_bytes(Path(options.destination)))
+    print(
+        f"imported {options.source} into {options.destination} in {seconds:.1f} s\n"
+        f"{lengths}; {len(found.axes)} axes, {vectors} vectors, {len(found.matrices)} matrices, "
+        f"{size} on disk"
+    )
+    _print_report(report)
+
+
+def export_command(options: argparse.Namespace) -> None:
+    """Export a data set and say what came of it."""
+    with open_daf(options.path) as daf:
+        report = export_h5ad(
+            daf,
+            options.destination,
+            obs_is=options.obs_is,
+            var_is=options.var_is,
+            X_is=options.X_is,
+            overwrite=options.overwrite,
+            progress=_show(options),
+        )
+    if not options.quiet:
+        size = _output.human_bytes(Path(options.destination).stat().st_size)
+        print(f"exported {options.path} to {options.destination} ({size})")
+        _print_report(report)
+
+
+def info_command(options: argparse.Namespace) -> None:
+    """Print what a data set holds."""
+    with open_daf(options.path) as daf:
+        if options.format == "json":
+            print(json.dumps(daf.summary().as_dict(), indent=2))
+        else:
+            print(daf.description())
+
+
+def sql_command(options: argparse.Namespace) -> None:
+    """Print or write the rows of a query."""
+    kind = options.format or _output.format_of(options.output)
+    with connect(options.path) as session:
+        frame = session.sql(options.query)
+        if options.output is None:
+            _output.to_stdout(frame, kind, max_rows=options.max_rows)
+        else:
+            _output.to_file(frame, kind, Path(options.output))
+
+
+def extract_command(options: argparse.Namespace) -> None:
+    """Write a slice of a matrix."""
+    with connect(options.path) as session:
+        daf = next(iter(session.schemas.values()))
+        rows_axis, columns_axis = matrix_axes(
+            daf, options.matrix, options.rows_axis, options.columns_axis
+        )
+        part = session.matrix(
+            rows_axis, columns_axis, options.matrix, rows=options.rows, columns=options.columns
+        )
+        element_bytes = part.dtype.itemsize + 4
+        with progress_bar("extract", part.plan.cost_bytes, show=_show(options)) as progress:
+            part.load(progress=lambda done: progress.add(done * element_bytes))
+        part.save(options.output)
+        if not options.quiet:
+            size = _output.human_bytes(Path(options.output).stat().st_size)
+            print(
+                f"wrote {part.shape[0]:,} {rows_axis} x {part.shape[1]:,} {columns_axis} "
+                f"({part.nnz:,} non-zero) to {options.output} ({size})"
+            )
+
+
+def demo_command(options: argparse.Namespace) -> None:
+    """Run the demonstration."""
+    from daf_query.cli._main import main  # noqa: PLC0415 - the demo types commands itself
+
+    run_demo(Path(options.folder), main)
+
+
+def matrix_axes(
+    daf: DafReader, name: str, rows_axis: str | None, columns_axis: str | None
+) -> tuple[str, str]:
+    """Return the axes of a matrix of which only the name is known.
+
+    Raises
+    ------
+    MatrixNotFoundError
+        There is none of this name.
+    InvalidInputError
+        There are several, and the axes given do not tell which.
+    """
+    for axis in (rows_axis, columns_axis):
+        if axis is not None and not daf.has_axis(axis):
+            raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+    matrices = daf.summary().matrices
+    pairs = {(m.info.rows_axis, m.info.columns_axis) for m in matrices if m.info.name == name}
+    if not pairs:
+        known = {m.info.name for m in matrices}
+        has = errors.known_names(known, none="no matrices")
+        raise errors.MatrixNotFoundError(
+            f"{daf.location}: there is no matrix {name!r}; there are {has}"
+            f"{errors.nearest(name, known)}"
+        )
+    given = {axis for axis in (rows_axis, columns_axis) if axis is not None}
+    fitting = [pair for pair in pairs if given <= set(pair)]
+    main = _main_axes(daf)
+    if len(fitting) > 1 and set(main) in [set(pair) for pair in fitting]:
+        fitting = [main]
+    if len(fitting) != 1:
+        listed = "; ".join(f"{rows} x {columns}" for rows, columns in sorted(pairs))
+        raise errors.InvalidInputError(
+            f"{daf.location}: matrix {name!r} exists for the axes {listed}; "
+            "say which with --rows-axis and --columns-axis"
+        )
+    first, second = fitting[0]
+    is_turned = rows_axis == second or columns_axis == first
+    if not given and second == main[0]:
+        is_turned = True
+    return (second, first) if is_turned and first != second else (first, second)
+
+
+def _main_axes(daf: DafReader) -> tuple[str, str]:
+    """Return the axes that were obs and var when the data set was imported."""
+    obs, var = (
+        str(daf.get_scalar(key, default=default))
+        for key, default in (("obs_is", "obs"), ("var_is", "var"))
+    )
+    return obs, var
+
+
+def _show(options: argparse.Namespace) -> ShowProgress:
+    return "never" if options.quiet else "auto"
+
+
+def _print_report(report: Report) -> None:
+    for item in report.items:
+        print(f"  {item}")
+
+
+def _size_bytes(folder: Path) -> int:
+    return sum(
+        (Path(parent) / name).stat().st_size
+        for parent, _, names in os.walk(folder)
+        for name in names
+    )

@@ -1,0 +1,56 @@
+"""Running a command: its arguments, its errors and its exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from daf_query.cli._parser import build_parser
+from daf_query.messages import plain
+from daf_storage import DafError
+
+DONE, FAILED, INTERRUPTED = 0, 1, 128 + signal.SIGINT
+
+
+def run() -> NoReturn:
+    """Run the command of ``sys.argv`` and end the process with its exit code."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code; wrong usage exits with 2, as argparse does.
+
+    >>> main(["info", "nowhere.daf.zarr"])
+    1
+    """
+    options = build_parser().parse_args(list(arguments))
+    try:
+        options.command(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; keep Python from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return _fail("interrupted", INTERRUPTED)
+    except (DafError, OSError) as error:
+        return _fail(str(error), FAILED)
+    except MemoryError:
+        return _fail("not enough memory for the result; ask for fewer rows or columns", FAILED)
+    except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
+        return _fail(plain(str(error)) or type(error).__name__, FAILED)
+    return DONE
+
+
+def _fail(message: str, code: int) -> int:
+    """Say what went wrong: in one line, with the details only for a person or on request."""
+    if os.environ.get("DAF_DEBUG"):
+        traceback.print_exc()
+    first, _, details = message.partition("\n")
+    print(f"daf: error: {first}", file=sys.stderr)
+    if details and sys.stderr.isatty():
+        print(details, file=sys.stderr)
+    return code

@@ -1,0 +1,193 @@
+"""The arguments of each command, with examples."""
+
+from __future__ import annotations
+
+import argparse
+from importlib.metadata import version
+
+from daf_query.cli import _commands
+
+FORMATS = ("table", "csv", "json", "ndjson", "parquet", "arrow")
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Keeps the examples as they are written."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="daf",
+        formatter_class=_Help,
+        description="SQL over single-cell metadata, then just the slice of the matrix you ask for.",
+        epilog="""examples:
+  daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene
+  daf info pbmc.daf.zarr
+  daf sql pbmc.daf.zarr "SELECT donor, count(*) AS cells FROM cell GROUP BY donor"
+  daf extract pbmc.daf.zarr --matrix X --rows "age > 60" --columns "is_marker" -o markers.h5ad
+  daf demo
+
+exit codes: 0 done, 1 the request failed, 2 wrong usage
+'daf COMMAND --help' says more; DAF_DEBUG=1 shows where an error comes from.""",
+    )
+    parser.add_argument("--version", action="version", version=f"daf {version('daf-query')}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_import(commands)
+    _add_info(commands)
+    _add_sql(commands)
+    _add_extract(commands)
+    _add_export(commands)
+    _add_demo(commands)
+    return parser
+
+
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],  # the only name it has
+    name: str,
+    summary: str,
+    examples: str,
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"examples:\n{examples}",
+        formatter_class=_Help,
+    )
+
+
+def _add_import(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(
+        commands,
+        "import",
+        "turn an h5ad file into a Daf data set, streaming its matrices",
+        "  daf import pbmc.h5ad pbmc.daf.zarr\n"
+        "  daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene --X-is UMIs\n"
+        "  daf import pbmc.h5ad pbmc.daf.zarr --axis-of donor --make-unique --overwrite",
+    )
+    parser.add_argument("source", metavar="IN.h5ad")
+    parser.add_argument("destination", metavar="OUT", help="such as pbmc.daf.zarr")
+    parser.add_argument("--obs-is", metavar="AXIS", help="name of the axis of obs (default: obs)")
+    parser.add_argument("--var-is", metavar="AXIS", help="name of the axis of var (default: var)")
+    parser.add_argument("--X-is", metavar="NAME", help="name of the main matrix (default: X)")
+    parser.add_argument(
+        "--axis-of",
+        metavar="COLUMN",
+        action="append",
+        default=[],
+        help="make this categorical an axis of its own; those with colours become one anyway",
+    )
+    parser.add_argument(
+        "--one-layout",
+        action="store_true",
+        help="store matrices once, by obs; by default also the other way, which doubles the size",
+    )
+    parser.add_argument(
+        "--make-unique", action="store_true", help="append -1, -2 ... to names that occur twice"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT")
+    _add_quiet(parser)
+    parser.set_defaults(command=_commands.import_command)
+
+
+def _add_info(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(
+        commands,
+        "info",
+        "say what a data set holds; reads metadata only",
+        "  daf info pbmc.daf.zarr\n  daf info pbmc.daf.zarr --format json | jq .axes",
+    )
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.set_defaults(command=_commands.info_command)
+
+
+def _add_sql(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(
+        commands,
+        "sql",
+        "ask a SQL question; each axis is a table with the columns name, index and its vectors",
+        '  daf sql pbmc.daf.zarr "SELECT type, avg(age) FROM cell GROUP BY type"\n'
+        '  daf sql pbmc.daf.zarr "SELECT * FROM cell WHERE age > 60" -o old.parquet\n'
+        '  daf sql pbmc.daf.zarr "SELECT name FROM gene WHERE is_marker" --format ndjson\n'
+        '  daf sql pbmc.daf.zarr "SHOW TABLES"',
+    )
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("query", metavar="QUERY")
+    parser.add_argument(
+        "--format", choices=FORMATS, help="default: by the suffix of FILE, else table"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
+    parser.add_argument(
+        "--max-rows",
+        type=_whole_number,
+        metavar="N",
+        help="rows of a table on a terminal (default: 40; 0: all)",
+    )
+    parser.set_defaults(command=_commands.sql_command)
+
+
+def _add_extract(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(
+        commands,
+        "extract",
+        "write a slice of a matrix to a file; only the slice is read",
+        "  daf extract pbmc.daf.zarr --matrix X --rows \"donor = 'N3'\" -o n3.h5ad\n"
+        '  daf extract pbmc.daf.zarr --matrix X --columns "is_marker" -o markers.parquet\n'
+        "  daf extract pbmc.daf.zarr --matrix X --rows-axis gene --columns-axis cell \\\n"
+        '      --rows "SELECT name FROM gene ORDER BY means DESC LIMIT 50" -o top.csv',
+    )
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("--matrix", metavar="NAME", required=True)
+    parser.add_argument("--rows", metavar="SQL", help="a predicate, or a SELECT of name or index")
+    parser.add_argument("--columns", metavar="SQL", help="the same for the other axis")
+    parser.add_argument("--rows-axis", metavar="AXIS", help="needed where it is ambiguous")
+    parser.add_argument("--columns-axis", metavar="AXIS", help="needed where it is ambiguous")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        required=True,
+        help=".h5ad, .npz, .mtx, .csv, .parquet or .arrow",
+    )
+    _add_quiet(parser)
+    parser.set_defaults(command=_commands.extract_command)
+
+
+def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(
+        commands,
+        "export",
+        "turn a whole data set into an h5ad file, streaming its matrices",
+        "  daf export pbmc.daf.zarr pbmc.h5ad\n"
+        "  daf export atlas.daf.zarr atlas.h5ad --obs-is cell --var-is gene --X-is UMIs",
+    )
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("destination", metavar="OUT.h5ad")
+    parser.add_argument("--obs-is", metavar="AXIS", help="the axis of obs (default: as imported)")
+    parser.add_argument("--var-is", metavar="AXIS", help="the axis of var (default: as imported)")
+    parser.add_argument("--X-is", metavar="NAME", help="the main matrix (default: as imported)")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT.h5ad")
+    _add_quiet(parser)
+    parser.set_defaults(command=_commands.export_command)
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(
+        commands,
+        "demo",
+        "import, query, slice and plot the PBMC data set that scanpy ships",
+        "  daf demo\n  daf demo somewhere/else",
+    )
+    parser.add_argument("folder", metavar="FOLDER", nargs="?", default="daf-demo")
+    parser.set_defaults(command=_commands.demo_command)
+
+
+def _add_quiet(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
+
+
+def _whole_number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)

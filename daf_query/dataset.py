@@ -1,0 +1,323 @@
+"""An axis as a ``pyarrow.dataset.Dataset``, for DataFusion, DuckDB and polars alike.
+
+The class is a Dataset in name only: there is no C++ dataset behind it, so every inherited member
+is either defined here or refused.  A scan reads the columns that it projects and filters by, in
+row ranges that end where chunks end.  Filters are applied exactly.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from daf_query import planning
+from daf_query.columns import INDEX, NAME, Column
+from daf_storage import DafError, DafReader, Span, errors, open_daf
+
+_MIN_FRAGMENT_ROWS = 1 << 17
+_BATCH_ROWS = 1 << 16
+_MISSING_FIELD = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ", re.DOTALL)
+_ROWS_ONLY = pa.schema([pa.field("", pa.null())])
+
+
+@dataclass(frozen=True)
+class AxisColumns:
+    """The columns of an axis at one moment, and what could not be made a column."""
+
+    axis: str
+    """The axis."""
+    length: int
+    """Number of its entries: the rows of the table."""
+    columns: dict[str, Column]
+    """By name: ``name``, ``index``, then the vectors in alphabetical order."""
+    problems: dict[str, str]
+    """Vectors that cannot be read, and why."""
+
+
+def axis_columns(daf: DafReader, axis: str) -> AxisColumns:
+    """Return the columns of an axis; reads metadata only."""
+    length = daf.axis_length(axis)
+    columns, problems = {}, {}
+    for name in (NAME, INDEX, *sorted(daf.vectors_set(axis))):
+        try:
+            columns[name] = Column(daf.vector_info(axis, name))
+        except DafError as error:
+            problems[name] = str(error)
+    return AxisColumns(axis, length, columns, problems)
+
+
+class AxisDataset(ds.Dataset):
+    """The table of one axis.
+
+    Parameters
+    ----------
+    daf
+        The data set.
+    axis
+        The axis; its entries are the rows.
+    columns
+        Its columns, where they are known already.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> daf = daf_storage.MemoryDaf()
+    >>> daf.add_axis("cell", ["TATA", "GATA"])
+    >>> daf.set_vector("cell", "age", [30, 60])
+    >>> AxisDataset(daf, "cell").to_table(columns=["name"], filter=pc.field("age") > 40).to_pylist()
+    [{'name': 'GATA'}]
+    """
+
+    def __init__(
+        self,
+        daf: DafReader,
+        axis: str,
+        *,
+        columns: AxisColumns | None = None,
+        base_filter: pc.Expression | None = None,
+    ) -> None:
+        # The parent's __init__ refuses to run, and is not needed.
+        self._daf = daf
+        self._columns = columns or axis_columns(daf, axis)
+        self._base_filter = base_filter
+
+    def __repr__(self) -> str:
+        return f"AxisDataset({self._daf.location!r}, {self._columns.axis!r})"
+
+    def __reduce__(self) -> Any:
+        """Pickle the place, not the data; the other process opens it again."""
+        if self._daf.location.startswith("<") or self._base_filter is not None:
+            raise errors.InvalidInputError(
+                f"{self!r} cannot be pickled: it is in memory or filtered; pickle its to_table()"
+            )
+        return _reopen, (os.path.abspath(self._daf.location), self._columns.axis)
+
+    @property
+    def axis_columns(self) -> AxisColumns:
+        """The columns, and the vectors that cannot be columns."""
+        return self._columns
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema: ``name``, ``index``, then the vectors."""
+        return pa.schema([column.field for column in self._columns.columns.values()])
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """Nothing is known of all rows."""
+        return pc.scalar(True)  # noqa: FBT003 - an Arrow literal
+
+    def get_fragments(
+        self,
+        filter: pc.Expression | None = None,  # noqa: A002, ARG002 - pyarrow's signature
+    ) -> Iterator[AxisFragment]:
+        """Yield row ranges that can be scanned side by side; each ends where chunks end."""
+        spans = self._spans() or [Span(0, 0)]
+        return (AxisFragment(self, span) for span in spans)
+
+    def scanner(
+        self,
+        columns: Any = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        batch_size: int = _BATCH_ROWS,
+        **_: Any,
+    ) -> ds.Scanner:
+        """Return a scanner of all rows; nothing is read until it is consumed."""
+        return self.scan(Span(0, self._columns.length), columns, filter, batch_size)
+
+    def scan(
+        self,
+        span: Span,
+        columns: Any,
+        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+        batch_rows: int,
+    ) -> ds.Scanner:
+        """Return a scanner of a range of rows."""
+        combined = _both(self._base_filter, filter)
+        names = self._needed(columns, combined)
+        chosen = [self._columns.columns[name] for name in names]
+        schema = pa.schema([column.field for column in chosen]) if chosen else _ROWS_ONLY
+        batches = self._batches(span, chosen, schema, max(batch_rows, _BATCH_ROWS))
+        if columns is None:
+            columns = self.schema.names
+        return ds.Scanner.from_batches(
+            batches, schema=schema, columns=columns, filter=combined, batch_size=batch_rows
+        )
+
+    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
+        """Return the number of rows; without a filter nothing is read."""
+        if filter is None and self._base_filter is None:
+            return self._columns.length
+        return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
+
+    def filter(self, expression: pc.Expression) -> AxisDataset:
+        """Return the same table with only the rows for which ``expression`` is true."""
+        return AxisDataset(
+            self._daf,
+            self._columns.axis,
+            columns=self._columns,
+            base_filter=_both(self._base_filter, expression),
+        )
+
+    def sort_by(self, sorting: Any, **kwargs: Any) -> ds.InMemoryDataset:
+        """Return the sorted table, in memory."""
+        return ds.InMemoryDataset(self.to_table().sort_by(sorting, **kwargs))
+
+    def join(self, right_dataset: Any, *args: Any, **kwargs: Any) -> ds.InMemoryDataset:
+        """Return this table joined with another, in memory; SQL does it in a stream."""
+        right = right_dataset.to_table()
+        return ds.InMemoryDataset(self.to_table().join(right, *args, **kwargs))
+
+    def join_asof(self, right_dataset: Any, *args: Any, **kwargs: Any) -> ds.InMemoryDataset:
+        """Return this table joined to the nearest rows of another, in memory."""
+        right = right_dataset.to_table()
+        return ds.InMemoryDataset(self.to_table().join_asof(right, *args, **kwargs))
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Refuse: the schema is what the data set stores."""
+        raise errors.InvalidInputError(
+            f"{self!r}: the schema follows from the stored vectors and cannot be replaced; "
+            f"cast the result instead (asked for {schema.names})"
+        )
+
+    def _get_fragments(self, filter: pc.Expression | None) -> Iterator[AxisFragment]:  # noqa: A002
+        return self.get_fragments(filter)
+
+    def _spans(self) -> list[Span]:
+        length = self._columns.length
+        rows = planning.fragment_rows(
+            length, max_fragments=2 * (os.cpu_count() or 1), min_rows=_MIN_FRAGMENT_ROWS
+        )
+        return planning.aligned_spans(length, step=self._step(), target_rows=rows)
+
+    def _step(self) -> int:
+        chunk_rows = (column.info.chunk_rows for column in self._columns.columns.values())
+        return planning.common_step(chunk_rows, length=self._columns.length)
+
+    def _needed(self, columns: Any, filter: pc.Expression | None) -> list[str]:  # noqa: A002
+        """Return the columns that a scan has to read, in the order of the schema."""
+        own = self._columns.columns
+        needed = set() if filter is None else self._columns_of(filter)
+        if isinstance(columns, dict):
+            for expression in columns.values():
+                needed |= self._columns_of(expression)
+        else:
+            needed |= set(own if columns is None else columns)
+        unknown = needed - set(own)
+        if unknown:
+            raise self.column_not_found(min(unknown))
+        return [name for name in own if name in needed]
+
+    def column_not_found(self, name: str) -> DafError:
+        """Say which columns there are, or why this one cannot be read."""
+        if name in self._columns.problems:
+            return errors.UnsupportedDataError(self._columns.problems[name])
+        known = self._columns.columns
+        return errors.vector_not_found(self._daf.location, self._columns.axis, name, known)
+
+    def _columns_of(self, expression: pc.Expression) -> set[str]:
+        """Return the columns of an expression: those that binding it finds missing."""
+        found: list[pa.Field] = []
+        while True:
+            try:
+                ds.Scanner.from_batches(iter(()), schema=pa.schema(found), filter=expression)
+            except pa.ArrowInvalid as error:
+                name = self._missing_field(str(error))
+                if name in {field.name for field in found} or name is None:
+                    return set(self._columns.columns)
+                if name not in self._columns.columns:
+                    raise self.column_not_found(name) from None
+                found.append(self._columns.columns[name].field)
+            except pa.ArrowNotImplementedError:
+                return set(self._columns.columns)
+            else:
+                return {field.name for field in found}
+
+    def _missing_field(self, message: str) -> str | None:
+        """Return the column that Arrow did not find; names may hold any character."""
+        own = [c for c in self._columns.columns if f"FieldRef.Name({c}) in " in message]
+        if own:
+            return max(own, key=len)
+        match = _MISSING_FIELD.search(message)
+        return match.group(1) if match else None
+
+    def _batches(
+        self, span: Span, columns: Sequence[Column], schema: pa.Schema, batch_rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        readers = [column.open(self._daf) for column in columns]
+        for part in _parts(span, step=self._step(), target_rows=batch_rows):
+            arrays = [read(part) for read in readers] or [pa.nulls(part.size)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class AxisFragment:
+    """A range of rows of an `AxisDataset`."""
+
+    def __init__(self, dataset: AxisDataset, span: Span) -> None:
+        self._dataset = dataset
+        self.span = span
+
+    def __repr__(self) -> str:
+        return f"AxisFragment({self._dataset!r}, [{self.span.start}, {self.span.stop}))"
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The schema of the whole table."""
+        return self._dataset.schema
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """Nothing is known of all rows."""
+        return self._dataset.partition_expression
+
+    def scanner(
+        self,
+        schema: pa.Schema | None = None,  # noqa: ARG002 - pyarrow's signature
+        columns: Any = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        batch_size: int = _BATCH_ROWS,
+        **_: Any,
+    ) -> ds.Scanner:
+        """Return a scanner of these rows."""
+        return self._dataset.scan(self.span, columns, filter, batch_size)
+
+    def to_batches(
+        self, schema: pa.Schema | None = None, **kwargs: Any
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches."""
+        batches: Iterator[pa.RecordBatch] = self.scanner(schema, **kwargs).to_batches()
+        return batches
+
+    def to_table(self, schema: pa.Schema | None = None, **kwargs: Any) -> pa.Table:
+        """Return the rows as a table."""
+        return self.scanner(schema, **kwargs).to_table()
+
+    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
+        """Return the number of rows; without a filter nothing is read."""
+        if filter is None:
+            return self.span.size
+        return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
+
+
+def _parts(span: Span, *, step: int, target_rows: int) -> Iterator[Span]:
+    if span.size == 0:
+        yield span
+    for part in planning.aligned_spans(span.size, step=step, target_rows=target_rows):
+        yield Span(span.start + part.start, span.start + part.stop)
+
+
+def _both(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
+
+
+def _reopen(location: str, axis: str) -> AxisDataset:
+    return AxisDataset(open_daf(location), axis)

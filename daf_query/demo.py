@@ -1,0 +1,122 @@
+"""The demonstration: a real h5ad file in, SQL over its cells, a slice out, and a picture.
+
+The data are the 700 blood cells that scanpy ships, found in the installed package; nothing is
+downloaded.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from daf_query.session import DafSession, connect
+from daf_storage import errors, optional_import
+
+_FILE = "10x_pbmc68k_reduced.h5ad"
+
+_BY_TYPE = """SELECT bulk_labels AS type, count(*) AS cells, round(avg(n_genes)) AS genes_per_cell
+FROM cell GROUP BY type ORDER BY cells DESC"""
+
+_JOINED = """SELECT cell.name, cell.n_genes, louvain.name AS cluster, louvain.color
+FROM cell JOIN louvain ON cell.louvain = louvain.name
+WHERE cell.bulk_labels = 'CD34+' AND cell.phase <> 'G1' ORDER BY n_genes DESC LIMIT 5"""
+
+Command = Callable[[Sequence[str]], int]
+
+
+def find_pbmc() -> Path:
+    """Return the path of the PBMC data set in the installed scanpy, which is not imported.
+
+    Raises
+    ------
+    MissingDependencyError
+        scanpy is not installed.
+    """
+    found = importlib.util.find_spec("scanpy")
+    for folder in (found.submodule_search_locations or []) if found else []:
+        path = Path(folder) / "datasets" / _FILE
+        if path.exists():
+            return path
+    raise errors.MissingDependencyError(
+        f"the demonstration needs the data set {_FILE} that scanpy ships; "
+        "install it with: pip install 'daf-query[demo]'"
+    )
+
+
+def run_demo(folder: Path, command: Command) -> None:
+    """Run the demonstration, typing each command as a person would.
+
+    Parameters
+    ----------
+    folder
+        Where the results go; created if missing.
+    command
+        Runs the arguments of one ``daf`` command and returns its exit code.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    data, part, picture = folder / "pbmc.daf.zarr", folder / "dendritic.h5ad", folder / "umap.png"
+    steps = [
+        (
+            "1. Import an h5ad file. Matrices are streamed, and stored by cell and by gene.",
+            [
+                *("import", str(find_pbmc()), str(data)),
+                *("--obs-is", "cell", "--var-is", "gene", "--overwrite"),
+            ],
+        ),
+        ("2. What is in it? Only metadata is read.", ["info", str(data)]),
+        ("3. Ask about the cells, in SQL.", ["sql", str(data), _BY_TYPE]),
+        ("4. Join two axes: the cells and their clusters.", ["sql", str(data), _JOINED]),
+        (
+            "5. Take just a slice of the matrix: dendritic cells, variable genes.",
+            [
+                *("extract", str(data), "--matrix", "X", "--rows", "bulk_labels = 'Dendritic'"),
+                *("--columns", "highly_variable", "-o", str(part)),
+            ],
+        ),
+    ]
+    for title, arguments in steps:
+        print(f"\n# {title}\n$ {_typed(arguments)}")
+        if command(arguments) != 0:
+            raise errors.DafError("the demonstration stopped here; see the error above")
+    print(f"\n# 6. The same from Python, and a picture.\n{_PYTHON.format(path=data)}")
+    with connect(data) as session:
+        plot_embedding(session, picture)
+    print(f"\nwrote {picture}")
+
+
+_PYTHON = """>>> db = daf_query.connect("{path}")
+>>> cells = db.sql("SELECT bulk_labels, color FROM cell JOIN bulk_labels ON ...").to_pandas()
+>>> umap = db.matrix("cell", "X_umap", "X_umap").to_numpy()"""
+
+
+def plot_embedding(session: DafSession, path: Path) -> None:
+    """Draw the cells' UMAP, coloured by type, into a PNG file."""
+    figures = optional_import("matplotlib.figure", extra="plot")
+    cells = session.sql(
+        'SELECT t.name AS type, t.color, cell."index" FROM cell '
+        "JOIN bulk_labels t ON cell.bulk_labels = t.name ORDER BY t.index, cell.index"
+    ).to_arrow_table()
+    umap = session.matrix("cell", "X_umap", "X_umap", rows=cells.column("index")).to_numpy()
+    types = cells.column("type").to_pylist()
+    figure = figures.Figure(figsize=(8, 5.5), layout="constrained")
+    axes = figure.add_subplot()
+    for name in dict.fromkeys(types):
+        wanted = [i for i, one in enumerate(types) if one == name]
+        color = cells.column("color")[wanted[0]].as_py()
+        axes.scatter(
+            umap[wanted, 0], umap[wanted, 1], s=12, c=color, label=f"{name} ({len(wanted)})"
+        )
+    axes.set(xlabel="UMAP 1", ylabel="UMAP 2", title=f"{len(types)} blood cells by type")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, markerscale=2)
+    figure.savefig(path, dpi=150)
+
+
+def _typed(arguments: Sequence[str]) -> str:
+    """Return the command line as a person would type it, long files by their name."""
+    words = [Path(a).name if a.endswith(_FILE) else a for a in arguments]
+    return " ".join(["daf", *(f'"{w}"' if "'" in w else shlex.quote(w) for w in words)])

@@ -1,0 +1,55 @@
+"""The query engine over connected data sets: one DataFusion context and the schemas it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+import datafusion
+
+from daf_query.catalog import DafCatalog, DafSchema
+from daf_query.messages import explain
+from daf_storage import DafReader
+
+Allow: TypeAlias = Literal["read", "write"]
+"""What queries may do."""
+
+_CATALOG: Final = "daf"
+
+
+class Engine:
+    """A DataFusion context over data sets; each is a schema, the only one is the default."""
+
+    def __init__(self, data_sets: Mapping[str, DafReader]) -> None:
+        self.schemas = {name: DafSchema(daf) for name, daf in data_sets.items()}
+        """The tables of each data set, by schema name."""
+        default = next(iter(data_sets)) if len(data_sets) == 1 else "public"
+        config = (
+            datafusion.SessionConfig()
+            .with_information_schema(enabled=True)
+            .with_create_default_catalog_and_schema(enabled=False)
+            .with_default_catalog_and_schema(_CATALOG, default)
+            # UMIs is UMIs, not umis.
+            .set("datafusion.sql_parser.enable_ident_normalization", "false")
+        )
+        self.context = datafusion.SessionContext(config)
+        """The DataFusion context."""
+        self.context.register_catalog_provider(_CATALOG, DafCatalog(self.schemas))
+
+    def plan(self, query: str, *, allow: Allow = "read") -> datafusion.DataFrame:
+        """Plan a query; errors speak of axes and vectors."""
+        try:
+            return self.plan_raw(query, allow=allow)
+        except Exception as error:  # the engine raises plain Exceptions
+            raise explain(error, query, self.schemas) from error
+
+    def plan_raw(self, query: str, *, allow: Allow = "read") -> datafusion.DataFrame:
+        """Plan a query; errors are the engine's own."""
+        is_write = allow == "write"
+        options = (
+            datafusion.SQLOptions()
+            .with_allow_ddl(is_write)
+            .with_allow_dml(is_write)
+            .with_allow_statements(is_write)
+        )
+        return self.context.sql_with_options(query, options)

@@ -1,0 +1,137 @@
+"""What the engine says of a bad query, said again in the words of the data set.
+
+The engine reports errors as text; this room recognises the common ones and adds what it cannot
+know: which axes and vectors there are, and on which axis a name is to be found instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from daf_query.catalog import DafSchema
+from daf_storage import DafError, errors
+
+_NO_FIELD = re.compile(r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)", re.DOTALL)
+_VALID_FIELDS = re.compile(r"Valid fields are (?P<fields>.*)\.", re.DOTALL)
+_NO_TABLE = re.compile(r"table '(?P<table>[^']+)' not found")
+_PARSER = re.compile(r"ParserError\(\"(?P<problem>.*)\"\)", re.DOTALL)
+_PLACE = re.compile(r"\s*(?:at|near) Line: (?P<line>\d+), Column: (?P<column>\d+)")
+_NOT_ALLOWED = re.compile(r"(?P<what>DDL|DML|Statement) not supported: (?P<name>\w+)")
+_PREFIXES = re.compile(
+    r"^(?:DataFusion error: |Arrow error: |External error: |Error during planning: |"
+    r"Schema error: |Execution error: |This feature is not implemented: )+"
+)
+
+
+def explain(error: Exception, query: str, schemas: Mapping[str, DafSchema]) -> DafError:
+    """Return the error of a query in the words of the data set."""
+    if isinstance(error, DafError):
+        return error
+    text = str(error)
+    if match := _PARSER.search(text):
+        return _syntax_error(match["problem"], query)
+    if match := _NOT_ALLOWED.search(text):
+        return errors.ReadOnlyError(
+            f"the query was refused: {match['name']} changes something, and queries only read "
+            "unless asked otherwise; pass allow='write' to sql() if you mean it"
+        )
+    if match := _NO_TABLE.search(text):
+        return _unknown_table(match["table"], schemas)
+    if match := _NO_FIELD.search(text):
+        return _unknown_column(match["field"], text, schemas)
+    return errors.QueryError(plain(text))
+
+
+def plain(text: str) -> str:
+    """Return an engine's message without the names of the layers that it came through.
+
+    >>> plain("DataFusion error: Arrow error: External error: Cast error: no")
+    'Cast error: no'
+    """
+    return _PREFIXES.sub("", text).strip()
+
+
+def _syntax_error(problem: str, query: str) -> errors.QueryError:
+    """Show where the parser stopped, with a mark below the place."""
+    place = _PLACE.search(problem)
+    said = _PLACE.sub("", problem)
+    lines = query.split("\n")
+    if place is None:
+        line, column = len(lines), len(lines[-1]) + 1
+    else:
+        line, column = int(place["line"]), int(place["column"])
+    shown = lines[line - 1] if line <= len(lines) else ""
+    return errors.QueryError(
+        f"SQL syntax error at line {line}, column {column}: {said}\n"
+        f"  {shown}\n  {' ' * (column - 1)}^"
+    )
+
+
+def _unknown_table(asked: str, schemas: Mapping[str, DafSchema]) -> DafError:
+    parts = asked.split(".")
+    name = parts[-1]
+    if len(parts) > 1 and parts[-2] not in {*schemas, "public"}:
+        has = errors.known_names(schemas, none="none")
+        return errors.NotFoundError(f"no data set {parts[-2]!r} is connected; there are {has}")
+    holders = [schema for schema, tables in schemas.items() if name in tables.table_names]
+    if len(schemas) > 1 and holders:
+        where = " or ".join(f"{schema}.{name}" for schema in holders)
+        return errors.AxisNotFoundError(
+            f"several data sets are connected, so a table needs its data set's name: {where}"
+        )
+    known = [
+        name if len(schemas) == 1 else f"{schema}.{name}"
+        for schema, tables in schemas.items()
+        for name in tables.table_names
+    ]
+    source = ", ".join(tables.daf.location for tables in schemas.values())
+    has = errors.known_names(known, none="no tables")
+    close = errors.nearest(name, {k.split(".")[-1] for k in known})
+    return errors.AxisNotFoundError(f"{source}: there is no table {name!r}; there are {has}{close}")
+
+
+def _unknown_column(field: str, text: str, schemas: Mapping[str, DafSchema]) -> DafError:
+    name = _unquoted(field)
+    fields = _VALID_FIELDS.search(text)
+    valid = [] if fields is None else [_unquoted(f) for f in fields["fields"].split(", ")]
+    tables = _tables_of(fields["fields"] if fields else "", schemas)
+    for tables_of, axis in tables:
+        problem = tables_of.dataset(axis).axis_columns.problems.get(name)
+        if problem is not None:
+            return errors.UnsupportedDataError(problem)
+    elsewhere = [
+        f"axis {axis!r} has a vector of that name"
+        for tables_of in schemas.values()
+        for axis in sorted(tables_of.daf.axes_set())
+        if (tables_of, axis) not in tables and name in tables_of.dataset(axis).schema.names
+    ]
+    if len(tables) == 1:
+        tables_of, axis = tables[0]
+        known = tables_of.dataset(axis).schema.names
+        found: DafError = errors.vector_not_found(tables_of.daf.location, axis, name, known)
+    else:
+        has = errors.known_names(valid, none="no columns")
+        found = errors.VectorNotFoundError(
+            f"the query has no column {name!r}; it has {has}{errors.nearest(name, valid)}"
+        )
+    hint = f"; {', '.join(elsewhere)}" if elsewhere else ""
+    return type(found)(f"{found}{hint}")
+
+
+def _tables_of(fields: str, schemas: Mapping[str, DafSchema]) -> list[tuple[DafSchema, str]]:
+    """Return the axes whose columns the engine lists as valid."""
+    relations = {part.rsplit(".", 1)[0].strip().strip('"') for part in fields.split(", ")}
+    relations = {relation.split(".")[-1].strip('"') for relation in relations}
+    return [
+        (tables, axis)
+        for tables in schemas.values()
+        for axis in sorted(tables.daf.axes_set())
+        if axis in relations
+    ]
+
+
+def _unquoted(field: str) -> str:
+    """Return the last part of a possibly qualified and quoted name."""
+    quoted = re.search(r'"((?:[^"]|"")*)"$', field.strip())
+    return quoted.group(1).replace('""', '"') if quoted else field.strip().rsplit(".", 1)[-1]

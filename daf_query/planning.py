@@ -1,0 +1,49 @@
+"""Which rows are scanned together.  Pure: lengths in, spans out.
+
+A *fragment* is the rows that one thread scans; a *batch* is the rows that are handed on at once.
+Both end where chunks end, as far as the chunks of the columns have common ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from daf_storage import Span
+
+
+def common_step(chunk_rows: Iterable[int], *, length: int) -> int:
+    """Return the distance of rows at which the chunks of all columns end together.
+
+    Columns in a single chunk can be cut anywhere and do not count.  Where the grids have no
+    common end within the axis, the largest chunk is the step: it is the dearest to read twice.
+
+    >>> common_step([100, 100], length=100), common_step([2, 3, 100], length=100)
+    (1, 6)
+    """
+    steps = {rows for rows in chunk_rows if 0 < rows < length}
+    if not steps:
+        return 1
+    common = math.lcm(*steps)
+    return common if common < length else max(steps)
+
+
+def aligned_spans(length: int, *, step: int, target_rows: int) -> list[Span]:
+    """Cut ``length`` rows into spans of about ``target_rows``, each ending on the grid.
+
+    >>> [(s.start, s.stop) for s in aligned_spans(10, step=3, target_rows=4)]
+    [(0, 6), (6, 10)]
+    >>> aligned_spans(0, step=1, target_rows=4)
+    []
+    """
+    rows = max(math.ceil(target_rows / step), 1) * step
+    return [Span(start, min(start + rows, length)) for start in range(0, length, rows)]
+
+
+def fragment_rows(length: int, *, max_fragments: int, min_rows: int) -> int:
+    """Return how many rows a fragment should have.
+
+    >>> fragment_rows(1_000_000, max_fragments=8, min_rows=65_536)
+    125000
+    """
+    return max(math.ceil(length / max_fragments), min_rows)

@@ -1,0 +1,249 @@
+"""Connecting to data sets, asking SQL questions, and choosing slices of their matrices."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeAlias
+
+import datafusion
+
+from daf_query.catalog import DafSchema
+from daf_query.dataset import AxisDataset
+from daf_query.engine import Allow, Engine
+from daf_query.matrices import MatrixSlice, slice_matrix
+from daf_query.selecting import Selector, resolve
+from daf_storage import DafReader, errors, open_daf
+
+Source: TypeAlias = str | Path | DafReader
+"""A path of a data set, or a reader of one."""
+
+_SUFFIXES = re.compile(r"(\.dafs?)?(\.zarr|\.h5dfs?)?(\.zip)?$")
+
+
+def connect(source: Source | Mapping[str, Source]) -> DafSession:
+    """Open one data set or several for SQL.
+
+    Parameters
+    ----------
+    source
+        A path, a reader, or a mapping of schema names to either.  The schema of a path is its
+        file name without suffixes: ``data/pbmc.daf.zarr`` is ``pbmc``.
+
+    Returns
+    -------
+    DafSession
+        With one data set its tables are ``cell`` (and ``pbmc.cell``); with several they are
+        ``pbmc.cell``, ``liver.cell`` and so on.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> daf = daf_storage.MemoryDaf(name="tiny")
+    >>> daf.add_axis("cell", ["TATA", "GATA"])
+    >>> daf.set_vector("cell", "age", [30, 60])
+    >>> connect(daf).sql("SELECT name FROM cell WHERE age > 40").to_pydict()
+    {'name': ['GATA']}
+    """
+    if isinstance(source, Mapping):
+        if not source:
+            raise errors.InvalidInputError("connect() was given no data set")
+        return DafSession({name: _opened(one) for name, one in source.items()})
+    daf = _opened(source)
+    return DafSession({_schema_name(daf): daf})
+
+
+class DafSession:
+    """Data sets that are connected, each a SQL schema; `connect` makes one.
+
+    May be used from several threads.  Closing it closes nothing that it handed out.
+    """
+
+    def __init__(self, data_sets: Mapping[str, DafReader]) -> None:
+        self._engine = Engine(data_sets)
+
+    def __repr__(self) -> str:
+        return f"DafSession({', '.join(self._engine.schemas)})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the data sets; arrays and slices handed out earlier stay valid."""
+        for schema in self._engine.schemas.values():
+            schema.daf.close()
+
+    @property
+    def context(self) -> datafusion.SessionContext:
+        """The DataFusion session, for what this class does not offer.  It may write."""
+        return self._engine.context
+
+    @property
+    def schemas(self) -> dict[str, DafReader]:
+        """The data sets by schema name."""
+        return {name: schema.daf for name, schema in self._engine.schemas.items()}
+
+    def tables(self) -> list[str]:
+        """Return the names of the tables, as queries write them."""
+        is_single = len(self._engine.schemas) == 1
+        return [
+            table if is_single else f"{schema}.{table}"
+            for schema, tables in self._engine.schemas.items()
+            for table in tables.table_names
+        ]
+
+    def sql(self, query: str, *, allow: Allow = "read") -> datafusion.DataFrame:
+        """Plan a SQL query; rows are computed when the result is asked for them.
+
+        Parameters
+        ----------
+        query
+            One statement.  Tables are the axes and ``scalars``; identifiers keep their case.
+        allow
+            ``read`` refuses whatever changes something: CREATE, INSERT, COPY, SET and so on.
+
+        Returns
+        -------
+        datafusion.DataFrame
+            With ``to_pandas()``, ``to_polars()``, ``to_arrow_table()``, ``to_pylist()`` and more.
+
+        Raises
+        ------
+        QueryError
+            The SQL is wrong; a syntax error says where.
+        VectorNotFoundError, AxisNotFoundError
+            A column or table is unknown; the message says which there are.
+        ReadOnlyError
+            The query would change something.
+        """
+        return self._engine.plan(query, allow=allow)
+
+    def dataset(self, axis: str, *, schema: str | None = None) -> AxisDataset:
+        """Return the table of an axis as a pyarrow Dataset, for DuckDB, polars and pyarrow.
+
+        Parameters
+        ----------
+        schema
+            Which data set, where several are connected.
+        """
+        tables = self._schema(schema)
+        if not tables.daf.has_axis(axis):
+            raise errors.axis_not_found(tables.daf.location, axis, tables.daf.axes_set())
+        return tables.dataset(axis)
+
+    def matrix(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        rows: Selector = None,
+        columns: Selector = None,
+        schema: str | None = None,
+    ) -> MatrixSlice:
+        """Choose a slice of a matrix; its values are read when they are asked for.
+
+        Parameters
+        ----------
+        rows, columns
+            Which entries of each axis; all by default.  A SQL predicate on that axis
+            (``"age > 60 AND donor = 'N3'"``); a whole SELECT that yields ``index`` or ``name``
+            (joins allowed); a list of names; positions, as integers, a slice or a range; or a
+            boolean mask of the axis's length.  Lists keep their order and their duplicates.  A
+            predicate yields the order of the axis; a SELECT too unless it says ORDER BY, and
+            each entry once.
+        schema
+            Which data set, where several are connected.
+
+        Returns
+        -------
+        MatrixSlice
+            With ``to_scipy``, ``to_numpy``, ``to_pandas``, ``to_polars``, ``to_arrow``,
+            ``to_anndata`` and ``save``.  A filter that matches nothing yields an empty slice.
+
+        Raises
+        ------
+        NotFoundError
+            An axis, matrix, column or entry is unknown; the message says which there are.
+        QueryError
+            A predicate is wrong.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA"])
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3]])
+        >>> part = connect(daf).matrix("cell", "gene", "UMIs", rows="name = 'GATA'")
+        >>> part.to_numpy().tolist()
+        [[2, 3]]
+        """
+        tables = self._schema(schema)
+        schema_name = next(n for n, found in self._engine.schemas.items() if found is tables)
+        daf = tables.daf
+        for axis in (rows_axis, columns_axis):
+            if not daf.has_axis(axis):
+                raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+        if not daf.has_matrix(rows_axis, columns_axis, name):
+            known = daf.matrices_set(rows_axis, columns_axis)
+            raise errors.matrix_not_found(daf.location, rows_axis, columns_axis, name, known)
+        other = {rows_axis: columns_axis, columns_axis: rows_axis}
+        chosen = [
+            resolve(self._engine, schema_name, axis, selector, keyword=keyword, other=other[axis])
+            for axis, selector, keyword in (
+                (rows_axis, rows, "rows"),
+                (columns_axis, columns, "columns"),
+            )
+        ]
+        return slice_matrix(daf, rows_axis, columns_axis, name, chosen[0], chosen[1])
+
+    def _schema(self, name: str | None) -> DafSchema:
+        if name is None and len(self._engine.schemas) == 1:
+            return next(iter(self._engine.schemas.values()))
+        if name is None:
+            raise errors.InvalidInputError(
+                "several data sets are connected; say which with schema=, one of "
+                f"{errors.known_names(self._engine.schemas, none='none')}"
+            )
+        if name not in self._engine.schemas:
+            has = errors.known_names(self._engine.schemas, none="none")
+            close = errors.nearest(name, self._engine.schemas)
+            raise errors.NotFoundError(f"no data set {name!r} is connected; there are {has}{close}")
+        return self._engine.schemas[name]
+
+    def _repr_html_(self) -> str:
+        parts = (
+            f"<h4>{html.escape(name)}</h4>{schema.daf._repr_html_()}"
+            for name, schema in self._engine.schemas.items()
+        )
+        return "".join(parts)
+
+
+def _opened(source: Source) -> DafReader:
+    if isinstance(source, DafReader):
+        return source
+    if isinstance(source, str | os.PathLike):
+        return open_daf(source)
+    raise errors.InvalidInputError(
+        f"cannot connect to {source!r} of type {type(source).__name__}; pass a path, a reader, "
+        "or a mapping of names to either"
+    )
+
+
+def _schema_name(daf: DafReader) -> str:
+    """Return the file name without suffixes: what people would call the data set."""
+    stem = _SUFFIXES.sub("", Path(daf.location).name)
+    return stem.strip("<>") or "daf"

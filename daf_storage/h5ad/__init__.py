@@ -1,0 +1,19 @@
+"""AnnData in and out: what each part of an ``h5ad`` becomes, and how it comes back.
+
+The rules are written down in docs/reference/anndata.md.  Needs the extra ``anndata``.
+"""
+
+from daf_storage.h5ad._export import axis_frame, export_h5ad, to_anndata
+from daf_storage.h5ad._import import from_anndata, import_h5ad
+from daf_storage.h5ad._report import AnnDataWarning, Report, ReportItem
+
+__all__ = [
+    "AnnDataWarning",
+    "Report",
+    "ReportItem",
+    "axis_frame",
+    "export_h5ad",
+    "from_anndata",
+    "import_h5ad",
+    "to_anndata",
+]

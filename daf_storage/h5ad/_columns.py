@@ -1,0 +1,253 @@
+"""One rule per kind of ``obs`` and ``var`` column, in both directions.
+
+Encoding turns a pandas Series into Daf vectors and, where the vector alone does not say enough, a
+*rule*: a small JSON object from which decoding restores the Series.  Pure; opens nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daf_storage.errors import UnsupportedInputError
+from daf_storage.model import StorageType
+from daf_storage.optional import pandas
+
+_EXACT_FLOAT = 2**53
+MISSING_SUFFIX = "_is_missing"
+"""Ends the name of the Bool vector that tells a missing entry from an empty string."""
+
+Rule = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedColumn:
+    """A column as Daf stores it."""
+
+    values: Any
+    """Numpy or Arrow strings, one per entry."""
+    rule: Rule = field(default_factory=dict)
+    """What decoding needs besides; empty for plain numbers and strings."""
+    is_missing: npt.NDArray[np.bool_] | None = None
+    """Which entries are missing, where the values alone cannot say it."""
+    categories: pa.Array | None = None
+    """The categories of a categorical, in order."""
+    note: str = ""
+    """What changed for good, for the report; empty if the column comes back as it was."""
+
+
+def encode_column(series: Any) -> EncodedColumn:
+    """Return a column as Daf vectors and a rule.
+
+    Raises
+    ------
+    UnsupportedInputError
+        Daf has no place for values of this dtype; the message says so.
+    """
+    types = pandas().api.types
+    dtype = series.dtype
+    if isinstance(dtype, pandas().CategoricalDtype):
+        return _encode_categorical(series)
+    if isinstance(dtype, pandas().SparseDtype):
+        dense = encode_column(series.sparse.to_dense())
+        return EncodedColumn(dense.values, {**dense.rule, "sparse": str(dtype)})
+    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+        return _encode_numbers(series.to_numpy())
+    if (isinstance(dtype, np.dtype) and dtype.kind == "M") or types.is_datetime64_any_dtype(dtype):
+        return _encode_dates(series)
+    if not types.is_object_dtype(dtype) and types.is_string_dtype(dtype):
+        return _encode_text(series.astype(object), {"kind": "text", "dtype": str(dtype)})
+    if types.is_extension_array_dtype(dtype) and types.is_numeric_dtype(dtype):
+        return _encode_nullable(series)
+    if types.is_object_dtype(dtype):
+        return _encode_objects(series)
+    raise UnsupportedInputError(f"Daf has no place for values of dtype {dtype}")
+
+
+def _encode_numbers(values: npt.NDArray[Any]) -> EncodedColumn:
+    if values.dtype == np.float16:
+        return EncodedColumn(values.astype(np.float32), {"kind": "number", "dtype": "float16"})
+    if StorageType.from_numpy(values.dtype) is None:
+        raise UnsupportedInputError(f"Daf has no place for values of dtype {values.dtype}")
+    return EncodedColumn(values)
+
+
+def _encode_categorical(series: Any) -> EncodedColumn:
+    categories, codes = series.cat.categories, series.cat.codes.to_numpy()
+    is_missing = codes < 0
+    texts = [str(category) for category in categories]
+    if len(set(texts)) != len(texts):
+        raise UnsupportedInputError("two of its categories have the same text")
+    names = pa.array(texts, pa.string())
+    rule: Rule = {"kind": "categorical", "ordered": bool(series.cat.ordered)}
+    if not all(isinstance(category, str) for category in categories):
+        rule["dtype"] = str(categories.dtype)
+    values = pa.DictionaryArray.from_arrays(pa.array(codes, mask=is_missing), names)
+    filled = values.dictionary_decode().fill_null("")
+    is_ambiguous = bool(is_missing.any()) and "" in texts
+    return EncodedColumn(filled, rule, is_missing if is_ambiguous else None, names)
+
+
+def _encode_nullable(series: Any) -> EncodedColumn:
+    is_missing = series.isna().to_numpy(dtype=bool)
+    rule = {"kind": "nullable", "dtype": str(series.dtype)}
+    if pandas().api.types.is_bool_dtype(series.dtype):
+        if not is_missing.any():
+            return EncodedColumn(series.to_numpy(dtype=bool), rule)
+        texts = np.where(series.fillna(value=False).to_numpy(dtype=bool), "true", "false").astype(
+            object
+        )
+        texts[is_missing] = ""
+        return EncodedColumn(pa.array(texts, pa.string()), rule)
+    plain = np.dtype(str(series.dtype).lower().split("[", 1)[0])
+    if not is_missing.any():
+        return EncodedColumn(_encode_numbers(series.to_numpy(dtype=plain)).values, rule)
+    if plain.kind == "f":
+        return EncodedColumn(series.to_numpy(dtype=plain, na_value=np.nan), rule)
+    numbers = series.to_numpy(dtype=plain, na_value=0)
+    if int(numbers.max()) <= _EXACT_FLOAT and int(numbers.min()) >= -_EXACT_FLOAT:
+        return EncodedColumn(series.to_numpy(dtype=np.float64, na_value=np.nan), rule)
+    texts = numbers.astype(str).astype(object)
+    texts[is_missing] = ""
+    return EncodedColumn(pa.array(texts, pa.string()), rule)
+
+
+def _encode_dates(series: Any) -> EncodedColumn:
+    rule: Rule = {"kind": "date", "dtype": str(series.dtype)}
+    if getattr(series.dtype, "tz", None) is not None:
+        series = series.dt.tz_convert("UTC").dt.tz_localize(None)
+    stamps = series.to_numpy()
+    texts = np.datetime_as_string(stamps).astype(object)
+    texts[np.isnat(stamps)] = ""
+    return EncodedColumn(pa.array(texts, pa.string()), rule)
+
+
+def _encode_text(series: Any, rule: Rule) -> EncodedColumn:
+    """Encode strings of which some may be missing, which become empty strings."""
+    is_missing = series.isna().to_numpy(dtype=bool)
+    texts = series.to_numpy(dtype=object, copy=True)
+    if not is_missing.any():
+        return EncodedColumn(pa.array(texts, pa.string()), rule)
+    has_empty = bool((texts[~is_missing] == "").any())
+    texts[is_missing] = ""
+    rule = {**rule, "kind": "text", "missing": True}
+    return EncodedColumn(pa.array(texts, pa.string()), rule, is_missing if has_empty else None)
+
+
+def _encode_objects(series: Any) -> EncodedColumn:
+    """Encode a column of Python objects by what they are."""
+    inferred = pandas().api.types.infer_dtype(series, skipna=True)
+    if inferred == "string":
+        return _encode_text(series, {})
+    if inferred == "empty":
+        return _encode_text(series, {"kind": "text"})
+    if inferred in {"boolean", "integer"}:
+        target = "boolean" if inferred == "boolean" else "Int64"
+        encoded = encode_column(series.astype(target))
+        return EncodedColumn(encoded.values, {**encoded.rule, "object": True})
+    if inferred in {"floating", "mixed-integer-float", "decimal"}:
+        numbers = series.astype(np.float64).to_numpy()
+        return EncodedColumn(numbers, note=f"objects ({inferred}) became Float64")
+    texts = series.map(str, na_action="ignore")
+    encoded = _encode_text(texts, {})
+    note = f"values of mixed types ({inferred}) became text"
+    return EncodedColumn(encoded.values, encoded.rule, encoded.is_missing, note=note)
+
+
+def decode_column(
+    values: Any,
+    rule: Rule,
+    *,
+    is_missing: npt.NDArray[np.bool_] | None,
+    categories: list[str] | None,
+) -> Any:
+    """Return the values of a column as pandas had them.
+
+    Parameters
+    ----------
+    values
+        Numpy, strings as ``str`` objects.
+    is_missing
+        Which entries are missing; None where an empty string says so.
+    categories
+        The categories of a categorical; values beyond them are added at the end.
+    """
+    kind = rule.get("kind")
+    if kind == "categorical" or categories is not None:
+        return _decode_categorical(values, rule, is_missing, categories or [])
+    if kind == "number":
+        return values.astype(rule["dtype"])
+    if kind == "nullable":
+        return _decode_nullable(values, rule)
+    if kind == "date":
+        return _decode_dates(values, rule)
+    if kind == "text":
+        return _decode_text(values, rule, is_missing)
+    if "sparse" in rule:
+        return pandas().arrays.SparseArray(values, dtype=rule["sparse"])
+    return values
+
+
+def _decode_categorical(
+    values: Any, rule: Rule, is_missing: npt.NDArray[np.bool_] | None, categories: list[str]
+) -> Any:
+    if is_missing is None:
+        is_missing = (values == "") & ("" not in categories)
+    known = set(categories)
+    added = sorted({v for v in values[~is_missing] if v not in known})
+    texts = values.copy()
+    texts[is_missing] = None
+    found = pandas().Categorical(texts, [*categories, *added], ordered=rule.get("ordered", False))
+    dtype = rule.get("dtype")
+    if dtype is None or added:
+        return found
+    return found.rename_categories(_typed(categories, dtype))
+
+
+def _typed(texts: list[str], dtype: str) -> Any:
+    """Return categories in the dtype they had before they were text."""
+    if dtype == "bool":
+        return [text == "True" for text in texts]
+    try:
+        return pandas().Index(texts).astype(dtype)
+    except (TypeError, ValueError):
+        return texts
+
+
+def _decode_nullable(values: Any, rule: Rule) -> Any:
+    target = rule["dtype"]
+    if values.dtype == object and target == "boolean":
+        listed = [None if v == "" else v == "true" for v in values]
+        found = pandas().array(listed, dtype=target)
+    elif values.dtype == object:
+        listed = [None if v == "" else int(v) for v in values]
+        found = pandas().array(listed, dtype=target)
+    else:
+        found = pandas().Series(values).astype(_capital_float(values, target)).astype(target).array
+    return found.astype(object) if rule.get("object") else found
+
+
+def _capital_float(values: Any, target: str) -> str:
+    """NaN becomes a missing value on the way through pandas' nullable floats."""
+    return "Float64" if values.dtype.kind == "f" and target != "Float32" else target
+
+
+def _decode_dates(values: Any, rule: Rule) -> Any:
+    stamps = pandas().Series(np.where(values == "", "NaT", values).astype("datetime64"))
+    dtype = rule["dtype"]
+    if "," in dtype:
+        unit, zone = dtype.removeprefix("datetime64[").removesuffix("]").split(", ", 1)
+        utc = stamps.astype(f"datetime64[{unit}]").dt.tz_localize("UTC")
+        return utc.dt.tz_convert(zone).array
+    return stamps.astype(dtype).array
+
+
+def _decode_text(values: Any, rule: Rule, is_missing: npt.NDArray[np.bool_] | None) -> Any:
+    texts = values.copy()
+    if rule.get("missing") or rule.get("dtype") is None:
+        texts[(values == "") if is_missing is None else is_missing] = None
+    return pandas().array(texts, dtype=rule["dtype"]) if rule.get("dtype") else texts

@@ -1,0 +1,466 @@
+"""From Daf to AnnData: an object in memory, or a file written in blocks."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import scipy.sparse as sp
+
+from daf_storage import errors
+from daf_storage.h5ad import _columns, _notes, _uns
+from daf_storage.h5ad._notes import Notes
+from daf_storage.h5ad._report import Report
+from daf_storage.layout import StoredMatrix
+from daf_storage.model import NAME_VECTOR, Span
+from daf_storage.optional import optional_import, pandas
+from daf_storage.progress import Progress, ShowProgress, progress_bar
+from daf_storage.reader import DafReader
+from daf_storage.relayout import column_blocks
+
+_BLOCK_BYTES = 64 << 20
+_COLOR = "color"
+
+
+def axis_frame(
+    daf: DafReader, axis: str, positions: npt.NDArray[np.int64] | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """Return an axis as a pandas DataFrame, and the colours of its categoricals.
+
+    Parameters
+    ----------
+    positions
+        0-based positions of the wanted entries, in any order; all by default.
+
+    Returns
+    -------
+    frame
+        A row per entry, labelled by it, and a column per vector.  Categoricals, missing values
+        and dates come back as they were imported.  A vector with the name of an axis is a
+        categorical of that axis's entries.
+    uns
+        ``{"type_colors": [...]}`` for each categorical whose axis has a vector ``color``.
+    """
+    taken = None if positions is None else pa.array(positions)
+    notes = _notes.axis_notes(_notes.read_notes(daf), axis)
+    rules = _rules(daf, axis, notes)
+    companions = {rule["is_missing"] for rule in rules.values() if "is_missing" in rule}
+    columns: dict[str, Any] = {}
+    uns: dict[str, Any] = {}
+    for vector, rule in rules.items():
+        if vector in companions:
+            continue
+        values = _values(daf, axis, vector, positions, taken)
+        missing = rule.get("is_missing")
+        is_missing = None if missing is None else _values(daf, axis, missing, positions, taken)
+        categories = _categories(daf, vector, rule)
+        column = rule.get("column", vector)
+        columns[column] = _columns.decode_column(
+            values, rule, is_missing=is_missing, categories=categories
+        )
+        colors_axis = rule.get("axis", vector)
+        if categories is not None and _has_colors(daf, colors_axis):
+            uns[f"{column}_colors"] = daf.get_np_vector(colors_axis, _COLOR)
+    names = daf.get_pa_vector(axis, NAME_VECTOR)
+    labels = (names if taken is None else names.take(taken)).to_numpy(zero_copy_only=False)
+    index = pandas().Index(labels.astype(object), dtype=object, name=notes.get("index_name"))
+    frame = pandas().DataFrame(columns, index=index, copy=False)
+    return frame, uns
+
+
+def to_anndata(
+    daf: DafReader,
+    *,
+    obs_is: str | None = None,
+    var_is: str | None = None,
+    X_is: str | None = None,  # noqa: N803 - the reference's spelling
+) -> Any:
+    """Return a Daf data set as an AnnData object in memory.
+
+    Parameters
+    ----------
+    obs_is, var_is, X_is
+        Which axes become ``obs`` and ``var``, and which matrix ``X``.  By default what the
+        scalars of these names say, else ``obs``, ``var`` and ``X``.
+
+    Warns
+    -----
+    AnnDataWarning
+        For each part that AnnData has no place for.
+    """
+    anndata = optional_import("anndata", extra="anndata")
+    exporter = _Exporter(daf, {"obs_is": obs_is, "var_is": var_is, "X_is": X_is})
+    adata = anndata.AnnData(**exporter.frames())
+    for part, key, stored in exporter.matrices():
+        matrix = exporter.whole(exporter.note(part, key), stored)
+        if part == "X":
+            adata.X = matrix
+        else:
+            getattr(adata, part)[key] = matrix
+    if exporter.raw is not None:
+        raw = anndata.AnnData(
+            X=exporter.whole(exporter.note("raw.X", ""), exporter.raw),
+            obs=adata.obs[[]],
+            var=exporter.raw_var(),
+            varm=exporter.annotations("raw.varm", exporter.raw_axis),
+        )
+        adata.raw = raw
+    exporter.report.warn()
+    return adata
+
+
+def export_h5ad(
+    daf: DafReader,
+    path: str | Path,
+    *,
+    obs_is: str | None = None,
+    var_is: str | None = None,
+    X_is: str | None = None,  # noqa: N803 - the reference's spelling
+    overwrite: bool = False,
+    progress: ShowProgress = "auto",
+) -> Report:
+    """Write a Daf data set as an ``h5ad`` file, streaming its matrices.
+
+    Parameters are those of `to_anndata`; the file appears when it is complete.
+
+    Returns
+    -------
+    Report
+        What an h5ad file cannot hold, or not as it was.
+    """
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise errors.ExistsError(
+            f"{path} exists already; ask to overwrite it, or name another path"
+        )
+    anndata = optional_import("anndata", extra="anndata")
+    h5py = optional_import("h5py", extra="anndata")
+    exporter = _Exporter(daf, {"obs_is": obs_is, "var_is": var_is, "X_is": X_is})
+    parts = exporter.frames()
+    for name in ("obs", "var"):
+        parts[name] = _writable(parts[name], name, exporter.report)
+    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}{path.suffix}")
+    try:
+        adata = anndata.AnnData(**parts)
+        adata.write_h5ad(temporary, convert_strings_to_categoricals=False)
+        with h5py.File(temporary, "r+") as file:
+            exporter.write_matrices(file, show=progress)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return exporter.report
+
+
+class _Exporter:
+    """One export: which part of the Daf data set becomes which part of the AnnData."""
+
+    def __init__(self, daf: DafReader, names: dict[str, str | None]) -> None:
+        self._daf = daf
+        self._notes: Notes = _notes.read_notes(daf)
+        self.report = Report()
+        for key, default in _notes.AXIS_KEYS.items():
+            said = daf.get_scalar(key, default=default)
+            names[key] = names[key] if names[key] is not None else str(said)
+        self._names = names
+        self._obs, self._var, self._main = (str(names[key]) for key in _notes.AXIS_KEYS)
+        for axis, key in ((self._obs, "obs_is"), (self._var, "var_is")):
+            if not daf.has_axis(axis):
+                missing = errors.axis_not_found(daf.location, axis, daf.axes_set())
+                raise type(missing)(f"{missing}; say which axis with {key}=")
+        raw_axis = self._notes.get("raw", {}).get("axis", f"{self._var}_raw")
+        self.raw_axis = raw_axis
+        self.raw = self._layout(raw_axis, "raw.X") if daf.has_axis(raw_axis) else None
+
+    def frames(self) -> dict[str, Any]:
+        """Return everything but the large matrices, as the arguments of ``AnnData``."""
+        obs, obs_colors = axis_frame(self._daf, self._obs)
+        var, var_colors = axis_frame(self._daf, self._var)
+        return {
+            "obs": obs,
+            "var": var,
+            "obsm": self.annotations("obsm", self._obs),
+            "varm": self.annotations("varm", self._var),
+            "uns": self._unstructured({**var_colors, **obs_colors}),
+        }
+
+    def raw_var(self) -> Any:
+        """Return ``raw.var``."""
+        return axis_frame(self._daf, self.raw_axis)[0]
+
+    def matrices(self) -> Iterator[tuple[str, str, StoredMatrix]]:
+        """Yield ``X``, the layers and the square matrices: part, key and stored layout."""
+        renamed = self._notes.get("layers", {})
+        for name in sorted(self._daf.matrices_set(self._obs, self._var)):
+            part = "X" if name == self._main else "layers"
+            key = renamed.get(name, name)
+            stored = self._layout(self._var, "X" if part == "X" else f"layers[{key!r}]", name)
+            if stored is not None:
+                yield part, "" if part == "X" else key, stored
+        for axis, part in ((self._obs, "obsp"), (self._var, "varp")):
+            for name in sorted(self._daf.matrices_set(axis, axis)):
+                yield part, name, self._daf.open_matrix(axis, axis, name)
+
+    def _layout(self, columns_axis: str, what: str, name: str | None = None) -> StoredMatrix | None:
+        """Return the stored orientation that is nearest to what AnnData had, or wants."""
+        name = self._main if name is None else name
+        orders = [(columns_axis, self._obs), (self._obs, columns_axis)]
+        if self._notes.get("matrices", {}).get(what, {}).get("format") == "csc":
+            orders.reverse()
+        for rows, columns in orders:
+            if self._daf.has_matrix(rows, columns, name, relayout=False):
+                return self._daf.open_matrix(rows, columns, name)
+        return None
+
+    def _label(self, part: str, key: str) -> str:
+        return f"{part}[{key!r}]" if key else part
+
+    def note(self, part: str, key: str) -> dict[str, Any]:
+        """Return what the import noted of a matrix."""
+        found: dict[str, Any] = self._notes.get("matrices", {}).get(self._label(part, key), {})
+        return found
+
+    def _is_by_rows(self, stored: StoredMatrix) -> bool:
+        """Return whether the stored columns are AnnData's rows (always so for square ones)."""
+        return stored.info.columns_axis in {stored.info.rows_axis, self._obs}
+
+    def whole(self, note: dict[str, Any], stored: StoredMatrix) -> Any:
+        """Return a matrix in memory, as AnnData had it according to the note."""
+        by_rows = self._is_by_rows(stored)
+        if not stored.info.is_sparse:
+            values = stored.dense().read()
+            dense = np.array(values if by_rows else values.T, order="C")
+            return dense.astype(note["dtype"]) if "dtype" in note else dense
+        indptr, blocks = stored.colptr(), list(_sparse_blocks(stored))
+        indices = np.concatenate([np.empty(0, _index_dtype(stored)), *(b[0] for b in blocks)])
+        data = np.concatenate([np.empty(0, blocks[0][1].dtype), *(b[1] for b in blocks)])
+        n_minor, n_major = stored.info.shape
+        if by_rows:
+            found = sp.csr_matrix((data, indices, indptr), shape=(n_major, n_minor))
+        else:
+            found = sp.csc_matrix((data, indices, indptr), shape=(n_minor, n_major))
+        if "dtype" in note:
+            found = found.astype(note["dtype"])
+        return found.asformat(note["format"]) if "format" in note else found
+
+    def write_matrices(self, file: Any, *, show: ShowProgress) -> None:
+        """Write the large matrices into an h5ad file, block by block."""
+        chosen = list(self.matrices())
+        every = [stored for *_, stored in chosen] + ([self.raw] if self.raw else [])
+        with progress_bar("export", sum(map(_size_bytes, every)), show=show) as progress:
+            for part, key, stored in chosen:
+                parent = file if part == "X" else file.require_group(part)
+                if part == "X" and "X" in file:
+                    del file["X"]
+                self._write(parent, key or "X", stored, self.note(part, key), progress)
+            if self.raw is not None:
+                self._write_raw(file, progress)
+
+    def _write_raw(self, file: Any, progress: Progress) -> None:
+        write_elem = optional_import("anndata", extra="anndata").io.write_elem
+        raw = file.create_group("raw")
+        raw.attrs.update({"encoding-type": "raw", "encoding-version": "0.1.0"})
+        if self.raw is not None:
+            self._write(raw, "X", self.raw, self.note("raw.X", ""), progress)
+        write_elem(raw, "var", _writable(self.raw_var(), "raw.var", self.report))
+        write_elem(raw, "varm", self.annotations("raw.varm", self.raw_axis))
+
+    def _write(
+        self, parent: Any, key: str, stored: StoredMatrix, note: dict[str, Any], progress: Progress
+    ) -> None:
+        by_rows = self._is_by_rows(stored)
+        if stored.info.storage_type.is_string:
+            self.report.lost(stored.what, "AnnData has no matrices of strings")
+        elif note.get("format") == "csc" and by_rows:
+            write_elem = optional_import("anndata", extra="anndata").io.write_elem
+            write_elem(parent, key, self.whole(note, stored))
+        elif stored.info.is_sparse:
+            _write_sparse(parent, key, stored, "csr" if by_rows else "csc", progress, note)
+        else:
+            _write_dense(parent, key, stored, progress, note, by_rows=by_rows)
+
+    def annotations(self, part: str, axis: str) -> dict[str, Any]:
+        """Return ``obsm`` or ``varm``: the matrices of an axis with axes of their own."""
+        noted: dict[str, Any] = self._notes.get(part, {})
+        found = {}
+        for key, note in noted.items():
+            if self._daf.has_axis(note["axis"]) and self._daf.has_matrix(axis, note["axis"], key):
+                found[key] = self._annotation(axis, note["axis"], key, note)
+        for other in sorted(self._daf.axes_set() - {self._obs, self._var, self.raw_axis}):
+            for name in sorted(self._daf.matrices_set(axis, other)):
+                if noted.get(name, {}).get("axis") != other:
+                    key = name if name not in found else f"{other}_{name}"
+                    found[key] = self._annotation(axis, other, name, {})
+        return found
+
+    def _annotation(self, axis: str, other: str, name: str, note: dict[str, Any]) -> Any:
+        values = self._daf.get_np_matrix(axis, other, name)
+        if sp.issparse(values):
+            kind = note.get("format", "csr")
+            return sp.csc_matrix(values) if kind == "csc" else sp.csr_matrix(values)
+        values = np.array(values, order="C")
+        if "format" in note:
+            return values.astype(note["dtype"]) if "dtype" in note else values
+        columns = note.get("frame", self._daf.axis_entries(other))
+        index = self._daf.axis_entries(axis)
+        frame = pandas().DataFrame(values, index=index, columns=columns)
+        dtypes = dict(zip(columns, note.get("dtypes", []), strict=False))
+        return frame.astype(dtypes) if dtypes else frame
+
+    def _unstructured(self, colors: dict[str, Any]) -> dict[str, Any]:
+        uns: dict[str, Any] = {}
+        for key, entry in self._notes.get("uns", []):
+            if entry["type"] == "json":
+                uns[key] = _uns.decode(entry["value"])
+            elif entry["type"] == "colors" and key in colors:
+                uns[key] = list(colors.pop(key)) if entry["list"] else colors.pop(key)
+            elif entry["type"] == "scalar_of_daf" and self._daf.has_scalar(key):
+                uns[key] = self._scalar(key, of_numpy=entry["of"] == "numpy")
+        uns.update(colors)
+        for name in sorted(self._daf.scalars_set()):
+            if name not in {*uns, *_notes.AXIS_KEYS, _notes.SCALAR}:
+                uns[name] = self._scalar(name, of_numpy=False)
+        uns.update({key: str(name) for key, name in self._names.items()})
+        return uns
+
+    def _scalar(self, name: str, *, of_numpy: bool) -> Any:
+        value = self._daf.get_scalar(name)
+        kind = self._daf.scalar_type(name)
+        if kind.is_string or not of_numpy:
+            return value
+        return kind.dtype.type(value)
+
+
+def _rules(daf: DafReader, axis: str, notes: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the rule of each vector: those of the import in its order, then the others."""
+    present = daf.vectors_set(axis)
+    noted = [rule for rule in notes.get("columns", []) if rule["vector"] in present]
+    rules: dict[str, dict[str, Any]] = {rule["vector"]: rule for rule in noted}
+    for vector in sorted(present):
+        rules.setdefault(vector, {})
+    return rules
+
+
+def _values(
+    daf: DafReader, axis: str, vector: str, positions: Any, taken: pa.Array | None
+) -> npt.NDArray[Any]:
+    if daf.vector_info(axis, vector).storage_type.is_string:
+        strings = daf.get_pa_vector(axis, vector)
+        picked = strings if taken is None else strings.take(taken)
+        texts: npt.NDArray[Any] = picked.to_numpy(zero_copy_only=False).astype(object, copy=False)
+        return texts
+    numbers = daf.get_np_vector(axis, vector)
+    return np.array(numbers) if positions is None else numbers[positions]
+
+
+def _categories(daf: DafReader, vector: str, rule: dict[str, Any]) -> list[str] | None:
+    if "categories" in rule:
+        return list(rule["categories"])
+    axis = rule.get("axis", vector)
+    if rule.get("kind") not in (None, "categorical") or not daf.has_axis(axis):
+        return [] if rule.get("kind") == "categorical" else None
+    return list(daf.axis_entries(axis))
+
+
+def _has_colors(daf: DafReader, axis: str) -> bool:
+    return daf.has_axis(axis) and daf.has_vector(axis, _COLOR)
+
+
+def _writable(frame: Any, part: str, report: Report) -> Any:
+    """Turn columns that an h5ad file cannot hold into ones that it can, and say so."""
+    types = pandas().api.types
+    frame = frame.copy(deep=False)
+    for column in frame.columns:
+        series, what = frame[column], f"{part}[{column!r}]"
+        if types.is_datetime64_any_dtype(series.dtype):
+            report.changed(what, "an h5ad file has no dates; they became ISO 8601 text")
+            frame[column] = series.astype(str).where(series.notna(), "")
+        elif types.is_extension_array_dtype(series.dtype) and types.is_float_dtype(series.dtype):
+            report.changed(what, "an h5ad file has no nullable floats; missing became NaN")
+            frame[column] = series.astype(np.float64)
+        elif (
+            series.dtype == object or types.is_string_dtype(series.dtype)
+        ) and series.isna().any():
+            report.changed(what, "an h5ad file has no missing text; the column became categorical")
+            frame[column] = series.astype(object).astype("category")
+        elif series.dtype != object and types.is_string_dtype(series.dtype):
+            frame[column] = series.astype(object)
+    return frame
+
+
+def _index_dtype(stored: StoredMatrix) -> Any:
+    largest = max(*stored.info.shape, stored.info.nnz or 0)
+    return np.int32 if largest < 2**31 else np.int64
+
+
+def _sparse_blocks(stored: StoredMatrix) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+    """Yield the 0-based indices and the values of a stored sparse matrix in blocks."""
+    rowval = stored.entries("rowval")
+    nzval = stored.entries("nzval") if stored.has_values() else None
+    indptr = stored.colptr()
+    dtype = _index_dtype(stored)
+    blocks = list(column_blocks(indptr)) or [Span(0, 0)]
+    for span in blocks:
+        part = Span(int(indptr[span.start]), int(indptr[span.stop]))
+        values = np.ones(part.size, bool) if nzval is None else nzval.read_rows(part)
+        yield rowval.read_rows(part).astype(dtype) - dtype(1), values
+
+
+def _size_bytes(stored: StoredMatrix) -> int:
+    info = stored.info
+    item = 1 if info.storage_type.is_string else info.storage_type.dtype.itemsize
+    return info.shape[0] * info.shape[1] * item if info.nnz is None else info.nnz * (item + 4)
+
+
+def _write_sparse(
+    parent: Any,
+    key: str,
+    stored: StoredMatrix,
+    layout: str,
+    progress: Progress,
+    note: dict[str, Any],
+) -> None:
+    nnz = stored.info.nnz or 0
+    dtype = np.dtype(note.get("dtype", stored.info.storage_type.dtype))
+    shape = stored.info.shape[::-1] if layout == "csr" else stored.info.shape
+    group = parent.create_group(key)
+    group.attrs.update(
+        {"encoding-type": f"{layout}_matrix", "encoding-version": "0.1.0", "shape": shape}
+    )
+    index_dtype = _index_dtype(stored)
+    group.create_dataset("indptr", data=stored.colptr().astype(index_dtype))
+    indices = group.create_dataset("indices", shape=(nnz,), dtype=index_dtype)
+    data = group.create_dataset("data", shape=(nnz,), dtype=dtype)
+    start = 0
+    for block_indices, block_data in _sparse_blocks(stored):
+        stop = start + block_indices.size
+        indices[start:stop] = block_indices
+        data[start:stop] = block_data
+        start = stop
+        progress.add(block_indices.nbytes + block_data.nbytes)
+
+
+def _write_dense(
+    parent: Any,
+    key: str,
+    stored: StoredMatrix,
+    progress: Progress,
+    note: dict[str, Any],
+    *,
+    by_rows: bool,
+) -> None:
+    values = stored.dense().read()
+    values = values if by_rows else values.T
+    dtype = np.dtype(note.get("dtype", stored.info.storage_type.dtype))
+    dataset = parent.create_dataset(key, shape=values.shape, dtype=dtype)
+    dataset.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+    rows = max(_BLOCK_BYTES // max(values.shape[1] * values.itemsize, 1), 1)
+    for start in range(0, values.shape[0], rows):
+        block = values[start : start + rows]
+        dataset[start : start + rows] = block
+        progress.add(block.nbytes)

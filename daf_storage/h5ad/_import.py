@@ -1,0 +1,454 @@
+"""From AnnData to Daf, in blocks: memory does not grow with the matrices.
+
+What each part becomes is written down in docs/reference/anndata.md.  Nothing is dropped silently:
+what cannot be carried over is listed in the report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+import warnings
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage import errors
+from daf_storage.h5ad import _columns, _notes, _uns
+from daf_storage.h5ad._matrices import MatrixWriter
+from daf_storage.h5ad._report import Report
+from daf_storage.h5ad._sources import AnnDataSource, from_object, open_h5ad
+from daf_storage.model import RESERVED_VECTORS, OpenMode, name_problem
+from daf_storage.opening import MemoryDaf, ZarrDaf
+from daf_storage.optional import optional_import
+from daf_storage.progress import ShowProgress, progress_bar
+from daf_storage.writer import DafWriter
+
+Duplicates: TypeAlias = Literal["error", "make_unique"]
+"""What to do with names that occur more than once: refuse, or append ``-1``, ``-2`` and so on."""
+
+
+def from_anndata(  # noqa: PLR0913 - the choices of an import
+    adata: Any,
+    destination: DafWriter | None = None,
+    *,
+    obs_is: str | None = None,
+    var_is: str | None = None,
+    X_is: str | None = None,  # noqa: N803 - the reference's spelling
+    categorical_axes: Collection[str] = (),
+    relayout: bool = True,
+    duplicates: Duplicates = "error",
+) -> DafWriter:
+    """Return an AnnData object as a Daf data set, in memory unless a destination is given.
+
+    Parameters
+    ----------
+    destination
+        An empty data set to fill; a new `MemoryDaf` by default.
+    obs_is, var_is, X_is
+        Names of the two axes and of the main matrix.  By default what ``uns`` says under these
+        keys, else ``obs``, ``var`` and ``X``.
+    categorical_axes
+        Categorical columns that become an axis of their own, besides those that have colours.
+    relayout
+        Whether to store the matrices in both orientations.
+    duplicates
+        What to do if ``obs_names`` or ``var_names`` are not unique.
+
+    Warns
+    -----
+    AnnDataWarning
+        For each part that cannot be carried over.
+    """
+    daf = destination if destination is not None else MemoryDaf()
+    importer = Importer(
+        from_object(adata, "AnnData"),
+        daf,
+        names={"obs_is": obs_is, "var_is": var_is, "X_is": X_is},
+        categorical_axes=categorical_axes,
+        relayout=relayout,
+        duplicates=duplicates,
+        progress="never",
+    )
+    importer.run().warn()
+    return daf
+
+
+def import_h5ad(  # noqa: PLR0913 - the choices of an import
+    source: str | Path,
+    destination: str | Path | DafWriter,
+    *,
+    obs_is: str | None = None,
+    var_is: str | None = None,
+    X_is: str | None = None,  # noqa: N803 - the reference's spelling
+    categorical_axes: Collection[str] = (),
+    relayout: bool = True,
+    duplicates: Duplicates = "error",
+    overwrite: bool = False,
+    progress: ShowProgress = "auto",
+) -> Report:
+    """Import an ``h5ad`` file into a new Daf data set, streaming its matrices.
+
+    Parameters
+    ----------
+    source
+        The file.
+    destination
+        A path, at which the data set appears when it is complete, or an empty data set.
+    overwrite
+        Whether a data set at the destination's path is replaced.
+    progress
+        Whether to show a progress bar on stderr.
+
+    Other parameters are those of `from_anndata`.
+
+    Returns
+    -------
+    Report
+        What could not be carried over, or not as it was.
+
+    Raises
+    ------
+    FormatError
+        The source is not an h5ad file.
+    ExistsError
+        There is something at the destination and ``overwrite`` is false.
+    """
+    options: dict[str, Any] = {
+        "names": {"obs_is": obs_is, "var_is": var_is, "X_is": X_is},
+        "categorical_axes": categorical_axes,
+        "relayout": relayout,
+        "duplicates": duplicates,
+        "progress": progress,
+    }
+    with open_h5ad(Path(source)) as parts:
+        if isinstance(destination, DafWriter):
+            return Importer(parts, destination, **options).run()
+        return _import_to_path(parts, Path(destination), overwrite=overwrite, options=options)
+
+
+def _import_to_path(
+    parts: AnnDataSource, path: Path, *, overwrite: bool, options: dict[str, Any]
+) -> Report:
+    """Import beside the destination and rename: it appears complete or not at all."""
+    mode: OpenMode = "w"
+    if path.exists() and not overwrite:
+        raise errors.ExistsError(
+            f"{path} exists already; ask to overwrite it, or name another path"
+        )
+    if not path.absolute().parent.is_dir():
+        raise errors.SourceNotFoundError(f"cannot create {path}: no such directory: {path.parent}")
+    if path.exists():
+        ZarrDaf(path, "r").close()
+    aside = path.with_name(f".{uuid.uuid4().hex}.{path.name}")
+    try:
+        with ZarrDaf(aside, mode, name=str(path)) as daf:
+            if not isinstance(daf, DafWriter):
+                raise errors.ReadOnlyError(f"{path} cannot be written")
+            report = Importer(parts, daf, **options).run()
+        if path.exists():
+            shutil.rmtree(path)
+        os.rename(aside, path)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return report
+
+
+class Importer:
+    """One import: from the parts of an AnnData into an empty data set."""
+
+    def __init__(
+        self,
+        source: AnnDataSource,
+        daf: DafWriter,
+        *,
+        names: dict[str, str | None],
+        categorical_axes: Collection[str],
+        relayout: bool,
+        duplicates: Duplicates,
+        progress: ShowProgress,
+    ) -> None:
+        if daf.axes_set():
+            raise errors.ExistsError(
+                f"{daf.location}: an import needs an empty data set; this one has axes "
+                f"{errors.known_names(daf.axes_set(), none='')}"
+            )
+        self._source = source
+        self._daf = daf
+        self._report = Report()
+        self._uns = dict(source.uns)
+        self._names = {key: self._name_of(key, given) for key, given in names.items()}
+        self._obs, self._var, self._main = (self._names[key] for key in _notes.AXIS_KEYS)
+        self._categorical_axes = set(categorical_axes)
+        self._relayout = relayout
+        self._duplicates = duplicates
+        self._show = progress
+        self._notes: _notes.Notes = {"version": 1, "axes": {}, "matrices": {}, "uns": []}
+
+    def run(self) -> Report:
+        """Do it; return what differs."""
+        if self._obs == self._var:
+            raise errors.InvalidInputError(
+                f"both axes would be called {self._obs!r}; pass different obs_is and var_is"
+            )
+        self._add_axis(self._obs, self._source.obs, "obs")
+        self._add_axis(self._var, self._source.var, "var")
+        raw_axis = self._add_raw_axis()
+        for axis, frame, part in self._frames(raw_axis):
+            self._add_columns(axis, frame, part)
+        unknown = self._categorical_axes - {
+            column for _, frame, _ in self._frames(raw_axis) for column in frame.columns
+        }
+        if unknown:
+            raise errors.VectorNotFoundError(
+                f"{self._source.name}: there is no column {min(unknown)!r} to make an axis of"
+            )
+        self._add_matrices(raw_axis)
+        for part in self._source.unknown:
+            self._report.lost(part, "this part of the file is not known to AnnData")
+        self._add_uns()
+        for key, name in self._names.items():
+            self._daf.set_scalar(key, name)
+        self._daf.set_scalar(_notes.SCALAR, json.dumps(self._notes, separators=(",", ":")))
+        return self._report
+
+    def _name_of(self, key: str, given: str | None) -> str:
+        said = self._uns.pop(key, None)
+        if given is not None:
+            return given
+        return str(said) if said is not None else _notes.AXIS_KEYS[key]
+
+    # Axes and vectors
+
+    def _frames(self, raw_axis: str | None) -> list[tuple[str, Any, str]]:
+        frames = [(self._obs, self._source.obs, "obs"), (self._var, self._source.var, "var")]
+        if raw_axis is not None and self._source.raw is not None:
+            frames.append((raw_axis, self._source.raw.var, "raw.var"))
+        return frames
+
+    def _add_axis(self, axis: str, frame: Any, part: str) -> None:
+        names = frame.index
+        if not all(isinstance(name, str) for name in names):
+            self._report.changed(f"{part}_names", "names that are not strings became text")
+            names = names.map(str)
+        if not names.is_unique:
+            twice = names[names.duplicated()][0]
+            if self._duplicates == "error":
+                raise errors.DuplicateEntriesError(
+                    f"{self._source.name}: {part}_names are not unique: {twice!r} occurs more than "
+                    "once; make them unique in AnnData, or import with duplicates='make_unique' "
+                    "(on the command line: --make-unique)"
+                )
+            self._report.changed(f"{part}_names", f"made unique, such as {twice!r} to '{twice}-1'")
+            make_unique = optional_import("anndata.utils", extra="anndata").make_index_unique
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                names = make_unique(names)
+        self._daf.add_axis(axis, pa.array(names.to_numpy(dtype=object), pa.string()))
+        self._notes["axes"][axis] = {"index_name": _text_or_none(frame.index.name), "columns": []}
+
+    def _add_raw_axis(self) -> str | None:
+        raw = self._source.raw
+        if raw is None:
+            return None
+        axis = self._free_axis(f"{self._var}_raw")
+        self._add_axis(axis, raw.var, "raw.var")
+        self._notes["raw"] = {"axis": axis}
+        return axis
+
+    def _add_columns(self, axis: str, frame: Any, part: str) -> None:
+        taken = set(RESERVED_VECTORS)
+        columns = self._notes["axes"][axis]["columns"]
+        for position, column in enumerate(frame.columns):
+            what = f"{part}[{column!r}]"
+            try:
+                encoded = _columns.encode_column(frame.iloc[:, position])
+            except (
+                errors.UnsupportedInputError,
+                ValueError,
+                TypeError,
+                pa.ArrowException,
+            ) as error:
+                self._report.lost(what, str(error))
+                continue
+            if encoded.note:
+                self._report.changed(what, encoded.note)
+            name = self._free_name(str(column), taken)
+            if name != column:
+                self._report.changed(what, f"stored as the vector {name!r}")
+            columns.append({"column": str(column), "vector": name, **encoded.rule})
+            self._daf.set_vector(axis, name, encoded.values)
+            taken.add(name)
+            if encoded.is_missing is not None:
+                missing = self._free_name(f"{name}{_columns.MISSING_SUFFIX}", taken)
+                self._daf.set_vector(axis, missing, encoded.is_missing)
+                columns[-1]["is_missing"] = missing
+                taken.add(missing)
+            if encoded.categories is not None:
+                self._add_categories(str(column), encoded.categories, columns[-1], part)
+
+    def _add_categories(
+        self, column: str, categories: Any, rule: dict[str, Any], part: str
+    ) -> None:
+        """Keep the order of the categories: as an axis, or in the rule."""
+        colors = self._colors_of(column, categories)
+        if colors is None and column not in self._categorical_axes:
+            rule["categories"] = categories.to_pylist()
+            return
+        axis = column if name_problem(column) is None else rule["vector"]
+        axis = self._free_axis(axis if not self._daf.has_axis(axis) else f"{axis}_{part}")
+        self._daf.add_axis(axis, categories)
+        rule["axis"] = axis
+        if colors is not None:
+            self._daf.set_vector(axis, "color", colors)
+
+    def _colors_of(self, column: str, categories: Any) -> list[str] | None:
+        """Take the colours of a categorical out of ``uns``, if they fit its categories."""
+        colors = self._uns.get(f"{column}_colors")
+        if not isinstance(colors, list | np.ndarray):
+            return None
+        if np.ndim(colors) != 1 or len(colors) != len(categories):
+            return None
+        if not all(isinstance(color, str) for color in colors):
+            return None
+        is_text = isinstance(colors, np.ndarray) and colors.dtype.kind in "OUT"
+        self._notes["uns"].append([f"{column}_colors", {"type": "colors", "list": not is_text}])
+        del self._uns[f"{column}_colors"]
+        return [str(color) for color in colors]
+
+    # Matrices
+
+    def _add_matrices(self, raw_axis: str | None) -> None:
+        source = self._source
+        raw = source.raw
+        large = [source.main, raw.matrix if raw else None, *source.layers.values()]
+        square = [*source.obsp.values(), *source.varp.values()]
+        total = sum(m.size_bytes for m in large if m is not None) * (1 + self._relayout)
+        total += sum(m.size_bytes for m in square)
+        with progress_bar("import", total, show=self._show) as progress:
+            writer = MatrixWriter(
+                self._daf, self._report, self._notes["matrices"], progress, relayout=self._relayout
+            )
+            if source.main is not None:
+                writer.write(source.main, self._obs, self._var, self._main, part="X")
+            if raw is not None and raw_axis is not None:
+                writer.write(raw.matrix, self._obs, raw_axis, self._main, part="raw.X")
+            taken = {self._main}
+            for key, matrix in source.layers.items():
+                name = self._free_name(key, taken)
+                if name != key:
+                    self._report.changed(f"layers[{key!r}]", f"stored as the matrix {name!r}")
+                    self._notes.setdefault("layers", {})[name] = key
+                taken.add(name)
+                writer.write(matrix, self._obs, self._var, name, part=f"layers[{key!r}]")
+            for axis, part in ((self._obs, "obsp"), (self._var, "varp")):
+                for key, matrix in getattr(source, part).items():
+                    writer.write_square(matrix, axis, key, part=f"{part}[{key!r}]")
+        self._add_annotations(self._obs, source.obsm, "obsm")
+        self._add_annotations(self._var, source.varm, "varm")
+        if raw is not None and raw_axis is not None:
+            self._add_annotations(raw_axis, raw.varm, "raw.varm")
+
+    def _add_annotations(self, axis: str, parts: dict[str, Any], part: str) -> None:
+        """Store ``obsm`` and ``varm``: each is a matrix to an axis of its own."""
+        for key, value in parts.items():
+            what = f"{part}[{key!r}]"
+            found, labels, note = _annotation(value)
+            if found is None:
+                self._report.lost(what, note["problem"])
+                continue
+            problem = name_problem(key)
+            if problem is not None:
+                self._report.lost(what, f"its name {problem}")
+                continue
+            columns_axis = self._columns_axis(axis, key, labels)
+            note["axis"] = columns_axis
+            self._notes.setdefault(part, {})[key] = note
+            try:
+                self._daf.set_matrix(axis, columns_axis, key, found, relayout=self._relayout)
+            except errors.UnsupportedInputError as error:
+                self._report.lost(what, str(error))
+                del self._notes[part][key]
+
+    def _columns_axis(self, axis: str, key: str, labels: list[str]) -> str:
+        """Return an axis with these entries, adding it; the same key shares one if it can."""
+        if self._daf.has_axis(key):
+            if list(self._daf.axis_entries(key)) == labels and key not in (self._obs, self._var):
+                return key
+            key = self._free_axis(f"{key}_{axis}")
+        self._daf.add_axis(key, labels)
+        return key
+
+    # The rest
+
+    def _add_uns(self) -> None:
+        for key, value in self._uns.items():
+            if name_problem(key) is None and key not in _notes.AXIS_KEYS and key != _notes.SCALAR:
+                scalar = _scalar(value)
+                if scalar is not None:
+                    self._daf.set_scalar(key, scalar)
+                    kind = "python" if not isinstance(value, np.generic | np.ndarray) else "numpy"
+                    self._notes["uns"].append([key, {"type": "scalar_of_daf", "of": kind}])
+                    continue
+            try:
+                self._notes["uns"].append([key, {"type": "json", "value": _uns.encode(value)}])
+            except errors.UnsupportedInputError as error:
+                self._report.lost(f"uns[{key!r}]", f"it holds {error}")
+
+    def _free_name(self, name: str, taken: Iterable[str]) -> str:
+        """Return a name that every format can hold and that is not taken."""
+        if name_problem(name) is not None:
+            name = name.replace("/", "_").replace("\0", "_")[:120] or "_"
+            if name_problem(name) is not None:
+                name = f"_{name}"
+        while name in taken:
+            name = f"{name}_"
+        return name
+
+    def _free_axis(self, name: str) -> str:
+        return self._free_name(name, {*self._daf.axes_set(), self._obs, self._var})
+
+
+def _annotation(value: Any) -> tuple[Any, list[str], dict[str, Any]]:
+    """Return an ``obsm`` value as a matrix, the labels of its columns, and notes to restore it."""
+    note: dict[str, Any] = {}
+    if hasattr(value, "columns"):
+        try:
+            note["dtypes"] = [str(dtype) for dtype in value.dtypes]
+            note["frame"] = [str(column) for column in value.columns]
+            if not all(dtype.kind in "biuf" for dtype in value.dtypes):
+                raise TypeError
+            values = value.to_numpy()
+        except (TypeError, AttributeError):
+            return None, [], {"problem": "a DataFrame with columns that are not all numbers"}
+        labels = note["frame"]
+        unique = len(set(labels)) == len(labels)
+        return values, labels if unique else list(map(str, range(len(labels)))), note
+    shape = getattr(value, "shape", None)
+    if shape is None or len(shape) != 2:
+        dimensions = "an unknown shape" if shape is None else f"{len(shape)} dimensions"
+        return None, [], {"problem": f"it has {dimensions}; only matrices are carried over"}
+    note["format"] = getattr(value, "format", "dense")
+    note["dtype"] = str(value.dtype)
+    if value.dtype == np.float16:
+        value = value.astype(np.float32)
+    return value, [str(i) for i in range(shape[1])], note
+
+
+def _scalar(value: Any) -> Any:
+    """Return a value that Daf can hold as a scalar; None for anything else."""
+    if isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.str_):
+        return str(value)
+    is_number = isinstance(value, np.generic) and value.dtype.kind in "biuf"
+    return value if is_number and value.dtype != np.float16 else None
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else str(value)

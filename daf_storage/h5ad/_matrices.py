@@ -1,0 +1,170 @@
+"""Streaming the matrices of an AnnData into a Daf data set, block by block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from daf_storage.errors import CorruptDataError
+from daf_storage.h5ad._report import Report
+from daf_storage.h5ad._sources import DenseSource, MatrixSource, SparseSource
+from daf_storage.model import Span, StorageType, name_problem
+from daf_storage.progress import Progress
+from daf_storage.relayout import column_blocks
+from daf_storage.writer import DafWriter, EmptySparse
+
+_BLOCK_BYTES = 64 << 20
+
+
+class _NotCanonical(Exception):  # noqa: N818 - a signal, not an error
+    """The sparse matrix holds an element twice."""
+
+
+class MatrixWriter:
+    """Writes matrices one after the other, reporting progress and what cannot be stored."""
+
+    def __init__(
+        self,
+        daf: DafWriter,
+        report: Report,
+        notes: dict[str, Any],
+        progress: Progress,
+        *,
+        relayout: bool,
+    ) -> None:
+        self._daf = daf
+        self._report = report
+        self._notes = notes
+        self._progress = progress
+        self._relayout = relayout
+
+    def write(
+        self, source: MatrixSource, rows_axis: str, columns_axis: str, name: str, *, part: str
+    ) -> None:
+        """Store a matrix of AnnData shape (rows, columns), in both orientations if asked.
+
+        Compressed rows are the columns of the transpose, so they are stored as they are under
+        (columns axis, rows axis); so are the rows of a dense matrix.
+        """
+        if not self._is_storable(source, name, part):
+            return
+        is_csc = isinstance(source, SparseSource) and source.layout == "csc"
+        axes = (rows_axis, columns_axis) if is_csc else (columns_axis, rows_axis)
+        self._stream(source, *axes, name, part=part)
+        if self._relayout:
+            info = self._daf.matrix_info(*axes, name)
+            element_bytes = source.size_bytes / max(info.nnz or info.shape[0] * info.shape[1], 1)
+            self._daf.relayout_matrix(
+                *axes, name, progress=lambda done: self._progress.add(int(done * element_bytes))
+            )
+
+    def write_square(self, source: MatrixSource, axis: str, name: str, *, part: str) -> None:
+        """Store ``obsp`` and ``varp`` in AnnData's row-major bytes, which Daf reads transposed."""
+        if not self._is_storable(source, name, part):
+            return
+        if isinstance(source, SparseSource) and source.layout == "csc":
+            self._notes.setdefault(part, {})["format"] = "csc"
+            rows = source.to_scipy().tocsr()
+            indptr = rows.indptr.astype(np.int64)
+            source = SparseSource(source.shape, "csr", indptr, rows.indices, rows.data)
+        self._stream(source, axis, axis, name, part=part)
+
+    def _is_storable(self, source: MatrixSource, name: str, part: str) -> bool:
+        values = source.data if isinstance(source, SparseSource) else source.values
+        problem = name_problem(name)
+        if problem is not None:
+            self._report.lost(part, f"its name {problem}")
+        elif values.dtype != np.float16 and _numeric_type(values.dtype) is None:
+            self._report.lost(part, f"Daf has no matrices of dtype {values.dtype}")
+        else:
+            return True
+        return False
+
+    def _stream(
+        self, source: MatrixSource, rows_axis: str, columns_axis: str, name: str, *, part: str
+    ) -> None:
+        if isinstance(source, DenseSource):
+            self._stream_dense(source, rows_axis, columns_axis, name, part)
+            return
+        self._notes.setdefault(part, {}).setdefault("format", source.layout)
+        try:
+            self._stream_sparse(source, rows_axis, columns_axis, name, part)
+        except _NotCanonical:
+            whole = source.to_scipy()
+            whole.sum_duplicates()
+            indptr = whole.indptr.astype(np.int64)
+            summed = SparseSource(source.shape, source.layout, indptr, whole.indices, whole.data)
+            self._report.changed(part, "elements that were stored more than once were added up")
+            self._stream_sparse(summed, rows_axis, columns_axis, name, part)
+
+    def _stream_dense(
+        self, source: DenseSource, rows_axis: str, columns_axis: str, name: str, part: str
+    ) -> None:
+        dtype = self._stored_dtype(source.values.dtype, part)
+        rows = max(_BLOCK_BYTES // max(source.shape[1] * dtype.itemsize, 1), 1)
+        with self._daf.empty_dense_matrix(rows_axis, columns_axis, name, dtype) as out:
+            for start in range(0, source.shape[0], rows):
+                block = np.asarray(source.values[start : start + rows])
+                out.T[start : start + rows] = block
+                self._progress.add(block.nbytes)
+
+    def _stream_sparse(
+        self, source: SparseSource, rows_axis: str, columns_axis: str, name: str, part: str
+    ) -> None:
+        dtype = self._stored_dtype(source.data.dtype, part)
+        nnz = int(source.indptr[-1])
+        n_minor = source.shape[1] if source.layout == "csr" else source.shape[0]
+        index_dtype = _index_dtype(source.indices.dtype, max(nnz, n_minor))
+        with self._daf.empty_sparse_matrix(
+            rows_axis, columns_axis, name, dtype, nnz, index_dtype=index_dtype
+        ) as out:
+            out.colptr[:] = source.indptr + 1
+            for span in column_blocks(source.indptr):
+                self._copy_block(source, span, out, n_minor, part)
+
+    def _copy_block(
+        self, source: SparseSource, span: Span, out: EmptySparse, n_minor: int, part: str
+    ) -> None:
+        start, stop = int(source.indptr[span.start]), int(source.indptr[span.stop])
+        indices, data = source.indices[start:stop], source.data[start:stop]
+        pointers = source.indptr[span.start : span.stop + 1] - start
+        if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= n_minor):
+            raise CorruptDataError(f"{part}: a column index is outside 0 to {n_minor - 1:,}")
+        if not _is_rising(indices, pointers):
+            block = sp.csr_array((data, indices, pointers), shape=(span.size, n_minor))
+            block.sort_indices()
+            indices, data = block.indices, block.data
+            if not _is_rising(indices, pointers):
+                raise _NotCanonical
+        out.rowval[start:stop] = indices
+        out.rowval[start:stop] += 1
+        out.nzval[start:stop] = data
+        self._progress.add(indices.nbytes + data.nbytes)
+
+    def _stored_dtype(self, dtype: np.dtype[Any], part: str) -> np.dtype[Any]:
+        """Return the dtype that is stored; half floats are widened and narrowed on the way back."""
+        if dtype == np.float16:
+            self._notes.setdefault(part, {})["dtype"] = "float16"
+            return np.dtype(np.float32)
+        return StorageType.of(dtype).dtype
+
+
+def _numeric_type(dtype: np.dtype[Any]) -> StorageType | None:
+    kind = StorageType.from_numpy(dtype)
+    return None if kind is None or kind.is_string else kind
+
+
+def _index_dtype(dtype: np.dtype[Any], largest: int) -> np.dtype[Any]:
+    """Keep the file's integer type unless counting from 1 would overflow it."""
+    return dtype if largest + 1 <= np.iinfo(dtype).max else np.dtype(np.int64)
+
+
+def _is_rising(indices: npt.NDArray[Any], pointers: npt.NDArray[np.int64]) -> bool:
+    """Return whether the indices ascend strictly within each compressed row."""
+    rises = indices[1:] > indices[:-1]
+    borders = pointers[1:-1] - 1
+    rises[borders[(borders >= 0) & (borders < rises.size)]] = True
+    return bool(rises.all())

@@ -1,0 +1,51 @@
+"""What an import or an export could not carry over as it was: a list, never a silence."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+class AnnDataWarning(UserWarning):
+    """A part of an AnnData was not carried over, or not as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportItem:
+    """One part that differs."""
+
+    kind: Literal["lost", "changed"]
+    """``lost``: not carried over at all.  ``changed``: carried over in another form."""
+    what: str
+    """Which part, such as ``obs['age']``."""
+    message: str
+    """Why, and what became of it."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.what}: {self.message}"
+
+
+@dataclass(slots=True)
+class Report:
+    """What differs after an import or an export."""
+
+    items: list[ReportItem] = field(default_factory=list)
+    """In the order in which they were met."""
+
+    def lost(self, what: str, message: str) -> None:
+        """Note a part that was not carried over."""
+        self.items.append(ReportItem("lost", what, message))
+
+    def changed(self, what: str, message: str) -> None:
+        """Note a part that was carried over in another form."""
+        self.items.append(ReportItem("changed", what, message))
+
+    def warn(self) -> None:
+        """Issue a warning for each part that was lost."""
+        for item in self.items:
+            if item.kind == "lost":
+                warnings.warn(f"{item.what}: {item.message}", AnnDataWarning, stacklevel=3)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.items))

@@ -1,0 +1,1 @@
+"""The tests: one file per module, a sentence per test."""

@@ -1,0 +1,39 @@
+"""Fixtures that many tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from daf_query import DafSession, connect
+from daf_storage import DafReader, MemoryDaf, ZarrDaf, import_h5ad
+
+from tests.support import PBMC, create, fill
+
+
+@pytest.fixture
+def tiny_path(tmp_path: Path) -> Path:
+    """Return the path of a small data set with one of everything."""
+    path = tmp_path / "tiny.daf.zarr"
+    fill(create(path))
+    return path
+
+
+@pytest.fixture
+def tiny(tiny_path: Path) -> DafReader:
+    """Return a reader of a small data set with one of everything."""
+    return ZarrDaf(tiny_path)
+
+
+@pytest.fixture
+def tiny_session() -> DafSession:
+    """Return a session over a small data set in memory."""
+    return connect(fill(MemoryDaf(name="tiny")))
+
+
+@pytest.fixture(scope="session")
+def pbmc_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the path of the real PBMC data set, imported once."""
+    path = tmp_path_factory.mktemp("pbmc") / "pbmc.daf.zarr"
+    import_h5ad(PBMC, path, obs_is="cell", var_is="gene")
+    return path

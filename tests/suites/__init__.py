@@ -1,0 +1,1 @@
+"""Suites that every store, every tree and every format inherits."""

@@ -1,0 +1,147 @@
+"""Helpers shared by the tests: real data, recorded reads, and data sets to compare with."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from daf_query.demo import find_pbmc
+from daf_storage import DafReader, DafWriter, ZarrDaf
+from daf_storage.stores import _directory
+
+CELLS = ["TATA", "GATA", "CATA"]
+GENES = ["RSPO3", "FOXA1", "WNT6", "TNNI1"]
+UMIS = np.array([[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1]], dtype=np.int64)
+
+PBMC = find_pbmc()
+"""Real data: 700 blood cells, an h5ad file that scanpy ships."""
+
+
+def create(path: Path) -> DafWriter:
+    """Return a new empty data set at ``path``."""
+    daf = ZarrDaf(path, "w")
+    assert isinstance(daf, DafWriter)
+    return daf
+
+
+def reopen(path: Path) -> DafWriter:
+    """Open an existing data set for writing."""
+    daf = ZarrDaf(path, "r+")
+    assert isinstance(daf, DafWriter)
+    return daf
+
+
+def fill(daf: DafWriter) -> DafWriter:
+    """Add the axes, vectors, matrices and scalars that most tests look at."""
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.set_scalar("organism", "human")
+    daf.set_scalar("n", 7)
+    daf.set_vector("cell", "age", np.array([30, 60, 90], dtype=np.uint8))
+    daf.set_vector("cell", "type", ["Bcell", "TCell", "TCell"])
+    daf.set_vector("gene", "marker", [True, False, True, False])
+    daf.set_vector("gene", "flag", sp.csr_array(np.array([[False, True, False, True]])))
+    daf.set_matrix("cell", "gene", "UMIs", UMIS)
+    daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS))
+    return daf
+
+
+class RecordedReads:
+    """The keys whose bytes were read or mapped, in order."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def chunks(self) -> list[str]:
+        """Return the keys that are no metadata."""
+        return [key for key in self.keys if not key.rsplit("/", 1)[-1].startswith(".z")]
+
+    def clear(self) -> None:
+        """Forget what was read so far."""
+        self.keys.clear()
+
+
+@contextmanager
+def recorded_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedReads]:
+    """Record what any `DirectoryStore` reads while the block runs."""
+    reads = RecordedReads()
+    pin_of = _directory.DirectoryStore.pin
+
+    def pin(self: _directory.DirectoryStore, prefix: str) -> Any:
+        found = pin_of(self, prefix)
+        return None if found is None else _RecordingPin(found, prefix, reads)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_directory.DirectoryStore, "pin", pin)
+        yield reads
+
+
+class _RecordingPin:
+    """A pin around a pin that writes down what is read."""
+
+    def __init__(self, pin: _directory.DirectoryPin, prefix: str, reads: RecordedReads) -> None:
+        self._pin = pin
+        self._prefix = prefix
+        self._reads = reads
+
+    def identity(self) -> Any:
+        return self._pin.identity()
+
+    def names(self, key: str = "") -> list[str]:
+        return self._pin.names(key)
+
+    def size(self, key: str) -> int | None:
+        return self._pin.size(key)
+
+    def read(self, key: str) -> bytes | None:
+        self._reads.keys.append(f"{self._prefix}/{key}".lstrip("/"))
+        return self._pin.read(key)
+
+    def map(self, key: str) -> memoryview | None:
+        self._reads.keys.append(f"{self._prefix}/{key}".lstrip("/"))
+        return self._pin.map(key)
+
+
+def mapped_ranges(path: Path) -> list[tuple[int, int]]:
+    """Return the address ranges at which this process maps a file."""
+    ranges = []
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if line.endswith(f" {path}"):
+            start, stop = line.split(" ", 1)[0].split("-")
+            ranges.append((int(start, 16), int(stop, 16)))
+    return ranges
+
+
+def is_mapped(address: int, path: Path) -> bool:
+    """Return whether an address lies in a mapping of the file."""
+    return any(start <= address < stop for start, stop in mapped_ranges(path))
+
+
+def dense(values: Any) -> Any:
+    """Return a matrix as plain numpy."""
+    return values.toarray() if sp.issparse(values) else np.asarray(values)
+
+
+def contents(daf: DafReader) -> dict[str, Any]:
+    """Return all that a data set holds as plain Python, to compare two of them."""
+    axes = sorted(daf.axes_set())
+    return {
+        "scalars": {name: daf.get_scalar(name) for name in daf.scalars_set()},
+        "axes": {axis: daf.axis_entries(axis).tolist() for axis in axes},
+        "vectors": {
+            (axis, name): daf.get_np_vector(axis, name).tolist()
+            for axis in axes
+            for name in daf.vectors_set(axis)
+        },
+        "matrices": {
+            (rows, columns, name): dense(daf.get_np_matrix(rows, columns, name)).tolist()
+            for rows, columns in itertools.product(axes, axes)
+            for name in daf.matrices_set(rows, columns, relayout=False)
+        },
+    }

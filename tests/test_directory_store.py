@@ -1,0 +1,118 @@
+"""Tests of the store whose keys are files."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from daf_storage import errors
+from daf_storage.stores import DirectoryStore, WritableStore, _directory, _swap
+
+from tests.suites.store_suite import StoreSuite
+
+
+class TestDirectoryStore(StoreSuite):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> WritableStore:
+        """Return an empty store."""
+        return DirectoryStore(tmp_path / "store")
+
+
+class TestWithoutExchange(StoreSuite):
+    """The same on file systems that cannot exchange two names."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WritableStore:
+        """Return an empty store that replaces in two steps."""
+        monkeypatch.setattr(_swap, "_exchange_function", lambda: None)
+        return DirectoryStore(tmp_path / "store")
+
+
+def test_nothing_stays_behind(tmp_path: Path) -> None:
+    """After a transaction there is no staging directory left."""
+    store = DirectoryStore(tmp_path)
+    with store.transaction() as changes:
+        changes.write("a/x", b"1")
+        changes.publish("a", replace=False)
+        changes.write("b/x", b"1")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a"]
+
+
+def test_recovery_spares_a_living_writer(tmp_path: Path) -> None:
+    """Only leftovers of dead writers are cleared away."""
+    store = DirectoryStore(tmp_path)
+    with store.transaction() as changes:
+        changes.write("a/x", b"1")
+        assert not DirectoryStore(tmp_path).recover()
+        changes.publish("a", replace=False)
+    assert (tmp_path / "a" / "x").read_bytes() == b"1"
+
+
+def test_recovery_clears_a_dead_writer(tmp_path: Path) -> None:
+    """A token directory that nobody locks is what a crash left."""
+    dead = tmp_path / _directory.STAGING / "dead" / "new" / "a"
+    dead.mkdir(parents=True)
+    (dead / "x").write_bytes(b"1")
+    assert DirectoryStore(tmp_path).recover()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_recovery_puts_back_what_a_two_step_replacement_took(tmp_path: Path) -> None:
+    """A crash between the two steps loses nothing."""
+    old = tmp_path / _directory.STAGING / "dead" / "old-0"
+    (old / "data").mkdir(parents=True)
+    (old / "data" / "x").write_bytes(b"1")
+    (old / "target").write_text("a")
+    assert DirectoryStore(tmp_path).recover()
+    assert (tmp_path / "a" / "x").read_bytes() == b"1"
+
+
+def test_a_full_disk_is_an_error_at_reservation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Space is allocated when reserved, so filling the mapping cannot crash."""
+
+    def full(descriptor: int, offset: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    store = DirectoryStore(tmp_path)
+    with store.transaction() as changes, pytest.raises(OSError, match="No space left"):
+        changes.reserve("a/x", 10)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_without_write_permission_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing where one may not is a `ReadOnlyError` that names the directory."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(errors.ReadOnlyError, match="no permission to write"):
+        DirectoryStore(tmp_path).transaction().__enter__()
+
+
+def test_exchange_reports_real_errors(tmp_path: Path) -> None:
+    """A missing name is an error, not a missing capability."""
+    with pytest.raises(FileNotFoundError):
+        _swap.exchange(tmp_path / "a", tmp_path / "b")
+
+
+def test_descriptors_are_closed(tmp_path: Path) -> None:
+    """Pins do not leak file descriptors."""
+    store = DirectoryStore(tmp_path)
+    with store.transaction() as changes:
+        changes.write("a/x", b"1")
+        changes.publish("a", replace=False)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(100):
+        pin = store.pin("a")
+        assert pin is not None
+        pin.map("x")
+    del pin
+    assert len(os.listdir("/proc/self/fd")) <= before + 1

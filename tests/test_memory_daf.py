@@ -1,0 +1,42 @@
+"""Tests of data sets in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from daf_storage import DafWriter, MemoryDaf
+
+from tests.suites.daf_suite import DafSuite
+
+
+class TestMemoryDaf(DafSuite):
+    @pytest.fixture
+    def daf(self) -> DafWriter:
+        """Return an empty data set."""
+        return MemoryDaf()
+
+
+def test_input_is_copied() -> None:
+    """Changing the caller's array later does not change the data set."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    values = np.array([1, 2])
+    daf.set_vector("cell", "v", values)
+    values[:] = 0
+    assert daf.get_np_vector("cell", "v").tolist() == [1, 2]
+
+
+def test_what_is_read_cannot_be_changed() -> None:
+    """Arrays that are handed out are read-only."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    daf.set_vector("cell", "v", [1, 2])
+    with pytest.raises(ValueError, match="read-only"):
+        daf.get_np_vector("cell", "v")[0] = 5
+
+
+def test_names_are_unique_within_the_process() -> None:
+    """The second data set of a name gets a number, unless the name has an exclamation mark."""
+    first, second = MemoryDaf(name="unique-test"), MemoryDaf(name="unique-test")
+    assert (first.name, second.name) == ("unique-test", "unique-test#2")
+    assert MemoryDaf(name="a!").name == MemoryDaf(name="a!").name == "a!"

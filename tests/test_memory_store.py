@@ -1,0 +1,15 @@
+"""Tests of the store in memory."""
+
+from __future__ import annotations
+
+import pytest
+from daf_storage.stores import MemoryStore, WritableStore
+
+from tests.suites.store_suite import StoreSuite
+
+
+class TestMemoryStore(StoreSuite):
+    @pytest.fixture
+    def store(self) -> WritableStore:
+        """Return an empty store."""
+        return MemoryStore()

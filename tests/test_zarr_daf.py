@@ -1,0 +1,322 @@
+"""Tests of data sets in a Zarr directory: modes, names, bytes, and zarr-python's view of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+from daf_storage import DafReader, DafWriter, ZarrDaf, errors, open_daf
+
+from tests.suites.daf_suite import DafSuite
+from tests.support import CELLS, GENES, UMIS, contents, create, fill, recorded_reads, reopen
+
+GOLDEN_CHUNKS = {
+    "daf/0": "0100",
+    "scalars/organism/0": "01000000 05000000 68756d616e",
+    "scalars/n/0": "0700000000000000",
+    "axes/cell/0": "03000000 04000000 54415441 04000000 47415441 04000000 43415441",
+    "axes/gene/0": "04000000 05000000 5253504f33 05000000 464f584131 04000000 574e5436 "
+    "05000000 544e4e4931",
+    "vectors/gene/marker/0": "01000100",
+    "vectors/gene/flag/nzind/0": "02000000 04000000",
+    "matrices/cell/gene/UMIs/0.0": UMIS.astype("<i8").tobytes(order="F").hex(),
+    "matrices/cell/gene/sp/colptr/0": "01000000 03000000 06000000 08000000 0a000000",
+    "matrices/cell/gene/sp/rowval/0": np.array([2, 3, 1, 2, 3, 1, 2, 1, 3], "<i4").tobytes().hex(),
+    "matrices/cell/gene/sp/nzval/0": np.array([1, 2, 1, 2, 3, 2, 3, 3, 1], "<i8").tobytes().hex(),
+}
+"""The reference data set, chunk by chunk: what every implementation writes for it."""
+
+GOLDEN_GROUPS = [
+    *("", "axes", "matrices", "matrices/cell", "matrices/cell/cell", "matrices/cell/gene"),
+    *("matrices/cell/gene/sp", "matrices/gene", "matrices/gene/cell", "matrices/gene/gene"),
+    *("scalars", "vectors", "vectors/cell", "vectors/gene", "vectors/gene/flag"),
+]
+
+
+class TestZarrDirectory(DafSuite):
+    @pytest.fixture
+    def daf(self, tmp_path: Path) -> DafWriter:
+        """Return an empty data set."""
+        return create(tmp_path / "x.daf.zarr")
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    """Return the path of the reference data set, written by us."""
+    path = tmp_path / "golden.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.set_scalar("organism", "human")
+    daf.set_scalar("n", 7)
+    daf.set_vector("gene", "marker", [True, False, True, False])
+    flag = sp.csr_array(np.array([[False, True, False, True]]))
+    flag.indices = flag.indices.astype(np.int32)
+    daf.set_vector("gene", "flag", flag)
+    daf.set_matrix("cell", "gene", "UMIs", UMIS, relayout=False)
+    daf.set_matrix("cell", "gene", "sp", sp.csc_array(UMIS), relayout=False)
+    return path
+
+
+def test_the_reference_data_set_is_written_byte_for_byte(golden: Path) -> None:
+    """Every chunk, every group, and nothing else."""
+    for key, expected in GOLDEN_CHUNKS.items():
+        assert (golden / key).read_bytes().hex() == expected.replace(" ", ""), key
+    found = {str(p.relative_to(golden)) for p in golden.rglob("*") if p.is_file()}
+    groups = {f"{g}/{f}".lstrip("/") for g in GOLDEN_GROUPS for f in (".zgroup", ".zattrs")}
+    arrays = {
+        f"{key.rsplit('/', 1)[0]}/{f}" for key in GOLDEN_CHUNKS for f in (".zarray", ".zattrs")
+    }
+    assert found == groups | arrays | set(GOLDEN_CHUNKS) | {".zmetadata"}
+    for group in GOLDEN_GROUPS:
+        assert (golden / group / ".zgroup").read_bytes() == b'{"zarr_format":2}'
+        assert (golden / group / ".zattrs").read_bytes() == b"{}"
+
+
+def test_array_metadata_have_exactly_the_eight_keys(golden: Path) -> None:
+    """One chunk, no compressor, no fill value; matrices with their shape reversed."""
+    expected: dict[str, Any] = {
+        "zarr_format": 2,
+        "shape": [4, 3],
+        "chunks": [4, 3],
+        "dtype": "<i8",
+        "compressor": None,
+        "fill_value": None,
+        "order": "C",
+        "filters": None,
+    }
+    assert json.loads((golden / "matrices/cell/gene/UMIs/.zarray").read_bytes()) == expected
+    strings = json.loads((golden / "axes/gene/.zarray").read_bytes())
+    assert (strings["dtype"], strings["filters"]) == ("|O", [{"id": "vlen-utf8"}])
+    dtypes = {"daf": "|u1", "vectors/gene/marker": "|b1", "scalars/n": "<i8"}
+    for path, dtype in dtypes.items():
+        assert json.loads((golden / path / ".zarray").read_bytes())["dtype"] == dtype
+
+
+@pytest.mark.parametrize("consolidated", [True, False])
+def test_zarr_python_reads_the_reference_data_set(golden: Path, *, consolidated: bool) -> None:
+    """With and without the consolidated metadata, the values are those of the table."""
+    root = zarr.open_group(golden, mode="r", zarr_format=2, use_consolidated=consolidated)
+    read: Any = lambda path: np.asarray(root[path][:])  # type: ignore[index]  # noqa: E731
+    assert read("daf").tolist() == [1, 0]
+    assert read("axes/cell").tolist() == CELLS
+    assert read("scalars/organism").tolist() == ["human"]
+    assert read("matrices/cell/gene/UMIs").T.tolist() == UMIS.tolist()
+    colptr, rowval, nzval = (
+        read(f"matrices/cell/gene/sp/{part}") for part in ("colptr", "rowval", "nzval")
+    )
+    assert sp.csc_array((nzval, rowval - 1, colptr - 1), (3, 4)).toarray().tolist() == UMIS.tolist()
+
+
+def test_empty_arrays_have_chunks_of_one_and_no_chunk_file(tmp_path: Path) -> None:
+    """The recipe that other implementations can open."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("none", [])
+    daf.add_axis("two", ["a", "b"])
+    daf.set_matrix("none", "two", "m", sp.csc_array((0, 2)), relayout=False)
+    root = tmp_path / "x.daf.zarr"
+    document = json.loads((root / "axes/none/.zarray").read_bytes())
+    assert (document["shape"], document["chunks"]) == ([0], [1])
+    assert not (root / "axes/none/0").exists()
+    group = root / "matrices/none/two/m"
+    assert (group / "colptr/0").read_bytes() == np.ones(3, np.int32).tobytes()
+    assert not (group / "rowval/0").exists()
+
+
+class TestConsolidatedMetadata:
+    def names(self, path: Path) -> list[str]:
+        return list(json.loads((path / ".zmetadata").read_bytes())["metadata"])
+
+    def test_it_follows_every_change(self, tmp_path: Path) -> None:
+        """After each kind of change it lists just what is there, sorted."""
+        path = tmp_path / "x.daf.zarr"
+        daf = create(path)
+        changes = [
+            lambda: fill(daf),
+            lambda: daf.set_vector("cell", "age", [1.0, 2.0, 3.0], overwrite=True),
+            lambda: daf.delete_vector("cell", "age"),
+            lambda: daf.delete_matrix("cell", "gene", "UMIs"),
+            lambda: daf.delete_scalar("n"),
+            lambda: daf.set_matrix("cell", "gene", "m", 1.0, relayout=False),
+            lambda: daf.relayout_matrix("cell", "gene", "m"),
+            lambda: daf.delete_axis("gene"),
+            lambda: daf.add_axis("cell", ["x"], overwrite=True),
+        ]
+        for change in changes:
+            change()
+            names = self.names(path)
+            files = sorted(
+                str(p.relative_to(path))
+                for p in path.rglob(".z*")
+                if p.name in {".zarray", ".zattrs", ".zgroup"}
+            )
+            assert names == sorted(files)
+            for name in names:
+                document = json.loads((path / ".zmetadata").read_bytes())["metadata"][name]
+                assert document == json.loads((path / name).read_bytes())
+
+    def test_changes_of_others_are_not_lost(self, tmp_path: Path) -> None:
+        """Two writers of one directory each list what the other wrote."""
+        path = tmp_path / "x.daf.zarr"
+        first, second = create(path), reopen(path)
+        first.set_scalar("a", 1)
+        second.set_scalar("b", 1)
+        first.set_scalar("c", 1)
+        assert {"scalars/a/.zarray", "scalars/b/.zarray", "scalars/c/.zarray"} <= set(
+            self.names(path)
+        )
+
+    def test_it_is_not_needed_for_reading(self, tiny_path: Path) -> None:
+        """A data set without it opens, and the next change makes it anew."""
+        (tiny_path / ".zmetadata").unlink()
+        assert ZarrDaf(tiny_path).axes_set() == {"cell", "gene"}
+        reopen(tiny_path).set_scalar("x", 1)
+        assert "vectors/cell/age/.zarray" in self.names(tiny_path)
+
+
+class TestModes:
+    def test_an_unknown_mode(self, tmp_path: Path) -> None:
+        """The message lists the modes."""
+        with pytest.raises(errors.InvalidModeError, match="invalid mode: 'a'; the modes are r"):
+            ZarrDaf(tmp_path / "x.daf.zarr", "a")  # type: ignore[arg-type] # wrong on purpose
+
+    @pytest.mark.parametrize("mode", ["r", "r+"])
+    def test_a_missing_directory(self, tmp_path: Path, mode: Any) -> None:
+        """Reading needs a directory; the message names those beside it."""
+        create(tmp_path / "other.daf.zarr")
+        with pytest.raises(errors.SourceNotFoundError, match="no such directory.*other.daf.zarr"):
+            ZarrDaf(tmp_path / "x.daf.zarr", mode)
+        with pytest.raises(FileNotFoundError):
+            open_daf(tmp_path / "x.daf.zarr", mode)
+
+    def test_a_path_of_another_form(self, tmp_path: Path) -> None:
+        """The suffix says what the path is."""
+        with pytest.raises(errors.InvalidInputError, match="can't parse as ZarrDaf path"):
+            ZarrDaf(tmp_path / "bogus.foo")
+
+    def test_a_file_of_that_name(self, tmp_path: Path) -> None:
+        """A file is no directory, in any mode."""
+        path = tmp_path / "x.daf.zarr"
+        path.write_text("")
+        for mode in ("r", "r+", "w+", "w"):
+            with pytest.raises(errors.NotADafError, match="not a directory"):
+                ZarrDaf(path, mode)  # type: ignore[arg-type] # a loop over literals
+        assert path.is_file()
+
+    def test_a_group_that_is_no_daf(self, tmp_path: Path) -> None:
+        """Reading refuses it; ``w+`` makes it one in place."""
+        path = tmp_path / "x.daf.zarr"
+        path.mkdir()
+        with pytest.raises(errors.NotADafError, match="not a zarr group"):
+            ZarrDaf(path)
+        (path / ".zgroup").write_text('{"zarr_format":2}')
+        for mode in ("r", "r+"):
+            with pytest.raises(errors.NotADafError, match="not a daf data set"):
+                ZarrDaf(path, mode)  # type: ignore[arg-type] # a loop over literals
+        ZarrDaf(path, "w+")
+        assert ZarrDaf(path).axes_set() == set()
+
+    def test_w_empties_and_w_plus_keeps(self, tiny_path: Path) -> None:
+        """``w+`` opens what is there, ``w`` starts anew; mapped data stay valid."""
+        assert ZarrDaf(tiny_path, "w+").axes_set() == {"cell", "gene"}
+        ages = ZarrDaf(tiny_path).get_np_vector("cell", "age")
+        assert ZarrDaf(tiny_path, "w").axes_set() == set()
+        assert ages.tolist() == [30, 60, 90]
+
+    def test_w_spares_what_is_no_zarr_group(self, tmp_path: Path) -> None:
+        """A directory with other things is never deleted."""
+        path = tmp_path / "x.daf.zarr"
+        path.mkdir()
+        (path / "thesis.txt").write_text("years of work")
+        with pytest.raises(errors.NotADafError, match="does not empty it"):
+            ZarrDaf(path, "w")
+        assert (path / "thesis.txt").exists()
+
+    def test_a_reader_cannot_write(self, tiny: DafReader) -> None:
+        """What a reader cannot do, it does not have."""
+        assert not isinstance(tiny, DafWriter)
+        assert not hasattr(tiny, "set_scalar")
+        assert not tiny.is_writable
+
+    @pytest.mark.parametrize(
+        ("marker", "message"),
+        [
+            ([2, 0], r"incompatible format version: 2.0; the code supports version: 1.0"),
+            ([1, 1], r"incompatible format version: 1.1"),
+            ([1], "malformed daf version marker"),
+        ],
+    )
+    def test_other_versions_are_refused(
+        self, tiny_path: Path, marker: list[int], message: str
+    ) -> None:
+        """A newer major or minor version, and a marker that is none."""
+        shutil.rmtree(tiny_path / "daf")
+        zarr.create_array(tiny_path / "daf", data=np.array(marker, "u1"), zarr_format=2)
+        with pytest.raises(errors.VersionError, match=message):
+            ZarrDaf(tiny_path)
+
+    def test_any_integer_type_of_the_version_is_read(self, tiny_path: Path) -> None:
+        """The marker is compared as numbers."""
+        shutil.rmtree(tiny_path / "daf")
+        zarr.create_array(tiny_path / "daf", data=np.array([1, 0], "i8"), zarr_format=2)
+        assert ZarrDaf(tiny_path).axes_set() == {"cell", "gene"}
+
+
+class TestNames:
+    def test_the_name_is_given_or_stored_or_the_path(self, tiny_path: Path) -> None:
+        """Explicit name, then the scalar ``name``, then the full path; readers say read-only."""
+        assert ZarrDaf(tiny_path, name="mine").name.startswith("mine.read_only")
+        assert ZarrDaf(tiny_path).name.startswith(f"{tiny_path}.read_only")
+        assert reopen(tiny_path).name.startswith(str(tiny_path))
+        reopen(tiny_path).set_scalar("name", "stored")
+        assert ZarrDaf(tiny_path).name.startswith("stored.read_only")
+        assert ZarrDaf(tiny_path, name="mine").name.startswith("mine.read_only")
+
+
+def test_opening_reads_only_metadata(tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the data, only the two bytes of the version; however much else there is."""
+    with recorded_reads(monkeypatch) as reads:
+        ZarrDaf(tiny_path)
+        assert reads.chunks() == ["daf/0"]
+        assert len(reads.keys) <= 4
+
+
+def test_describing_reads_only_metadata_and_scalars(
+    tiny_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No vector and no matrix is read for it."""
+    daf = ZarrDaf(tiny_path)
+    with recorded_reads(monkeypatch) as reads:
+        daf.description()
+        assert {key.split("/")[0] for key in reads.chunks()} == {"scalars"}
+
+
+def test_deletion_frees_the_storage(tiny_path: Path) -> None:
+    """The files of a deleted property are gone at once."""
+    daf = reopen(tiny_path)
+    daf.delete_vector("cell", "age")
+    daf.delete_axis("gene")
+    left = {p.name for p in tiny_path.rglob("*")}
+    assert not left & {"age", "gene", "UMIs", ".daf.staging"}
+
+
+def test_copies_are_equal_to_the_original(tiny_path: Path, tmp_path: Path) -> None:
+    """A data set is its files: a copied directory is the same data set."""
+    copy = tmp_path / "copy.daf.zarr"
+    shutil.copytree(tiny_path, copy)
+    assert contents(ZarrDaf(copy)) == contents(ZarrDaf(tiny_path))
+
+
+def test_leftovers_of_a_deleted_axis_do_not_come_back(tiny_path: Path) -> None:
+    """If a crash leaves vectors of a deleted axis, a new axis of that name starts empty."""
+    shutil.rmtree(tiny_path / "axes/gene")
+    daf = reopen(tiny_path)
+    daf.add_axis("gene", GENES)
+    assert daf.vectors_set("gene") == set()
+    assert daf.matrices_set("cell", "gene") == set()
