@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from daf_query import DafSession, connect
 from daf_storage import DafReader, MemoryDaf, ZarrDaf, import_h5ad
-
 from tests.support import PBMC, create, fill
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+
 from daf_query.demo import find_pbmc
 from daf_storage import DafReader, DafWriter, ZarrDaf
 from daf_storage.stores import _directory

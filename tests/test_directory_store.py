@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
+
 from daf_storage import errors
 from daf_storage.stores import DirectoryStore, WritableStore, _directory, _swap
-
 from tests.suites.store_suite import StoreSuite
 
 
@@ -74,7 +74,7 @@ def test_a_full_disk_is_an_error_at_reservation(
 ) -> None:
     """Space is allocated when reserved, so filling the mapping cannot crash."""
 
-    def full(descriptor: int, offset: int, size: int) -> None:
+    def full(*_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
@@ -116,3 +116,32 @@ def test_descriptors_are_closed(tmp_path: Path) -> None:
         pin.map("x")
     del pin
     assert len(os.listdir("/proc/self/fd")) <= before + 1
+
+
+def test_what_is_pinned_is_not_deleted_until_it_is_free(tmp_path: Path) -> None:
+    """A pinned prefix outlives its removal; the next change clears it away."""
+    store = DirectoryStore(tmp_path)
+    with store.transaction() as changes:
+        changes.write("a/x", b"1")
+        changes.publish("a", replace=False)
+    pin = store.pin("a")
+    assert pin is not None
+    with store.transaction() as changes:
+        changes.remove("a")
+    assert store.pin("a") is None
+    assert pin.read("x") == b"1"
+    del pin
+    with store.transaction():
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_directories_can_be_removed_at_once(tmp_path: Path) -> None:
+    """Removing a group of hundreds of arrays locks them all and leaves nothing open."""
+    store = DirectoryStore(tmp_path)
+    with store.transaction() as changes:
+        for i in range(300):
+            changes.write(f"group/{i}/x", b"1")
+        changes.publish("group", replace=False)
+        changes.remove("group")
+    assert list(tmp_path.iterdir()) == []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from daf_storage import DafWriter, MemoryDaf
 
+from daf_storage import DafWriter, MemoryDaf
 from tests.suites.daf_suite import DafSuite
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from daf_storage.stores import MemoryStore, WritableStore
 
+from daf_storage.stores import MemoryStore, WritableStore
 from tests.suites.store_suite import StoreSuite
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
-from daf_storage import DafReader, DafWriter, ZarrDaf, errors, open_daf
 
+from daf_storage import DafReader, DafWriter, ZarrDaf, errors, open_daf
 from tests.suites.daf_suite import DafSuite
 from tests.support import CELLS, GENES, UMIS, contents, create, fill, recorded_reads, reopen
 

@@ -7,7 +7,6 @@ what cannot be carried over is listed in the report.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import uuid
 import warnings
@@ -27,6 +26,7 @@ from daf_storage.model import RESERVED_VECTORS, OpenMode, name_problem
 from daf_storage.opening import MemoryDaf, ZarrDaf
 from daf_storage.optional import optional_import
 from daf_storage.progress import ShowProgress, progress_bar
+from daf_storage.stores import replace_directory
 from daf_storage.writer import DafWriter
 
 Duplicates: TypeAlias = Literal["error", "make_unique"]
@@ -151,9 +151,7 @@ def _import_to_path(
             if not isinstance(daf, DafWriter):
                 raise errors.ReadOnlyError(f"{path} cannot be written")
             report = Importer(parts, daf, **options).run()
-        if path.exists():
-            shutil.rmtree(path)
-        os.rename(aside, path)
+        replace_directory(aside, path)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return report

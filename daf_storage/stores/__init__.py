@@ -5,7 +5,7 @@ A store knows nothing of Zarr and nothing of Daf.  `ReadableStore` is what every
 dictionary.
 """
 
-from daf_storage.stores._directory import DirectoryStore
+from daf_storage.stores._directory import DirectoryStore, replace_directory
 from daf_storage.stores._memory import MemoryStore
 from daf_storage.stores._protocol import Pin, ReadableStore, Transaction, WritableStore
 
@@ -16,4 +16,5 @@ __all__ = [
     "ReadableStore",
     "Transaction",
     "WritableStore",
+    "replace_directory",
 ]

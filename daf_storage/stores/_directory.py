@@ -1,12 +1,13 @@
 """A store whose keys are files below one directory.
 
-Reading pins a prefix by holding its directory open: files are then opened relative to that
-descriptor, so a replaced or deleted prefix stays readable as it was.
+Reading pins a prefix by holding its directory open and locked (shared): files are then opened
+relative to that descriptor, and nobody deletes them before the pin is gone, so a replaced or
+deleted prefix stays readable as it was.
 
 Writing prepares everything in ``ROOT/.daf.staging/TOKEN/new`` and puts a prefix in place by one
-rename.  What it replaces moves to ``TOKEN/old`` and is deleted last.  The token directory is locked
-while its writer lives, so that whoever opens the store for writing later can tell a crashed
-writer's leftovers (and clear them) from a living one's.
+rename.  What it replaces moves below the token too and is deleted last, or later where a reader has
+it pinned.  The token directory is locked while its writer lives, so that whoever opens the store
+for writing later can tell a crashed writer's leftovers (and clear them) from a living one's.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ STAGING = ".daf.staging"
 
 _TIME_STEP_NS = 100_000_000
 _TARGET_FILE = "target"
+_TRASH = "trash-"
 
 
 class DirectoryStore:
@@ -55,22 +57,33 @@ class DirectoryStore:
 
     def pin(self, prefix: str) -> DirectoryPin | None:
         """Return a view of the directory at ``prefix`` that no writer can change."""
-        try:
-            descriptor = os.open(self.root / prefix, os.O_RDONLY | os.O_DIRECTORY)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return DirectoryPin(descriptor)
+        path = self.root / prefix
+        while True:
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            # The root is never deleted, and its lock is the writers' (see `lock`).
+            if not prefix or (_lock_shared(descriptor) and _is_at(descriptor, path)):
+                return DirectoryPin(descriptor)
+            os.close(descriptor)  # replaced or deleted this very moment: look again
 
     @contextmanager
     def transaction(self) -> Iterator[DirectoryTransaction]:
         """Begin changes; what was not published when the block ends is discarded."""
         staging = self.root / STAGING
+        for trash in staging.glob(f"{_TRASH}*"):
+            _discard(trash)
         token, descriptor = _new_token(staging)
         try:
             yield DirectoryTransaction(self.root, token)
         finally:
-            shutil.rmtree(token, ignore_errors=True)
-            os.close(descriptor)
+            try:
+                if not _discard(token):
+                    with suppress(OSError):
+                        os.rename(token, staging / f"{_TRASH}{token.name}")
+            finally:
+                os.close(descriptor)
             _remove_if_empty(staging)
 
     @contextmanager
@@ -94,8 +107,8 @@ class DirectoryStore:
         for token in tokens:
             with suppress(OSError), _exclusive(token):
                 _restore(self.root, token)
-                shutil.rmtree(token, ignore_errors=True)
-                found = True
+                _discard(token)
+                found = found or not token.name.startswith(_TRASH)
         _remove_if_empty(staging)
         return found
 
@@ -273,6 +286,59 @@ def _restore(root: Path, token: Path) -> None:
         prefix = (old / _TARGET_FILE).read_text() if (old / _TARGET_FILE).exists() else ""
         if prefix and (old / "data").exists() and not (root / prefix).exists():
             os.rename(old / "data", root / prefix)
+
+
+def _lock_shared(descriptor: int) -> bool:
+    """Keep a directory from being deleted; false if somebody is deleting it already."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: read without
+        return True
+    return True
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Return whether the opened directory is still the one at this path."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _discard(folder: Path) -> bool:
+    """Delete a folder unless a reader has a part of it pinned; return whether it is gone."""
+    descriptors: list[int] = []
+    try:
+        for parent, _, _ in os.walk(folder):
+            if Path(parent) == folder:
+                continue  # the token itself is locked by its writer
+            descriptors.append(os.open(parent, os.O_RDONLY | os.O_DIRECTORY))
+            fcntl.flock(descriptors[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: delete without
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    return True
+
+
+def replace_directory(source: Path, target: Path) -> None:
+    """Put one directory in the place of another, which is deleted; atomic where it can be."""
+    if not target.exists():
+        os.rename(source, target)
+        return
+    old = target.with_name(f".{uuid.uuid4().hex}.{target.name}")
+    if _swap.exchange(source, target):
+        old = source
+    else:
+        os.rename(target, old)
+        os.rename(source, target)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _remove_if_empty(directory: Path) -> None:

@@ -58,11 +58,11 @@ def parse_array(data: bytes, *, what: str) -> ArrayMetadata:
         Valid, but pickled, or of a dtype that Daf does not have.
     """
     document = parse_json(data, what=f"{what}: {ARRAY_FILE}")
+    if document.get("zarr_format") not in (2, None):
+        raise UnsupportedDataError(
+            f"{what}: the array is of Zarr format {document['zarr_format']!r}, not 2"
+        )
     try:
-        if document["zarr_format"] != 2:
-            raise UnsupportedDataError(
-                f"{what}: the array is of Zarr format {document['zarr_format']!r}, not 2"
-            )
         shape = _lengths(document["shape"])
         chunks = _lengths(document["chunks"])
         dtype = document["dtype"]

@@ -1,7 +1,7 @@
 """What every Daf format has to do; a format's tests inherit `DafSuite` and give it a data set.
 
-The cases are those that all implementations of Daf are held to: scalars, axes, vectors and matrices;
-set, get, overwrite and delete; defaults; and what is refused, in which order.
+The cases are those that all implementations of Daf are held to: scalars, axes, vectors and
+matrices; set, get, overwrite and delete; defaults; and what is refused, in which order.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from daf_storage import DafWriter, StorageType, errors
 
+from daf_storage import DafWriter, StorageType, errors
 from tests.support import CELLS, GENES, UMIS, contents, dense, fill
 
 NUMBERS = [kind for kind in StorageType if not kind.is_string]

@@ -1,0 +1,232 @@
+"""Tests that a crash at any point leaves what was there before, and that readers see no half.
+
+A crash is simulated at each change that a writer makes to the file system: the change does not
+happen, nor does anything after it, and the locks are released as the end of a process releases
+them.  A real process is killed as well.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daf_storage import DafWriter, ZarrDaf
+from daf_storage.stores import _directory, _swap
+from tests.support import CELLS, UMIS, contents, create, dense, fill, reopen
+
+
+class Crash(BaseException):
+    """The process has ended here."""
+
+
+class FaultInjector:
+    """Counts changes to the file system and ends the process at the one that is asked for."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, *, at: int) -> None:
+        self.count = 0
+        self._at = at
+        for owner, name in (
+            (os, "rename"),
+            (os, "replace"),
+            (os, "posix_fallocate"),
+            (shutil, "rmtree"),
+            (_swap, "exchange"),
+            (Path, "mkdir"),
+            (Path, "rmdir"),
+            (Path, "write_text"),
+            (Path, "write_bytes"),
+        ):
+            patch.setattr(owner, name, self._counted(getattr(owner, name)))
+        patch.setattr(_directory, "open", self._counted(builtins.open), raising=False)
+
+    def _counted(self, change: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.count += 1
+            if self.count == self._at:
+                raise Crash
+            return None if self.count > self._at else change(*args, **kwargs)
+
+        return counted
+
+
+CHANGES: dict[str, Callable[[DafWriter], Any]] = {
+    "new scalar": lambda daf: daf.set_scalar("new", 5),
+    "new vector": lambda daf: daf.set_vector("cell", "new", [1, 2, 3]),
+    "overwrite a vector": lambda daf: daf.set_vector(
+        "cell", "age", ["a", "b", "c"], overwrite=True
+    ),
+    "overwrite sparse by dense": lambda daf: daf.set_vector(
+        "gene", "flag", [1, 2, 3, 4], overwrite=True
+    ),
+    "delete a vector": lambda daf: daf.delete_vector("cell", "age"),
+    "new matrix": lambda daf: daf.set_matrix("cell", "gene", "new", UMIS),
+    "overwrite a matrix": lambda daf: daf.set_matrix(
+        "cell", "gene", "UMIs", UMIS * 2, overwrite=True
+    ),
+    "overwrite dense by sparse": lambda daf: daf.set_matrix(
+        "cell", "gene", "UMIs", sp.csc_array(UMIS * 2), overwrite=True
+    ),
+    "delete a matrix": lambda daf: daf.delete_matrix("cell", "gene", "sparse"),
+    "new axis": lambda daf: daf.add_axis("batch", ["x", "y"]),
+    "overwrite an axis": lambda daf: daf.add_axis("gene", ["Foo"], overwrite=True),
+    "delete an axis": lambda daf: daf.delete_axis("gene"),
+}
+
+
+def check_consistent(found: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Each property is as before, as after, or gone with its axis; the two layouts agree."""
+    for part, values in found.items():
+        for key, value in values.items():
+            allowed = [side[part][key] for side in (before, after) if key in side[part]]
+            assert value in allowed, (part, key)
+    for key in before["vectors"].keys() & after["vectors"].keys():
+        assert key in found["vectors"]
+    for rows, columns, name in found["matrices"]:
+        flipped = found["matrices"].get((columns, rows, name))
+        if flipped is not None and rows != columns:
+            assert np.array(flipped).T.tolist() == found["matrices"][rows, columns, name]
+
+
+@pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two steps"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_crash_at_any_point_leaves_old_or_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, *, exchange: bool
+) -> None:
+    """For every change and every point within it, before and after the recovery."""
+    base = tmp_path / "base.daf.zarr"
+    fill(create(base))
+    before = contents(ZarrDaf(base))
+    if not exchange:
+        monkeypatch.setattr(_swap, "_exchange_function", lambda: None)
+    done = tmp_path / "done.daf.zarr"
+    shutil.copytree(base, done)
+    CHANGES[change](reopen(done))
+    after = contents(ZarrDaf(done))
+    at, finished = 0, False
+    while not finished:
+        at += 1
+        path = tmp_path / f"{at}.daf.zarr"
+        shutil.copytree(base, path)
+        daf = reopen(path)
+        with monkeypatch.context() as patch:
+            injector = FaultInjector(patch, at=at)
+            with suppress(Crash):
+                CHANGES[change](daf)
+            finished = injector.count < at
+        if exchange:  # between two steps a reader may see neither
+            check_consistent(contents(ZarrDaf(path)), before, after)
+        recovered = reopen(path)
+        check_consistent(contents(recovered), before, after)
+        assert not (path / ".daf.staging").exists()
+        CHANGES[change](recovered) if contents(recovered) == before else None
+        listed = set(recovered.scalars_set())
+        assert listed <= {"organism", "n", "new"}
+        shutil.rmtree(path)
+    assert at > 3
+
+
+def test_recovery_mends_the_consolidated_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash between a change and the list of all properties is mended by the next writer."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    with monkeypatch.context() as patch:
+        replace = os.replace
+        patch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(Crash()))
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        with pytest.raises(Crash):
+            daf.set_vector("cell", "new", [1, 2, 3])
+        assert replace is not os.replace
+    assert "vectors/cell/new" not in (path / ".zmetadata").read_text()
+    reopen(path)
+    assert "vectors/cell/new" in (path / ".zmetadata").read_text()
+
+
+WRITER = """
+import itertools, sys
+import numpy as np, scipy.sparse as sp
+from daf_storage import ZarrDaf
+daf = ZarrDaf(sys.argv[1], "r+")
+print("ready", flush=True)
+for i in itertools.count():
+    daf.set_vector("cell", "v", np.full(3, i % 100, "i4"), overwrite=True)
+    daf.set_vector("cell", "t", [str(i % 100)] * 3, overwrite=True)
+    values = np.full((3, 4), i % 100 + 1)
+    daf.set_matrix("cell", "gene", "m", sp.csc_array(values) if i % 2 else values, overwrite=True)
+"""
+
+
+def test_a_killed_writer_leaves_a_data_set_that_is_whole(tmp_path: Path) -> None:
+    """A process is killed at random moments; everything stays readable and of one version."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    daf.set_vector("cell", "v", np.zeros(3, "i4"))
+    daf.set_vector("cell", "t", ["0"] * 3)
+    daf.set_matrix("cell", "gene", "m", np.ones((3, 4), int))
+    for round_number in range(6):
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(0.05 + 0.037 * round_number)
+            process.send_signal(signal.SIGKILL)
+        found = reopen(path)
+        assert found.axis_entries("cell").tolist() == CELLS
+        for name in "vt":
+            assert len(set(found.get_np_vector("cell", name).tolist())) == 1
+        values = dense(found.get_np_matrix("cell", "gene", "m"))
+        assert len(set(values.ravel().tolist())) == 1
+        assert dense(found.get_np_matrix("gene", "cell", "m")).tolist() == values.T.tolist()
+
+
+def test_readers_never_see_a_torn_property(tmp_path: Path) -> None:
+    """While a writer replaces properties, each read is of one version, dense or sparse."""
+    path = tmp_path / "x.daf.zarr"
+    writer = fill(create(path))
+    writer.set_vector("cell", "v", np.zeros(3, "i4"))
+    writer.set_matrix("cell", "gene", "m", np.ones((3, 4), int), relayout=False)
+    stop = threading.Event()
+    problems: list[str] = []
+
+    def read() -> None:
+        reader = ZarrDaf(path)
+        while not stop.is_set():
+            vector = reader.get_np_vector("cell", "v")
+            matrix = dense(reader.get_np_matrix("cell", "gene", "m"))
+            if len(set(vector.tolist())) != 1 or len(set(matrix.ravel().tolist())) != 1:
+                problems.append(f"{vector} {matrix}")
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for i in range(60):
+        writer.set_vector("cell", "v", np.full(3, i, ["i4", "f8", "u1"][i % 3]), overwrite=True)
+        values = np.full((3, 4), i + 1)
+        writer.set_matrix(
+            "cell",
+            "gene",
+            "m",
+            sp.csc_array(values) if i % 2 else values,
+            overwrite=True,
+            relayout=False,
+        )
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []

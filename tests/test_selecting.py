@@ -1,0 +1,127 @@
+"""Tests of what ``rows=`` and ``columns=`` may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from daf_query import DafSession
+from daf_storage import errors
+from tests.support import CELLS, GENES
+
+
+def rows(session: DafSession, selector: Any) -> list[int]:
+    """Return the positions that a selector of cells means."""
+    return session.matrix("cell", "gene", "UMIs", rows=selector).row_positions.tolist()
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        (None, [0, 1, 2]),
+        ("age > 50", [1, 2]),
+        ("age > 50 AND type = 'TCell' -- old T cells", [1, 2]),
+        ("name IN ('CATA', 'TATA')", [0, 2]),
+        ("index <> 1", [0, 2]),
+        ("type IN (SELECT type FROM cell WHERE age = 30)", [0]),
+        ("age > 100", []),
+        ("true", [0, 1, 2]),
+        ("age > (SELECT CAST(value AS INT) FROM scalars WHERE name = 'n') * 5", [1, 2]),
+        ("SELECT name FROM cell ORDER BY age DESC", [2, 1, 0]),
+        ("SELECT name FROM cell ORDER BY age DESC LIMIT 2", [2, 1]),
+        ("  select index from cell where age > 50", [1, 2]),
+        ("(SELECT name FROM cell WHERE age = 60)", [1]),
+        ("-- the oldest\nSELECT name, max(age) FROM cell GROUP BY name HAVING max(age) > 80", [2]),
+        ("WITH old AS (SELECT name FROM cell WHERE age > 50) SELECT name FROM old", [1, 2]),
+        ("SELECT c.name FROM cell c JOIN cell d ON c.type = d.type", [0, 1, 2]),
+        ("SELECT index FROM cell WHERE false", []),
+        (["CATA", "TATA", "CATA"], [2, 0, 2]),
+        (("GATA",), [1]),
+        (np.array(["GATA", "CATA"]), [1, 2]),
+        (pd.Index(["GATA"]), [1]),
+        (pa.array(["CATA", "GATA"]), [2, 1]),
+        (pa.chunked_array([["CATA"], ["GATA"]]), [2, 1]),
+        ([2, 0, 0], [2, 0, 0]),
+        (np.array([1], dtype=np.uint8), [1]),
+        (range(2), [0, 1]),
+        (slice(1, None), [1, 2]),
+        (slice(None, None, -1), [2, 1, 0]),
+        ([True, False, True], [0, 2]),
+        (np.array([False] * 3), []),
+        (pd.Series([True, False, True], index=CELLS), [0, 2]),
+        (pd.Series([False, True, False]), [1]),
+        ([], []),
+    ],
+)
+def test_selectors(tiny_session: DafSession, selector: Any, expected: list[int]) -> None:
+    """Predicates, SELECTs, names, positions and masks; lists keep order and duplicates."""
+    assert rows(tiny_session, selector) == expected
+
+
+@pytest.mark.parametrize(
+    ("selector", "kind", "message"),
+    [
+        ("marker", errors.VectorNotFoundError, "rows= on axis 'cell': .*axis 'gene' has a vector of that name: pass this predicate as columns="),
+        ("agee > 5", errors.VectorNotFoundError, "no vector 'agee'.*did you mean 'age'"),
+        ("TATA", errors.VectorNotFoundError, r"to take an entry by its name pass a list: rows=\['TATA'\]"),
+        ("age >", errors.QueryError, "rows= on axis 'cell': SQL syntax error in the predicate: Expected: an expression.*\n  age >\n       \\^"),
+        ("age > 5 5", errors.QueryError, "\n  age > 5 5\n          \\^"),
+        ("age >\n> 5", errors.QueryError, "\n  > 5\n  \\^"),
+        ("age > 5; DROP TABLE cell", errors.QueryError, "syntax error"),
+        ("1 = 1) --", errors.QueryError, "syntax error"),
+        ("age + 1", errors.QueryError, "non-boolean"),
+        ("age = 'abc'", errors.QueryError, "Cannot cast string 'abc'"),
+        ("", errors.QueryError, "empty predicate"),
+        ("SELECT type FROM cell", errors.QueryError, "yields type; it has to yield the column 'name' or 'index'"),
+        ("SELECT type AS name FROM cell", errors.EntryNotFoundError, "no entry 'Bcell'"),
+        ("SELECT NULL AS name", errors.QueryError, "yields NULL as 'name' 1 times"),
+        ("SELECT 5 AS index", errors.EntryNotFoundError, "position 5 of axis 'cell'; positions count from 0 to 2"),
+        ("SELECT 1.5 AS index", errors.QueryError, "not integers"),
+        ("SELECT agee FROM cell", errors.VectorNotFoundError, "no vector 'agee'"),
+        ("SELECT CAST(type AS INT) AS index FROM cell", errors.QueryError, "Cannot cast string"),
+        (["TAT"], errors.EntryNotFoundError, "no entry 'TAT'; did you mean"),
+        ([3], errors.EntryNotFoundError, "position 3"),
+        ([-1], errors.EntryNotFoundError, "position -1"),
+        ([True], errors.LengthError, "the mask passed as rows= has length 1"),
+        (pd.Series([True] * 3, index=CELLS[::-1]), errors.LabelsError, "the mask passed as rows="),
+        ([1.5], errors.InvalidInputError, "pass names"),
+        (["a", 1], errors.EntryNotFoundError, "no entry"),
+        (5, errors.InvalidInputError, "neither SQL nor a list"),
+        ([[1]], errors.InvalidInputError, "neither SQL nor a list"),
+    ],
+)  # fmt: skip
+def test_wrong_selectors_say_what_is_wrong(
+    tiny_session: DafSession, selector: Any, kind: type[Exception], message: str
+) -> None:
+    """The keyword, the axis, what was asked, and where it is instead."""
+    with pytest.raises(kind, match=message):
+        rows(tiny_session, selector)
+
+
+def test_both_axes_at_once(tiny_session: DafSession) -> None:
+    """Rows and columns are chosen independently of each other."""
+    part = tiny_session.matrix("gene", "cell", "UMIs", rows="marker", columns=["CATA"])
+    assert part.rows.tolist() == [GENES[0], GENES[2]]
+    assert part.columns.tolist() == ["CATA"]
+    assert part.shape == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("axes", "name", "kind", "message"),
+    [
+        (("cel", "gene"), "UMIs", errors.AxisNotFoundError, "no axis 'cel'; it has cell, gene; did you mean"),
+        (("cell", "gen"), "UMIs", errors.AxisNotFoundError, "no axis 'gen'"),
+        (("cell", "gene"), "UMI", errors.MatrixNotFoundError, "no matrix 'UMI'; they have UMIs, sparse; did you mean 'UMIs'"),
+        (("cell", "cell"), "UMIs", errors.MatrixNotFoundError, "they have no matrices"),
+    ],
+)  # fmt: skip
+def test_unknown_axes_and_matrices(
+    tiny_session: DafSession, axes: tuple[str, str], name: str, kind: type[Exception], message: str
+) -> None:
+    """Say which exist, with the nearest names."""
+    with pytest.raises(kind, match=message):
+        tiny_session.matrix(*axes, name)

@@ -1,0 +1,234 @@
+"""Tests of connecting and of SQL: tables, names, errors, and what queries may do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from daf_query import DafSession, connect
+from daf_storage import MemoryDaf, ZarrDaf, errors
+from tests.support import CELLS, create, fill, reopen
+
+
+def test_axes_and_scalars_are_tables(tiny_session: DafSession) -> None:
+    """Each axis with name, index and vectors; the scalars with name, type and value."""
+    assert tiny_session.tables() == ["cell", "gene", "scalars"]
+    rows = tiny_session.sql("SELECT * FROM cell ORDER BY index").to_pylist()
+    assert rows[0] == {"name": "TATA", "index": 0, "age": 30, "type": "Bcell"}
+    scalars = tiny_session.sql("SELECT * FROM scalars ORDER BY name").to_pylist()
+    assert scalars == [
+        {"name": "n", "type": "Int64", "value": "7"},
+        {"name": "organism", "type": "String", "value": "human"},
+    ]
+
+
+def test_catalog_statements_work(tiny_session: DafSession) -> None:
+    """SHOW TABLES, DESCRIBE, information_schema and EXPLAIN."""
+    shown = tiny_session.sql("SHOW TABLES").to_pylist()
+    assert {"cell", "gene", "scalars"} <= {row["table_name"] for row in shown}
+    described = tiny_session.sql("DESCRIBE cell").to_pylist()
+    assert [row["column_name"] for row in described] == ["name", "index", "age", "type"]
+    columns = tiny_session.sql(
+        "SELECT column_name FROM information_schema.columns WHERE table_name = 'gene'"
+    ).to_pydict()
+    assert columns == {"column_name": ["name", "index", "flag", "marker"]}
+    plan = tiny_session.sql("EXPLAIN SELECT name FROM cell WHERE age > 50").to_pylist()
+    assert "filter_expr=(age > 50)" in plan[1]["plan"]
+
+
+def test_identifiers_keep_their_case(tiny_session: DafSession) -> None:
+    """``UMIs`` is not ``umis``; keywords and functions do not care."""
+    daf = tiny_session.schemas["memory"]
+    daf.set_vector("cell", "UMIs", [1, 2, 3])  # type: ignore[attr-defined] # it is a writer
+    assert tiny_session.sql("select SUM(UMIs) as Total from cell").to_pydict() == {"Total": [6]}
+    with pytest.raises(errors.VectorNotFoundError, match="did you mean 'UMIs'"):
+        tiny_session.sql("SELECT umis FROM cell")
+
+
+def test_a_single_data_set_needs_no_schema(tiny_path: Path) -> None:
+    """Its tables are found with and without its name, which is the file name's stem."""
+    session = connect(tiny_path)
+    assert list(session.schemas) == ["tiny"]
+    for table in ("cell", "tiny.cell"):
+        assert session.sql(f"SELECT count(*) AS n FROM {table}").to_pydict() == {"n": [3]}  # noqa: S608
+
+
+def test_several_data_sets_are_schemas(tiny_path: Path) -> None:
+    """Queries name the data set, and may join over them."""
+    other = MemoryDaf()
+    other.add_axis("cell", ["CATA", "NADA"])
+    session = connect({"a": tiny_path, "b": other})
+    assert session.tables() == ["a.cell", "a.gene", "a.scalars", "b.cell", "b.scalars"]
+    joined = session.sql("SELECT a.cell.name FROM a.cell JOIN b.cell ON a.cell.name = b.cell.name")
+    assert joined.to_pydict() == {"name": ["CATA"]}
+    with pytest.raises(
+        errors.AxisNotFoundError, match="needs its data set's name: a.cell or b.cell"
+    ):
+        session.sql("SELECT * FROM cell")
+    with pytest.raises(errors.NotFoundError, match="no data set 'c' is connected; there are a, b"):
+        session.sql("SELECT * FROM c.cell")
+    with pytest.raises(errors.InvalidInputError, match="say which with schema="):
+        session.dataset("cell")
+    with pytest.raises(errors.NotFoundError, match="no data set 'c'"):
+        session.dataset("cell", schema="c")
+    assert session.dataset("cell", schema="b").count_rows() == 2
+    assert session.matrix("cell", "gene", "UMIs", schema="a").shape == (3, 4)
+
+
+def test_what_can_be_connected(tiny_path: Path) -> None:
+    """Paths as text or Path, readers, and mappings of them; nothing else."""
+    for source in (str(tiny_path), tiny_path, ZarrDaf(tiny_path), {"x": tiny_path}):
+        assert connect(source).sql("SELECT count(*) AS n FROM cell").to_pydict() == {"n": [3]}
+    with pytest.raises(errors.InvalidInputError, match="cannot connect to 5 of type int"):
+        connect(5)  # type: ignore[arg-type] # wrong on purpose
+    with pytest.raises(errors.InvalidInputError, match="no data set"):
+        connect({})
+    with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
+        connect(tiny_path.with_name("nope.daf.zarr"))
+
+
+@pytest.mark.parametrize(
+    ("query", "kind", "message"),
+    [
+        ("SELECT agee FROM cell", errors.VectorNotFoundError, "axis 'cell' has no vector 'agee'; it has age, index, name, type; did you mean 'age'"),
+        ("SELECT marker FROM cell", errors.VectorNotFoundError, "axis 'gene' has a vector of that name"),
+        ("SELECT cell.nam FROM cell, gene", errors.VectorNotFoundError, "the query has no column 'nam'"),
+        ("SELECT * FROM cel", errors.AxisNotFoundError, "no table 'cel'; there are cell, gene, scalars; did you mean 'cell'"),
+        ("SELEC 1", errors.QueryError, "SQL syntax error at line 1, column 1: Expected: an SQL statement, found: SELEC\n  SELEC 1\n  \\^"),
+        ("SELECT *\nFROM cell WHERE (age >", errors.QueryError, "at line 2, column 23: Expected: an expression, found: EOF"),
+        ("SELECT nope(age) FROM cell", errors.QueryError, "Invalid function 'nope'"),
+        ("SELECT 1; SELECT 2", errors.QueryError, "single SQL statement"),
+        ("SELECT name + age FROM cell GROUP BY type", errors.QueryError, "name"),
+    ],
+)  # fmt: skip
+def test_wrong_queries_say_what_is_wrong(
+    tiny_session: DafSession, query: str, kind: type[Exception], message: str
+) -> None:
+    """Unknown columns, columns of another axis, unknown tables, and syntax with its place."""
+    with pytest.raises(kind, match=message):
+        tiny_session.sql(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "CREATE TABLE t AS SELECT 1",
+        "CREATE VIEW v AS SELECT 1",
+        "DROP TABLE cell",
+        "INSERT INTO scalars VALUES ('a', 'b', 'c')",
+        "COPY cell TO '{folder}/out.csv'",
+        "COPY (SELECT 1) TO '{folder}/out.parquet'",
+        "EXPLAIN ANALYZE COPY cell TO '{folder}/out.csv'",
+        "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/etc/passwd'",
+        "SET datafusion.execution.batch_size = 1",
+    ],
+)
+def test_queries_only_read(tiny_session: DafSession, tmp_path: Path, query: str) -> None:
+    """Whatever changes something is refused, and has no effect."""
+    with pytest.raises(errors.ReadOnlyError, match="pass allow='write'"):
+        tiny_session.sql(query.format(folder=tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_no_tables(tiny_session: DafSession) -> None:
+    """A path in the place of a table reads no file."""
+    with pytest.raises(errors.AxisNotFoundError, match="no table '/etc/passwd'"):
+        tiny_session.sql("SELECT * FROM '/etc/passwd'")
+
+
+def test_writing_is_possible_when_asked_for(tiny_session: DafSession, tmp_path: Path) -> None:
+    """Tables and views live as long as the session; COPY writes files."""
+    tiny_session.sql("CREATE TABLE t AS SELECT name FROM cell WHERE age > 50", allow="write")
+    tiny_session.sql("CREATE VIEW v AS SELECT upper(name) AS n FROM cell", allow="write")
+    assert tiny_session.sql("SELECT count(*) AS n FROM t JOIN v ON t.name = v.n").to_pydict() == {
+        "n": [2]
+    }
+    assert "t" in tiny_session.tables()
+    tiny_session.sql("DROP TABLE t", allow="write")
+    assert "t" not in tiny_session.tables()
+    tiny_session.sql(f"COPY cell TO '{tmp_path}/out.csv'", allow="write").to_pylist()
+    assert (tmp_path / "out.csv").exists()
+
+
+def test_missing_values_are_null(tiny_path: Path) -> None:
+    """NaN is NULL in every comparison, pushed down or not, as pandas' filters have it."""
+    reopen(tiny_path).set_vector("cell", "x", [1.0, np.nan, 3.0])
+    session = connect(tiny_path)
+    for query in (
+        "SELECT name FROM cell WHERE x > 0",
+        "SELECT name FROM cell WHERE x > 0 OR upper(name) = 'NADA'",
+        "SELECT name FROM cell WHERE x IS NOT NULL",
+    ):
+        assert session.sql(query).to_pydict() == {"name": ["TATA", "CATA"]}
+    assert session.sql("SELECT avg(x) AS m, count(x) AS n FROM cell").to_pydict() == {
+        "m": [2.0],
+        "n": [2],
+    }
+    assert session.sql("SELECT name FROM cell WHERE x IS NULL").to_pydict() == {"name": ["GATA"]}
+
+
+def test_what_a_writer_adds_shows_in_the_next_query(tiny_path: Path) -> None:
+    """Also quickly after one another; a deleted vector is gone."""
+    session, writer = connect(tiny_path), reopen(tiny_path)
+    for i in range(5):
+        writer.set_vector("cell", f"v{i}", [i] * 3)
+        assert session.sql(f"SELECT sum(v{i}) AS s FROM cell").to_pydict() == {"s": [3 * i]}  # noqa: S608
+        kind = ["i4", "f8"][i % 2]
+        writer.set_vector("cell", "same", np.full(3, i, kind), overwrite=True)
+        assert session.sql("SELECT max(same) AS s FROM cell").to_pydict() == {"s": [i]}
+    writer.delete_vector("cell", "v0")
+    with pytest.raises(errors.VectorNotFoundError):
+        session.sql("SELECT v0 FROM cell")
+
+
+def test_axes_with_odd_names(tmp_path: Path) -> None:
+    """Quoted identifiers reach any axis and vector; an axis ``scalars`` hides the scalars."""
+    daf = create(tmp_path / "odd name.daf.zarr")
+    daf.add_axis('a "b" c', ["x"])
+    daf.set_vector('a "b" c', "order by", [5])
+    daf.add_axis("scalars", ["y", "z"])
+    daf.add_axis("select", ["w"])
+    daf.set_matrix('a "b" c', "select", "m", [[1.0]])
+    session = connect(tmp_path / "odd name.daf.zarr")
+    found = session.sql('SELECT "order by" AS o FROM "a ""b"" c"').to_pydict()
+    assert found == {"o": [5]}
+    assert session.sql("SELECT count(*) AS n FROM scalars").to_pydict() == {"n": [2]}
+    part = session.matrix('a "b" c', "select", "m", rows='"order by" = 5', columns="name = 'w'")
+    assert part.shape == (1, 1)
+
+
+def test_an_empty_axis_is_an_empty_table(tmp_path: Path) -> None:
+    """It can be queried, joined and sliced like any other."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("none", [])
+    daf.set_vector("none", "v", np.zeros(0))
+    daf.set_vector("none", "t", np.array([], dtype=str))
+    daf.add_axis("one", ["a"])
+    daf.set_matrix("none", "one", "m", np.zeros((0, 1)))
+    session = connect(daf)
+    assert session.sql("SELECT * FROM none").to_pylist() == []
+    assert session.sql("SELECT count(*) AS n, sum(v) AS s FROM none WHERE t = ''").to_pylist() == [
+        {"n": 0, "s": None}
+    ]
+    assert session.matrix("none", "one", "m", rows="v > 0").to_scipy().shape == (0, 1)
+
+
+def test_results_go_to_pandas_polars_and_arrow(tiny_session: DafSession) -> None:
+    """A query's result is what DataFusion offers."""
+    frame: Any = tiny_session.sql("SELECT name, age FROM cell ORDER BY age")
+    assert frame.to_pandas().name.tolist() == CELLS
+    assert frame.to_polars()["name"].to_list() == CELLS
+    assert frame.to_arrow_table().column("age").to_pylist() == [30, 60, 90]
+
+
+def test_closing_a_session_closes_its_data_sets() -> None:
+    """And the notebook view lists what is connected before that."""
+    daf = fill(MemoryDaf())
+    with connect(daf) as session:
+        assert "cell" in session._repr_html_()
+        assert repr(session).startswith("DafSession(")
+    with pytest.raises(errors.InvalidInputError, match="was closed"):
+        daf.axes_set()

@@ -1,0 +1,93 @@
+"""Tests of vlen-utf8 against numcodecs, the codec's reference, and against broken bytes."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daf_storage.errors import CorruptDataError
+from daf_storage.strings import decode_vlen_utf8, encode_vlen_utf8
+
+CODEC = numcodecs.VLenUTF8()
+TEXTS = st.lists(st.text(max_size=20), max_size=40)
+
+
+def encoded(texts: list[str]) -> bytes:
+    """Return the bytes that numcodecs writes."""
+    return bytes(CODEC.encode(np.array(texts, dtype=object)))
+
+
+def decoded(data: bytes, **kwargs: Any) -> list[str]:
+    """Return the strings that we read."""
+    found: list[str] = decode_vlen_utf8(memoryview(data), what="it", **kwargs).to_pylist()
+    return found
+
+
+@given(TEXTS)
+def test_bytes_are_those_of_numcodecs(texts: list[str]) -> None:
+    """Any strings are encoded to the very bytes of the reference codec, and back."""
+    data = b"".join(encode_vlen_utf8(pa.array(texts, pa.string())))
+    assert data == (encoded(texts) if texts else bytes(4))
+    assert decoded(data) == texts
+
+
+@given(TEXTS, st.integers(0, 5), st.sampled_from([pa.string(), pa.large_string()]))
+def test_slices_are_encoded_as_what_they_show(
+    texts: list[str], start: int, kind: pa.DataType
+) -> None:
+    """The offset of a sliced Arrow array is respected."""
+    array = pa.array(texts, kind).slice(start)
+    assert decoded(b"".join(encode_vlen_utf8(array))) == texts[start:]
+
+
+@given(TEXTS, st.integers(8, 64))
+def test_large_payloads_are_split_between_strings(texts: list[str], limit: int) -> None:
+    """However small the pages, the strings are the same."""
+    assert decoded(encoded(texts) if texts else bytes(4), max_page_bytes=limit) == texts
+
+
+def test_a_split_result_is_large() -> None:
+    """Beyond the limit the offsets are 64-bit."""
+    array = decode_vlen_utf8(memoryview(encoded(["ab"] * 10)), what="it", max_page_bytes=20)
+    assert array.type == pa.large_string()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\x01", "has only 1 bytes"),
+        (encoded(["abc", "d"])[:-1], "truncated"),
+        (encoded(["abc"]) + b"x", "bytes follow the last"),
+        (bytes(4) + b"x", "1 bytes follow the last string"),
+        (b"\xff\xff\xff\xff", "cannot hold 4,294,967,295 strings"),
+        (b"\x01\0\0\0\x01\0\0\0\xff", "not UTF-8"),
+        (b"\x01\0\0\0\xff\xff\xff\xff", "truncated"),
+    ],
+)
+def test_broken_bytes_are_a_clear_error(data: bytes, message: str) -> None:
+    """Truncation, leftovers, absurd counts and lengths, and other encodings."""
+    with pytest.raises(CorruptDataError, match=message):
+        decoded(data)
+    with pytest.raises(CorruptDataError):
+        decoded(data, max_page_bytes=8)
+
+
+def test_random_damage_is_an_error_or_other_strings() -> None:
+    """Thousands of damaged chunks: never a crash, never strings of another number."""
+    generator = random.Random(0)
+    whole = encoded([f"cell_{i}" * (i % 3) for i in range(50)])
+    for _ in range(3000):
+        data = bytearray(whole)
+        for _ in range(generator.randrange(1, 4)):
+            data[generator.randrange(4, len(data))] = generator.randrange(256)
+        try:
+            assert len(decoded(bytes(data))) == 50
+        except CorruptDataError:
+            continue
