@@ -18,6 +18,10 @@ _NO_TABLE = re.compile(r"table '(?P<table>[^']+)' not found")
 _PARSER = re.compile(r"ParserError\(\"(?P<problem>.*)\"\)", re.DOTALL)
 _PLACE = re.compile(r"\s*(?:at|near) Line: (?P<line>\d+), Column: (?P<column>\d+)")
 _NOT_ALLOWED = re.compile(r"(?P<what>DDL|DML|Statement) not supported: (?P<name>\w+)")
+_NO_SIGNATURE = re.compile(
+    r"No function matches the given name and argument types .*?\. "
+    r"You might need to add explicit type casts\."
+)
 _PREFIXES = re.compile(
     r"^(?:DataFusion error: |Arrow error: |External error: |Error during planning: |"
     r"Schema error: |Execution error: |This feature is not implemented: )+"
@@ -49,6 +53,8 @@ def plain(text: str) -> str:
     >>> plain("DataFusion error: Arrow error: External error: Cast error: no")
     'Cast error: no'
     """
+    if match := _NO_SIGNATURE.search(text):
+        return match.group(0)
     return _PREFIXES.sub("", text).strip()
 
 

@@ -159,6 +159,9 @@ def _sparse_vector(value: Any, dtype: Any, *, what: str) -> SparseVectorInput:
 
 def _sparse_matrix(value: Any, dtype: Any, *, what: str) -> SparseMatrixInput:
     csc = value.tocsc() if value.format == "csc" else sp.csc_array(value)
+    if csc.indices.dtype not in (np.int32, np.int64):  # scipy's own code knows no others
+        indices, indptr = csc.indices.astype(np.int64), csc.indptr.astype(np.int64)
+        csc = sp.csc_array((csc.data, indices, indptr), shape=csc.shape)
     if not csc.has_canonical_format:
         csc = csc.copy() if csc is value or csc.data is value.data else csc
         csc.sum_duplicates()

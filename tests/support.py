@@ -132,16 +132,26 @@ def dense(values: Any) -> Any:
 def contents(daf: DafReader) -> dict[str, Any]:
     """Return all that a data set holds as plain Python, to compare two of them."""
     axes = sorted(daf.axes_set())
+
+    def plain(values: Any) -> Any:
+        """NaN is not equal to itself; its text is."""
+        values = dense(values)
+        return (
+            np.where(np.isnan(values), "NaN", values.astype(object)).tolist()
+            if values.dtype.kind == "f"
+            else values.tolist()
+        )
+
     return {
         "scalars": {name: daf.get_scalar(name) for name in daf.scalars_set()},
         "axes": {axis: daf.axis_entries(axis).tolist() for axis in axes},
         "vectors": {
-            (axis, name): daf.get_np_vector(axis, name).tolist()
+            (axis, name): plain(daf.get_np_vector(axis, name))
             for axis in axes
             for name in daf.vectors_set(axis)
         },
         "matrices": {
-            (rows, columns, name): dense(daf.get_np_matrix(rows, columns, name)).tolist()
+            (rows, columns, name): plain(daf.get_np_matrix(rows, columns, name))
             for rows, columns in itertools.product(axes, axes)
             for name in daf.matrices_set(rows, columns, relayout=False)
         },

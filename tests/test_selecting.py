@@ -16,7 +16,8 @@ from tests.support import CELLS, GENES
 
 def rows(session: DafSession, selector: Any) -> list[int]:
     """Return the positions that a selector of cells means."""
-    return session.matrix("cell", "gene", "UMIs", rows=selector).row_positions.tolist()
+    part = session.matrix("cell", "gene", "UMIs", rows=selector)
+    return [int(position) for position in part.row_positions]
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,9 @@ def _decode_nullable(values: Any, rule: Rule) -> Any:
         found = pandas().array(listed, dtype=target)
     else:
         found = pandas().Series(values).astype(_capital_float(values, target)).astype(target).array
-    return found.astype(object) if rule.get("object") else found
+    if not rule.get("object"):
+        return found
+    return np.where(found.isna(), None, found.astype(object))
 
 
 def _capital_float(values: Any, target: str) -> str:

@@ -242,7 +242,7 @@ class Importer:
                     "once; make them unique in AnnData, or import with duplicates='make_unique' "
                     "(on the command line: --make-unique)"
                 )
-            self._report.changed(f"{part}_names", f"made unique, such as {twice!r} to '{twice}-1'")
+            self._report.renamed(f"{part}_names", f"made unique, such as {twice!r} to '{twice}-1'")
             make_unique = optional_import("anndata.utils", extra="anndata").make_index_unique
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -278,7 +278,7 @@ class Importer:
                 self._report.changed(what, encoded.note)
             name = self._free_name(str(column), taken)
             if name != column:
-                self._report.changed(what, f"stored as the vector {name!r}")
+                self._report.renamed(what, f"stored as the vector {name!r}")
             columns.append({"column": str(column), "vector": name, **encoded.rule})
             self._daf.set_vector(axis, name, encoded.values)
             taken.add(name)
@@ -340,7 +340,7 @@ class Importer:
             for key, matrix in source.layers.items():
                 name = self._free_name(key, taken)
                 if name != key:
-                    self._report.changed(f"layers[{key!r}]", f"stored as the matrix {name!r}")
+                    self._report.renamed(f"layers[{key!r}]", f"stored as the matrix {name!r}")
                     self._notes.setdefault("layers", {})[name] = key
                 taken.add(name)
                 writer.write(matrix, self._obs, self._var, name, part=f"layers[{key!r}]")

@@ -15,8 +15,9 @@ class AnnDataWarning(UserWarning):
 class ReportItem:
     """One part that differs."""
 
-    kind: Literal["lost", "changed"]
-    """``lost``: not carried over at all.  ``changed``: carried over in another form."""
+    kind: Literal["lost", "changed", "renamed"]
+    """``lost``: not carried over at all.  ``changed``: carried over in another form.  ``renamed``:
+    carried over as it is under another name, and back under its own."""
     what: str
     """Which part, such as ``obs['age']``."""
     message: str
@@ -41,10 +42,14 @@ class Report:
         """Note a part that was carried over in another form."""
         self.items.append(ReportItem("changed", what, message))
 
+    def renamed(self, what: str, message: str) -> None:
+        """Note a part that has another name now."""
+        self.items.append(ReportItem("renamed", what, message))
+
     def warn(self) -> None:
-        """Issue a warning for each part that was lost."""
+        """Issue a warning for each part that was lost or changed."""
         for item in self.items:
-            if item.kind == "lost":
+            if item.kind != "renamed":
                 warnings.warn(f"{item.what}: {item.message}", AnnDataWarning, stacklevel=3)
 
     def __str__(self) -> str:

@@ -1,0 +1,244 @@
+"""Random data sets and random questions, against pandas, scipy and DuckDB as the slow truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from daf_query import connect, gathering
+from daf_storage import DafWriter, MemoryDaf, StorageType
+from tests.support import dense
+
+KINDS = [kind for kind in StorageType if not kind.is_string]
+TEXTS = ["", "a", "b", "B", "ä", "c d", "it's"]
+COMPARISONS = ["=", "<>", "<", "<=", ">", ">="]
+RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def random_values(random: np.random.Generator, kind: StorageType, shape: Any) -> Any:
+    """Return values of any type that collide often; floats are sometimes missing."""
+    if kind is StorageType.BOOL:
+        return random.random(shape) < 0.5
+    if kind.is_integer:
+        low = 0 if kind.value.startswith("U") else -3
+        return random.integers(low, 5, shape).astype(kind.dtype)
+    values = (random.integers(-3, 5, shape) / 2).astype(kind.dtype)
+    if np.ndim(values) == 1:
+        values[random.random(shape) < 0.2] = np.nan
+    return values
+
+
+@st.composite
+def data_sets(draw: st.DrawFn) -> tuple[DafWriter, pd.DataFrame]:
+    """Return a data set with one axis of random vectors, and the same as a frame."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    length = draw(st.integers(0, 30))
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(length)])
+    frame = {"name": [f"c{i}" for i in range(length)], "index": np.arange(length)}
+    frame["name"] = np.array(frame["name"], dtype=object)
+    for number in range(draw(st.integers(1, 4))):
+        kind = draw(st.sampled_from(KINDS))
+        values = random_values(random, kind, length)
+        is_sparse = draw(st.booleans()) and kind.value[:5] != "Float" and length > 0
+        daf.set_vector("cell", f"v{number}", sp.csr_array(values[None, :]) if is_sparse else values)
+        frame[f"v{number}"] = values
+    texts = random.choice(np.array(TEXTS, dtype=object), length)
+    daf.set_vector("cell", "t", texts.astype(str) if length else np.array([], dtype=str))
+    frame["t"] = texts
+    return daf, pd.DataFrame(frame)
+
+
+@st.composite
+def predicates(draw: st.DrawFn, frame: pd.DataFrame) -> str:
+    """Return a random predicate over the columns of a frame."""
+
+    def term() -> str:
+        column = draw(st.sampled_from([str(c) for c in frame.columns]))
+        values = frame[column]
+        match draw(st.integers(0, 4)):
+            case 0 if values.dtype != object:
+                return f"{column} IS {draw(st.sampled_from(['NULL', 'NOT NULL']))}"
+            case 1 if values.dtype == object:
+                return f"{column} LIKE '{draw(st.sampled_from(['a%', '%d', 'c_', '%']))}'"
+            case 2 if values.dtype.kind in "iuf":
+                return f"{column} IN ({', '.join(str(draw(st.integers(0, 4))) for _ in range(2))})"
+            case _ if values.dtype == object:
+                text = draw(st.sampled_from([*TEXTS, "c1", "c10"])).replace("'", "''")
+                return f"{column} {draw(st.sampled_from(COMPARISONS))} '{text}'"
+            case _ if values.dtype.kind == "b":
+                return draw(st.sampled_from([column, f"NOT {column}", f"{column} = true"]))
+            case _:
+                number = draw(st.sampled_from([0, 1, 2, 3, 1.5]))
+                return f"{column} {draw(st.sampled_from(COMPARISONS))} {number}"
+
+    def tree(depth: int) -> str:
+        if depth == 0 or draw(st.booleans()):
+            return term()
+        joined = f"({tree(depth - 1)} {draw(st.sampled_from(['AND', 'OR']))} {tree(depth - 1)})"
+        return f"NOT {joined}" if draw(st.integers(0, 3)) == 0 else joined
+
+    return tree(2)
+
+
+@RELAXED
+@given(st.data())
+def test_filters_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
+    """Any predicate over any vectors: the same rows as DuckDB over the same pandas frame."""
+    daf, frame = data.draw(data_sets())
+    predicate = data.draw(predicates(frame))
+    # DuckDB takes NaN for a number; here as in pandas it stands for a missing value.
+    oracle = frame.astype({c: "Float64" for c in frame if frame[c].dtype.kind == "f"})
+    expected = duckdb.sql(f'SELECT "index" FROM oracle WHERE {predicate} ORDER BY 1').fetchall()  # noqa: S608
+    found = connect(daf).sql(f"SELECT index FROM cell WHERE {predicate} ORDER BY index")  # noqa: S608
+    assert found.to_pydict()["index"] == [row[0] for row in expected], predicate
+    assert len(oracle) == daf.axis_length("cell")
+
+
+@RELAXED
+@given(st.data())
+def test_comparisons_keep_the_rows_that_pandas_keeps(data: st.DataObject) -> None:
+    """A comparison with a number or a text, as pandas has it."""
+    daf, frame = data.draw(data_sets())
+    column = data.draw(st.sampled_from([str(c) for c in frame.columns]))
+    operator = data.draw(st.sampled_from(["=", "<", "<=", ">", ">="]))
+    if frame[column].dtype == object:
+        value: Any = data.draw(st.sampled_from(["a", "b", "c3"]))
+        literal = f"'{value}'"
+    elif frame[column].dtype.kind == "b":
+        value, literal, operator = True, "true", "="
+    else:
+        value = data.draw(st.sampled_from([0, 1, 2, 2.5]))
+        literal = str(value)
+    compare = {"=": "eq", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}[operator]
+    kept = frame[getattr(frame[column], compare)(value)]
+    found = connect(daf).dataset("cell").to_table().to_pandas()
+    assert found.name.tolist() == frame.name.tolist()
+    query = f"SELECT name FROM cell WHERE {column} {operator} {literal} ORDER BY index"  # noqa: S608
+    assert connect(daf).sql(query).to_pydict()["name"] == kept.name.tolist()
+
+
+@RELAXED
+@given(st.data())
+def test_aggregates_are_those_of_pandas(data: st.DataObject) -> None:
+    """Counts, sums and means by group, missing values left out."""
+    daf, frame = data.draw(data_sets())
+    column = data.draw(st.sampled_from([c for c in frame.columns if frame[c].dtype.kind in "iuf"]))
+    query = f"SELECT t, count({column}) AS n, avg({column}) AS mean FROM cell GROUP BY t ORDER BY t"  # noqa: S608
+    found = connect(daf).sql(query).to_pandas()
+    groups = (
+        frame.groupby("t")[column]
+        .agg(["count", "mean"])
+        .sort_index(key=lambda i: i.map(str.encode))
+    )
+    assert found.t.tolist() == groups.index.tolist()
+    assert found.n.tolist() == groups["count"].tolist()
+    np.testing.assert_allclose(
+        found["mean"].astype(float), groups["mean"].astype(float), rtol=1e-6, equal_nan=True
+    )
+
+
+@st.composite
+def selectors(draw: st.DrawFn, length: int) -> tuple[Any, list[int]]:
+    """Return a selector and the positions that it means."""
+    every = list(range(length))
+    match draw(st.integers(0, 4)):
+        case 0:
+            return None, every
+        case 1:
+            limit = draw(st.integers(0, length))
+            return f"index < {limit}", every[:limit]
+        case 2:
+            mask = draw(st.lists(st.booleans(), min_size=length, max_size=length))
+            return np.array(mask, dtype=bool), [i for i in every if mask[i]]
+        case 3:
+            picked = draw(st.lists(st.integers(0, length - 1), max_size=8)) if length else []
+            return picked, picked
+        case _:
+            start, stop = sorted((draw(st.integers(0, length)), draw(st.integers(0, length))))
+            return slice(start, stop), every[start:stop]
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+@pytest.mark.parametrize("min_run", [1, 256])
+def test_slices_are_those_of_scipy(block: int, min_run: int) -> None:
+    """Any matrix, any selection, any layout, any block size: the cells of scipy."""
+
+    @RELAXED
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+        shape = (data.draw(st.integers(0, 12)), data.draw(st.integers(0, 9)))
+        kind = data.draw(st.sampled_from(KINDS))
+        values = random_values(random, kind, shape)
+        values[random.random(shape) < 0.6] = 0
+        daf = MemoryDaf()
+        daf.add_axis("cell", [f"c{i}" for i in range(shape[0])])
+        daf.add_axis("gene", [f"g{i}" for i in range(shape[1])])
+        is_sparse = data.draw(st.booleans())
+        stored = sp.csc_array(values) if is_sparse else values
+        both = data.draw(st.booleans())
+        turned = data.draw(st.booleans())
+        if is_sparse and data.draw(st.booleans()):
+            index = data.draw(st.sampled_from(["u1", "i2", "u4", "u8"]))
+            with daf.empty_sparse_matrix(
+                "cell", "gene", "m", kind.dtype, stored.nnz, index_dtype=index
+            ) as parts:
+                parts.colptr[:], parts.rowval[:] = stored.indptr + 1, stored.indices + 1
+                parts.nzval[:] = stored.data
+            if both:
+                daf.relayout_matrix("cell", "gene", "m")
+        elif turned:
+            daf.set_matrix(
+                "gene",
+                "cell",
+                "m",
+                sp.csr_array(stored).T if is_sparse else values.T,
+                relayout=both,
+            )
+        else:
+            daf.set_matrix("cell", "gene", "m", stored, relayout=both)
+        rows, i = data.draw(selectors(shape[0]))
+        columns, j = data.draw(selectors(shape[1]))
+        part = connect(daf).matrix("cell", "gene", "m", rows=rows, columns=columns)
+        expected = values[i][:, j]
+        assert part.shape == expected.shape
+        assert part.to_numpy().tolist() == expected.tolist()
+        sparse = part.to_scipy()
+        assert sparse.toarray().tolist() == expected.tolist()
+        assert sparse.has_canonical_format
+        table = part.to_arrow().to_pandas()
+        assert sum(table["value"].astype(float)) == expected[expected != 0].astype(float).sum()
+        assert part.rows.tolist() == [f"c{k}" for k in i]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gathering, "_BLOCK_ELEMENTS", block)
+        patch.setattr(gathering, "_MIN_RUN_ELEMENTS", min_run)
+        check()
+
+
+@RELAXED
+@given(st.integers(0, 2**32), st.sampled_from(KINDS), st.integers(0, 6), st.integers(0, 6))
+def test_whole_matrices_are_those_that_were_set(
+    seed: int, kind: StorageType, height: int, width: int
+) -> None:
+    """Both orientations, dense and sparse, of any type and shape."""
+    random = np.random.default_rng(seed)
+    values = random_values(random, kind, (height, width))
+    daf = MemoryDaf()
+    daf.add_axis("a", [f"a{i}" for i in range(height)])
+    daf.add_axis("b", [f"b{i}" for i in range(width)])
+    daf.set_matrix("a", "b", "d", values)
+    daf.set_matrix("a", "b", "s", sp.coo_array(values))
+    for name in "ds":
+        assert dense(daf.get_np_matrix("a", "b", name)).tolist() == values.tolist()
+        assert (
+            dense(daf.get_np_matrix("b", "a", name, relayout=False)).tolist() == values.T.tolist()
+        )
