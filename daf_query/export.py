@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,49 @@ import scipy.io
 import scipy.sparse as sp
 
 from daf_query.columns import number_array
-from daf_storage import axis_frame, errors, optional_import
-
-if TYPE_CHECKING:
-    from daf_query.matrices import MatrixSlice
+from daf_storage import DafReader, axis_frame, errors, optional_import
 
 VALUE = "value"
 
 
-def long_table(part: MatrixSlice) -> pa.Table:
+class Slice(Protocol):
+    """What an export asks of a matrix slice."""
+
+    daf: DafReader
+    rows_axis: str
+    columns_axis: str
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of columns."""
+        ...
+
+    @property
+    def rows(self) -> npt.NDArray[np.object_]:
+        """The entries of the rows axis."""
+        ...
+
+    @property
+    def columns(self) -> npt.NDArray[np.object_]:
+        """The entries of the columns axis."""
+        ...
+
+    @property
+    def row_positions(self) -> npt.NDArray[np.int64]:
+        """The positions of the rows along their axis."""
+        ...
+
+    @property
+    def column_positions(self) -> npt.NDArray[np.int64]:
+        """The positions of the columns along their axis."""
+        ...
+
+    def values(self) -> Any:
+        """Return a CSR array or a dense one."""
+        ...
+
+
+def long_table(part: Slice) -> pa.Table:
     """Return a row for each non-zero element, row by row."""
     values = part.values()
     if sp.issparse(values):
@@ -50,7 +84,7 @@ def long_table(part: MatrixSlice) -> pa.Table:
 
 
 def _named(
-    part: MatrixSlice, axis: str, positions: npt.NDArray[np.int64], which: npt.NDArray[Any]
+    part: Slice, axis: str, positions: npt.NDArray[np.int64], which: npt.NDArray[Any]
 ) -> pa.DictionaryArray:
     unique, inverse = np.unique(positions, return_inverse=True)
     names = part.daf.get_pa_vector(axis, "name").take(pa.array(unique))
@@ -58,7 +92,7 @@ def _named(
     return pa.DictionaryArray.from_arrays(codes, names)
 
 
-def wide_pandas(part: MatrixSlice) -> Any:
+def wide_pandas(part: Slice) -> Any:
     """Return a pandas DataFrame; sparse columns for a sparse matrix."""
     pandas = optional_import("pandas", extra="pandas")
     values = part.values()
@@ -67,14 +101,15 @@ def wide_pandas(part: MatrixSlice) -> Any:
     return pandas.DataFrame(values, index=part.rows, columns=part.columns)
 
 
-def wide_polars(part: MatrixSlice) -> Any:
+def wide_polars(part: Slice) -> Any:
     """Return a polars DataFrame; the row entries come first."""
     return optional_import("polars", extra="polars").from_arrow(wide_table(part))
 
 
-def wide_table(part: MatrixSlice) -> pa.Table:
+def wide_table(part: Slice) -> pa.Table:
     """Return an Arrow table: the row entries, then a column per column entry."""
-    dense = np.asfortranarray(part.to_numpy())
+    values = part.values()
+    dense = np.asfortranarray(values.toarray() if sp.issparse(values) else values)
     names = list(part.columns)
     first = part.rows_axis
     while first in names:
@@ -90,7 +125,7 @@ def wide_table(part: MatrixSlice) -> pa.Table:
     return pa.table([pa.array(part.rows, pa.string()), *arrays], names=[first, *names])
 
 
-def to_anndata(part: MatrixSlice) -> Any:
+def to_anndata(part: Slice) -> Any:
     """Return an AnnData with ``obs`` and ``var`` from the axis tables."""
     anndata = optional_import("anndata", extra="anndata")
     obs, uns = axis_frame(part.daf, part.rows_axis, part.row_positions)
@@ -100,9 +135,9 @@ def to_anndata(part: MatrixSlice) -> Any:
     return anndata.AnnData(X=matrix, obs=obs, var=var, uns={**more, **uns})
 
 
-def save(part: MatrixSlice, path: Path) -> None:
+def save(part: Slice, path: Path) -> None:
     """Write the slice to a file; what is there is replaced when the new file is complete."""
-    writers: dict[str, Callable[[MatrixSlice, Path], None]] = {
+    writers: dict[str, Callable[[Slice, Path], None]] = {
         ".h5ad": _save_h5ad,
         ".npz": _save_npz,
         ".mtx": _save_mtx,
@@ -137,13 +172,13 @@ def replacing(path: Path, write: Callable[[Path], None]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _save_h5ad(part: MatrixSlice, path: Path) -> None:
+def _save_h5ad(part: Slice, path: Path) -> None:
     to_anndata(part).write_h5ad(path)
 
 
-def _save_npz(part: MatrixSlice, path: Path) -> None:
+def _save_npz(part: Slice, path: Path) -> None:
     """Write what ``scipy.sparse.load_npz`` reads, and the names beside it."""
-    matrix = part.to_scipy()
+    matrix = sp.csr_array(part.values())
     np.savez_compressed(
         path,
         format=np.array(b"csr"),
@@ -157,20 +192,20 @@ def _save_npz(part: MatrixSlice, path: Path) -> None:
     )
 
 
-def _save_mtx(part: MatrixSlice, path: Path) -> None:
+def _save_mtx(part: Slice, path: Path) -> None:
     with path.open("wb") as file:
-        scipy.io.mmwrite(file, part.to_scipy())
+        scipy.io.mmwrite(file, sp.csr_array(part.values()))
 
 
-def _save_csv(part: MatrixSlice, path: Path) -> None:
+def _save_csv(part: Slice, path: Path) -> None:
     pacsv.write_csv(wide_table(part), path)
 
 
-def _save_parquet(part: MatrixSlice, path: Path) -> None:
+def _save_parquet(part: Slice, path: Path) -> None:
     pq.write_table(long_table(part), path)
 
 
-def _save_arrow(part: MatrixSlice, path: Path) -> None:
+def _save_arrow(part: Slice, path: Path) -> None:
     table = long_table(part)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)

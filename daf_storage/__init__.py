@@ -29,7 +29,7 @@ from daf_storage.layout import SparseMatrixParts, SparseVectorParts, StoredMatri
 from daf_storage.model import MatrixInfo, OpenMode, Span, StorageType, VectorInfo
 from daf_storage.opening import MemoryDaf, ZarrDaf, open_daf
 from daf_storage.optional import optional_import
-from daf_storage.progress import progress_bar
+from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import REQUIRED, DafReader
 from daf_storage.stores import DirectoryStore, MemoryStore
 from daf_storage.writer import DafWriter, EmptySparse
@@ -48,6 +48,7 @@ __all__ = [
     "OpenMode",
     "Report",
     "ReportItem",
+    "ShowProgress",
     "Span",
     "SparseMatrixParts",
     "SparseVectorParts",

@@ -21,7 +21,7 @@ def column_blocks(indptr: AnyArray, *, max_elements: int = _BLOCK_ELEMENTS) -> I
     """Yield runs of columns that hold at most ``max_elements`` stored elements, or one column.
 
     >>> [(s.start, s.stop) for s in column_blocks(np.array([0, 2, 4, 9, 9]), max_elements=4)]
-    [(0, 2), (2, 4)]
+    [(0, 2), (2, 3), (3, 4)]
     """
     start, n_columns = 0, len(indptr) - 1
     while start < n_columns:

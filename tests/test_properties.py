@@ -96,8 +96,8 @@ def test_filters_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
     predicate = data.draw(predicates(frame))
     # DuckDB takes NaN for a number; here as in pandas it stands for a missing value.
     oracle = frame.astype({c: "Float64" for c in frame if frame[c].dtype.kind == "f"})
-    expected = duckdb.sql(f'SELECT "index" FROM oracle WHERE {predicate} ORDER BY 1').fetchall()  # noqa: S608
-    found = connect(daf).sql(f"SELECT index FROM cell WHERE {predicate} ORDER BY index")  # noqa: S608
+    expected = duckdb.sql(f'SELECT "index" FROM oracle WHERE {predicate} ORDER BY 1').fetchall()
+    found = connect(daf).sql(f"SELECT index FROM cell WHERE {predicate} ORDER BY index")
     assert found.to_pydict()["index"] == [row[0] for row in expected], predicate
     assert len(oracle) == daf.axis_length("cell")
 
@@ -121,7 +121,7 @@ def test_comparisons_keep_the_rows_that_pandas_keeps(data: st.DataObject) -> Non
     kept = frame[getattr(frame[column], compare)(value)]
     found = connect(daf).dataset("cell").to_table().to_pandas()
     assert found.name.tolist() == frame.name.tolist()
-    query = f"SELECT name FROM cell WHERE {column} {operator} {literal} ORDER BY index"  # noqa: S608
+    query = f"SELECT name FROM cell WHERE {column} {operator} {literal} ORDER BY index"
     assert connect(daf).sql(query).to_pydict()["name"] == kept.name.tolist()
 
 
@@ -131,7 +131,7 @@ def test_aggregates_are_those_of_pandas(data: st.DataObject) -> None:
     """Counts, sums and means by group, missing values left out."""
     daf, frame = data.draw(data_sets())
     column = data.draw(st.sampled_from([c for c in frame.columns if frame[c].dtype.kind in "iuf"]))
-    query = f"SELECT t, count({column}) AS n, avg({column}) AS mean FROM cell GROUP BY t ORDER BY t"  # noqa: S608
+    query = f"SELECT t, count({column}) AS n, avg({column}) AS mean FROM cell GROUP BY t ORDER BY t"
     found = connect(daf).sql(query).to_pandas()
     groups = (
         frame.groupby("t")[column]

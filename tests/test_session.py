@@ -53,7 +53,7 @@ def test_a_single_data_set_needs_no_schema(tiny_path: Path) -> None:
     session = connect(tiny_path)
     assert list(session.schemas) == ["tiny"]
     for table in ("cell", "tiny.cell"):
-        assert session.sql(f"SELECT count(*) AS n FROM {table}").to_pydict() == {"n": [3]}  # noqa: S608
+        assert session.sql(f"SELECT count(*) AS n FROM {table}").to_pydict() == {"n": [3]}
 
 
 def test_several_data_sets_are_schemas(tiny_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_what_a_writer_adds_shows_in_the_next_query(tiny_path: Path) -> None:
     session, writer = connect(tiny_path), reopen(tiny_path)
     for i in range(5):
         writer.set_vector("cell", f"v{i}", [i] * 3)
-        assert session.sql(f"SELECT sum(v{i}) AS s FROM cell").to_pydict() == {"s": [3 * i]}  # noqa: S608
+        assert session.sql(f"SELECT sum(v{i}) AS s FROM cell").to_pydict() == {"s": [3 * i]}
         kind = ["i4", "f8"][i % 2]
         writer.set_vector("cell", "same", np.full(3, i, kind), overwrite=True)
         assert session.sql("SELECT max(same) AS s FROM cell").to_pydict() == {"s": [i]}

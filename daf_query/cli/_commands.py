@@ -7,15 +7,20 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from daf_query.cli import _output
 from daf_query.demo import run_demo
 from daf_query.session import connect
-from daf_storage import DafReader, Report, errors, export_h5ad, import_h5ad, open_daf, progress_bar
-
-if TYPE_CHECKING:
-    from daf_storage.progress import ShowProgress
+from daf_storage import (
+    DafReader,
+    Report,
+    ShowProgress,
+    errors,
+    export_h5ad,
+    import_h5ad,
+    open_daf,
+    progress_bar,
+)
 
 
 def import_command(options: argparse.Namespace) -> None:

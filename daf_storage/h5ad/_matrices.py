@@ -142,7 +142,7 @@ class MatrixWriter:
         out.rowval[start:stop] = indices
         out.rowval[start:stop] += 1
         out.nzval[start:stop] = data
-        self._progress.add(indices.nbytes + data.nbytes)
+        self._progress.add((stop - start) * source.element_bytes)
 
     def _stored_dtype(self, dtype: np.dtype[Any], part: str) -> np.dtype[Any]:
         """Return the dtype that is stored; half floats are widened and narrowed on the way back."""

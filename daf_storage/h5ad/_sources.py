@@ -37,10 +37,15 @@ class SparseSource:
     """All values, sliceable; maybe on disk."""
 
     @property
+    def element_bytes(self) -> int:
+        """How many bytes one stored element takes."""
+        size: int = self.data.dtype.itemsize + self.indices.dtype.itemsize
+        return size
+
+    @property
     def size_bytes(self) -> int:
         """About how many bytes there are to read."""
-        element_bytes: int = self.data.dtype.itemsize + self.indices.dtype.itemsize
-        return int(self.indptr[-1]) * element_bytes
+        return int(self.indptr[-1]) * self.element_bytes
 
     def to_scipy(self) -> Any:
         """Return it whole, in memory."""

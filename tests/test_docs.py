@@ -1,0 +1,153 @@
+"""Tests that every code block of the README and the docs runs and prints what it says.
+
+``console`` blocks are commands (``$ daf ...``) with their output; ``pycon`` blocks are Python
+sessions.  Both run in order, per page, in a folder that holds ``pbmc.h5ad`` and, except in the
+tutorial and the README, ``pbmc.daf.zarr``.  ``...`` in an output stands for anything.  Blocks that cannot run say why in a
+comment above them: ``<!-- not run: reason -->``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daf_query.cli import main
+from tests.support import PBMC
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+STARTS_EMPTY = {"README.md", "first-steps.md"}
+DATA = {"text", "json", ""}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block of a page."""
+
+    language: str
+    text: str
+    line: int
+    reason: str | None
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """Yield the fenced blocks of a page, with the reason not to run them if there is one."""
+    text = page.read_text()
+    for match in FENCE.finditer(text):
+        above = text[: match.start()].rstrip().rsplit("\n", 1)[-1]
+        reason = re.fullmatch(r"\s*<!-- not run: (.+) -->", above)
+        indent = match.group(1)
+        body = "".join(
+            line.removeprefix(indent) for line in match.group(3).splitlines(keepends=True)
+        )
+        line = text.count("\n", 0, match.start()) + 1
+        yield Block(match.group(2), body, line, reason.group(1) if reason else None)
+
+
+def check_output(expected: str, found: str, where: str) -> None:
+    """Compare an output, with ``...`` for anything."""
+    checker = doctest.OutputChecker()
+    assert checker.check_output(expected, found, FLAGS), (
+        f"{where}\nexpected:\n{expected}\nfound:\n{found}"
+    )
+
+
+def run_console(block: Block, where: str) -> None:
+    """Run the commands of a block and compare what they print."""
+    parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
+    assert parts[0] == "", f"{where}: a console block starts with a command"
+    for part in parts[1:]:
+        command, expected = split_command(part)
+        words = shlex.split(command)
+        assert words[0] == "daf", f"{where}: only daf commands run here: {command}"
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = main(words[1:])
+            except SystemExit as end:
+                code = int(end.code or 0)
+        assert (code == 0) == (not err.getvalue()), f"{where}: {command}: {err.getvalue()}"
+        check_output(expected, out.getvalue() + err.getvalue(), f"{where}: {command}")
+
+
+def split_command(part: str) -> tuple[str, str]:
+    """Return the command, which goes on while quotes are open or a line ends in a backslash."""
+    lines = part.splitlines(keepends=True)
+    for count in range(1, len(lines) + 1):
+        command = "".join(lines[:count]).replace("\\\n", " ")
+        with contextlib.suppress(ValueError):
+            shlex.split(command)
+            if not lines[count - 1].endswith("\\\n"):
+                return command, "".join(lines[count:])
+    raise AssertionError(f"this command does not end: {part}")
+
+
+def run_pycon(block: Block, names: dict[str, Any], where: str) -> None:
+    """Run a Python session and compare what it prints."""
+    test = doctest.DocTestParser().get_doctest(block.text, names, where, where, block.line)
+    assert test.examples, f"{where}: a pycon block holds no example"
+    report = io.StringIO()
+    runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
+    runner.run(test, out=report.write, clear_globs=False)
+    names.update(test.globs)
+    assert runner.failures == 0, report.getvalue()
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the data set that most pages start with, made as the tutorial says."""
+    folder = tmp_path_factory.mktemp("docs")
+    path = folder / "pbmc.daf.zarr"
+    assert (
+        main(["import", str(PBMC), str(path), "--obs-is", "cell", "--var-is", "gene", "--quiet"])
+        == 0
+    )
+    return path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: Path
+) -> None:
+    """In order, with the output that the page shows."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    shutil.copy(PBMC, tmp_path / "pbmc.h5ad")
+    if page.name not in STARTS_EMPTY:
+        shutil.copytree(imported, tmp_path / "pbmc.daf.zarr")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks(page):
+        where = f"{page.name}:{block.line}"
+        if block.reason is not None or block.language in DATA:
+            continue
+        if block.language == "console":
+            run_console(block, where)
+        elif block.language == "pycon":
+            run_pycon(block, names, where)
+        else:
+            raise AssertionError(f"{where}: a {block.language} block has to run or say why not")
+
+
+def test_links_lead_somewhere() -> None:
+    """Relative links between the pages and to files exist."""
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_there_are_four_rooms() -> None:
+    """Tutorial, how-to, reference and explanation, each with pages."""
+    for room in ("tutorial", "how-to", "reference", "explanation"):
+        assert list((ROOT / "docs" / room).glob("*.md")), room

@@ -1,0 +1,95 @@
+"""Tests of the public face: exported names, documentation, layers, and optional packages."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import daf_query
+import daf_storage
+from daf_storage import errors, optional_import
+
+PACKAGES = [daf_storage, daf_query]
+REFERENCE = Path(__file__).parent.parent / "docs" / "reference" / "python.md"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_all_lists_every_public_name(package: ModuleType) -> None:
+    """Nothing is exported by accident, and nothing is forgotten."""
+    public = {
+        name
+        for name, value in vars(package).items()
+        if not name.startswith("_") and not (inspect.ismodule(value) and name != "errors")
+    }
+    public.discard("annotations")
+    assert public == set(package.__all__)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_has_a_reference_entry(package: ModuleType) -> None:
+    """The reference page names it."""
+    text = REFERENCE.read_text()
+    assert [name for name in package.__all__ if f"`{name}" not in text] == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    """A docstring at the top of each."""
+    for package in PACKAGES:
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not info.name.endswith("__main__"):
+                assert importlib.import_module(info.name).__doc__, info.name
+
+
+def test_every_error_is_in_the_drawn_tree() -> None:
+    """The picture at the top of the module is complete."""
+    found = {
+        name
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, errors.DafError)
+    }
+    assert {name for name in found if name not in (errors.__doc__ or "")} == set()
+
+
+def test_the_base_install_needs_no_extras() -> None:
+    """Both packages import, and answer, without pandas, anndata, h5py, polars and matplotlib."""
+    script = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("pandas", "anndata", "h5py", "polars", "matplotlib", "tqdm", "scanpy"):
+            raise ModuleNotFoundError(f"no {name}", name=name)
+sys.meta_path.insert(0, Missing())
+import daf_storage, daf_query
+from daf_query.cli import main
+daf = daf_storage.MemoryDaf()
+daf.add_axis("cell", ["a", "b"])
+daf.set_vector("cell", "age", [1, 2])
+daf.set_matrix("cell", "cell", "m", [[1, 2], [3, 4]])
+db = daf_query.connect(daf)
+assert db.sql("SELECT sum(age) AS s FROM cell").to_pydict() == {"s": [3]}
+assert db.matrix("cell", "cell", "m", rows="age > 1").to_arrow().num_rows == 2
+try:
+    db.matrix("cell", "cell", "m").to_pandas()
+except daf_storage.errors.MissingDependencyError as error:
+    print(error)
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == (
+        "this needs the package 'pandas', which is not installed; "
+        "install it with: pip install 'daf-query[pandas]'\n"
+    )
+
+
+def test_a_missing_module_inside_a_package_is_another_error() -> None:
+    """Only the package itself counts as not installed."""
+    with pytest.raises(errors.MissingDependencyError, match=r"daf-query\[x\]"):
+        optional_import("no_such_package.part", extra="x")
