@@ -140,7 +140,7 @@ class AxisDataset(ds.Dataset):
         batch_rows: int,
     ) -> ds.Scanner:
         """Return a scanner of a range of rows."""
-        combined = _both(self._base_filter, filter)
+        combined = _both(self._base_filter, _expression(filter))
         names = self._needed(columns, combined)
         chosen = [self._columns.columns[name] for name in names]
         schema = pa.schema([column.field for column in chosen]) if chosen else _ROWS_ONLY
@@ -311,6 +311,13 @@ def _parts(span: Span, *, step: int, target_rows: int) -> Iterator[Span]:
         yield span
     for part in planning.aligned_spans(span.size, step=step, target_rows=target_rows):
         yield Span(span.start + part.start, span.start + part.stop)
+
+
+def _expression(filter: Any) -> pc.Expression | None:  # noqa: A002 - pyarrow's name
+    """Return a filter as an expression: DataFusion passes constants as Arrow scalars."""
+    if isinstance(filter, pa.Scalar):
+        return pc.scalar(bool(filter.as_py()))
+    return filter
 
 
 def _both(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:

@@ -14,6 +14,7 @@ from daf_storage import DafError, errors
 
 _NO_FIELD = re.compile(r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)", re.DOTALL)
 _VALID_FIELDS = re.compile(r"Valid fields are (?P<fields>.*)\.", re.DOTALL)
+_SUGGESTED = re.compile(r"Did you mean '(?P<fields>.+?)'\?")
 _NO_TABLE = re.compile(r"table '(?P<table>[^']+)' not found")
 _PARSER = re.compile(r"ParserError\(\"(?P<problem>.*)\"\)", re.DOTALL)
 _PLACE = re.compile(r"\s*(?:at|near) Line: (?P<line>\d+), Column: (?P<column>\d+)")
@@ -99,9 +100,10 @@ def _unknown_table(asked: str, schemas: Mapping[str, DafSchema]) -> DafError:
 
 def _unknown_column(field: str, text: str, schemas: Mapping[str, DafSchema]) -> DafError:
     name = _unquoted(field)
-    fields = _VALID_FIELDS.search(text)
-    valid = [] if fields is None else [_unquoted(f) for f in fields["fields"].split(", ")]
-    tables = _tables_of(fields["fields"] if fields else "", schemas)
+    fields = _VALID_FIELDS.search(text) or _SUGGESTED.search(text)
+    listed = fields["fields"] if fields else ""
+    valid = {_unquoted(one) for one in listed.split(", ") if one}
+    tables = _tables_of(listed, schemas)
     for tables_of, axis in tables:
         problem = tables_of.dataset(axis).axis_columns.problems.get(name)
         if problem is not None:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from daf_storage.model import AnyArray, Span
 
-_BLOCK_ELEMENTS = 4 << 20
+_BLOCK_ELEMENTS = 1 << 20
 _TILE = 512
 
 

@@ -117,6 +117,14 @@ def test_pickling_keeps_the_place(tiny_path: Path) -> None:
     assert twin.to_table(columns=["name"]).to_pydict() == {"name": CELLS}
 
 
+@pytest.mark.parametrize(("value", "expected"), [(True, 300_000), (False, 0), (None, 0)])
+def test_constant_filters(large: AxisDataset, value: bool | None, expected: int) -> None:  # noqa: FBT001
+    """DataFusion folds some filters into a constant, which it passes as a scalar."""
+    constant = pa.scalar(value, pa.bool_())
+    assert large.scanner(columns=["index"], filter=constant).count_rows() == expected
+    assert sum(f.count_rows(constant) for f in large.get_fragments(constant)) == expected
+
+
 def test_dict_projections(large: AxisDataset) -> None:
     """Columns may be computed by expressions."""
     twice = {"twice": pc.field("index") * 2, "n": pc.field("odd (name) in ")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -17,8 +18,16 @@ DONE, FAILED, INTERRUPTED = 0, 1, 128 + signal.SIGINT
 
 
 def run() -> NoReturn:
-    """Run the command of ``sys.argv`` and end the process with its exit code."""
-    sys.exit(main(sys.argv[1:]))
+    """Run the command of ``sys.argv`` and end the process with its exit code.
+
+    At once: the engine's threads may still compute what nobody will read any more, and the
+    interpreter's orderly end would trip over them.
+    """
+    code = main(sys.argv[1:])
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def main(arguments: Sequence[str]) -> int:
