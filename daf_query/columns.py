@@ -65,7 +65,8 @@ class Column:
             )
         if self.info.storage_type.is_string:
             return _sliced(daf.strings_of(stored))
-        return lambda span: number_array(stored.read(span))
+        read = stored.reader()
+        return lambda span: number_array(read(span))
 
 
 def _sliced(strings: Any) -> Callable[[Span], pa.Array]:

@@ -98,7 +98,7 @@ def wide_pandas(part: Slice) -> Any:
     values = part.values()
     if sp.issparse(values):
         return pandas.DataFrame.sparse.from_spmatrix(values, index=part.rows, columns=part.columns)
-    return pandas.DataFrame(values, index=part.rows, columns=part.columns)
+    return pandas.DataFrame(values, index=part.rows, columns=part.columns, copy=True)
 
 
 def wide_polars(part: Slice) -> Any:
@@ -131,7 +131,8 @@ def to_anndata(part: Slice) -> Any:
     obs, uns = axis_frame(part.daf, part.rows_axis, part.row_positions)
     var, more = axis_frame(part.daf, part.columns_axis, part.column_positions)
     values = part.values()
-    matrix = sp.csr_matrix(values) if sp.issparse(values) else np.ascontiguousarray(values)
+    is_sparse = sp.issparse(values)
+    matrix = sp.csr_matrix(values, copy=True) if is_sparse else np.array(values, order="C")
     return anndata.AnnData(X=matrix, obs=obs, var=var, uns={**more, **uns})
 
 

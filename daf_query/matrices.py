@@ -129,7 +129,10 @@ class MatrixSlice:
         return self
 
     def values(self, *, progress: Callable[[int], None] = lambda _: None) -> Any:
-        """Return the values as they were read: ``csr_array`` if sparse, else ``ndarray``."""
+        """Return the values as they were read: ``csr_array`` if sparse, else ``ndarray``.
+
+        They are the slice's own; what the ``to_`` methods return belongs to the caller.
+        """
         with self._lock:
             if self._gathered is None:
                 self._gathered = self._gather(progress)
@@ -137,8 +140,7 @@ class MatrixSlice:
 
     def to_scipy(self) -> sp.csr_array[Any]:
         """Return a ``scipy.sparse.csr_array`` of shape ``(rows, columns)``, indices ascending."""
-        values = self.values()
-        return sp.csr_array(values)
+        return sp.csr_array(self.values(), copy=True)
 
     def to_numpy(self) -> npt.NDArray[Any]:
         """Return a dense array of shape ``(rows, columns)``.
@@ -147,7 +149,11 @@ class MatrixSlice:
         else a copy of the slice.
         """
         values = self.values()
-        dense: npt.NDArray[Any] = values.toarray() if sp.issparse(values) else values
+        if sp.issparse(values):
+            values = values.toarray()
+        elif values.flags.writeable:  # not a view of the file: the caller may change what it gets
+            values = values.copy()
+        dense: npt.NDArray[Any] = values
         return dense
 
     def to_arrow(self) -> pa.Table:

@@ -7,7 +7,7 @@ Bool.  Knows trees, and no concrete one.  Source: docs/reference/format.md.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 import numpy as np
@@ -140,6 +140,20 @@ class StoredVector:
         if self.info.is_sparse:
             return self.sparse_parts().to_dense(span)
         return _required(self._node, "", self._what).read_rows(span)
+
+    def reader(self) -> Callable[[Span], AnyArray]:
+        """Return a function that reads ranges of a numeric vector.
+
+        It holds the mapped memory and no file, where the vector can be mapped: hundreds of vectors
+        can be read side by side.
+        """
+        if self.info.is_sparse:
+            return self.sparse_parts().to_dense
+        array = _required(self._node, "", self._what)
+        if not array.info.is_mappable:
+            return array.read_rows
+        mapped = array.read()
+        return lambda span: mapped[span.slice]
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all elements of a vector of strings."""

@@ -66,11 +66,7 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
     Opening reads a few small metadata files, whatever the size of the data.
     """
     check_mode(mode)
-    given = os.fspath(path)
-    if not given.rstrip("/").endswith(ZARR_DIRECTORY_SUFFIX):
-        raise errors.InvalidInputError(
-            f"can't parse as ZarrDaf path: {given}; expected <stem>{ZARR_DIRECTORY_SUFFIX}"
-        )
+    given = check_path(path)
     root = Path(os.path.abspath(given))
     if mode == "r":
         tree = ZarrTree(_existing(root, given))
@@ -78,6 +74,16 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
         layout.check_version(tree)
         return DafReader(tree, name=_unique(f"{_name(tree, name, root)}.read_only"))
     return _open_for_writing(root, given, mode, name)
+
+
+def check_path(path: str | Path) -> str:
+    """Return a path as text if it has the form of a data set's."""
+    given = os.fspath(path)
+    if not given.rstrip("/").endswith(ZARR_DIRECTORY_SUFFIX):
+        raise errors.InvalidInputError(
+            f"can't parse as ZarrDaf path: {given}; expected <stem>{ZARR_DIRECTORY_SUFFIX}"
+        )
+    return given
 
 
 def MemoryDaf(*, name: str | None = None) -> DafWriter:  # noqa: N802 - as in all implementations

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import inspect
+import os
 import pickle
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -258,3 +260,21 @@ def test_a_vector_replaced_during_a_query_is_an_error(tiny_path: Path) -> None:
     with pytest.raises(errors.FormatError, match="was replaced while it was being queried"):
         table.to_table(columns=["age"])
     assert connect(tiny_path).sql("SELECT max(age) AS m FROM cell").to_pydict() == {"m": ["c"]}
+
+
+def test_hundreds_of_columns_need_few_open_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All columns of a wide table are read side by side under a low limit of open files."""
+    daf = create(tmp_path / "wide.daf.zarr")
+    daf.add_axis("cell", [f"c{i}" for i in range(400)])
+    for i in range(300):
+        daf.set_vector("cell", f"v{i}", np.arange(400) + i)
+    monkeypatch.setattr(dataset, "_MIN_FRAGMENT_ROWS", 100)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 60, hard))
+    try:
+        found = connect(daf).sql("SELECT * FROM cell").to_arrow_table()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert found.shape == (400, 302)

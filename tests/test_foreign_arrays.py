@@ -220,3 +220,14 @@ def test_writing_to_a_foreign_data_set(tmp_path: Path) -> None:
     assert daf.get_np_vector("cell", "age").tolist() == [7, 8, 9]
     root = zarr.open_group(path, mode="r", zarr_format=2)
     assert np.asarray(root["vectors/cell/mine"][:]).tolist() == [4, 5, 6]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("chunks", [2, 3])
+def test_strings_that_zarr_python_wrote(tiny_path: Path, chunks: int) -> None:
+    """Zarr's own string arrays of format 2, compressed as it does by default."""
+    texts = np.array(["red", "", "bläu"], dtype=np.dtypes.StringDType())
+    put(tiny_path, "vectors/cell/t", texts, chunks=(chunks,), compressors="auto")
+    assert ZarrDaf(tiny_path).get_np_vector("cell", "t").tolist() == ["red", "", "bläu"]
+    assert connect(tiny_path).sql("SELECT t FROM cell WHERE t > 'b' ORDER BY t").to_pydict() == {
+        "t": ["bläu", "red"]
+    }

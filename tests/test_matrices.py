@@ -339,3 +339,17 @@ def test_a_slice_keeps_its_version(tiny_path: Path) -> None:
     part = connect(tiny_path).matrix("cell", "gene", "sparse", rows=[1])
     reopen(tiny_path).set_matrix("cell", "gene", "sparse", UMIS * 0, overwrite=True)
     assert part.to_numpy().tolist() == UMIS[[1]].tolist()
+
+
+@pytest.mark.parametrize("name", ["UMIs", "sparse"])
+def test_what_is_handed_out_belongs_to_the_caller(tiny_session: DafSession, name: str) -> None:
+    """Changing a result in place, as scanpy does, leaves the slice as it was."""
+    part = tiny_session.matrix("cell", "gene", name, rows=[2, 0])
+    part.to_scipy().data[:] = 0
+    part.to_numpy()[:] = 0
+    adata: Any = part.to_anndata()
+    adata.X *= 0
+    if not part.is_sparse:  # pandas' sparse columns cannot be assigned to
+        part.to_pandas()["RSPO3"] = 0
+    assert part.to_numpy().tolist() == UMIS[[2, 0]].tolist()
+    assert part.to_scipy().toarray().tolist() == UMIS[[2, 0]].tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,15 @@ def test_sparse_parts_lie_in_the_file(tiny_path: Path) -> None:
     assert is_mapped(address(flag.nzind), tiny_path / "vectors/gene/flag/nzind/0")
     values = daf.get_np_matrix("cell", "gene", "sparse")
     assert is_mapped(address(values.data), folder / "nzval/0")
+
+
+def test_mapped_arrays_hold_no_open_files(tiny_path: Path) -> None:
+    """A thousand mapped vectors are not a thousand file descriptors."""
+    daf = ZarrDaf(tiny_path)
+    before = len(os.listdir("/proc/self/fd"))
+    held = [daf.get_np_vector("cell", "age") for _ in range(1000)]
+    assert len(os.listdir("/proc/self/fd")) <= before + 2
+    assert all(values.tolist() == [30, 60, 90] for values in held)
 
 
 def test_mapped_data_outlive_reader_and_property(tiny_path: Path) -> None:

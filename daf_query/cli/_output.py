@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import sys
@@ -118,16 +117,16 @@ def _plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _rows(frame: Any) -> Iterator[list[Any]]:
-    for batch in _batches(frame, _plain_schema(frame.schema())):
-        columns = [column.to_pylist() for column in batch.columns]
-        for position in range(batch.num_rows):
-            yield [column[position] for column in columns]
+def _rows(batch: pa.RecordBatch) -> Iterator[list[Any]]:
+    columns = [column.to_pylist() for column in batch.columns]
+    for position in range(batch.num_rows):
+        yield [column[position] for column in columns]
 
 
 def _json_lines(frame: Any, kind: str) -> Iterator[str]:
-    names = _plain_schema(frame.schema()).names
-    objects = (_json_object(names, row) for row in _rows(frame))
+    schema = _plain_schema(frame.schema())
+    batches = _batches(frame, schema)
+    objects = (_json_object(schema.names, row) for batch in batches for row in _rows(batch))
     if kind == "ndjson":
         yield from objects
         return
@@ -155,13 +154,15 @@ def _json_value(value: Any) -> Any:
 def as_table(frame: Any, *, max_rows: int | None) -> str:
     """Return rows as an aligned table; numbers to the right, at most ``max_rows`` of them."""
     schema = _plain_schema(frame.schema())
-    rows = _rows(frame)
-    shown = [[_cell(v) for v in row] for row in itertools.islice(rows, max_rows)]
-    rest = sum(1 for _ in rows)
+    shown: list[list[str]] = []
+    total = 0
+    for batch in _batches(frame, schema):
+        total += batch.num_rows
+        wanted = batch if max_rows is None else batch.slice(0, max_rows - len(shown))
+        shown.extend([_cell(value) for value in row] for row in _rows(wanted))
     is_number = [_is_number(field.type) for field in schema]
     lines = aligned(schema.names, shown, is_number)
-    total = len(shown) + rest
-    if rest:
+    if total > len(shown):
         lines.append(f"... {total:,} rows; {len(shown)} shown, --max-rows 0 shows all")
     elif not shown:
         lines.append("(no rows)")

@@ -139,6 +139,8 @@ def export_h5ad(
         raise errors.ExistsError(
             f"{path} exists already; ask to overwrite it, or name another path"
         )
+    if not path.absolute().parent.is_dir():
+        raise errors.SourceNotFoundError(f"cannot create {path}: no such directory: {path.parent}")
     anndata = optional_import("anndata", extra="anndata")
     h5py = optional_import("h5py", extra="anndata")
     exporter = _Exporter(daf, {"obs_is": obs_is, "var_is": var_is, "X_is": X_is})

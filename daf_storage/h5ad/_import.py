@@ -22,8 +22,8 @@ from daf_storage.h5ad import _columns, _notes, _uns
 from daf_storage.h5ad._matrices import MatrixWriter
 from daf_storage.h5ad._report import Report
 from daf_storage.h5ad._sources import AnnDataSource, from_object, open_h5ad
-from daf_storage.model import RESERVED_VECTORS, OpenMode, name_problem
-from daf_storage.opening import MemoryDaf, ZarrDaf
+from daf_storage.model import RESERVED_VECTORS, name_problem
+from daf_storage.opening import MemoryDaf, ZarrDaf, check_path
 from daf_storage.optional import optional_import
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.stores import replace_directory
@@ -136,7 +136,7 @@ def _import_to_path(
     parts: AnnDataSource, path: Path, *, overwrite: bool, options: dict[str, Any]
 ) -> Report:
     """Import beside the destination and rename: it appears complete or not at all."""
-    mode: OpenMode = "w"
+    check_path(path)
     if path.exists() and not overwrite:
         raise errors.ExistsError(
             f"{path} exists already; ask to overwrite it, or name another path"
@@ -147,7 +147,7 @@ def _import_to_path(
         ZarrDaf(path, "r").close()
     aside = path.with_name(f".{uuid.uuid4().hex}.{path.name}")
     try:
-        with ZarrDaf(aside, mode, name=str(path)) as daf:
+        with ZarrDaf(aside, "w", name=str(path)) as daf:
             if not isinstance(daf, DafWriter):
                 raise errors.ReadOnlyError(f"{path} cannot be written")
             report = Importer(parts, daf, **options).run()

@@ -28,6 +28,7 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.model import AnyArray
 from daf_storage.stores import _swap
+from daf_storage.stores._mapping import map_readonly
 
 STAGING = ".daf.staging"
 """Directory below the root in which changes are prepared; exists only while a writer works."""
@@ -164,10 +165,7 @@ class DirectoryPin:
         if descriptor is None:
             return None
         try:
-            size = os.fstat(descriptor).st_size
-            if size == 0:
-                return memoryview(b"")
-            return memoryview(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ))
+            return map_readonly(descriptor, os.fstat(descriptor).st_size)
         finally:
             os.close(descriptor)
 
