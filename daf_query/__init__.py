@@ -17,8 +17,9 @@ mapped file when its values are asked for.
 [[2, 3], [4, 5]]
 """
 
+from daf_query.catalog import UnreadableVectorWarning
 from daf_query.dataset import AxisDataset
 from daf_query.matrices import MatrixSlice
 from daf_query.session import DafSession, connect
 
-__all__ = ["AxisDataset", "DafSession", "MatrixSlice", "connect"]
+__all__ = ["AxisDataset", "DafSession", "MatrixSlice", "UnreadableVectorWarning", "connect"]

@@ -7,6 +7,7 @@ in the next query, and one query sees one state.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Hashable, Iterable
 from typing import Any
 
@@ -18,6 +19,10 @@ from daf_storage import DafReader
 
 SCALARS = "scalars"
 """The table of the scalars, unless an axis has that name."""
+
+
+class UnreadableVectorWarning(UserWarning):
+    """A vector cannot be read, so a table lacks its column."""
 
 
 class Names(list[str]):
@@ -35,6 +40,7 @@ class DafSchema(SchemaProvider):
         self._daf = daf
         self._known: dict[str, tuple[Hashable, AxisColumns]] = {}
         self._added: dict[str, Any] = {}
+        self._warned: set[str] = set()
         self._lock = threading.Lock()
 
     @property
@@ -75,9 +81,18 @@ class DafSchema(SchemaProvider):
             known = self._known.get(axis)
         if known is None or known[0] != identity:
             known = (identity, axis_columns(self._daf, axis))
+            self._warn(known[1])
             with self._lock:
                 self._known[axis] = known
         return AxisDataset(self._daf, axis, columns=known[1])
+
+    def _warn(self, columns: AxisColumns) -> None:
+        """Say once of each vector that it is left out, and why."""
+        for name, problem in columns.problems.items():
+            text = f"the table {columns.axis!r} lacks the column {name!r}: {problem}"
+            if text not in self._warned:
+                self._warned.add(text)
+                warnings.warn(text, UnreadableVectorWarning, stacklevel=3)
 
 
 class DafCatalog(CatalogProvider):

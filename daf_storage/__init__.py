@@ -14,6 +14,7 @@ puts each property in place in one atomic step.
 """
 
 from daf_storage import errors
+from daf_storage.encoding import EmptySparse
 from daf_storage.errors import DafError
 from daf_storage.h5ad import (
     AnnDataWarning,
@@ -32,7 +33,7 @@ from daf_storage.optional import optional_import
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import REQUIRED, DafReader
 from daf_storage.stores import DirectoryStore, MemoryStore
-from daf_storage.writer import DafWriter, EmptySparse
+from daf_storage.writer import DafWriter
 
 __all__ = [
     "REQUIRED",

@@ -8,7 +8,7 @@ that stay valid as long as somebody holds them.
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -19,6 +19,14 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from daf_storage import errors, layout, summaries
+from daf_storage.conversions import (
+    arrow_of,
+    arrow_strings,
+    check_unique,
+    objects,
+    sample,
+    scipy_of,
+)
 from daf_storage.decoded import DecodedCache
 from daf_storage.layout import SparseMatrixParts, SparseVectorParts, StoredMatrix, StoredVector
 from daf_storage.model import (
@@ -173,7 +181,7 @@ class DafReader:
 
         ``get_pa_vector(axis, "name")`` is the fast way for large axes.
         """
-        return _objects(self._entries(axis))
+        return objects(self._entries(axis))
 
     def axis_indices(
         self,
@@ -198,14 +206,14 @@ class DafReader:
             A string is not an entry of the axis.
         """
         own = self._entries(axis)
-        asked = _as_arrow_strings(entries)
+        asked = arrow_strings(entries)
         found = pc.index_in(asked, value_set=own)
         is_missing = pc.is_null(found)
         if pc.any(is_missing).as_py():
             missing = asked.filter(is_missing).to_pylist()
             bad = [e for e in missing if not (allow_empty if e == "" else allow_missing)]
             if bad:
-                raise errors.entry_not_found(self.location, axis, str(bad[0]), _sample(own))
+                raise errors.entry_not_found(self.location, axis, str(bad[0]), sample(own))
         positions: npt.NDArray[np.int64] = (
             pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
         )
@@ -292,7 +300,7 @@ class DafReader:
             return np.arange(self.axis_length(axis))
         stored = self.open_vector(axis, name)
         if stored.info.storage_type.is_string:
-            return _objects(self._strings(stored))
+            return objects(self._strings(stored))
         return stored.read(Span(0, stored.info.length))
 
     def get_pa_vector(self, axis: str, name: str) -> pa.Array:
@@ -483,7 +491,7 @@ class DafReader:
 
         def decode() -> Any:
             entries = self._axis_array(axis, node).read_strings()
-            _check_unique(self.location, axis, entries)
+            check_unique(self.location, axis, entries)
             return entries
 
         return self._decoded.get((axis,), node.identity, decode)
@@ -507,7 +515,7 @@ class DafReader:
             return scipy_of(stored)
         array = stored.dense()
         if array.info.storage_type.is_string:
-            return _objects(array.read_strings()).reshape(array.info.shape).T
+            return objects(array.read_strings()).reshape(array.info.shape).T
         return array.read().T
 
     def _default_vector(self, axis: str, name: str, default: Any) -> Any:
@@ -548,72 +556,5 @@ class DafReader:
         if labels is None or callable(labels) or type(labels).__name__ == "RangeIndex":
             return
         own = self._entries(axis)
-        if len(labels) != len(own) or not _as_arrow_strings(labels).equals(own.cast(pa.string())):
+        if len(labels) != len(own) or not arrow_strings(labels).equals(own.cast(pa.string())):
             raise errors.wrong_labels(self.location, what, axis)
-
-
-def arrow_of(values: AnyArray) -> pa.Array:
-    """Return a numeric array as Arrow; shares the memory except for Bool."""
-    if values.dtype == np.bool_:
-        return pa.array(values.view(np.uint8) != 0)
-    arrow_type = pa.from_numpy_dtype(values.dtype.newbyteorder("="))
-    contiguous = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(contiguous)])
-
-
-def scipy_of(stored: StoredMatrix) -> Any:
-    """Return a stored sparse matrix as ``scipy.sparse.csc_array``; values are views."""
-    parts = stored.sparse_parts()
-    n_rows = parts.shape[0]
-    indices = parts.rowval - parts.rowval.dtype.type(1)
-    if indices.size and (int(parts.rowval.min()) < 1 or int(parts.rowval.max()) > n_rows):
-        raise errors.CorruptDataError(
-            f"{stored.what}: rowval leaves the range 1 to {n_rows:,} of its rows axis"
-        )
-    values = np.ones(indices.size, dtype=bool) if parts.nzval is None else parts.nzval
-    index_type = np.int32 if max(*parts.shape, indices.size) < 2**31 else np.int64
-    indptr = (parts.colptr.astype(np.int64) - 1).astype(index_type)
-    matrix: Any = sp.csc_array(parts.shape, dtype=values.dtype)
-    matrix.data, matrix.indices, matrix.indptr = (
-        values,
-        indices.astype(index_type, copy=False),
-        indptr,
-    )
-    return matrix
-
-
-def _as_arrow_strings(values: Iterable[Any]) -> Any:
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-        return array.cast(pa.string())
-    listed = list(values) if not isinstance(values, np.ndarray) else values.astype(object)
-    try:
-        return pa.array(listed, pa.string())
-    except pa.ArrowException:
-        return pa.array([str(value) for value in listed], pa.string())
-
-
-def _objects(strings: Any) -> npt.NDArray[np.object_]:
-    objects: npt.NDArray[np.object_] = strings.to_numpy(zero_copy_only=False)
-    return objects.astype(object, copy=False)
-
-
-def _check_unique(location: str, axis: str, entries: Any) -> None:
-    if pc.count_distinct(entries).as_py() == len(entries):
-        return
-    twice = first_duplicate(entries)
-    raise errors.CorruptDataError(
-        f"{location}: axis {axis!r} is corrupt: its entry {twice!r} occurs more than once"
-    )
-
-
-def first_duplicate(entries: Any) -> str:
-    """Return a string that occurs more than once."""
-    counts = pc.value_counts(entries)
-    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
-    return str(repeated.field("values")[0].as_py())
-
-
-def _sample(entries: Any) -> Iterator[str]:
-    """Enough entries for a spelling hint without comparing millions."""
-    yield from entries.slice(0, 20_000).to_pylist()

@@ -15,38 +15,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_storage import errors, inputs, layout, relayout
+from daf_storage.conversions import first_duplicate
+from daf_storage.encoding import (
+    EmptySparse,
+    check_filled,
+    relayout_dense,
+    reserve_sparse_matrix,
+    write_dense_matrix,
+    write_flat,
+    write_sparse_matrix,
+    write_sparse_vector,
+)
 from daf_storage.inputs import SparseMatrixInput, SparseVectorInput
 from daf_storage.model import RESERVED_VECTORS, AnyArray, StorageType, check_name
-from daf_storage.reader import DafReader, first_duplicate
+from daf_storage.reader import DafReader
 from daf_storage.trees import TreeTransaction, WritableTree
 
 
 def _ignore(_: int) -> None:
     """Report no progress."""
-
-
-class EmptySparse:
-    """The mapped parts of a sparse vector or matrix, to be filled in place.
-
-    All arrays are writable and zero at first; indices count from 1, as stored.
-    """
-
-    def __init__(
-        self,
-        *,
-        nzval: AnyArray,
-        nzind: AnyArray | None = None,
-        colptr: AnyArray | None = None,
-        rowval: AnyArray | None = None,
-    ) -> None:
-        self.nzval = nzval
-        """The values, shape ``(nnz,)``."""
-        self.nzind = np.empty(0) if nzind is None else nzind
-        """Of a vector: positions, ascending, the first position being 1."""
-        self.colptr = np.empty(0) if colptr is None else colptr
-        """Of a matrix: where each column begins, from 1; its last element must be nnz + 1."""
-        self.rowval = np.empty(0) if rowval is None else rowval
-        """Of a matrix: row numbers from 1, ascending within each column."""
 
 
 class DafWriter(DafReader):
@@ -80,7 +67,7 @@ class DafWriter(DafReader):
         stored = inputs.scalar_input(value, dtype)
         self._check_free(self.has_scalar(name), overwrite, f"scalar {name!r}")
         with self._change(layout.scalar_path(name), overwrite=overwrite) as (path, changes):
-            _write_flat(changes, path, stored)
+            write_flat(changes, path, stored)
 
     def delete_scalar(self, name: str, *, must_exist: bool = True) -> None:
         """Delete a scalar."""
@@ -165,9 +152,9 @@ class DafWriter(DafReader):
         self._check_free(self.has_vector(axis, name), overwrite, what)
         with self._change(layout.vector_path(axis, name), overwrite=overwrite) as (path, changes):
             if isinstance(stored, SparseVectorInput):
-                _write_sparse_vector(changes, path, stored)
+                write_sparse_vector(changes, path, stored)
             else:
-                _write_flat(changes, path, stored)
+                write_flat(changes, path, stored)
 
     def delete_vector(self, axis: str, name: str, *, must_exist: bool = True) -> None:
         """Delete a vector; its storage is freed, arrays handed out earlier stay valid."""
@@ -281,9 +268,9 @@ class DafWriter(DafReader):
         path, flipped = _both_paths(rows_axis, columns_axis, name)
         with self._change(path, overwrite=overwrite, flipped=flipped) as (_, changes):
             if isinstance(stored, SparseMatrixInput):
-                _write_sparse_matrix(changes, path, stored)
+                write_sparse_matrix(changes, path, stored)
             else:
-                _write_dense_matrix(changes, path, stored)
+                write_dense_matrix(changes, path, stored)
         if flip:
             self._relayout(rows_axis, columns_axis, name, overwrite=overwrite)
 
@@ -383,9 +370,9 @@ class DafWriter(DafReader):
         self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=False)
         path, flipped = _both_paths(rows_axis, columns_axis, name)
         with self._change(path, overwrite=overwrite, flipped=flipped) as (_, changes):
-            parts = _reserve_sparse_matrix(changes, path, shape[1], nnz, index_kind, kind)
+            parts = reserve_sparse_matrix(changes, path, shape[1], nnz, index_kind, kind)
             yield parts
-            _check_filled(parts, shape, nnz, f"{self.location}: matrix {name!r}")
+            check_filled(parts, shape, nnz, f"{self.location}: matrix {name!r}")
 
     # Shared by the above
 
@@ -505,13 +492,13 @@ class DafWriter(DafReader):
         n_rows, n_columns = stored.info.shape
         with self._change(path, overwrite=overwrite) as (_, changes):
             if not stored.info.is_sparse:
-                _relayout_dense(changes, path, stored)
+                relayout_dense(changes, path, stored)
                 progress(n_rows * n_columns)
                 return
             parts = stored.sparse_parts()
             nnz = parts.rowval.size
             index_kind = StorageType.of(parts.colptr.dtype)
-            out = _reserve_sparse_matrix(
+            out = reserve_sparse_matrix(
                 changes, path, n_rows, nnz, index_kind, stored.info.storage_type
             )
             out_indptr = relayout.transposed_colptr(parts.rowval, n_rows)
@@ -536,82 +523,3 @@ def _both_paths(rows_axis: str, columns_axis: str, name: str) -> tuple[str, str 
 
 def _listed(entries: Any) -> Any:
     return entries if isinstance(entries, np.ndarray) else list(entries)
-
-
-def _write_flat(changes: TreeTransaction, path: str, values: Any) -> None:
-    if isinstance(values, np.ndarray):
-        changes.write_array(path, values)
-    else:
-        changes.write_strings(path, values, (len(values),))
-
-
-def _write_sparse_vector(changes: TreeTransaction, path: str, value: SparseVectorInput) -> None:
-    changes.create_group(path)
-    changes.write_array(f"{path}/nzind", _from_one(value.positions, value.length))
-    if not layout.is_all_true(value.values):
-        changes.write_array(f"{path}/nzval", value.values)
-
-
-def _write_dense_matrix(changes: TreeTransaction, path: str, values: AnyArray) -> None:
-    if values.dtype == object:
-        flat = inputs.strings_input(values.reshape(-1, order="F"), what=path)
-        changes.write_strings(path, flat, values.shape[::-1])
-        return
-    kind = StorageType.of(values.dtype)
-    relayout.transpose_dense(values, changes.reserve_array(path, values.shape[::-1], kind))
-
-
-def _write_sparse_matrix(changes: TreeTransaction, path: str, value: SparseMatrixInput) -> None:
-    changes.create_group(path)
-    nnz = value.indices.size
-    changes.write_array(f"{path}/colptr", _from_one(value.indptr, nnz))
-    changes.write_array(f"{path}/rowval", _from_one(value.indices, value.shape[0]))
-    if not layout.is_all_true(value.values):
-        changes.write_array(f"{path}/nzval", value.values)
-
-
-def _from_one(indices: AnyArray, largest: int) -> AnyArray:
-    """Count from 1, in the caller's integer type unless that overflows."""
-    fits = largest + 1 <= np.iinfo(indices.dtype).max
-    return indices.astype(indices.dtype if fits else np.int64) + 1
-
-
-def _reserve_sparse_matrix(
-    changes: TreeTransaction,
-    path: str,
-    n_columns: int,
-    nnz: int,
-    index_kind: StorageType,
-    kind: StorageType,
-) -> EmptySparse:
-    changes.create_group(path)
-    return EmptySparse(
-        colptr=changes.reserve_array(f"{path}/colptr", (n_columns + 1,), index_kind),
-        rowval=changes.reserve_array(f"{path}/rowval", (nnz,), index_kind),
-        nzval=changes.reserve_array(f"{path}/nzval", (nnz,), kind),
-    )
-
-
-def _check_filled(parts: EmptySparse, shape: tuple[int, int], nnz: int, what: str) -> None:
-    colptr = parts.colptr
-    is_rising = bool(np.all(colptr[1:] >= colptr[:-1]))
-    if colptr[0] != 1 or colptr[-1] != nnz + 1 or not is_rising:
-        raise errors.InvalidInputError(
-            f"{what} was filled with a colptr that does not rise from 1 to {nnz + 1:,}; "
-            "nothing was stored"
-        )
-    if nnz and (parts.rowval.min() < 1 or parts.rowval.max() > shape[0]):
-        raise errors.InvalidInputError(
-            f"{what} was filled with row numbers outside 1 to {shape[0]:,}; nothing was stored"
-        )
-
-
-def _relayout_dense(changes: TreeTransaction, path: str, stored: layout.StoredMatrix) -> None:
-    array = stored.dense()
-    if array.info.storage_type.is_string:
-        objects = array.read_strings().to_numpy(zero_copy_only=False).reshape(array.info.shape)
-        _write_dense_matrix(changes, path, objects)
-        return
-    values = array.read()
-    out = changes.reserve_array(path, values.shape[::-1], array.info.storage_type)
-    relayout.transpose_dense(values, out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from daf_query import connect
+from daf_query import UnreadableVectorWarning, connect
+from daf_query.cli import main
 from daf_storage import DafReader, ZarrDaf, errors
 from tests.support import UMIS
 from tests.test_foreign_arrays import put
@@ -154,10 +156,27 @@ def test_damage_in_sql(tiny_path: Path, damage: str) -> None:
     make, _, message = DAMAGES[damage]
     make(tiny_path)
     session = connect(tiny_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreadableVectorWarning)
+        session.dataset("cell")
     with pytest.raises(Exception, match=message):
         session.sql("SELECT sum(age) FROM cell").to_pylist()
     found = session.sql("SELECT count(*) AS n FROM cell WHERE type = 'TCell'").to_pydict()
     assert found == {"n": [2]}
+
+
+def test_a_table_without_a_column_is_not_silent(
+    tiny_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A warning says which column is missing and why; the command prints it in one line."""
+    change_metadata(tiny_path / AGE, dtype="<c16")
+    with pytest.warns(UnreadableVectorWarning, match="lacks the column 'age': .*'<c16'"):
+        rows = connect(tiny_path).sql("SELECT * FROM cell WHERE index = 0").to_pylist()
+    assert rows == [{"name": "TATA", "index": 0, "type": "Bcell"}]
+    assert main(["sql", str(tiny_path), "SELECT * FROM cell"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.startswith("daf: warning: the table 'cell' lacks the column 'age': ")
+    assert printed.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from daf_storage import (
     to_anndata,
 )
 from daf_storage.h5ad import _matrices, _uns
-from tests.support import PBMC, UMIS, contents, create
+from tests.support import PBMC, UMIS, contents, create, dense
 
 AXIS_KEYS = ("obs_is", "var_is", "X_is")
 
@@ -408,6 +408,23 @@ def test_names_that_daf_cannot_store(rich: Any) -> None:
     assert "c/d" in adata.layers
 
 
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_a_backed_anndata_is_streamed_from_its_file(
+    rich: Any, tmp_path: Path, *, is_sparse: bool
+) -> None:
+    """Its X stays on disk until it is copied."""
+    if not is_sparse:
+        rich.X = rich.X.toarray()
+    del rich.raw
+    rich.uns.clear()
+    rich.write_h5ad(tmp_path / "x.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "x.h5ad", backed="r")
+    daf = from_anndata(backed)
+    backed.file.close()
+    assert dense(daf.get_np_matrix("obs", "var", "X")).tolist() == dense(rich.X).tolist()
+    assert daf.matrix_info("var", "obs", "X").is_sparse == is_sparse
+
+
 class TestBadInput:
     @pytest.mark.parametrize("make", ["text", "empty", "h5", "folder", "truncated", "missing"])
     def test_what_is_no_h5ad(self, tmp_path: Path, rich: Any, make: str) -> None:
@@ -565,6 +582,74 @@ def test_vectors_added_after_the_import_are_exported(rich: Any) -> None:
     assert "cluster" in obs
     assert "age" not in obs
     assert obs["stage"].cat.categories.tolist() == ["early", "late", "new"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["dates", "nullable large int", "text with None", "categorical", "nullable int"]
+)
+@pytest.mark.parametrize("values", [[1.5, 2.5, 3.5], ["x", "y", "z"], [True, False, True]])
+def test_replaced_vectors_are_exported_as_they_are(kind: str, values: list[Any]) -> None:
+    """What the import noted of the old values does not stand in the way of new ones."""
+    obs = pd.DataFrame({"column": COLUMNS[kind]}, index=list("abc"))
+    daf = from_anndata(anndata.AnnData(obs=obs))
+    daf.set_vector("obs", "column", values, overwrite=True)
+    assert [str(v) for v in axis_frame(daf, "obs")[0]["column"]] == [str(v) for v in values]
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_half_precision_matrices(tmp_path: Path, *, is_sparse: bool) -> None:
+    """They come back as such, unless values were set since that need more."""
+    values = np.array([[0, 0.5], [1, 0]], np.float16)
+    daf = from_anndata(anndata.AnnData(np.zeros((2, 2)), layers={"half": values}))
+    if is_sparse:
+        with h5py.File(tmp_path / "in.h5ad", "w") as file:
+            adata = anndata.AnnData(
+                obs=pd.DataFrame(index=list("ab")), var=pd.DataFrame(index=list("xy"))
+            )
+            for key in ("obs", "var"):
+                anndata.io.write_elem(file, key, getattr(adata, key))
+            group = file.create_group("layers/half")
+            group.attrs.update(
+                {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": (2, 2)}
+            )
+            group["data"], group["indices"] = np.array([0.5, 1], np.float16), np.array([1, 0], "i4")
+            group["indptr"] = np.array([0, 1, 2], "i4")
+        daf = create(tmp_path / "x.daf.zarr")
+        import_h5ad(tmp_path / "in.h5ad", daf)
+    assert daf.matrix_info("obs", "var", "half").storage_type.value == "Float32"
+    for expected in (values, np.array([[0, 0.1], [1, 0]], np.float32)):
+        export_h5ad(daf, tmp_path / "out.h5ad", overwrite=True)
+        with h5py.File(tmp_path / "out.h5ad") as file:
+            found = file["layers/half/data"][:] if is_sparse else file["layers/half"][:]
+            assert found.dtype == expected.dtype
+            assert found.tolist() == (expected[expected != 0] if is_sparse else expected).tolist()
+        new = np.array([[0, 0.1], [1, 0]], np.float32)
+        daf.set_matrix(
+            "obs", "var", "half", sp.csr_array(new) if is_sparse else new, overwrite=True
+        )
+
+
+def test_replaced_annotations_are_not_rounded() -> None:
+    """An obsm that was integers is exported with the fractions that were set since."""
+    adata = anndata.AnnData(
+        np.zeros((2, 1)),
+        obsm={"a": np.array([[1], [2]]), "b": pd.DataFrame({"x": [1, 2]}, index=list("01"))},
+    )
+    daf = from_anndata(adata)
+    for key in "ab":
+        daf.set_matrix("obs", key, key, np.array([[1.5], [2.5]]), overwrite=True)
+    found = to_anndata(daf)
+    assert found.obsm["a"].tolist() == [[1.5], [2.5]]
+    assert found.obsm["b"]["x"].tolist() == [1.5, 2.5]
+
+
+def test_a_numeric_vector_named_like_an_axis_stays_numeric() -> None:
+    """Only strings can be entries."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    daf.add_axis("batch", ["x", "y"])
+    daf.set_vector("cell", "batch", [1, 2])
+    assert axis_frame(daf, "cell")[0]["batch"].tolist() == [1, 2]
 
 
 JSON = st.recursive(

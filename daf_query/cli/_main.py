@@ -7,9 +7,11 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
+from daf_query.catalog import UnreadableVectorWarning
 from daf_query.cli._parser import build_parser
 from daf_query.messages import plain
 from daf_storage import DafError
@@ -38,7 +40,10 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = build_parser().parse_args(list(arguments))
     try:
-        options.command(options)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            warnings.simplefilter("always", UnreadableVectorWarning)
+            options.command(options)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output has seen enough; keep Python from complaining at exit.
@@ -52,6 +57,12 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         return _fail(plain(str(error)) or type(error).__name__, FAILED)
     return DONE
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning of ours in one line; those of other packages are not for users."""
+    if isinstance(message, UnreadableVectorWarning):
+        print(f"daf: warning: {message}", file=sys.stderr)
 
 
 def _fail(message: str, code: int) -> int:

@@ -18,6 +18,8 @@ from daf_storage.model import StorageType
 from daf_storage.optional import pandas
 
 _EXACT_FLOAT = 2**53
+_TRUTH = {"true": True, "false": False}
+_TEXT_KINDS = frozenset({"categorical", "date", "text"})
 MISSING_SUFFIX = "_is_missing"
 """Ends the name of the Bool vector that tells a missing entry from an empty string."""
 
@@ -167,6 +169,8 @@ def decode_column(
 ) -> Any:
     """Return the values of a column as pandas had them.
 
+    A rule that does not fit the values, since the vector was replaced, is ignored.
+
     Parameters
     ----------
     values
@@ -176,11 +180,26 @@ def decode_column(
     categories
         The categories of a categorical; values beyond them are added at the end.
     """
+    needs_text = rule.get("kind") in _TEXT_KINDS or categories is not None
+    if needs_text and values.dtype != np.object_:
+        return values
+    try:
+        return _decoded(values, rule, is_missing, categories)
+    except (TypeError, ValueError, LookupError):
+        return values
+
+
+def _decoded(
+    values: Any,
+    rule: Rule,
+    is_missing: npt.NDArray[np.bool_] | None,
+    categories: list[str] | None,
+) -> Any:
     kind = rule.get("kind")
     if kind == "categorical" or categories is not None:
         return _decode_categorical(values, rule, is_missing, categories or [])
     if kind == "number":
-        return values.astype(rule["dtype"])
+        return narrowed(values, rule["dtype"])
     if kind == "nullable":
         return _decode_nullable(values, rule)
     if kind == "date":
@@ -188,7 +207,8 @@ def decode_column(
     if kind == "text":
         return _decode_text(values, rule, is_missing)
     if "sparse" in rule:
-        return pandas().arrays.SparseArray(values, dtype=rule["sparse"])
+        sparse = pandas().arrays.SparseArray(values, dtype=rule["sparse"])
+        return sparse if sparse.dtype.subtype == values.dtype else values
     return values
 
 
@@ -218,10 +238,36 @@ def _typed(texts: list[str], dtype: str) -> Any:
         return texts
 
 
+def narrowed(values: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
+    """Return values in another dtype if that changes none of them, else as they are.
+
+    >>> narrowed(np.array([1.0, 2.5]), "int64"), narrowed(np.array([1.0, 2.0]), "int64")
+    (array([1. , 2.5]), array([1, 2]))
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = values.astype(dtype)
+    if cast.dtype.kind == "f" or values.dtype.kind == "f":
+        same = np.array_equal(cast.astype(values.dtype), values, equal_nan=True)
+    else:
+        same = np.array_equal(cast, values)
+    return cast if same else values
+
+
+def _check_nullable(values: npt.NDArray[Any], target: str) -> None:
+    """Raise unless these are values that encoding such a column yields."""
+    plain = np.dtype("bool" if target == "boolean" else target.lower().split("[", 1)[0])
+    is_gappy = plain.kind in "iu" and values.dtype == np.float64
+    if values.dtype not in (np.dtype(object), plain) and not is_gappy:
+        raise TypeError(f"{values.dtype} values are no {target}")
+    if is_gappy and not np.array_equal(np.trunc(values), values, equal_nan=True):
+        raise ValueError(f"fractions are no {target}")
+
+
 def _decode_nullable(values: Any, rule: Rule) -> Any:
     target = rule["dtype"]
+    _check_nullable(values, target)
     if values.dtype == object and target == "boolean":
-        listed = [None if v == "" else v == "true" for v in values]
+        listed: list[Any] = [None if v == "" else _TRUTH[v] for v in values]
         found = pandas().array(listed, dtype=target)
     elif values.dtype == object:
         listed = [None if v == "" else int(v) for v in values]

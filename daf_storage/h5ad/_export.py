@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -237,7 +237,7 @@ class _Exporter:
         if not stored.info.is_sparse:
             values = stored.dense().read()
             dense = np.array(values if by_rows else values.T, order="C")
-            return dense.astype(note["dtype"]) if "dtype" in note else dense
+            return _columns.narrowed(dense, note["dtype"]) if "dtype" in note else dense
         indptr, blocks = stored.colptr(), list(_sparse_blocks(stored))
         indices = np.concatenate([np.empty(0, _index_dtype(stored)), *(b[0] for b in blocks)])
         data = np.concatenate([np.empty(0, blocks[0][1].dtype), *(b[1] for b in blocks)])
@@ -247,7 +247,7 @@ class _Exporter:
         else:
             found = sp.csc_matrix((data, indices, indptr), shape=(n_minor, n_major))
         if "dtype" in note:
-            found = found.astype(note["dtype"])
+            found = found.astype(_columns.narrowed(data, note["dtype"]).dtype)
         return found.asformat(note["format"]) if "format" in note else found
 
     def write_matrices(self, file: Any, *, show: ShowProgress) -> None:
@@ -307,12 +307,13 @@ class _Exporter:
             return sp.csc_matrix(values) if kind == "csc" else sp.csr_matrix(values)
         values = np.array(values, order="C")
         if "format" in note:
-            return values.astype(note["dtype"]) if "dtype" in note else values
+            return _columns.narrowed(values, note["dtype"]) if "dtype" in note else values
         columns = note.get("frame", self._daf.axis_entries(other))
         index = self._daf.axis_entries(axis)
         frame = pandas().DataFrame(values, index=index, columns=columns)
-        dtypes = dict(zip(columns, note.get("dtypes", []), strict=False))
-        return frame.astype(dtypes) if dtypes else frame
+        for column, dtype in zip(columns, note.get("dtypes", []), strict=False):
+            frame[column] = _columns.narrowed(frame[column].to_numpy(), dtype)
+        return frame
 
     def _unstructured(self, colors: dict[str, Any]) -> dict[str, Any]:
         uns: dict[str, Any] = {}
@@ -419,6 +420,17 @@ def _size_bytes(stored: StoredMatrix) -> int:
     return info.shape[0] * info.shape[1] * item if info.nnz is None else info.nnz * (item + 4)
 
 
+def _narrow_dtype(
+    blocks: Iterable[npt.NDArray[Any]], stored: np.dtype[Any], note: dict[str, Any]
+) -> np.dtype[Any]:
+    """Return the dtype that the matrix had, unless values that were set since need more."""
+    if "dtype" not in note:
+        return stored
+    wanted = np.dtype(note["dtype"])
+    fits = all(_columns.narrowed(block, wanted).dtype == wanted for block in blocks)
+    return wanted if fits else stored
+
+
 def _write_sparse(
     parent: Any,
     key: str,
@@ -428,7 +440,8 @@ def _write_sparse(
     note: dict[str, Any],
 ) -> None:
     nnz = stored.info.nnz or 0
-    dtype = np.dtype(note.get("dtype", stored.info.storage_type.dtype))
+    blocks = (data for _, data in _sparse_blocks(stored))
+    dtype = _narrow_dtype(blocks, stored.info.storage_type.dtype, note)
     shape = stored.info.shape[::-1] if layout == "csr" else stored.info.shape
     group = parent.create_group(key)
     group.attrs.update(
@@ -458,11 +471,13 @@ def _write_dense(
 ) -> None:
     values = stored.dense().read()
     values = values if by_rows else values.T
-    dtype = np.dtype(note.get("dtype", stored.info.storage_type.dtype))
+    rows = max(_BLOCK_BYTES // max(values.shape[1] * values.itemsize, 1), 1)
+    starts = range(0, values.shape[0], rows)
+    blocks = (values[start : start + rows] for start in starts)
+    dtype = _narrow_dtype(blocks, stored.info.storage_type.dtype, note)
     dataset = parent.create_dataset(key, shape=values.shape, dtype=dtype)
     dataset.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
-    rows = max(_BLOCK_BYTES // max(values.shape[1] * values.itemsize, 1), 1)
-    for start in range(0, values.shape[0], rows):
+    for start in starts:
         block = values[start : start + rows]
         dataset[start : start + rows] = block
         progress.add(block.nbytes)

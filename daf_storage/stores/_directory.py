@@ -306,23 +306,29 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _discard(folder: Path) -> bool:
-    """Delete a folder unless a reader has a part of it pinned; return whether it is gone."""
-    descriptors: list[int] = []
-    try:
-        for parent, _, _ in os.walk(folder):
-            if Path(parent) == folder:
-                continue  # the token itself is locked by its writer
-            descriptors.append(os.open(parent, os.O_RDONLY | os.O_DIRECTORY))
-            fcntl.flock(descriptors[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks: delete without
-        shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
+    """Delete a folder unless a reader has a part of it pinned; return whether it is gone.
+
+    What was moved here cannot be pinned anew, so the directories are asked one after the other.
+    """
+    for parent, _, _ in os.walk(folder):
+        if Path(parent) != folder and _is_pinned(parent):  # the token's own lock is the writer's
+            return False
+    shutil.rmtree(folder, ignore_errors=True)
     return True
+
+
+def _is_pinned(directory: str) -> bool:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks: delete without
+        return False
+    else:
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def replace_directory(source: Path, target: Path) -> None:

@@ -1,0 +1,86 @@
+"""Stored values as numpy, Arrow and scipy have them; and strings on the way in and out.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+
+from daf_storage import errors
+from daf_storage.layout import StoredMatrix
+from daf_storage.model import AnyArray
+
+
+def arrow_of(values: AnyArray) -> pa.Array:
+    """Return a numeric array as Arrow; shares the memory except for Bool."""
+    if values.dtype == np.bool_:
+        return pa.array(values.view(np.uint8) != 0)
+    arrow_type = pa.from_numpy_dtype(values.dtype.newbyteorder("="))
+    contiguous = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(contiguous)])
+
+
+def scipy_of(stored: StoredMatrix) -> Any:
+    """Return a stored sparse matrix as ``scipy.sparse.csc_array``; values are views."""
+    parts = stored.sparse_parts()
+    n_rows = parts.shape[0]
+    indices = parts.rowval - parts.rowval.dtype.type(1)
+    if indices.size and (int(parts.rowval.min()) < 1 or int(parts.rowval.max()) > n_rows):
+        raise errors.CorruptDataError(
+            f"{stored.what}: rowval leaves the range 1 to {n_rows:,} of its rows axis"
+        )
+    values = np.ones(indices.size, dtype=bool) if parts.nzval is None else parts.nzval
+    index_type = np.int32 if max(*parts.shape, indices.size) < 2**31 else np.int64
+    indptr = (parts.colptr.astype(np.int64) - 1).astype(index_type)
+    matrix: Any = sp.csc_array(parts.shape, dtype=values.dtype)
+    matrix.data, matrix.indices, matrix.indptr = (
+        values,
+        indices.astype(index_type, copy=False),
+        indptr,
+    )
+    return matrix
+
+
+def arrow_strings(values: Iterable[Any]) -> Any:
+    """Return any list of labels as Arrow strings."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        return array.cast(pa.string())
+    listed = list(values) if not isinstance(values, np.ndarray) else values.astype(object)
+    try:
+        return pa.array(listed, pa.string())
+    except pa.ArrowException:
+        return pa.array([str(value) for value in listed], pa.string())
+
+
+def objects(strings: Any) -> npt.NDArray[np.object_]:
+    """Return Arrow strings as an array of ``str`` objects."""
+    found: npt.NDArray[np.object_] = strings.to_numpy(zero_copy_only=False)
+    return found.astype(object, copy=False)
+
+
+def check_unique(location: str, axis: str, entries: Any) -> None:
+    """Raise if a stored axis has an entry twice."""
+    if pc.count_distinct(entries).as_py() == len(entries):
+        return
+    twice = first_duplicate(entries)
+    raise errors.CorruptDataError(
+        f"{location}: axis {axis!r} is corrupt: its entry {twice!r} occurs more than once"
+    )
+
+
+def first_duplicate(entries: Any) -> str:
+    """Return a string that occurs more than once."""
+    counts = pc.value_counts(entries)
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
+    return str(repeated.field("values")[0].as_py())
+
+
+def sample(entries: Any) -> Iterator[str]:
+    """Enough entries for a spelling hint without comparing millions."""
+    yield from entries.slice(0, 20_000).to_pylist()

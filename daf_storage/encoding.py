@@ -1,0 +1,125 @@
+"""Encoding properties into a tree transaction: the writing side of the layout.
+
+Knows transactions and the shapes that input was turned into; decides nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from daf_storage import errors, inputs, layout, relayout
+from daf_storage.inputs import SparseMatrixInput, SparseVectorInput
+from daf_storage.model import AnyArray, StorageType
+from daf_storage.trees import TreeTransaction
+
+
+class EmptySparse:
+    """The mapped parts of a sparse vector or matrix, to be filled in place.
+
+    All arrays are writable and zero at first; indices count from 1, as stored.
+    """
+
+    def __init__(
+        self,
+        *,
+        nzval: AnyArray,
+        nzind: AnyArray | None = None,
+        colptr: AnyArray | None = None,
+        rowval: AnyArray | None = None,
+    ) -> None:
+        self.nzval = nzval
+        """The values, shape ``(nnz,)``."""
+        self.nzind = np.empty(0) if nzind is None else nzind
+        """Of a vector: positions, ascending, the first position being 1."""
+        self.colptr = np.empty(0) if colptr is None else colptr
+        """Of a matrix: where each column begins, from 1; its last element must be nnz + 1."""
+        self.rowval = np.empty(0) if rowval is None else rowval
+        """Of a matrix: row numbers from 1, ascending within each column."""
+
+
+def write_flat(changes: TreeTransaction, path: str, values: Any) -> None:
+    """Prepare a dense vector, a scalar or an axis."""
+    if isinstance(values, np.ndarray):
+        changes.write_array(path, values)
+    else:
+        changes.write_strings(path, values, (len(values),))
+
+
+def write_sparse_vector(changes: TreeTransaction, path: str, value: SparseVectorInput) -> None:
+    """Prepare a sparse vector; all-true Bool needs no values."""
+    changes.create_group(path)
+    changes.write_array(f"{path}/nzind", _from_one(value.positions, value.length))
+    if not layout.is_all_true(value.values):
+        changes.write_array(f"{path}/nzval", value.values)
+
+
+def write_dense_matrix(changes: TreeTransaction, path: str, values: AnyArray) -> None:
+    """Prepare a dense matrix, stored by columns."""
+    if values.dtype == object:
+        flat = inputs.strings_input(values.reshape(-1, order="F"), what=path)
+        changes.write_strings(path, flat, values.shape[::-1])
+        return
+    kind = StorageType.of(values.dtype)
+    relayout.transpose_dense(values, changes.reserve_array(path, values.shape[::-1], kind))
+
+
+def write_sparse_matrix(changes: TreeTransaction, path: str, value: SparseMatrixInput) -> None:
+    """Prepare a sparse matrix; all-true Bool needs no values."""
+    changes.create_group(path)
+    nnz = value.indices.size
+    changes.write_array(f"{path}/colptr", _from_one(value.indptr, nnz))
+    changes.write_array(f"{path}/rowval", _from_one(value.indices, value.shape[0]))
+    if not layout.is_all_true(value.values):
+        changes.write_array(f"{path}/nzval", value.values)
+
+
+def _from_one(indices: AnyArray, largest: int) -> AnyArray:
+    """Count from 1, in the caller's integer type unless that overflows."""
+    fits = largest + 1 <= np.iinfo(indices.dtype).max
+    return indices.astype(indices.dtype if fits else np.int64) + 1
+
+
+def reserve_sparse_matrix(
+    changes: TreeTransaction,
+    path: str,
+    n_columns: int,
+    nnz: int,
+    index_kind: StorageType,
+    kind: StorageType,
+) -> EmptySparse:
+    """Prepare the parts of a sparse matrix to be filled in place."""
+    changes.create_group(path)
+    return EmptySparse(
+        colptr=changes.reserve_array(f"{path}/colptr", (n_columns + 1,), index_kind),
+        rowval=changes.reserve_array(f"{path}/rowval", (nnz,), index_kind),
+        nzval=changes.reserve_array(f"{path}/nzval", (nnz,), kind),
+    )
+
+
+def check_filled(parts: EmptySparse, shape: tuple[int, int], nnz: int, what: str) -> None:
+    """Raise if what was filled in is no sparse matrix."""
+    colptr = parts.colptr
+    is_rising = bool(np.all(colptr[1:] >= colptr[:-1]))
+    if colptr[0] != 1 or colptr[-1] != nnz + 1 or not is_rising:
+        raise errors.InvalidInputError(
+            f"{what} was filled with a colptr that does not rise from 1 to {nnz + 1:,}; "
+            "nothing was stored"
+        )
+    if nnz and (parts.rowval.min() < 1 or parts.rowval.max() > shape[0]):
+        raise errors.InvalidInputError(
+            f"{what} was filled with row numbers outside 1 to {shape[0]:,}; nothing was stored"
+        )
+
+
+def relayout_dense(changes: TreeTransaction, path: str, stored: layout.StoredMatrix) -> None:
+    """Prepare the transpose of a dense matrix."""
+    array = stored.dense()
+    if array.info.storage_type.is_string:
+        objects = array.read_strings().to_numpy(zero_copy_only=False).reshape(array.info.shape)
+        write_dense_matrix(changes, path, objects)
+        return
+    values = array.read()
+    out = changes.reserve_array(path, values.shape[::-1], array.info.storage_type)
+    relayout.transpose_dense(values, out)
