@@ -1,0 +1,147 @@
+"""What every tree has to do; a tree's tests inherit `TreeSuite` and give it a tree."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from daf_storage import Span, StorageType
+from daf_storage.trees import WritableTree
+
+NUMBERS = [kind for kind in StorageType if not kind.is_string]
+
+
+class TreeSuite:
+    """The contract of `Tree` and `WritableTree`."""
+
+    @pytest.fixture
+    def tree(self) -> WritableTree:
+        """Return a tree with an empty root group; overridden by each tree's tests."""
+        raise AssertionError("a tree's tests override this")
+
+    def put(self, tree: WritableTree, path: str, values: Any, *, replace: bool = False) -> None:
+        """Store an array of numbers or strings."""
+        with tree.transaction() as changes:
+            if isinstance(values, np.ndarray):
+                changes.write_array(path, values)
+            else:
+                changes.write_strings(path, pa.array(values, pa.string()), (len(values),))
+            changes.publish(path, replace=replace)
+
+    def array(self, tree: WritableTree, path: str) -> Any:
+        """Return a stored array."""
+        node = tree.node(path)
+        assert node is not None
+        return node.array()
+
+    def test_an_empty_tree(self, tree: WritableTree) -> None:
+        """Nothing is there, and asking says so without an error."""
+        assert tree.kind("a") is None
+        assert tree.node("a/b") is None
+        assert tree.children("a") == {}
+
+    @pytest.mark.parametrize("kind", NUMBERS)
+    def test_numbers(self, tree: WritableTree, kind: StorageType) -> None:
+        """Every type and two dimensions; read whole, read in part, and read-only."""
+        values = np.array([[0, 1, 1], [1, 0, 1]]).astype(kind.dtype)
+        self.put(tree, "a", values)
+        array = self.array(tree, "a")
+        assert (array.info.shape, array.info.storage_type, array.info.size) == ((2, 3), kind, 6)
+        assert array.read().tolist() == values.tolist()
+        assert array.read_rows(Span(1, 2)).tolist() == values[1:].tolist()
+        assert array.read_rows(Span(1, 1)).shape == (0, 3)
+        assert array.read().dtype == kind.dtype
+        assert not array.read().flags.writeable
+
+    @pytest.mark.parametrize("texts", [[], [""], ["a", "é", "", "x" * 300]])
+    def test_strings(self, tree: WritableTree, texts: list[str]) -> None:
+        """Strings of any length, and none."""
+        self.put(tree, "a", texts)
+        array = self.array(tree, "a")
+        assert array.info.storage_type is StorageType.STRING
+        assert array.read_strings().to_pylist() == texts
+
+    @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+    def test_emptiness(self, tree: WritableTree, shape: tuple[int, ...]) -> None:
+        """Arrays without elements keep their shape."""
+        self.put(tree, "a", np.zeros(shape, np.int16))
+        assert self.array(tree, "a").read().shape == shape
+
+    def test_groups_and_their_children(self, tree: WritableTree) -> None:
+        """A group with an array and a group below it appears at once."""
+        with tree.transaction() as changes:
+            changes.create_group("g")
+            changes.write_array("g/x", np.arange(3))
+            changes.create_group("g/h")
+            assert tree.kind("g") is None
+            changes.publish("g", replace=False)
+        assert tree.kind("g") == "group"
+        assert tree.children("g") == {"h": "group", "x": "array"}
+        node = tree.node("g")
+        assert node is not None
+        assert node.kind == "group"
+        part = node.array("x")
+        assert part is not None
+        assert part.read().tolist() == [0, 1, 2]
+        assert node.array("nope") is None
+        assert node.array() is None
+
+    def test_filling_in_place(self, tree: WritableTree) -> None:
+        """A reserved array is zeros until it is filled."""
+        with tree.transaction() as changes:
+            values = changes.reserve_array("a", (2, 2), StorageType.FLOAT32)
+            assert values.tolist() == [[0, 0], [0, 0]]
+            values[1] = 5
+            changes.publish("a", replace=False)
+        assert self.array(tree, "a").read().tolist() == [[0, 0], [5, 5]]
+
+    def test_replacing_and_removing(self, tree: WritableTree) -> None:
+        """Only on request; what was pinned before stays as it was."""
+        self.put(tree, "a", np.arange(3))
+        old = tree.node("a")
+        assert old is not None
+        with pytest.raises(FileExistsError):
+            self.put(tree, "a", np.arange(5))
+        self.put(tree, "a", ["now", "text"], replace=True)
+        pinned = old.array()
+        assert pinned is not None
+        assert pinned.read().tolist() == [0, 1, 2]
+        assert self.array(tree, "a").read_strings().to_pylist() == ["now", "text"]
+        new = tree.node("a")
+        assert new is not None
+        assert new.identity != old.identity
+        with tree.transaction() as changes:
+            changes.remove("a")
+            changes.remove("a")
+        assert tree.kind("a") is None
+
+    def test_an_identity_changes_with_the_children(self, tree: WritableTree) -> None:
+        """Adding, replacing and removing below a group shows in its identity."""
+        with tree.transaction() as changes:
+            changes.create_group("g")
+            changes.publish("g", replace=False)
+        seen = [tree.identity("g")]
+        for change in ("add", "replace", "remove"):
+            if change == "remove":
+                with tree.transaction() as changes:
+                    changes.remove("g/x")
+            else:
+                self.put(tree, "g/x", np.arange(2), replace=change == "replace")
+            seen.append(tree.identity("g"))
+        assert all(a != b for a, b in itertools.pairwise(seen))
+
+    def test_what_is_not_published_is_dropped(self, tree: WritableTree) -> None:
+        """An exception before the publication leaves nothing."""
+
+        def fail() -> None:
+            with tree.transaction() as changes:
+                changes.write_array("a", np.arange(3))
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            fail()
+        assert tree.kind("a") is None
