@@ -67,7 +67,7 @@ def best(task: Callable[[], Any], repeats: int) -> tuple[float, Any]:
 def line(what: str, ours: float, other: str, theirs: float) -> None:
     """Print one comparison."""
     print(
-        f"{what:44} {ours * 1000:10.1f} ms   {other:28} {theirs * 1000:10.1f} ms   {theirs / ours:7.1f} x"
+        f"{what:44} {ours * 1000:10.1f} ms   {other:28} {theirs * 1000:10.1f} ms   {theirs / ours:7.2f} x"
     )
 
 

@@ -80,8 +80,13 @@ def check_path(path: str | Path) -> str:
     """Return a path as text if it has the form of a data set's."""
     given = os.fspath(path)
     if not given.rstrip("/").endswith(ZARR_DIRECTORY_SUFFIX):
+        hint = ""
+        if given.endswith(".h5ad"):
+            hint = (
+                f"; turn an h5ad file into one with: daf import {given} OUT{ZARR_DIRECTORY_SUFFIX}"
+            )
         raise errors.InvalidInputError(
-            f"can't parse as ZarrDaf path: {given}; expected <stem>{ZARR_DIRECTORY_SUFFIX}"
+            f"can't parse as ZarrDaf path: {given}; expected <stem>{ZARR_DIRECTORY_SUFFIX}{hint}"
         )
     return given
 

@@ -191,6 +191,17 @@ class TestSql:
             "f": None,
         }
 
+    @pytest.mark.parametrize(
+        ("value", "text"),
+        [("0.1", "0.1"), ("1234567.25", "1234567.2"), ("1e20", "1e+20"), ("1228.43219", "1228.43")],
+    )
+    def test_numbers_for_people(
+        self, capsys: pytest.CaptureFixture[str], pbmc: str, value: str, text: str
+    ) -> None:
+        """Large numbers keep their digits; small ones six of them."""
+        _, printed, _ = run(capsys, "sql", pbmc, f"SELECT {value}::double AS v")
+        assert printed.splitlines()[2].strip() == text
+
     def test_empty_results(
         self, capsys: pytest.CaptureFixture[str], pbmc: str, tmp_path: Path
     ) -> None:

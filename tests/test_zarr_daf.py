@@ -199,6 +199,8 @@ class TestModes:
         """The suffix says what the path is."""
         with pytest.raises(errors.InvalidInputError, match="can't parse as ZarrDaf path"):
             ZarrDaf(tmp_path / "bogus.foo")
+        with pytest.raises(errors.InvalidInputError, match="daf import pbmc.h5ad OUT.daf.zarr"):
+            ZarrDaf("pbmc.h5ad")
 
     def test_a_file_of_that_name(self, tmp_path: Path) -> None:
         """A file is no directory, in any mode."""

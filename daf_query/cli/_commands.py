@@ -116,9 +116,7 @@ def extract_command(options: argparse.Namespace) -> None:
 
 def demo_command(options: argparse.Namespace) -> None:
     """Run the demonstration."""
-    from daf_query.cli._main import main  # noqa: PLC0415 - the demo types commands itself
-
-    run_demo(Path(options.folder), main)
+    run_demo(Path(options.folder), options.run)
 
 
 def matrix_axes(

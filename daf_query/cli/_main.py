@@ -39,6 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     1
     """
     options = build_parser().parse_args(list(arguments))
+    options.run = main  # the demonstration types commands itself
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning

@@ -199,7 +199,8 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        is_large = 1e6 <= abs(value) < 1e15
+        return f"{value:.1f}" if is_large else f"{value:.6g}"
     text = " ".join(str(value).split("\n"))
     return text if len(text) <= _MAX_CELL else f"{text[: _MAX_CELL - 1]}…"
 
