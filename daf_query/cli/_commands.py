@@ -48,7 +48,8 @@ def import_command(options: argparse.Namespace) -> None:
     size = _output.human_bytes(_size_bytes(Path(options.destination)))
     print(
         f"imported {options.source} into {options.destination} in {seconds:.1f} s\n"
-        f"{lengths}; {len(found.axes)} axes, {vectors} vectors, {len(found.matrices)} matrices, "
+        f"{lengths}; {len(found.axes)} axes, {vectors} vectors, "
+        f"{len(found.matrices)} {'matrix' if len(found.matrices) == 1 else 'matrices'}, "
         f"{size} on disk"
     )
     _print_report(report)
