@@ -206,7 +206,7 @@ class DafReader:
             A string is not an entry of the axis.
         """
         own = self._entries(axis)
-        asked = arrow_strings(entries)
+        asked = arrow_strings(entries).cast(own.type)
         found = pc.index_in(asked, value_set=own)
         is_missing = pc.is_null(found)
         if pc.any(is_missing).as_py():
@@ -556,5 +556,5 @@ class DafReader:
         if labels is None or callable(labels) or type(labels).__name__ == "RangeIndex":
             return
         own = self._entries(axis)
-        if len(labels) != len(own) or not arrow_strings(labels).equals(own.cast(pa.string())):
+        if len(labels) != len(own) or not arrow_strings(labels).cast(own.type).equals(own):
             raise errors.wrong_labels(self.location, what, axis)

@@ -119,7 +119,7 @@ class DafSummary:
     location: str
     """Where it is."""
     axes: tuple[AxisSummary, ...]
-    """Its axes: that of the observations first, then the longest."""
+    """Its axes: those of observations and variables first, then the longest."""
     matrices: tuple[MatrixSummary, ...]
     """Its matrices."""
     scalars: tuple[ScalarSummary, ...]
@@ -177,8 +177,8 @@ def summarise(daf: Described) -> DafSummary:
             for name in sorted(daf.vectors_set(axis))
         ]
         axes.append(AxisSummary(axis, length, tuple(v for v in vectors if v is not None)))
-    main = daf.get_scalar("obs_is", default="obs")
-    axes.sort(key=lambda axis: (axis.name != main, -axis.length, axis.name))
+    main = [daf.get_scalar(f"{part}_is", default=part) for part in ("obs", "var")]
+    axes.sort(key=lambda axis: (_place(axis.name, main), -axis.length, axis.name))
     names = [axis.name for axis in axes]
     scalars = [
         _guarded(problems, f"scalar {name!r}", partial(_scalar, daf, name))
@@ -192,6 +192,10 @@ def summarise(daf: Described) -> DafSummary:
         scalars=tuple(s for s in scalars if s is not None),
         problems=tuple(problems),
     )
+
+
+def _place(name: str, main: list[str]) -> int:
+    return main.index(name) if name in main else len(main)
 
 
 def _guarded(problems: list[Problem], what: str, read: Callable[[], Any]) -> Any:
