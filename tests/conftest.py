@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from daf_query import DafSession, connect
 from daf_storage import DafReader, MemoryDaf, ZarrDaf, import_h5ad
 from tests.support import PBMC, create, fill
+
+# Speed is measured in benchmarks/ and never asserted in a test.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture
