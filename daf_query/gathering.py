@@ -196,6 +196,7 @@ def _csr(
     result.indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(index_type)
     result.indices = _joined(indices).astype(index_type, copy=False)
     result.data = _joined(values)
+    result.sort_indices()  # foreign writers need not have sorted them; else nothing is done
     return sp.csr_array(result)
 
 

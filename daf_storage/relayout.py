@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import scipy.sparse as sp
 
+from daf_storage.errors import CorruptDataError
 from daf_storage.model import AnyArray, Span
 
 _BLOCK_ELEMENTS = 1 << 20
@@ -32,11 +33,21 @@ def column_blocks(indptr: AnyArray, *, max_elements: int = _BLOCK_ELEMENTS) -> I
         start = stop
 
 
-def transposed_colptr(rowval: AnyArray, n_rows: int) -> AnyArray:
-    """Return the 0-based column pointers of the transpose, from the 1-based row numbers."""
+def transposed_colptr(rowval: AnyArray, n_rows: int, *, what: str) -> AnyArray:
+    """Return the 0-based column pointers of the transpose, from the 1-based row numbers.
+
+    Raises
+    ------
+    CorruptDataError
+        A row number leaves the rows axis; ``what`` names the matrix.
+    """
     counts = np.zeros(n_rows + 1, dtype=np.int64)
     for start in range(0, rowval.size, _BLOCK_ELEMENTS):
         block = rowval[start : start + _BLOCK_ELEMENTS].astype(np.int64)
+        if int(block.min()) < 1 or int(block.max()) > n_rows:
+            raise CorruptDataError(
+                f"{what}: rowval leaves the range 1 to {n_rows:,} of its rows axis"
+            )
         counts += np.bincount(block, minlength=n_rows + 1)
     return np.cumsum(counts)
 

@@ -501,7 +501,7 @@ class DafWriter(DafReader):
             out = reserve_sparse_matrix(
                 changes, path, n_rows, nnz, index_kind, stored.info.storage_type
             )
-            out_indptr = relayout.transposed_colptr(parts.rowval, n_rows)
+            out_indptr = relayout.transposed_colptr(parts.rowval, n_rows, what=stored.what)
             out.colptr[:] = out_indptr + 1
             relayout.transpose_sparse(
                 indptr=stored.colptr(),

@@ -16,7 +16,7 @@ import pytest
 from daf_query import UnreadableVectorWarning, connect
 from daf_query.cli import main
 from daf_storage import DafReader, ZarrDaf, errors
-from tests.support import UMIS
+from tests.support import UMIS, reopen
 from tests.test_foreign_arrays import put
 
 
@@ -202,6 +202,8 @@ def test_sparse_matrices_that_contradict_themselves(
         daf.get_np_matrix("cell", "gene", "sparse")
     with pytest.raises(errors.CorruptDataError, match=message):
         connect(daf).matrix("cell", "gene", "sparse", columns=[0, 3]).to_scipy()
+    with pytest.raises(errors.CorruptDataError, match=message):
+        reopen(tiny_path).relayout_matrix("cell", "gene", "sparse")
 
 
 @pytest.mark.parametrize(

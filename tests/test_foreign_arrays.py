@@ -137,6 +137,20 @@ def test_compressed_sparse_arrays(tiny_path: Path) -> None:
     assert part.to_numpy().tolist() == [[0, 30], [40, 0]]
 
 
+def test_sparse_matrices_whose_rows_are_not_sorted(tiny_path: Path) -> None:
+    """Other writers may leave them in any order; what we hand out is sorted."""
+    rowval = np.array([3, 2, 3, 2, 1, 2, 1, 3, 1], "<i4")
+    nzval = np.array([2, 1, 3, 2, 1, 3, 2, 1, 3], "<i8")
+    put(tiny_path, "matrices/cell/gene/sparse/rowval", rowval)
+    put(tiny_path, "matrices/cell/gene/sparse/nzval", nzval)
+    shutil.rmtree(tiny_path / "matrices/gene/cell/sparse")
+    daf = ZarrDaf(tiny_path)
+    assert daf.get_np_matrix("cell", "gene", "sparse").toarray().tolist() == UMIS.tolist()
+    found = connect(daf).matrix("cell", "gene", "sparse", columns=[1, 0, 3]).to_scipy()
+    assert found.has_sorted_indices
+    assert found.toarray().tolist() == UMIS[:, [1, 0, 3]].tolist()
+
+
 def test_missing_chunks_are_the_fill_value(tiny_path: Path) -> None:
     """As the Zarr specification has it, for single and several chunks, numbers and strings."""
     for chunks in (3, 2):

@@ -28,7 +28,7 @@ def test_sparse_transposes_are_those_of_scipy(
     matrix = sp.random_array((height, width), density=0.4, format="csc", rng=random)
     rowval = (matrix.indices + 1).astype(np.uint32)
     indptr = matrix.indptr.astype(np.int64)
-    out_indptr = transposed_colptr(rowval, height)
+    out_indptr = transposed_colptr(rowval, height, what="it")
     out_rowval, out_nzval = np.zeros_like(rowval), np.zeros_like(matrix.data)
     done: list[int] = []
     transpose_sparse(
