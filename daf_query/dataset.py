@@ -105,6 +105,11 @@ class AxisDataset(ds.Dataset):
         return self._columns
 
     @property
+    def is_filtered(self) -> bool:
+        """Whether `filter` leaves only some of the rows."""
+        return self._base_filter is not None
+
+    @property
     def schema(self) -> pa.Schema:
         """The Arrow schema: ``name``, ``index``, then the vectors."""
         return pa.schema([column.field for column in self._columns.columns.values()])
@@ -153,7 +158,7 @@ class AxisDataset(ds.Dataset):
 
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
         """Return the number of rows; without a filter nothing is read."""
-        if filter is None and self._base_filter is None:
+        if filter is None and not self.is_filtered:
             return self._columns.length
         return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
 
@@ -301,7 +306,7 @@ class AxisFragment:
 
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
         """Return the number of rows; without a filter nothing is read."""
-        if filter is None:
+        if filter is None and not self._dataset.is_filtered:
             return self.span.size
         return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
 

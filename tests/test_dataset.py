@@ -89,6 +89,7 @@ def test_inherited_members_work_or_refuse(large: AxisDataset) -> None:
     assert next(iter(large.to_batches(columns=["index"]))).num_rows > 0
     old = large.filter(pc.field("age") > 90).filter(pc.field("is_old"))
     assert old.count_rows() == large.count_rows((pc.field("age") > 90) & pc.field("is_old"))
+    assert sum(f.count_rows() for f in old.get_fragments()) == old.count_rows()
     assert large.partition_expression.equals(pc.scalar(True))
     assert large.sort_by([("index", "descending")]).head(1).column("name").to_pylist() == [
         "c299999"

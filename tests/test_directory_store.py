@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,6 +136,27 @@ def test_what_is_pinned_is_not_deleted_until_it_is_free(tmp_path: Path) -> None:
     with store.transaction():
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_writers_may_clear_away_the_same_leftovers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the other one deletes first is gone, and that is no error."""
+    trash = tmp_path / _directory.STAGING / "trash-x" / "old-0"
+    trash.mkdir(parents=True)
+    walk = os.walk
+
+    def walk_and_lose(folder: Path) -> list[Any]:
+        found = list(walk(folder))
+        shutil.rmtree(folder)
+        return found
+
+    monkeypatch.setattr(os, "walk", walk_and_lose)
+    with DirectoryStore(tmp_path).transaction() as changes:
+        monkeypatch.undo()
+        changes.write("a/x", b"1")
+        changes.publish("a", replace=False)
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
 
 
 def test_many_directories_can_be_removed_at_once(tmp_path: Path) -> None:

@@ -258,8 +258,12 @@ class TestRoundTrip:
         assert daf.axis_entries("stage").tolist() == ["early", "late"]
         assert not daf.has_axis("batch")
         assert_same(without_axis_keys(to_anndata(daf)), rich)
-        with pytest.raises(errors.VectorNotFoundError, match="no column 'nope'"):
-            from_anndata(rich, categorical_axes=["nope"])
+        empty = MemoryDaf()
+        with pytest.raises(
+            errors.VectorNotFoundError, match="no column 'stag'.*did you mean 'stage'"
+        ):
+            from_anndata(rich, empty, categorical_axes=["stag"])
+        assert empty.axes_set() == set()
 
     def test_reserved_columns_are_renamed(self, rich: Any) -> None:
         """``name`` and ``index`` are reserved in Daf; they come back under their own names."""
@@ -650,6 +654,39 @@ def test_a_numeric_vector_named_like_an_axis_stays_numeric() -> None:
     daf.add_axis("batch", ["x", "y"])
     daf.set_vector("cell", "batch", [1, 2])
     assert axis_frame(daf, "cell")[0]["batch"].tolist() == [1, 2]
+
+
+def test_columns_of_one_name_are_all_exported() -> None:
+    """Pandas allows it; the second gets the name of its vector."""
+    obs = pd.DataFrame([[1, 2]], columns=["a", "a"], index=["x"])
+    daf = from_anndata(anndata.AnnData(obs=obs))
+    assert axis_frame(daf, "obs")[0].to_dict("records") == [{"a": 1, "a_": 2}]
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_what_stays_behind_is_reported_by_name(tmp_path: Path, *, in_memory: bool) -> None:
+    """Strings, vectors of other axes and matrices between them; colours of categoricals go along."""
+    daf = MemoryDaf()
+    for axis in ("obs", "var", "donor", "site"):
+        daf.add_axis(axis, [f"{axis}{i}" for i in range(2)])
+    daf.set_vector("obs", "donor", ["donor1", "donor0"])
+    daf.set_vector("donor", "color", ["red", "blue"])
+    daf.set_vector("donor", "age", [30, 60])
+    daf.set_vector("site", "color", ["green", "grey"])
+    daf.set_matrix("donor", "site", "visits", np.ones((2, 2)))
+    daf.set_matrix("obs", "var", "labels", np.array([["a", "b"], ["c", "d"]]))
+    expected = ["matrices/var/obs/labels", "vector 'age' of axis 'donor'"]
+    expected += ["vector 'color' of axis 'site'", "matrix 'visits' of axes 'donor' and 'site'"]
+    if in_memory:
+        with pytest.warns(AnnDataWarning) as caught:
+            adata = to_anndata(daf)
+        found = [str(warning.message) for warning in caught]
+    else:
+        found = [item.what for item in export_h5ad(daf, tmp_path / "x.h5ad").items]
+        adata = read(tmp_path / "x.h5ad")
+    assert [name for name, text in zip(expected, found, strict=True) if name in text] == expected
+    assert list(adata.uns["donor_colors"]) == ["red", "blue"]
+    assert dict(adata.layers) == {}
 
 
 JSON = st.recursive(

@@ -61,6 +61,7 @@ def axis_frame(
         is_missing = None if missing is None else _values(daf, axis, missing, positions, taken)
         categories = _categories(daf, vector, rule)
         column = rule.get("column", vector)
+        column = vector if column in columns else column
         columns[column] = _columns.decode_column(
             values, rule, is_missing=is_missing, categories=categories
         )
@@ -111,6 +112,7 @@ def to_anndata(
             varm=exporter.annotations("raw.varm", exporter.raw_axis),
         )
         adata.raw = raw
+    exporter.report_what_stays()
     exporter.report.warn()
     return adata
 
@@ -156,6 +158,7 @@ def export_h5ad(
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+    exporter.report_what_stays()
     return exporter.report
 
 
@@ -202,11 +205,42 @@ class _Exporter:
             part = "X" if name == self._main else "layers"
             key = renamed.get(name, name)
             stored = self._layout(self._var, "X" if part == "X" else f"layers[{key!r}]", name)
-            if stored is not None:
+            if stored is not None and self._is_numeric(stored):
                 yield part, "" if part == "X" else key, stored
         for axis, part in ((self._obs, "obsp"), (self._var, "varp")):
             for name in sorted(self._daf.matrices_set(axis, axis)):
-                yield part, name, self._daf.open_matrix(axis, axis, name)
+                stored = self._daf.open_matrix(axis, axis, name)
+                if self._is_numeric(stored):
+                    yield part, name, stored
+
+    def _is_numeric(self, stored: StoredMatrix) -> bool:
+        """Return whether AnnData can hold a matrix; say so if it cannot."""
+        if stored.info.storage_type.is_string:
+            self.report.lost(stored.what, "AnnData has no matrices of strings")
+        return not stored.info.storage_type.is_string
+
+    def report_what_stays(self) -> None:
+        """Name the vectors and matrices of other axes, for which AnnData has no place."""
+        main = [self._obs, self._var]
+        main += [self.raw_axis] if self.raw is not None else []
+        others = sorted(self._daf.axes_set() - set(main))
+        categorical = {
+            rule.get("axis", vector)
+            for axis in main
+            for vector, rule in _rules(
+                self._daf, axis, _notes.axis_notes(self._notes, axis)
+            ).items()
+        }
+        for axis in others:
+            carried = {_COLOR} if axis in categorical else set()
+            for vector in sorted(self._daf.vectors_set(axis) - carried):
+                what = f"vector {vector!r} of axis {axis!r}"
+                self.report.lost(what, "AnnData has no vectors of other axes")
+        for position, first in enumerate(others):
+            for second in others[position:]:
+                for name in sorted(self._daf.matrices_set(first, second)):
+                    what = f"matrix {name!r} of axes {first!r} and {second!r}"
+                    self.report.lost(what, "AnnData has no matrices between other axes")
 
     def _layout(self, columns_axis: str, what: str, name: str | None = None) -> StoredMatrix | None:
         """Return the stored orientation that is nearest to what AnnData had, or wants."""
@@ -276,9 +310,7 @@ class _Exporter:
         self, parent: Any, key: str, stored: StoredMatrix, note: dict[str, Any], progress: Progress
     ) -> None:
         by_rows = self._is_by_rows(stored)
-        if stored.info.storage_type.is_string:
-            self.report.lost(stored.what, "AnnData has no matrices of strings")
-        elif note.get("format") == "csc" and by_rows:
+        if note.get("format") == "csc" and by_rows:
             write_elem = optional_import("anndata", extra="anndata").io.write_elem
             write_elem(parent, key, self.whole(note, stored))
         elif stored.info.is_sparse:

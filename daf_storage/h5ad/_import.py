@@ -194,18 +194,12 @@ class Importer:
             raise errors.InvalidInputError(
                 f"both axes would be called {self._obs!r}; pass different obs_is and var_is"
             )
+        self._check_categorical_axes()
         self._add_axis(self._obs, self._source.obs, "obs")
         self._add_axis(self._var, self._source.var, "var")
         raw_axis = self._add_raw_axis()
         for axis, frame, part in self._frames(raw_axis):
             self._add_columns(axis, frame, part)
-        unknown = self._categorical_axes - {
-            column for _, frame, _ in self._frames(raw_axis) for column in frame.columns
-        }
-        if unknown:
-            raise errors.VectorNotFoundError(
-                f"{self._source.name}: there is no column {min(unknown)!r} to make an axis of"
-            )
         self._add_matrices(raw_axis)
         for part in self._source.unknown:
             self._report.lost(part, "this part of the file is not known to AnnData")
@@ -220,6 +214,19 @@ class Importer:
         if given is not None:
             return given
         return str(said) if said is not None else _notes.AXIS_KEYS[key]
+
+    def _check_categorical_axes(self) -> None:
+        """Refuse columns that are not there, before anything is written."""
+        raw = self._source.raw
+        frames = [self._source.obs, self._source.var, *([] if raw is None else [raw.var])]
+        columns = {str(column) for frame in frames for column in frame.columns}
+        unknown = self._categorical_axes - columns
+        if unknown:
+            asked = min(unknown)
+            raise errors.VectorNotFoundError(
+                f"{self._source.name}: there is no column {asked!r} to make an axis of; there are "
+                f"{errors.known_names(columns, none='none')}{errors.nearest(asked, columns)}"
+            )
 
     # Axes and vectors
 
