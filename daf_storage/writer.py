@@ -7,7 +7,7 @@ name, axis, length and labels, conflict.  A refused or crashed change leaves wha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -150,7 +150,7 @@ class DafWriter(DafReader):
             raise errors.wrong_length(self.location, f"vector {name!r}", found, axis, length)
         self.check_labels(axis, getattr(value, "index", None), f"vector {name!r}")
         self._check_free(self.has_vector(axis, name), overwrite, what)
-        with self._change(layout.vector_path(axis, name), overwrite=overwrite) as (path, changes):
+        with self._change_vector(axis, name, overwrite=overwrite) as (path, changes):
             if isinstance(stored, SparseVectorInput):
                 write_sparse_vector(changes, path, stored)
             else:
@@ -187,7 +187,7 @@ class DafWriter(DafReader):
         self._check_free(
             self.has_vector(axis, name), overwrite, f"vector {name!r} of axis {axis!r}"
         )
-        with self._change(layout.vector_path(axis, name), overwrite=overwrite) as (path, changes):
+        with self._change_vector(axis, name, overwrite=overwrite) as (path, changes):
             yield changes.reserve_array(path, (self.axis_length(axis),), kind)
 
     @contextmanager
@@ -212,7 +212,7 @@ class DafWriter(DafReader):
         self._check_free(
             self.has_vector(axis, name), overwrite, f"vector {name!r} of axis {axis!r}"
         )
-        with self._change(layout.vector_path(axis, name), overwrite=overwrite) as (path, changes):
+        with self._change_vector(axis, name, overwrite=overwrite) as (path, changes):
             changes.create_group(path)
             parts = EmptySparse(
                 nzind=changes.reserve_array(f"{path}/nzind", (nnz,), index_kind),
@@ -266,7 +266,10 @@ class DafWriter(DafReader):
         flip = relayout and rows_axis != columns_axis
         self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=flip)
         path, flipped = _both_paths(rows_axis, columns_axis, name)
-        with self._change(path, overwrite=overwrite, flipped=flipped) as (_, changes):
+        axes = (rows_axis, columns_axis)
+        with self._change(
+            path, overwrite=overwrite, axes=axes, flipped=flipped, rewrites_flipped=flip
+        ) as (_, changes):
             if isinstance(stored, SparseMatrixInput):
                 write_sparse_matrix(changes, path, stored)
             else:
@@ -342,7 +345,8 @@ class DafWriter(DafReader):
         kind = self._numeric_type(dtype)
         self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=False)
         path, flipped = _both_paths(rows_axis, columns_axis, name)
-        with self._change(path, overwrite=overwrite, flipped=flipped) as (_, changes):
+        axes = (rows_axis, columns_axis)
+        with self._change(path, overwrite=overwrite, axes=axes, flipped=flipped) as (_, changes):
             yield changes.reserve_array(path, shape[::-1], kind).T
 
     @contextmanager
@@ -369,7 +373,8 @@ class DafWriter(DafReader):
         )
         self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=False)
         path, flipped = _both_paths(rows_axis, columns_axis, name)
-        with self._change(path, overwrite=overwrite, flipped=flipped) as (_, changes):
+        axes = (rows_axis, columns_axis)
+        with self._change(path, overwrite=overwrite, axes=axes, flipped=flipped) as (_, changes):
             parts = reserve_sparse_matrix(changes, path, shape[1], nnz, index_kind, kind)
             yield parts
             check_filled(parts, shape, nnz, f"{self.location}: matrix {name!r}")
@@ -378,23 +383,46 @@ class DafWriter(DafReader):
 
     @contextmanager
     def _change(
-        self, path: str, *, overwrite: bool, flipped: str | None = None
+        self,
+        path: str,
+        *,
+        overwrite: bool,
+        axes: tuple[str, ...] = (),
+        flipped: str | None = None,
+        rewrites_flipped: bool = False,
     ) -> Iterator[tuple[str, TreeTransaction]]:
         """Prepare a property and put it in place when the block ends well.
 
         Where that replaces a matrix, its transpose at ``flipped`` is taken away first: whatever
-        happens, no two orientations of one matrix disagree.
+        happens, no two orientations of one matrix disagree.  If one of its axes was changed
+        meanwhile, nothing is put in place.
         """
         self._check_open()
+        lengths = [self.axis_length(axis) for axis in axes]
         with self._writable.transaction() as changes:
             yield path, changes
             with self._writable.lock():
-                if flipped is not None and overwrite and self._tree.kind(path) is not None:
+                self._check_axes_unchanged(path, axes, lengths)
+                is_stale = rewrites_flipped or self._tree.kind(path) is not None
+                if flipped is not None and overwrite and is_stale:
                     changes.remove(flipped)
                 try:
                     changes.publish(path, replace=overwrite)
                 except FileExistsError:
                     raise errors.property_exists(self.location, path) from None
+
+    def _change_vector(
+        self, axis: str, name: str, *, overwrite: bool
+    ) -> AbstractContextManager[tuple[str, TreeTransaction]]:
+        return self._change(layout.vector_path(axis, name), overwrite=overwrite, axes=(axis,))
+
+    def _check_axes_unchanged(self, path: str, axes: tuple[str, ...], lengths: list[int]) -> None:
+        for axis, length in zip(axes, lengths, strict=True):
+            if not self.has_axis(axis) or self.axis_length(axis) != length:
+                raise errors.LengthError(
+                    f"{self.location}: axis {axis!r} was replaced or deleted while {path} was "
+                    "being written; nothing was stored, write it for the new axis"
+                )
 
     def _remove(self, path: str) -> None:
         with self._writable.transaction() as changes, self._writable.lock():
@@ -490,7 +518,8 @@ class DafWriter(DafReader):
         stored = self.open_matrix(rows_axis, columns_axis, name)
         path = layout.matrix_path(columns_axis, rows_axis, name)
         n_rows, n_columns = stored.info.shape
-        with self._change(path, overwrite=overwrite) as (_, changes):
+        axes = (rows_axis, columns_axis)
+        with self._change(path, overwrite=overwrite, axes=axes) as (_, changes):
             if not stored.info.is_sparse:
                 relayout_dense(changes, path, stored)
                 progress(n_rows * n_columns)

@@ -484,6 +484,50 @@ class DafSuite:
         with pytest.raises(errors.ExistsError):
             full.set_matrix("gene", "cell", "UMIs", UMIS.T)
 
+    def test_overwriting_the_only_orientation_there_is(
+        self, full: DafWriter, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where only the transpose is stored, it goes before the new matrix comes."""
+        full.delete_matrix("cell", "gene", "UMIs", relayout=False)
+
+        def crash(*_: Any, **__: Any) -> None:
+            raise RuntimeError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(DafWriter, "_relayout", crash)
+            with pytest.raises(RuntimeError):
+                full.set_matrix("cell", "gene", "UMIs", UMIS * 2, overwrite=True)
+        for axes, values in ((("cell", "gene"), UMIS * 2), (("gene", "cell"), (UMIS * 2).T)):
+            assert full.get_np_matrix(*axes, "UMIs").tolist() == values.tolist()
+
+    @pytest.mark.parametrize("entries", [None, ["x", "y"]])
+    def test_an_axis_that_changes_while_a_property_is_written(
+        self, full: DafWriter, entries: list[str] | None
+    ) -> None:
+        """Nothing is stored for an axis that is gone or has another length by then."""
+
+        def change() -> None:
+            full.delete_axis("cell")
+            if entries is not None:
+                full.add_axis("cell", entries)
+
+        def fill_vector() -> None:
+            with full.empty_dense_vector("cell", "v", "i4"):
+                change()
+
+        def fill_matrix() -> None:
+            with full.empty_dense_matrix("gene", "cell", "m", "i4"):
+                change()
+
+        for write in (fill_vector, fill_matrix):
+            with pytest.raises(errors.LengthError, match="axis 'cell' was replaced or deleted"):
+                write()
+            if entries is None:
+                full.add_axis("cell", CELLS)
+            assert full.vectors_set("cell") == set()
+            assert full.matrices_set("gene", "cell") == set()
+            full.add_axis("cell", CELLS, overwrite=True)
+
     def test_deleting_matrices(self, full: DafWriter) -> None:
         """One orientation, or both; deleting what is not there is an error."""
         full.delete_matrix("gene", "cell", "UMIs", relayout=False)
