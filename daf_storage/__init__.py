@@ -13,7 +13,7 @@ puts each property in place in one atomic step.
 [[0, 2, 4], [1, 3, 5]]
 """
 
-from daf_storage import errors
+from daf_storage import errors, settings
 from daf_storage.encoding import EmptySparse
 from daf_storage.errors import DafError
 from daf_storage.h5ad import (
@@ -27,12 +27,19 @@ from daf_storage.h5ad import (
     to_anndata,
 )
 from daf_storage.layout import SparseMatrixParts, SparseVectorParts, StoredMatrix, StoredVector
+from daf_storage.mending import RecoveryWarning
 from daf_storage.model import MatrixInfo, OpenMode, Span, StorageType, VectorInfo
 from daf_storage.opening import MemoryDaf, ZarrDaf, open_daf
 from daf_storage.optional import optional_import
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import REQUIRED, DafReader
-from daf_storage.stores import DirectoryStore, MemoryStore
+from daf_storage.stores import (
+    DirectoryStore,
+    MemoryStore,
+    MmapZipStore,
+    Recovery,
+    ZarrArchiveStore,
+)
 from daf_storage.writer import DafWriter
 
 __all__ = [
@@ -46,7 +53,10 @@ __all__ = [
     "MatrixInfo",
     "MemoryDaf",
     "MemoryStore",
+    "MmapZipStore",
     "OpenMode",
+    "Recovery",
+    "RecoveryWarning",
     "Report",
     "ReportItem",
     "ShowProgress",
@@ -57,6 +67,7 @@ __all__ = [
     "StoredMatrix",
     "StoredVector",
     "VectorInfo",
+    "ZarrArchiveStore",
     "ZarrDaf",
     "axis_frame",
     "errors",
@@ -66,5 +77,6 @@ __all__ = [
     "open_daf",
     "optional_import",
     "progress_bar",
+    "settings",
     "to_anndata",
 ]

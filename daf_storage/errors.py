@@ -17,6 +17,9 @@
     │   └── MatrixNotFoundError, EntryNotFoundError
     ├── ExistsError                             it is there already, and may not be replaced
     ├── ReadOnlyError (PermissionError)         opened for reading, asked to write
+    ├── AppendOnlyError                         the format can add, and not change or delete
+    ├── InUseError                              somebody else has it open for writing
+    ├── SizeLimitError                          it would grow beyond what it was opened for
     ├── FormatError (ValueError)                the stored data is not what it should be
     │   ├── NotADafError                        no Daf data set at this place
     │   ├── VersionError                        a Daf version that this code does not know
@@ -105,6 +108,18 @@ class ExistsError(DafError):
 
 class ReadOnlyError(DafError, PermissionError):
     """The data set was opened for reading only."""
+
+
+class AppendOnlyError(DafError):
+    """The format can hold more, and cannot change or delete what it holds."""
+
+
+class InUseError(DafError):
+    """Somebody else has the data set open in a way that excludes this."""
+
+
+class SizeLimitError(DafError):
+    """A file would grow beyond the size for which it was opened."""
 
 
 class FormatError(DafError, ValueError):
@@ -203,9 +218,22 @@ def entry_not_found(source: str, axis: str, entry: str, known: Iterable[str]) ->
     )
 
 
-def property_exists(source: str, what: str) -> ExistsError:
-    """Say how to replace a property that is there already."""
+def property_exists(source: str, what: str, *, is_append_only: bool = False) -> ExistsError:
+    """Say how to replace a property that is there already, if that is possible."""
+    if is_append_only:
+        return ExistsError(
+            f"{source}: {what} exists already, and an archive is append-only; store it under "
+            "another name, or work on a directory (.daf.zarr)"
+        )
     return ExistsError(f"{source}: {what} exists already; pass overwrite=True to replace it")
+
+
+def append_only(source: str, what: str) -> AppendOnlyError:
+    """Say why something in an archive cannot be replaced, and the way out."""
+    return AppendOnlyError(
+        f"{source}: can't delete or overwrite {what} in a zip-backed data set, which is "
+        "append-only; store it under another name, or work on a directory (.daf.zarr)"
+    )
 
 
 def wrong_length(source: str, what: str, length: int, axis: str, axis_length: int) -> LengthError:

@@ -13,18 +13,24 @@ import threading
 import uuid
 from collections import Counter
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
-from daf_storage import errors, layout
+from daf_storage import archives, errors, layout, mending
 from daf_storage.model import OpenMode, check_mode
+from daf_storage.paths import (
+    ARCHIVE_SUFFIX,
+    DIRECTORY_SUFFIX,
+    SHARED_ARCHIVE_SUFFIX,
+    DafPath,
+    parse_path,
+)
 from daf_storage.reader import DafReader
-from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
+from daf_storage.stores import DirectoryStore, MemoryStore, MmapZipStore, WritableStore
 from daf_storage.trees import WritableZarrTree, ZarrTree
 from daf_storage.writer import DafWriter
 
-ZARR_DIRECTORY_SUFFIX: Final = ".daf.zarr"
+_SUFFIXES = (DIRECTORY_SUFFIX, ARCHIVE_SUFFIX, SHARED_ARCHIVE_SUFFIX)
 
 _names_lock = threading.Lock()
 _names_used: Counter[str] = Counter()
@@ -36,7 +42,8 @@ def open_daf(path: str | Path, mode: OpenMode = "r", *, name: str | None = None)
     Parameters
     ----------
     path
-        ``something.daf.zarr``, a Zarr directory.
+        ``something.daf.zarr``, a Zarr directory; ``something.daf.zarr.zip``, the same in one
+        ZIP archive; ``something.dafs.zarr.zip#/group``, one of several data sets in an archive.
     mode
         ``r`` to read, ``r+`` to read and write, ``w+`` to create it if missing, ``w`` to create
         it or empty it first.
@@ -54,6 +61,9 @@ def open_daf(path: str | Path, mode: OpenMode = "r", *, name: str | None = None)
         There is nothing at this path.
     NotADafError, VersionError
         There is something else, or a version that this code does not know.
+    InUseError
+        It is an archive that is open for writing in another process, or, to be opened for
+        writing, for reading in this one.
     """
     return ZarrDaf(path, mode, name=name)
 
@@ -61,34 +71,27 @@ def open_daf(path: str | Path, mode: OpenMode = "r", *, name: str | None = None)
 def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
     path: str | Path, mode: OpenMode = "r", *, name: str | None = None
 ) -> DafReader:
-    """Open a Daf data set in a Zarr v2 directory; see `open_daf`.
+    """Open a Daf data set in a Zarr v2 directory or ZIP archive; see `open_daf`.
 
-    Opening reads a few small metadata files, whatever the size of the data.
+    Opening reads a few small metadata files, or the directory of the archive, whatever the size of
+    the data.  An archive can only be added to.  All handles of one archive share one mapping.
+
+    Warns
+    -----
+    RecoveryWarning
+        It was opened for writing, and something that a crashed writer had left half done had to
+        be taken away.
     """
     check_mode(mode)
-    given = check_path(path)
-    root = Path(os.path.abspath(given))
+    where = parse_path(path)
+    if where.is_archive:
+        return _open_archive(where, mode, name)
     if mode == "r":
-        tree = ZarrTree(_existing(root, given))
-        _check_group(tree, given)
+        tree = ZarrTree(_existing(where.container, where.given))
+        _check_group(tree)
         layout.check_version(tree)
-        return DafReader(tree, name=_unique(f"{_name(tree, name, root)}.read_only"))
-    return _open_for_writing(root, given, mode, name)
-
-
-def check_path(path: str | Path) -> str:
-    """Return a path as text if it has the form of a data set's."""
-    given = os.fspath(path)
-    if not given.rstrip("/").endswith(ZARR_DIRECTORY_SUFFIX):
-        hint = ""
-        if given.endswith(".h5ad"):
-            hint = (
-                f"; turn an h5ad file into one with: daf import {given} OUT{ZARR_DIRECTORY_SUFFIX}"
-            )
-        raise errors.InvalidInputError(
-            f"can't parse as ZarrDaf path: {given}; expected <stem>{ZARR_DIRECTORY_SUFFIX}{hint}"
-        )
-    return given
+        return DafReader(tree, name=_reader_name(tree, name, where))
+    return _open_directory_for_writing(where, mode, name)
 
 
 def MemoryDaf(*, name: str | None = None) -> DafWriter:  # noqa: N802 - as in all implementations
@@ -106,7 +109,7 @@ def MemoryDaf(*, name: str | None = None) -> DafWriter:  # noqa: N802 - as in al
 
 def create_skeleton(tree: WritableZarrTree) -> None:
     """Make an empty data set; the version marker comes last, so that a crash leaves none."""
-    with tree.transaction() as changes, tree.lock():
+    with tree.batch(), tree.transaction() as changes, tree.lock():
         changes.create_root()
         for group in layout.SKELETON:
             if tree.kind(group) is None:
@@ -121,7 +124,8 @@ def create_skeleton(tree: WritableZarrTree) -> None:
         changes.publish(layout.DAF, replace=False)
 
 
-def _open_for_writing(root: Path, given: str, mode: OpenMode, name: str | None) -> DafWriter:
+def _open_directory_for_writing(where: DafPath, mode: OpenMode, name: str | None) -> DafWriter:
+    root, given = where.container, where.given
     if mode == "r+":
         _existing(root, given)
     if mode == "w" and root.exists():
@@ -129,16 +133,69 @@ def _open_for_writing(root: Path, given: str, mode: OpenMode, name: str | None) 
     store: WritableStore = DirectoryStore(root, location=given)
     tree = WritableZarrTree(store, consolidated=True)
     if mode == "r+":
-        _check_group(tree, given)
+        _check_group(tree)
+    if mode != "r+" and root.exists() and not root.is_dir():
+        raise errors.NotADafError(f"{given}: there is a file of this name, not a directory")
+    _make_or_check(tree, mode)
+    tree.recover()
+    return DafWriter(tree, name=_unique(_name(tree, name, where)))
+
+
+def _open_archive(where: DafPath, mode: OpenMode, name: str | None) -> DafReader:
+    if where.group and mode == "w":
+        raise errors.InvalidModeError(
+            f"{where.given}: can't truncate one data set of an archive, which is append-only; "
+            "open it with mode 'w+' to create it or add to it"
+        )
+    if mode in {"r", "r+"} and not where.container.is_file():
+        if where.container.exists():
+            raise errors.NotADafError(f"{where.given}: there is a directory of this name")
+        raise errors.SourceNotFoundError(
+            f"no such file: {where.container}{_siblings(where.container)}"
+        )
+    lease = archives.lease(where.container, mode, where.given_container)
+    try:
+        if mode == "r":
+            tree = ZarrTree(lease.store, where.group)
+            _check_group(tree)
+            layout.check_version(tree)
+            reader_name = _reader_name(tree, name, where)
+            return DafReader(tree, name=reader_name, on_close=lease.release)
+        writable = WritableZarrTree(lease.store, where.group, consolidated=False)
+        if mode == "r+":
+            _check_group(writable)
+        elif where.group:
+            _check_free_group(lease.store, where)
+        _make_or_check(writable, mode)
+        mending.mend_archive(lease.store, writable, where.group)
+        writer_name = _unique(_name(writable, name, where))
+        return DafWriter(writable, name=writer_name, on_close=lease.release)
+    except BaseException:
+        lease.release()
+        raise
+
+
+def _make_or_check(tree: WritableZarrTree, mode: OpenMode) -> None:
+    """Make the data set if there is none and the mode allows it; check its version if there is."""
     if tree.kind(layout.DAF) is None:
         if mode == "r+":
-            raise errors.NotADafError(f"{given}: not a daf data set: it has no array named 'daf'")
-        if root.exists() and not root.is_dir():
-            raise errors.NotADafError(f"{given}: there is a file of this name, not a directory")
+            raise errors.NotADafError(
+                f"{tree.location}: not a daf data set: it has no array named 'daf'"
+            )
         create_skeleton(tree)
     layout.check_version(tree)
-    tree.recover()
-    return DafWriter(tree, name=_unique(_name(tree, name, root)))
+
+
+def _check_free_group(store: MmapZipStore, where: DafPath) -> None:
+    """Refuse a group that lies among the properties of another data set."""
+    parts = where.group.split("/")
+    for depth in range(1, len(parts)):
+        above = ZarrTree(store, "/".join(parts[:depth]))
+        if parts[depth] in (*layout.SKELETON, layout.DAF) and above.kind(layout.DAF) is not None:
+            raise errors.InvalidInputError(
+                f"{where.given}: {'/'.join(parts[:depth])!r} is a data set itself, and "
+                f"{parts[depth]!r} is part of it; choose another group"
+            )
 
 
 def _existing(root: Path, given: str) -> DirectoryStore:
@@ -154,15 +211,15 @@ def _existing(root: Path, given: str) -> DirectoryStore:
 def _siblings(root: Path) -> str:
     """Name the data sets beside a path that does not exist."""
     try:
-        beside = [p.name for p in root.parent.iterdir() if p.name.endswith(ZARR_DIRECTORY_SUFFIX)]
+        beside = [p.name for p in root.parent.iterdir() if p.name.endswith(_SUFFIXES)]
     except OSError:
         return ""
     return f"; beside it are {errors.known_names(beside, none='')}" if beside else ""
 
 
-def _check_group(tree: ZarrTree, given: str) -> None:
+def _check_group(tree: ZarrTree) -> None:
     if tree.kind("") != "group":
-        raise errors.NotADafError(f"not a zarr group: {given}; it has no .zgroup file")
+        raise errors.NotADafError(f"not a zarr group: {tree.location}; it has no .zgroup")
 
 
 def _empty(root: Path, given: str) -> None:
@@ -179,12 +236,16 @@ def _empty(root: Path, given: str) -> None:
     shutil.rmtree(trash)
 
 
-def _name(tree: ZarrTree, name: str | None, root: Path) -> str:
+def _reader_name(tree: ZarrTree, name: str | None, where: DafPath) -> str:
+    return _unique(f"{_name(tree, name, where)}.read_only")
+
+
+def _name(tree: ZarrTree, name: str | None, where: DafPath) -> str:
     if name is not None:
         return name
     array = layout.open_array(tree, layout.scalar_path("name"))
     if array is None or array.info.size != 1:
-        return str(root)
+        return where.full
     if array.info.storage_type.is_string:
         return str(array.read_strings()[0].as_py())
     return str(array.read().reshape(-1)[0].item())

@@ -8,7 +8,8 @@ that stay valid as long as somebody holds them.
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Iterable
+import weakref
+from collections.abc import Callable, Hashable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -78,11 +79,14 @@ class DafReader:
     [30, 60]
     """
 
-    def __init__(self, tree: Tree, *, name: str) -> None:
+    def __init__(
+        self, tree: Tree, *, name: str, on_close: Callable[[], None] | None = None
+    ) -> None:
         self._tree = tree
         self._name = name
         self._is_closed = False
         self._decoded = DecodedCache()
+        self._release = None if on_close is None else weakref.finalize(self, on_close)
 
     @property
     def name(self) -> str:
@@ -117,6 +121,8 @@ class DafReader:
         """Refuse further use; arrays handed out earlier stay valid.  May be called twice."""
         self._is_closed = True
         self._decoded.clear()
+        if self._release is not None:
+            self._release()
 
     def description(self) -> str:
         """Return a readable summary: axes, vectors, matrices and scalars.  Reads metadata only."""

@@ -42,14 +42,41 @@ class DafWriter(DafReader):
     Do not construct it; `open_daf`, `ZarrDaf` and `MemoryDaf` return one.
     """
 
-    def __init__(self, tree: WritableTree, *, name: str) -> None:
-        super().__init__(tree, name=name)
+    def __init__(
+        self, tree: WritableTree, *, name: str, on_close: Callable[[], None] | None = None
+    ) -> None:
+        super().__init__(tree, name=name, on_close=on_close)
         self._writable = tree
 
     @property
     def is_writable(self) -> bool:
         """Whether this object can change the data set."""
         return True
+
+    @property
+    def is_append_only(self) -> bool:
+        """Whether properties can be added and neither replaced nor deleted, as in an archive."""
+        return self._writable.is_append_only
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Make many changes to an archive at the cost of one commit.
+
+        Whoever uses this object or another one of this process sees each change at once.  The
+        file has them when the block ends: all of them or, after an error or a crash, none.  Other
+        formats complete each change by itself, and this does nothing.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> with daf.batch():
+        ...     daf.add_axis("cell", ["A", "B"])
+        ...     daf.set_vector("cell", "age", [1, 2])
+        """
+        self._check_open()
+        with self._writable.batch():
+            yield
 
     # Scalars
 
@@ -103,7 +130,7 @@ class DafWriter(DafReader):
             )
         self._check_free(self.has_axis(axis), overwrite, f"axis {axis!r}")
         path = layout.axis_path(axis)
-        with self._writable.transaction() as changes, self._writable.lock():
+        with self.batch(), self._writable.transaction() as changes, self._writable.lock():
             self._check_free(self.has_axis(axis), overwrite, f"axis {axis!r}")
             self._prepare_axis(changes, axis)
             changes.write_strings(path, stored, (len(stored),))
@@ -115,6 +142,7 @@ class DafWriter(DafReader):
             if must_exist:
                 raise errors.axis_not_found(self.location, axis, self.axes_set())
             return
+        self._check_removable(f"axis {axis!r}")
         with self._writable.transaction() as changes, self._writable.lock():
             for path in (layout.axis_path(axis), *self._paths_of_axis(axis)):
                 changes.remove(path)
@@ -267,15 +295,16 @@ class DafWriter(DafReader):
         self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=flip)
         path, flipped = _both_paths(rows_axis, columns_axis, name)
         axes = (rows_axis, columns_axis)
-        with self._change(
-            path, overwrite=overwrite, axes=axes, flipped=flipped, rewrites_flipped=flip
-        ) as (_, changes):
-            if isinstance(stored, SparseMatrixInput):
-                write_sparse_matrix(changes, path, stored)
-            else:
-                write_dense_matrix(changes, path, stored)
-        if flip:
-            self._relayout(rows_axis, columns_axis, name, overwrite=overwrite)
+        with self.batch():
+            with self._change(
+                path, overwrite=overwrite, axes=axes, flipped=flipped, rewrites_flipped=flip
+            ) as (_, changes):
+                if isinstance(stored, SparseMatrixInput):
+                    write_sparse_matrix(changes, path, stored)
+                else:
+                    write_dense_matrix(changes, path, stored)
+            if flip:
+                self._relayout(rows_axis, columns_axis, name, overwrite=overwrite)
 
     def relayout_matrix(
         self,
@@ -425,12 +454,19 @@ class DafWriter(DafReader):
                 )
 
     def _remove(self, path: str) -> None:
+        self._check_removable(path)
         with self._writable.transaction() as changes, self._writable.lock():
             changes.remove(path)
 
     def _check_free(self, exists: bool, overwrite: bool, what: str) -> None:  # noqa: FBT001
         if exists and not overwrite:
-            raise errors.property_exists(self.location, what)
+            raise errors.property_exists(self.location, what, is_append_only=self.is_append_only)
+        if exists:
+            self._check_removable(what)
+
+    def _check_removable(self, what: str) -> None:
+        if self.is_append_only:
+            raise errors.append_only(self.location, what)
 
     def _check_vector_name(self, axis: str, name: str) -> None:
         check_name(self.location, "vector", name)
@@ -488,18 +524,27 @@ class DafWriter(DafReader):
     def _prepare_axis(self, changes: TreeTransaction, axis: str) -> None:
         """Make the empty groups of an axis, clearing away what an older axis left there."""
         for path in self._paths_of_axis(axis):
-            changes.remove(path)
-        changes.create_group(layout.vectors_path(axis))
-        changes.publish(layout.vectors_path(axis), replace=True)
+            if self._is_occupied(path):
+                changes.remove(path)
         own = f"{layout.MATRICES}/{axis}"
-        changes.create_group(own)
         others = sorted(self.axes_set() - {axis})
-        for other in (axis, *others):
-            changes.create_group(layout.matrices_path(axis, other))
-        changes.publish(own, replace=True)
-        for other in others:
-            changes.create_group(layout.matrices_path(other, axis))
-            changes.publish(layout.matrices_path(other, axis), replace=True)
+        groups = [layout.matrices_path(axis, other) for other in (axis, *others)]
+        if self._tree.kind(own) is None:
+            for group in (own, *groups):
+                changes.create_group(group)
+            changes.publish(own, replace=False)
+        groups += [layout.matrices_path(other, axis) for other in others]
+        for group in (layout.vectors_path(axis), *groups):
+            if self._tree.kind(group) is None:
+                changes.create_group(group)
+                changes.publish(group, replace=False)
+
+    def _is_occupied(self, path: str) -> bool:
+        """Return whether there is a property below a group for one or for two axes."""
+        children = self._tree.children(path)
+        if path.startswith(f"{layout.MATRICES}/") and path.count("/") == 1:
+            return any(self._tree.children(f"{path}/{other}") for other in children)
+        return bool(children)
 
     def _paths_of_axis(self, axis: str) -> list[str]:
         paths = [layout.vectors_path(axis), f"{layout.MATRICES}/{axis}"]

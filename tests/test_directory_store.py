@@ -12,17 +12,17 @@ import pytest
 
 from daf_storage import errors
 from daf_storage.stores import DirectoryStore, WritableStore, _directory, _swap
-from tests.suites.store_suite import StoreSuite
+from tests.suites.store_suite import ChangingStoreSuite
 
 
-class TestDirectoryStore(StoreSuite):
+class TestDirectoryStore(ChangingStoreSuite):
     @pytest.fixture
     def store(self, tmp_path: Path) -> WritableStore:
         """Return an empty store."""
         return DirectoryStore(tmp_path / "store")
 
 
-class TestWithoutExchange(StoreSuite):
+class TestWithoutExchange(ChangingStoreSuite):
     """The same on file systems that cannot exchange two names."""
 
     @pytest.fixture

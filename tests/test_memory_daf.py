@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from daf_storage import DafWriter, MemoryDaf
-from tests.suites.daf_suite import DafSuite
+from tests.suites.daf_suite import ChangingDafSuite
 
 
-class TestMemoryDaf(DafSuite):
+class TestMemoryDaf(ChangingDafSuite):
     @pytest.fixture
     def daf(self) -> DafWriter:
         """Return an empty data set."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from daf_storage.stores import MemoryStore, WritableStore
-from tests.suites.store_suite import StoreSuite
+from tests.suites.store_suite import ChangingStoreSuite
 
 
-class TestMemoryStore(StoreSuite):
+class TestMemoryStore(ChangingStoreSuite):
     @pytest.fixture
     def store(self) -> WritableStore:
         """Return an empty store."""

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import zarr
 
 from daf_storage import DafReader, DafWriter, ZarrDaf, errors, open_daf
-from tests.suites.daf_suite import DafSuite
+from tests.suites.daf_suite import ChangingDafSuite
 from tests.support import CELLS, GENES, UMIS, contents, create, fill, recorded_reads, reopen
 
 GOLDEN_CHUNKS = {
@@ -39,7 +39,7 @@ GOLDEN_GROUPS = [
 ]
 
 
-class TestZarrDirectory(DafSuite):
+class TestZarrDirectory(ChangingDafSuite):
     @pytest.fixture
     def daf(self, tmp_path: Path) -> DafWriter:
         """Return an empty data set."""

@@ -8,7 +8,7 @@ import pytest
 
 from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
 from daf_storage.trees import WritableTree, WritableZarrTree
-from tests.suites.tree_suite import TreeSuite
+from tests.suites.tree_suite import ChangingTreeSuite
 
 
 def new_tree(store: WritableStore, root: str = "", *, consolidated: bool) -> WritableTree:
@@ -23,21 +23,21 @@ def new_tree(store: WritableStore, root: str = "", *, consolidated: bool) -> Wri
     return tree
 
 
-class TestOverDirectory(TreeSuite):
+class TestOverDirectory(ChangingTreeSuite):
     @pytest.fixture
     def tree(self, tmp_path: Path) -> WritableTree:
         """Return an empty tree with consolidated metadata."""
         return new_tree(DirectoryStore(tmp_path), consolidated=True)
 
 
-class TestOverMemory(TreeSuite):
+class TestOverMemory(ChangingTreeSuite):
     @pytest.fixture
     def tree(self) -> WritableTree:
         """Return an empty tree."""
         return new_tree(MemoryStore(), consolidated=False)
 
 
-class TestBelowAPrefix(TreeSuite):
+class TestBelowAPrefix(ChangingTreeSuite):
     """A tree need not be the whole store."""
 
     @pytest.fixture

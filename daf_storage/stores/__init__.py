@@ -2,19 +2,24 @@
 
 A store knows nothing of Zarr and nothing of Daf.  `ReadableStore` is what every store can do;
 `WritableStore` adds transactions.  `DirectoryStore` keeps each key in a file, `MemoryStore` in a
-dictionary.
+dictionary, `MmapZipStore` in an entry of a ZIP archive.
 """
 
 from daf_storage.stores._directory import DirectoryStore, replace_directory
 from daf_storage.stores._memory import MemoryStore
 from daf_storage.stores._protocol import Pin, ReadableStore, Transaction, WritableStore
+from daf_storage.stores.mmap_zip import MmapZipStore, Recovery, ZarrArchiveStore, replace_archive
 
 __all__ = [
     "DirectoryStore",
     "MemoryStore",
+    "MmapZipStore",
     "Pin",
     "ReadableStore",
+    "Recovery",
     "Transaction",
     "WritableStore",
+    "ZarrArchiveStore",
+    "replace_archive",
     "replace_directory",
 ]

@@ -20,7 +20,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,7 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.model import AnyArray
 from daf_storage.stores import _swap
+from daf_storage.stores._allocate import allocate
 from daf_storage.stores._mapping import map_readonly
 
 STAGING = ".daf.staging"
@@ -55,6 +56,11 @@ class DirectoryStore:
 
     def __repr__(self) -> str:
         return f"DirectoryStore({self.location!r})"
+
+    @property
+    def is_append_only(self) -> bool:
+        """Whether what is there can be neither replaced nor removed: it can."""
+        return False
 
     def pin(self, prefix: str) -> DirectoryPin | None:
         """Return a view of the directory at ``prefix`` that no writer can change."""
@@ -86,6 +92,10 @@ class DirectoryStore:
             finally:
                 os.close(descriptor)
             _remove_if_empty(staging)
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Do nothing: each publication is complete by itself."""
+        return nullcontext()
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -202,7 +212,7 @@ class DirectoryTransaction:
         with open(self._prepared(key), "w+b") as file:
             if size_bytes == 0:
                 return np.empty(0, dtype=np.uint8)
-            _allocate(file.fileno(), size_bytes)
+            allocate(file.fileno(), 0, size_bytes)
             mapping = mmap.mmap(file.fileno(), size_bytes, access=mmap.ACCESS_WRITE)
         return np.frombuffer(mapping, dtype=np.uint8)
 
@@ -351,10 +361,3 @@ def replace_directory(source: Path, target: Path) -> None:
 def _remove_if_empty(directory: Path) -> None:
     with suppress(OSError):
         directory.rmdir()
-
-
-def _allocate(descriptor: int, size_bytes: int) -> None:
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(descriptor, 0, size_bytes)
-    else:
-        os.ftruncate(descriptor, size_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 
@@ -25,6 +25,11 @@ class MemoryStore:
     def __repr__(self) -> str:
         return f"MemoryStore({self.location!r})"
 
+    @property
+    def is_append_only(self) -> bool:
+        """Whether what is there can be neither replaced nor removed: it can."""
+        return False
+
     def pin(self, prefix: str) -> MemoryPin | None:
         """Return a view of the present entries below ``prefix``."""
         pin = MemoryPin(self._entries, prefix)
@@ -34,6 +39,10 @@ class MemoryStore:
     def transaction(self) -> Iterator[MemoryTransaction]:
         """Begin changes; what was not published when the block ends is dropped."""
         yield MemoryTransaction(self)
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Do nothing: each publication is complete by itself."""
+        return nullcontext()
 
     @contextmanager
     def lock(self) -> Iterator[None]:

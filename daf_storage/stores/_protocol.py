@@ -58,7 +58,10 @@ class Transaction(Protocol):
     """Changes that are prepared aside and then put in place, one atomic step per prefix."""
 
     def write(self, key: str, data: bytes | memoryview) -> None:
-        """Prepare the bytes of ``key``; nothing is visible yet.  Repeated calls append."""
+        """Prepare the bytes of ``key``; nothing is visible yet.  Repeated calls append.
+
+        They must not change before they are published.
+        """
         ...
 
     def reserve(self, key: str, size_bytes: int) -> AnyArray:
@@ -72,7 +75,7 @@ class Transaction(Protocol):
         """Put everything prepared below ``prefix`` in its place, in one atomic step.
 
         Raises ``FileExistsError`` where something is there and ``replace`` is false; the prepared
-        data stays prepared.
+        data stays prepared.  An append-only store raises ``AppendOnlyError`` if it is true.
         """
         ...
 
@@ -88,8 +91,20 @@ class Transaction(Protocol):
 class WritableStore(ReadableStore, Protocol):
     """A store that can be changed."""
 
+    @property
+    def is_append_only(self) -> bool:
+        """Whether what is there can be neither replaced nor removed."""
+        ...
+
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Begin changes; what was not published when the block ends is discarded."""
+        ...
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Put everything that is published within the block on the disk at once, if it can.
+
+        A store for which that makes no difference does nothing here.
+        """
         ...
 
     def lock(self) -> AbstractContextManager[None]:

@@ -44,7 +44,7 @@ class PinnedZarrStore(Store):
         data = self._pin.map(key)
         if data is None:
             return None
-        return prototype.buffer.from_bytes(bytes(_part(data, byte_range)))
+        return prototype.buffer.from_bytes(bytes(requested_part(data, byte_range)))
 
     async def get_partial_values(
         self,
@@ -87,7 +87,8 @@ class PinnedZarrStore(Store):
             yield name
 
 
-def _part(data: memoryview, request: Any) -> memoryview:
+def requested_part(data: memoryview, request: Any) -> memoryview:
+    """Return the part of some bytes that a request of zarr's asks for."""
     match request:
         case None:
             return data
@@ -98,4 +99,4 @@ def _part(data: memoryview, request: Any) -> memoryview:
         case SuffixByteRequest(suffix):
             return data[max(len(data) - suffix, 0) :]
         case _:
-            raise TypeError(f"unknown byte request {request!r}")
+            raise TypeError(f"Unexpected byte_range, got {request!r}")

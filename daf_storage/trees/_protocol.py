@@ -133,8 +133,17 @@ class TreeTransaction(Protocol):
 class WritableTree(Tree, Protocol):
     """A tree that can be changed."""
 
+    @property
+    def is_append_only(self) -> bool:
+        """Whether what is there can be neither replaced nor removed."""
+        ...
+
     def transaction(self) -> AbstractContextManager[TreeTransaction]:
         """Begin changes; what was not published when the block ends is discarded."""
+        ...
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Put everything that is published within the block on the disk at once, if it can."""
         ...
 
     def lock(self) -> AbstractContextManager[None]:

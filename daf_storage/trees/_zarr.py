@@ -11,7 +11,7 @@ import itertools
 import json
 import posixpath
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +44,7 @@ class ZarrTree:
     @property
     def location(self) -> str:
         """Where the tree is, for messages."""
-        return self._store.location
+        return f"{self._store.location}#/{self._root}" if self._root else self._store.location
 
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if it is neither a group nor an array."""
@@ -97,6 +97,15 @@ class WritableZarrTree(ZarrTree):
         """Begin changes."""
         with self._writable.transaction() as changes:
             yield ZarrTransaction(self, changes)
+
+    @property
+    def is_append_only(self) -> bool:
+        """Whether what is there can be neither replaced nor removed."""
+        return self._writable.is_append_only
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Put everything that is published within the block on the disk at once, if it can."""
+        return self._writable.batch()
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -257,7 +266,13 @@ class ZarrTransaction:
 
     def write_array(self, path: str, values: AnyArray) -> None:
         """Prepare a numeric array."""
-        self.reserve_array(path, values.shape, StorageType.of(values.dtype))[...] = values
+        kind = StorageType.of(values.dtype)
+        if not values.size or not values.flags.c_contiguous or values.dtype != kind.dtype:
+            self.reserve_array(path, values.shape, kind)[...] = values
+            return
+        self._array_documents(path, values.shape, kind)
+        data = values.reshape(-1).view(np.uint8).data
+        self._changes.write(self._chunk_key(path, values.shape), data)
 
     def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
         """Prepare an array of strings."""

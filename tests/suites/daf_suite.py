@@ -56,29 +56,6 @@ class DafSuite:
         assert daf.scalar_type("int") is StorageType.INT64
         assert daf.scalar_type("float") is StorageType.FLOAT64
 
-    def test_scalars_are_replaced_only_on_request(self, daf: DafWriter) -> None:
-        """Setting an existing scalar is an error without ``overwrite``."""
-        daf.set_scalar("depth", 1)
-        with pytest.raises(errors.ExistsError, match="scalar 'depth' exists already"):
-            daf.set_scalar("depth", 2)
-        daf.set_scalar("depth", 2, overwrite=True)
-        assert daf.get_scalar("depth") == 2
-
-    def test_missing_scalars(self, daf: DafWriter) -> None:
-        """A missing scalar is an error with the names that exist, or the default."""
-        daf.set_scalar("depth", 1)
-        assert daf.get_scalar("version", default=None) is None
-        assert daf.get_scalar("version", default=3) == 3
-        with pytest.raises(
-            errors.ScalarNotFoundError, match=r"no scalar 'dept'; it has depth; did"
-        ):
-            daf.get_scalar("dept")
-        with pytest.raises(errors.ScalarNotFoundError):
-            daf.delete_scalar("version")
-        daf.delete_scalar("version", must_exist=False)
-        daf.delete_scalar("depth")
-        assert not daf.has_scalar("depth")
-
     @pytest.mark.parametrize("value", [None, [1, 2], 1j, 2**64, b"x", np.float16(1)])
     def test_scalars_of_other_types_are_refused(self, daf: DafWriter, value: Any) -> None:
         """What Daf has no type for is refused, and nothing is stored."""
@@ -114,27 +91,6 @@ class DafSuite:
         """Numpy, Arrow, pandas and iterators are all lists of strings."""
         daf.add_axis("cell", entries)
         assert daf.axis_entries("cell").tolist() == CELLS
-
-    def test_replacing_an_axis_takes_its_properties(self, full: DafWriter) -> None:
-        """An axis is replaced on request only, and its vectors and matrices go with it."""
-        with pytest.raises(errors.ExistsError, match="axis 'gene' exists already"):
-            full.add_axis("gene", ["Foo", "Bar", "Baz"])
-        full.add_axis("gene", ["Foo", "Bar", "Baz"], overwrite=True)
-        assert full.axis_entries("gene").tolist() == ["Foo", "Bar", "Baz"]
-        assert full.vectors_set("gene") == set()
-        assert full.matrices_set("cell", "gene") == set()
-        assert full.vectors_set("cell") == {"age", "type"}
-
-    def test_deleting_an_axis_takes_its_properties(self, full: DafWriter) -> None:
-        """What runs along a deleted axis is gone, also after an axis of that name is added."""
-        full.delete_axis("gene")
-        assert full.axes_set() == {"cell"}
-        with pytest.raises(errors.AxisNotFoundError, match="no axis 'gene'; it has cell"):
-            full.delete_axis("gene")
-        full.delete_axis("gene", must_exist=False)
-        full.add_axis("gene", ["Foo"])
-        assert full.vectors_set("gene") == set()
-        assert full.matrices_set("cell", "gene") == set()
 
     def test_unknown_entries(self, full: DafWriter) -> None:
         """Empty and unknown strings are errors unless they are allowed; then they are -1."""
@@ -192,24 +148,6 @@ class DafSuite:
         assert full.get_np_vector("gene", "zeros").dtype == np.int32
         assert full.get_np_vector("gene", "text").tolist() == ["TCell"] * 4
 
-    def test_vector_conflicts(self, full: DafWriter) -> None:
-        """An existing vector is replaced only on request."""
-        with pytest.raises(errors.ExistsError, match="vector 'age' of axis 'cell' exists already"):
-            full.set_vector("cell", "age", [1, 2, 3])
-        full.set_vector("cell", "age", [1.5, 2.5, 3.5], overwrite=True)
-        assert full.get_np_vector("cell", "age").tolist() == [1.5, 2.5, 3.5]
-
-    def test_a_bad_shape_with_overwrite_destroys_nothing(self, full: DafWriter) -> None:
-        """Checks come before the old data go."""
-        with pytest.raises(errors.LengthError, match="has length 2, but axis 'cell' has 3 entries"):
-            full.set_vector("cell", "age", [1, 2], overwrite=True)
-        with pytest.raises(errors.LengthError):
-            full.set_matrix("cell", "gene", "UMIs", np.zeros((2, 4)), overwrite=True)
-        with pytest.raises(errors.UnsupportedInputError):
-            full.set_vector("cell", "age", np.zeros(3, dtype=complex), overwrite=True)
-        assert full.get_np_vector("cell", "age").tolist() == [30, 60, 90]
-        assert full.get_np_matrix("cell", "gene", "UMIs").tolist() == UMIS.tolist()
-
     def test_labels_must_fit(self, full: DafWriter) -> None:
         """A Series is taken if its labels are the entries in their order, and refused else."""
         full.set_vector("cell", "x", pd.Series([1, 2, 3], index=CELLS))
@@ -242,16 +180,6 @@ class DafSuite:
             full.get_np_vector("cell", "agee", default=pd.Series([1, 2, 3], index=["a", "b", "c"]))
         with pytest.raises(errors.AxisNotFoundError):
             full.get_np_vector("nope", "age", default=None)
-
-    def test_deleting_vectors(self, full: DafWriter) -> None:
-        """A deleted vector is gone; deleting it again is an error unless it need not exist."""
-        full.delete_vector("cell", "age")
-        assert full.vectors_set("cell") == {"type"}
-        with pytest.raises(errors.VectorNotFoundError):
-            full.delete_vector("cell", "age")
-        full.delete_vector("cell", "age", must_exist=False)
-        with pytest.raises(errors.AxisNotFoundError):
-            full.delete_vector("nope", "age", must_exist=False)
 
     @pytest.mark.parametrize(
         ("value", "message"),
@@ -309,15 +237,6 @@ class DafSuite:
             values[:] = [11, 22, 33]
             assert not full.has_vector("cell", "v")
         assert full.get_np_vector("cell", "v").tolist() == [11, 22, 33]
-
-    def test_a_failed_fill_stores_nothing(self, full: DafWriter) -> None:
-        """An exception within the block leaves what was there."""
-        with (
-            pytest.raises(RuntimeError),
-            full.empty_dense_vector("cell", "age", "i4", overwrite=True),
-        ):
-            raise RuntimeError
-        assert full.get_np_vector("cell", "age").tolist() == [30, 60, 90]
 
     def test_a_sparse_vector_is_filled_in_place(self, full: DafWriter) -> None:
         """Positions count from 1; the default index type is UInt32."""
@@ -402,20 +321,6 @@ class DafSuite:
         assert "one" not in full.matrices_set("gene", "cell", relayout=False)
         assert "one" in full.matrices_set("gene", "cell")
 
-    def test_relayout_stores_the_other_orientation(self, full: DafWriter) -> None:
-        """Once; a second time only on request; and it needs exactly that orientation."""
-        full.set_matrix("cell", "gene", "one", sp.csc_array(UMIS), relayout=False)
-        with pytest.raises(errors.MatrixNotFoundError):
-            full.relayout_matrix("gene", "cell", "one")
-        full.relayout_matrix("cell", "gene", "one")
-        assert (
-            dense(full.get_np_matrix("gene", "cell", "one", relayout=False)).tolist()
-            == UMIS.T.tolist()
-        )
-        with pytest.raises(errors.ExistsError):
-            full.relayout_matrix("cell", "gene", "one")
-        full.relayout_matrix("cell", "gene", "one", overwrite=True)
-
     def test_square_matrices_have_one_orientation(self, full: DafWriter) -> None:
         """They are stored once, read as stored, and cannot be laid out anew."""
         values = np.arange(9).reshape(3, 3)
@@ -473,69 +378,6 @@ class DafSuite:
         with pytest.raises(errors.LabelsError, match="the columns of matrix"):
             full.set_matrix("cell", "gene", "n", frame.set_axis(GENES[::-1], axis=1))
         assert full.get_pd_matrix("cell", "gene", "m").equals(frame)
-
-    def test_overwriting_a_matrix_never_leaves_two_versions(self, full: DafWriter) -> None:
-        """Replacing one orientation takes the other, which would disagree, away."""
-        full.set_matrix("cell", "gene", "UMIs", UMIS * 2, overwrite=True, relayout=False)
-        assert full.get_np_matrix("gene", "cell", "UMIs").tolist() == (UMIS * 2).T.tolist()
-        assert not full.has_matrix("gene", "cell", "UMIs", relayout=False)
-        full.set_matrix("cell", "gene", "UMIs", UMIS * 3, overwrite=True)
-        assert full.get_np_matrix("gene", "cell", "UMIs").tolist() == (UMIS * 3).T.tolist()
-        with pytest.raises(errors.ExistsError):
-            full.set_matrix("gene", "cell", "UMIs", UMIS.T)
-
-    def test_overwriting_the_only_orientation_there_is(
-        self, full: DafWriter, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Where only the transpose is stored, it goes before the new matrix comes."""
-        full.delete_matrix("cell", "gene", "UMIs", relayout=False)
-
-        def crash(*_: Any, **__: Any) -> None:
-            raise RuntimeError
-
-        with monkeypatch.context() as patch:
-            patch.setattr(DafWriter, "_relayout", crash)
-            with pytest.raises(RuntimeError):
-                full.set_matrix("cell", "gene", "UMIs", UMIS * 2, overwrite=True)
-        for axes, values in ((("cell", "gene"), UMIS * 2), (("gene", "cell"), (UMIS * 2).T)):
-            assert full.get_np_matrix(*axes, "UMIs").tolist() == values.tolist()
-
-    @pytest.mark.parametrize("entries", [None, ["x", "y"]])
-    def test_an_axis_that_changes_while_a_property_is_written(
-        self, full: DafWriter, entries: list[str] | None
-    ) -> None:
-        """Nothing is stored for an axis that is gone or has another length by then."""
-
-        def change() -> None:
-            full.delete_axis("cell")
-            if entries is not None:
-                full.add_axis("cell", entries)
-
-        def fill_vector() -> None:
-            with full.empty_dense_vector("cell", "v", "i4"):
-                change()
-
-        def fill_matrix() -> None:
-            with full.empty_dense_matrix("gene", "cell", "m", "i4"):
-                change()
-
-        for write in (fill_vector, fill_matrix):
-            with pytest.raises(errors.LengthError, match="axis 'cell' was replaced or deleted"):
-                write()
-            if entries is None:
-                full.add_axis("cell", CELLS)
-            assert full.vectors_set("cell") == set()
-            assert full.matrices_set("gene", "cell") == set()
-            full.add_axis("cell", CELLS, overwrite=True)
-
-    def test_deleting_matrices(self, full: DafWriter) -> None:
-        """One orientation, or both; deleting what is not there is an error."""
-        full.delete_matrix("gene", "cell", "UMIs", relayout=False)
-        with pytest.raises(errors.MatrixNotFoundError, match="have no matrix 'UMIs'"):
-            full.delete_matrix("gene", "cell", "UMIs", relayout=False)
-        full.delete_matrix("gene", "cell", "UMIs")
-        assert not full.has_matrix("cell", "gene", "UMIs")
-        full.delete_matrix("gene", "cell", "UMIs", must_exist=False)
 
     def test_missing_matrices(self, full: DafWriter) -> None:
         """An error that lists what exists, or the default in its several shapes."""
@@ -635,3 +477,259 @@ class DafSuite:
             with pytest.raises(errors.DafError):
                 change()
         assert contents(full) == before
+
+
+class ChangingDafSuite(DafSuite):
+    """The contract of formats in which properties can be replaced and deleted."""
+
+    def test_scalars_are_replaced_only_on_request(self, daf: DafWriter) -> None:
+        """Setting an existing scalar is an error without ``overwrite``."""
+        daf.set_scalar("depth", 1)
+        with pytest.raises(errors.ExistsError, match="scalar 'depth' exists already"):
+            daf.set_scalar("depth", 2)
+        daf.set_scalar("depth", 2, overwrite=True)
+        assert daf.get_scalar("depth") == 2
+
+    def test_missing_scalars(self, daf: DafWriter) -> None:
+        """A missing scalar is an error with the names that exist, or the default."""
+        daf.set_scalar("depth", 1)
+        assert daf.get_scalar("version", default=None) is None
+        assert daf.get_scalar("version", default=3) == 3
+        with pytest.raises(
+            errors.ScalarNotFoundError, match=r"no scalar 'dept'; it has depth; did"
+        ):
+            daf.get_scalar("dept")
+        with pytest.raises(errors.ScalarNotFoundError):
+            daf.delete_scalar("version")
+        daf.delete_scalar("version", must_exist=False)
+        daf.delete_scalar("depth")
+        assert not daf.has_scalar("depth")
+
+    def test_replacing_an_axis_takes_its_properties(self, full: DafWriter) -> None:
+        """An axis is replaced on request only, and its vectors and matrices go with it."""
+        with pytest.raises(errors.ExistsError, match="axis 'gene' exists already"):
+            full.add_axis("gene", ["Foo", "Bar", "Baz"])
+        full.add_axis("gene", ["Foo", "Bar", "Baz"], overwrite=True)
+        assert full.axis_entries("gene").tolist() == ["Foo", "Bar", "Baz"]
+        assert full.vectors_set("gene") == set()
+        assert full.matrices_set("cell", "gene") == set()
+        assert full.vectors_set("cell") == {"age", "type"}
+
+    def test_deleting_an_axis_takes_its_properties(self, full: DafWriter) -> None:
+        """What runs along a deleted axis is gone, also after an axis of that name is added."""
+        full.delete_axis("gene")
+        assert full.axes_set() == {"cell"}
+        with pytest.raises(errors.AxisNotFoundError, match="no axis 'gene'; it has cell"):
+            full.delete_axis("gene")
+        full.delete_axis("gene", must_exist=False)
+        full.add_axis("gene", ["Foo"])
+        assert full.vectors_set("gene") == set()
+        assert full.matrices_set("cell", "gene") == set()
+
+    def test_vector_conflicts(self, full: DafWriter) -> None:
+        """An existing vector is replaced only on request."""
+        with pytest.raises(errors.ExistsError, match="vector 'age' of axis 'cell' exists already"):
+            full.set_vector("cell", "age", [1, 2, 3])
+        full.set_vector("cell", "age", [1.5, 2.5, 3.5], overwrite=True)
+        assert full.get_np_vector("cell", "age").tolist() == [1.5, 2.5, 3.5]
+
+    def test_a_bad_shape_with_overwrite_destroys_nothing(self, full: DafWriter) -> None:
+        """Checks come before the old data go."""
+        with pytest.raises(errors.LengthError, match="has length 2, but axis 'cell' has 3 entries"):
+            full.set_vector("cell", "age", [1, 2], overwrite=True)
+        with pytest.raises(errors.LengthError):
+            full.set_matrix("cell", "gene", "UMIs", np.zeros((2, 4)), overwrite=True)
+        with pytest.raises(errors.UnsupportedInputError):
+            full.set_vector("cell", "age", np.zeros(3, dtype=complex), overwrite=True)
+        assert full.get_np_vector("cell", "age").tolist() == [30, 60, 90]
+        assert full.get_np_matrix("cell", "gene", "UMIs").tolist() == UMIS.tolist()
+
+    def test_deleting_vectors(self, full: DafWriter) -> None:
+        """A deleted vector is gone; deleting it again is an error unless it need not exist."""
+        full.delete_vector("cell", "age")
+        assert full.vectors_set("cell") == {"type"}
+        with pytest.raises(errors.VectorNotFoundError):
+            full.delete_vector("cell", "age")
+        full.delete_vector("cell", "age", must_exist=False)
+        with pytest.raises(errors.AxisNotFoundError):
+            full.delete_vector("nope", "age", must_exist=False)
+
+    def test_a_failed_fill_stores_nothing(self, full: DafWriter) -> None:
+        """An exception within the block leaves what was there."""
+        with (
+            pytest.raises(RuntimeError),
+            full.empty_dense_vector("cell", "age", "i4", overwrite=True),
+        ):
+            raise RuntimeError
+        assert full.get_np_vector("cell", "age").tolist() == [30, 60, 90]
+
+    def test_relayout_stores_the_other_orientation(self, full: DafWriter) -> None:
+        """Once; a second time only on request; and it needs exactly that orientation."""
+        full.set_matrix("cell", "gene", "one", sp.csc_array(UMIS), relayout=False)
+        with pytest.raises(errors.MatrixNotFoundError):
+            full.relayout_matrix("gene", "cell", "one")
+        full.relayout_matrix("cell", "gene", "one")
+        assert (
+            dense(full.get_np_matrix("gene", "cell", "one", relayout=False)).tolist()
+            == UMIS.T.tolist()
+        )
+        with pytest.raises(errors.ExistsError):
+            full.relayout_matrix("cell", "gene", "one")
+        full.relayout_matrix("cell", "gene", "one", overwrite=True)
+
+    def test_overwriting_a_matrix_never_leaves_two_versions(self, full: DafWriter) -> None:
+        """Replacing one orientation takes the other, which would disagree, away."""
+        full.set_matrix("cell", "gene", "UMIs", UMIS * 2, overwrite=True, relayout=False)
+        assert full.get_np_matrix("gene", "cell", "UMIs").tolist() == (UMIS * 2).T.tolist()
+        assert not full.has_matrix("gene", "cell", "UMIs", relayout=False)
+        full.set_matrix("cell", "gene", "UMIs", UMIS * 3, overwrite=True)
+        assert full.get_np_matrix("gene", "cell", "UMIs").tolist() == (UMIS * 3).T.tolist()
+        with pytest.raises(errors.ExistsError):
+            full.set_matrix("gene", "cell", "UMIs", UMIS.T)
+
+    def test_overwriting_the_only_orientation_there_is(
+        self, full: DafWriter, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where only the transpose is stored, it goes before the new matrix comes."""
+        full.delete_matrix("cell", "gene", "UMIs", relayout=False)
+
+        def crash(*_: Any, **__: Any) -> None:
+            raise RuntimeError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(DafWriter, "_relayout", crash)
+            with pytest.raises(RuntimeError):
+                full.set_matrix("cell", "gene", "UMIs", UMIS * 2, overwrite=True)
+        for axes, values in ((("cell", "gene"), UMIS * 2), (("gene", "cell"), (UMIS * 2).T)):
+            assert full.get_np_matrix(*axes, "UMIs").tolist() == values.tolist()
+
+    @pytest.mark.parametrize("entries", [None, ["x", "y"]])
+    def test_an_axis_that_changes_while_a_property_is_written(
+        self, full: DafWriter, entries: list[str] | None
+    ) -> None:
+        """Nothing is stored for an axis that is gone or has another length by then."""
+
+        def change() -> None:
+            full.delete_axis("cell")
+            if entries is not None:
+                full.add_axis("cell", entries)
+
+        def fill_vector() -> None:
+            with full.empty_dense_vector("cell", "v", "i4"):
+                change()
+
+        def fill_matrix() -> None:
+            with full.empty_dense_matrix("gene", "cell", "m", "i4"):
+                change()
+
+        for write in (fill_vector, fill_matrix):
+            with pytest.raises(errors.LengthError, match="axis 'cell' was replaced or deleted"):
+                write()
+            if entries is None:
+                full.add_axis("cell", CELLS)
+            assert full.vectors_set("cell") == set()
+            assert full.matrices_set("gene", "cell") == set()
+            full.add_axis("cell", CELLS, overwrite=True)
+
+    def test_deleting_matrices(self, full: DafWriter) -> None:
+        """One orientation, or both; deleting what is not there is an error."""
+        full.delete_matrix("gene", "cell", "UMIs", relayout=False)
+        with pytest.raises(errors.MatrixNotFoundError, match="have no matrix 'UMIs'"):
+            full.delete_matrix("gene", "cell", "UMIs", relayout=False)
+        full.delete_matrix("gene", "cell", "UMIs")
+        assert not full.has_matrix("cell", "gene", "UMIs")
+        full.delete_matrix("gene", "cell", "UMIs", must_exist=False)
+
+
+class AppendOnlyDafSuite(DafSuite):
+    """The contract of formats in which properties can be added, and nothing else."""
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda daf: daf.delete_scalar("n"),
+            lambda daf: daf.delete_axis("gene"),
+            lambda daf: daf.delete_vector("cell", "age"),
+            lambda daf: daf.delete_matrix("cell", "gene", "UMIs"),
+            lambda daf: daf.set_scalar("n", 8, overwrite=True),
+            lambda daf: daf.add_axis("gene", ["a"], overwrite=True),
+            lambda daf: daf.set_vector("cell", "age", [1, 2, 3], overwrite=True),
+            lambda daf: daf.set_matrix("cell", "gene", "UMIs", UMIS, overwrite=True),
+            lambda daf: daf.relayout_matrix("cell", "gene", "UMIs", overwrite=True),
+            lambda daf: daf.empty_dense_vector("cell", "age", "i4", overwrite=True).__enter__(),
+            lambda daf: daf.empty_sparse_vector("cell", "age", "i4", 1, overwrite=True).__enter__(),
+            lambda daf: daf.empty_dense_matrix(
+                "cell", "gene", "UMIs", "i4", overwrite=True
+            ).__enter__(),
+        ],
+    )
+    def test_nothing_is_replaced_or_deleted(self, full: DafWriter, change: Any) -> None:
+        """Each such change is refused, with the way out, and all is as it was."""
+        before = contents(full)
+        with pytest.raises(errors.AppendOnlyError, match=r"append-only; .* a directory"):
+            change(full)
+        assert contents(full) == before
+
+    def test_an_existing_property_says_that_it_stays(self, full: DafWriter) -> None:
+        """Without ``overwrite`` the message does not recommend it."""
+        with pytest.raises(errors.ExistsError, match="an archive is append-only"):
+            full.set_vector("cell", "age", [1, 2, 3])
+
+    def test_overwrite_is_fine_for_what_is_new(self, full: DafWriter) -> None:
+        """Nothing there, nothing to replace; deleting what need not exist is fine too."""
+        full.set_scalar("new", 1, overwrite=True)
+        full.add_axis("batch", ["B1"], overwrite=True)
+        full.set_vector("cell", "new", [1, 2, 3], overwrite=True)
+        full.set_matrix("cell", "gene", "new", UMIS, overwrite=True)
+        full.delete_scalar("nothing", must_exist=False)
+        full.delete_axis("nothing", must_exist=False)
+        full.delete_vector("cell", "nothing", must_exist=False)
+        full.delete_matrix("cell", "gene", "nothing", must_exist=False)
+        assert full.get_np_matrix("gene", "cell", "new").tolist() == UMIS.T.tolist()
+
+    def test_a_failed_fill_can_be_repeated(self, full: DafWriter) -> None:
+        """An exception while filling leaves nothing, and the name is free."""
+
+        def fail() -> None:
+            with full.empty_dense_vector("cell", "v", "f8") as values:
+                values[:] = 1
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            fail()
+        assert not full.has_vector("cell", "v")
+        with full.empty_dense_vector("cell", "v", "f8") as values:
+            assert values.tolist() == [0, 0, 0]
+            values[:] = [1, 2, 3]
+        assert full.get_np_vector("cell", "v").tolist() == [1, 2, 3]
+
+    def test_missing_scalars_are_named(self, full: DafWriter) -> None:
+        """As in every format."""
+        with pytest.raises(errors.ScalarNotFoundError, match="it has n, organism"):
+            full.get_scalar("nope")
+        assert full.get_scalar("nope", default=3) == 3
+
+    def test_relayout_adds_the_other_orientation(self, full: DafWriter) -> None:
+        """Once; a second time there is one already."""
+        full.set_matrix("cell", "gene", "one", sp.csc_array(UMIS), relayout=False)
+        full.relayout_matrix("cell", "gene", "one")
+        assert dense(full.get_np_matrix("gene", "cell", "one")).tolist() == UMIS.T.tolist()
+        with pytest.raises(errors.ExistsError):
+            full.relayout_matrix("cell", "gene", "one")
+
+    def test_an_error_undoes_a_batch(self, full: DafWriter) -> None:
+        """All of a batch or nothing."""
+
+        def fail() -> None:
+            with full.batch():
+                full.add_axis("batch", ["B1"])
+                full.set_vector("cell", "v", [1, 2, 3])
+                raise RuntimeError
+
+        before = contents(full)
+        with pytest.raises(RuntimeError):
+            fail()
+        assert contents(full) == before
+        with full.batch():
+            full.add_axis("batch", ["B1"])
+        assert full.has_axis("batch")

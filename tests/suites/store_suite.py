@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from daf_storage import errors
 from daf_storage.stores import WritableStore
 
 
@@ -59,6 +60,26 @@ class StoreSuite:
         assert pin is not None
         assert pin.read("x") == bytes([1, 2, 3, 4])
 
+    def test_removing_what_is_not_there_is_nothing(self, store: WritableStore) -> None:
+        """Removal of an absent prefix is no error."""
+        with store.transaction() as changes:
+            changes.remove("a/b/c")
+
+    def test_an_empty_reservation_is_possible(self, store: WritableStore) -> None:
+        """Reserving no bytes hands out an empty array."""
+        with store.transaction() as changes:
+            assert np.asarray(changes.reserve("a/x", 0)).size == 0
+            changes.publish("a", replace=False)
+        assert store.pin("a") is not None
+
+    def test_a_fresh_store_needs_no_recovery(self, store: WritableStore) -> None:
+        """There is nothing to recover where nothing crashed."""
+        assert not store.recover()
+
+
+class ChangingStoreSuite(StoreSuite):
+    """The contract of stores in which keys can be replaced and removed."""
+
     def test_publish_refuses_to_replace_unasked(self, store: WritableStore) -> None:
         """A prefix that is there stays, unless replacing it was asked for."""
         for value, replace in ((b"1", False), (b"2", True)):
@@ -101,11 +122,6 @@ class StoreSuite:
             seen.append(pin.identity())
         assert seen[0] != seen[1]
 
-    def test_removing_what_is_not_there_is_nothing(self, store: WritableStore) -> None:
-        """Removal of an absent prefix is no error."""
-        with store.transaction() as changes:
-            changes.remove("a/b/c")
-
     def test_a_single_key_can_be_replaced(self, store: WritableStore) -> None:
         """`replace_file` writes one key, over and over."""
         with store.transaction() as changes:
@@ -115,13 +131,88 @@ class StoreSuite:
         assert pin is not None
         assert pin.read("top") == b"22"
 
-    def test_an_empty_reservation_is_possible(self, store: WritableStore) -> None:
-        """Reserving no bytes hands out an empty array."""
-        with store.transaction() as changes:
-            assert np.asarray(changes.reserve("a/x", 0)).size == 0
-            changes.publish("a", replace=False)
-        assert store.pin("a") is not None
 
-    def test_a_fresh_store_needs_no_recovery(self, store: WritableStore) -> None:
-        """There is nothing to recover where nothing crashed."""
-        assert not store.recover()
+class AppendOnlyStoreSuite(StoreSuite):
+    """The contract of stores that can be added to, and nothing else."""
+
+    def test_what_is_there_stays(self, store: WritableStore) -> None:
+        """Replacing and removing are refused; what is there is as it was."""
+        assert store.is_append_only
+        with store.transaction() as changes:
+            changes.write("a/x", b"1")
+            changes.publish("a", replace=False)
+        with store.transaction() as changes:
+            changes.write("a/x", b"2")
+            with pytest.raises(FileExistsError):
+                changes.publish("a", replace=False)
+            with pytest.raises(errors.AppendOnlyError, match="append-only; store it under another"):
+                changes.publish("a", replace=True)
+            with pytest.raises(errors.AppendOnlyError):
+                changes.remove("a")
+            with pytest.raises(errors.AppendOnlyError):
+                changes.replace_file("a/x", b"2")
+            changes.replace_file("a/x", b"1")
+        pin = store.pin("a")
+        assert pin is not None
+        assert pin.read("x") == b"1"
+
+    def test_a_pin_does_not_see_what_comes_later(self, store: WritableStore) -> None:
+        """A view of a prefix stays as it was while more is added below it."""
+        identities = []
+        pins = []
+        for name in "xyz":
+            with store.transaction() as changes:
+                changes.write(f"a/{name}/0", name.encode())
+                changes.publish(f"a/{name}", replace=False)
+            pin = store.pin("a")
+            assert pin is not None
+            pins.append(pin)
+            identities.append(pin.identity())
+        assert [pin.names() for pin in pins] == [["x"], ["x", "y"], ["x", "y", "z"]]
+        assert pins[0].read("y/0") is None
+        assert pins[0].size("z/0") is None
+        assert len(set(identities)) == 3
+
+    def test_large_reservations(self, store: WritableStore) -> None:
+        """Several at a time, published in another order than they were made, or not at all."""
+        size = 2 << 20
+        with store.transaction() as changes, store.transaction() as others:
+            first = changes.reserve("a/x", size)
+            dropped = others.reserve("b/x", size)
+            second = changes.reserve("c/x", size)
+            assert not first.any()
+            assert not second.any()
+            first[:], dropped[:], second[:] = 1, 2, 3
+            changes.write("c/y", b"last")
+            changes.publish("c", replace=False)
+            changes.publish("a", replace=False)
+        for prefix, value in (("a", 1), ("c", 3)):
+            pin = store.pin(prefix)
+            assert pin is not None
+            data = pin.map("x")
+            assert data is not None
+            assert np.all(np.frombuffer(data, np.uint8) == value)
+        assert store.pin("b") is None
+
+    def test_a_batch_is_undone_by_an_error(self, store: WritableStore) -> None:
+        """What was published within the block is gone, what was there before is not."""
+
+        def put(key: str) -> None:
+            with store.transaction() as changes:
+                changes.write(f"{key}/x", b"1")
+                changes.publish(key, replace=False)
+
+        def fail() -> None:
+            with store.batch():
+                put("b")
+                assert store.pin("b") is not None
+                with store.batch():
+                    put("c")
+                raise RuntimeError
+
+        put("a")
+        with pytest.raises(RuntimeError):
+            fail()
+        assert [store.pin(key) is not None for key in "abc"] == [True, False, False]
+        put("b")
+        assert store.pin("b") is not None

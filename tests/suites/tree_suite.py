@@ -99,6 +99,22 @@ class TreeSuite:
             changes.publish("a", replace=False)
         assert self.array(tree, "a").read().tolist() == [[0, 0], [5, 5]]
 
+    def test_what_is_not_published_is_dropped(self, tree: WritableTree) -> None:
+        """An exception before the publication leaves nothing."""
+
+        def fail() -> None:
+            with tree.transaction() as changes:
+                changes.write_array("a", np.arange(3))
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            fail()
+        assert tree.kind("a") is None
+
+
+class ChangingTreeSuite(TreeSuite):
+    """The contract of trees in which nodes can be replaced and removed."""
+
     def test_replacing_and_removing(self, tree: WritableTree) -> None:
         """Only on request; what was pinned before stays as it was."""
         self.put(tree, "a", np.arange(3))
@@ -133,15 +149,3 @@ class TreeSuite:
                 self.put(tree, "g/x", np.arange(2), replace=change == "replace")
             seen.append(tree.identity("g"))
         assert all(a != b for a, b in itertools.pairwise(seen))
-
-    def test_what_is_not_published_is_dropped(self, tree: WritableTree) -> None:
-        """An exception before the publication leaves nothing."""
-
-        def fail() -> None:
-            with tree.transaction() as changes:
-                changes.write_array("a", np.arange(3))
-                raise RuntimeError
-
-        with pytest.raises(RuntimeError):
-            fail()
-        assert tree.kind("a") is None

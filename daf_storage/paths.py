@@ -1,0 +1,92 @@
+"""What the path of a data set means.  Pure; rules: docs/reference/format.md, "paths"."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from daf_storage import errors
+from daf_storage.model import name_problem
+
+DIRECTORY_SUFFIX: Final = ".daf.zarr"
+ARCHIVE_SUFFIX: Final = ".daf.zarr.zip"
+SHARED_ARCHIVE_SUFFIX: Final = ".dafs.zarr.zip"
+
+_EXPECTED = (
+    f"<stem>{DIRECTORY_SUFFIX}, <stem>{ARCHIVE_SUFFIX}, <stem>{SHARED_ARCHIVE_SUFFIX}#/<group>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DafPath:
+    """Where a data set is."""
+
+    given: str
+    """The path as the caller wrote it, for messages."""
+    container: Path
+    """The directory or the archive, as an absolute path."""
+    is_archive: bool
+    """Whether it is a ZIP archive."""
+    group: str
+    """The group within the archive; empty for all of it."""
+
+    @property
+    def full(self) -> str:
+        """The absolute path, with the group."""
+        return f"{self.container}#/{self.group}" if self.group else str(self.container)
+
+    @property
+    def given_container(self) -> str:
+        """The container as the caller wrote it."""
+        return self.given.split("#/", 1)[0] if self.group else self.given
+
+
+def parse_path(path: str | Path) -> DafPath:
+    """Return what a path means.
+
+    >>> parse_path("x.dafs.zarr.zip#/day/1").group
+    'day/1'
+
+    Raises
+    ------
+    InvalidInputError
+        It has none of the forms of a data set's path.
+    """
+    given = os.fspath(path)
+    container, separator, group = given.partition(f"{SHARED_ARCHIVE_SUFFIX}#/")
+    if separator:
+        return _parse_group(given, container + SHARED_ARCHIVE_SUFFIX, group)
+    plain = given.rstrip("/")
+    if plain.endswith(DIRECTORY_SUFFIX):
+        return DafPath(given, Path(os.path.abspath(given)), False, "")  # noqa: FBT003 - by name above
+    if plain.endswith(ARCHIVE_SUFFIX):
+        return DafPath(given, Path(os.path.abspath(plain)), True, "")  # noqa: FBT003 - the same
+    if f"{ARCHIVE_SUFFIX}#" in given:
+        raise errors.InvalidInputError(
+            f"can't address a sub-daf in a singular ZarrDaf path: {given}; an archive of several "
+            f"data sets is called <stem>{SHARED_ARCHIVE_SUFFIX}, and one of them "
+            f"<stem>{SHARED_ARCHIVE_SUFFIX}#/<group>"
+        )
+    if plain.rstrip("#").endswith(SHARED_ARCHIVE_SUFFIX):
+        raise errors.InvalidInputError(
+            f"missing '#/<group>' in plural ZarrDaf path: {given}; say which of the data sets"
+        )
+    hint = ""
+    if given.endswith(".h5ad"):
+        hint = f"; turn an h5ad file into one with: daf import {given} OUT{DIRECTORY_SUFFIX}"
+    raise errors.InvalidInputError(
+        f"can't parse as ZarrDaf path: {given}; expected one of: {_EXPECTED}{hint}"
+    )
+
+
+def _parse_group(given: str, container: str, group: str) -> DafPath:
+    name = group.strip("/")
+    if not name:
+        raise errors.InvalidInputError(f"empty group name after '#/' in ZarrDaf path: {given}")
+    for part in name.split("/"):
+        problem = name_problem(part)
+        if problem is not None:
+            raise errors.InvalidNameError(f"{given}: the group {part!r} {problem}")
+    return DafPath(given, Path(os.path.abspath(container)), True, name)  # noqa: FBT003 - by name above

@@ -1,0 +1,12 @@
+"""A store in one file: a memory-mapped, append-only ZIP archive.
+
+`MmapZipStore` reads any archive and adds to it; `ZarrArchiveStore` lets zarr-python do so.  The
+records of the format (`_records`), where to find them (`_locating`), what to keep after a crash
+(`_recovery`) and the order of the writes (`_appender`) are apart from one another.
+"""
+
+from daf_storage.stores.mmap_zip._archive import MAX_FILE_SIZE, MmapZipStore
+from daf_storage.stores.mmap_zip._opening import Recovery, replace_archive
+from daf_storage.stores.mmap_zip._zarr_store import ZarrArchiveStore
+
+__all__ = ["MAX_FILE_SIZE", "MmapZipStore", "Recovery", "ZarrArchiveStore", "replace_archive"]

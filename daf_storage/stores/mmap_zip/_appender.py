@@ -1,0 +1,198 @@
+"""Putting bytes at the end of an archive's file, and a new directory behind them.
+
+Knows positions and bytes, and neither names nor readers.  See `_archive` for the order of the
+steps; `Appender` makes sure that no step touches the directory that counts at that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from zlib import crc32
+
+from daf_storage import errors
+from daf_storage.stores.mmap_zip import _records as records
+from daf_storage.stores.mmap_zip._file import ArchiveFile
+
+_SLACK_BYTES = 1 << 16
+_BLOCK_BYTES = 1 << 20
+_CRC_OFFSET = 14
+
+
+class Appender:
+    """The end of one file.
+
+    Parameters
+    ----------
+    file
+        The file, opened for writing, which ends with the directory.
+    directory, count, comment
+        The central directory, the number of its entries, and the archive's comment.
+    directory_at
+        Where the directory is.
+    end
+        Where the next entry goes: behind the last one.
+    max_file_size
+        Length beyond which the file may not grow.
+    sync
+        Whether each step waits for the disk.
+    location
+        The archive as messages name it.
+    """
+
+    def __init__(  # noqa: PLR0913 - the state of a file
+        self,
+        file: ArchiveFile,
+        *,
+        directory: bytes,
+        count: int,
+        comment: bytes,
+        directory_at: int,
+        end: int,
+        max_file_size: int,
+        sync: bool,
+        location: str,
+    ) -> None:
+        self.end = end
+        self._file = file
+        self._directory, self._count, self._comment = directory, count, comment
+        self._directory_at = directory_at
+        self._file_stop = directory_at + len(directory) + self._tail_bytes
+        self._stale_stop = 0
+        self._committed_end = end
+        self._max_file_size = max_file_size
+        self._sync = sync
+        self._location = location
+
+    @property
+    def directory_at(self) -> int:
+        """Where the directory that counts is."""
+        return self._directory_at
+
+    @property
+    def _tail_bytes(self) -> int:
+        return records.TAIL_BYTES + len(self._comment)
+
+    def write_entry(
+        self, name: str, parts: Sequence[memoryview], *, directory_bytes: int
+    ) -> records.Entry:
+        """Write the local header and the data of an entry, which no directory names yet.
+
+        Parameters
+        ----------
+        parts
+            The data, as any number of buffers of bytes.
+        directory_bytes
+            Length of the directory that is to be written behind it.
+        """
+        raw_name, size = name.encode(), sum(map(len, parts))
+        before = self.end
+        offset, data_at = self._make_room(raw_name, size, name, directory_bytes)
+        try:
+            if size <= _BLOCK_BYTES:
+                data = b"".join(parts)
+                crc = crc32(data)
+                header = records.pack_local(raw_name, size, crc, offset)
+                self._file.write_at(offset, header + data)
+            else:
+                crc = self._write_blocks(data_at, parts)
+                self._file.write_at(offset, records.pack_local(raw_name, size, crc, offset))
+        except OSError:
+            self.end = before
+            raise
+        return records.pack_entry(name, size, crc, offset)
+
+    def reserve(self, name: str, size_bytes: int, *, directory_bytes: int) -> tuple[int, int]:
+        """Write a local header without a CRC; return where it is, and where the data goes.
+
+        The data is zeros, and the disk has room for it.
+        """
+        raw_name = name.encode()
+        before = self.end
+        offset, data_at = self._make_room(raw_name, size_bytes, name, directory_bytes)
+        try:
+            self._file.write_at(offset, records.pack_local(raw_name, size_bytes, 0, offset))
+            self._file.allocate(data_at, size_bytes)
+            self._clear(data_at, min(self._stale_stop, data_at + size_bytes))
+        except OSError:
+            self.end = before
+            raise
+        return offset, data_at
+
+    def patch(self, name: str, size_bytes: int, crc: int, offset: int) -> records.Entry:
+        """Write the local header of an entry anew, with another CRC or a smaller size."""
+        entry = records.pack_entry(name, size_bytes, crc, offset)
+        header = records.pack_local(entry.raw_name, size_bytes, crc, offset)
+        self._file.write_at(offset + _CRC_OFFSET, header[_CRC_OFFSET:])
+        return entry
+
+    def commit(self, directory: bytes, count: int) -> None:
+        """Put a new directory behind the last entry; it counts when this returns."""
+        tail = records.pack_tail(count, len(directory), self.end, self._comment)
+        stop = self.end + len(directory) + len(tail)
+        if stop > self._directory_at:
+            self._copy_directory(max(stop, self._file_stop))
+        self._file.write_at(self.end, directory + tail)
+        if self._sync:
+            self._file.sync()
+        self._file.truncate(stop)
+        if self._sync:
+            self._file.sync()
+        self._directory, self._count, self._directory_at = directory, count, self.end
+        self._file_stop = stop
+        self._committed_end = self._stale_stop = self.end
+
+    def switch(self, directory: bytes, count: int) -> None:
+        """Let another directory count at once, from a copy further down; `commit` moves it up."""
+        self._directory, self._count = directory, count
+        self._copy_directory(self._file_stop)
+
+    def _make_room(
+        self, raw_name: bytes, size_bytes: int, name: str, directory_bytes: int
+    ) -> tuple[int, int]:
+        offset = self.end
+        data_at = offset + records.local_header_bytes(raw_name, offset)
+        stop = data_at + size_bytes
+        needed = stop + directory_bytes + self._tail_bytes
+        if needed > self._max_file_size:
+            raise errors.SizeLimitError(
+                f"{self._location}: adding {name!r} needs a file of {needed:,} bytes, beyond the "
+                f"{self._max_file_size:,} for which it was opened; open it with a larger "
+                "max_file_size, or set daf_storage.settings.DAF_ZARR_ZIP_MAX_FILE_SIZE before"
+            )
+        if stop > self._directory_at:
+            growth = (stop - self._committed_end) // 2
+            slack = directory_bytes + self._tail_bytes + _SLACK_BYTES + growth
+            self._copy_directory(max(stop + slack, self._file_stop))
+        self.end = stop
+        return offset, data_at
+
+    def _copy_directory(self, at: int) -> None:
+        """Write the directory that counts once more, at the end of the file."""
+        tail = records.pack_tail(self._count, len(self._directory), at, self._comment)
+        try:
+            self._file.write_at(at, self._directory + tail)
+        except BaseException:
+            with suppress(OSError):
+                self._file.truncate(self._file_stop)
+            raise
+        if self._sync:
+            self._file.sync()
+        self._stale_stop = self._file_stop
+        self._directory_at = at
+        self._file_stop = at + len(self._directory) + len(tail)
+
+    def _write_blocks(self, at: int, parts: Sequence[memoryview]) -> int:
+        crc = 0
+        for part in parts:
+            for start in range(0, len(part), _BLOCK_BYTES):
+                block = part[start : start + _BLOCK_BYTES]
+                crc = crc32(block, crc)
+                self._file.write_at(at, block)
+                at += len(block)
+        return crc
+
+    def _clear(self, start: int, stop: int) -> None:
+        """Write zeros where an older directory may have been."""
+        for at in range(start, stop, _BLOCK_BYTES):
+            self._file.write_at(at, bytes(min(_BLOCK_BYTES, stop - at)))

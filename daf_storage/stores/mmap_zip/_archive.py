@@ -1,0 +1,671 @@
+"""An archive that is read through one mapping and written at its end.
+
+How a change reaches the file (docs/design/005):
+
+1. The central directory as it is now is copied further down, so that new data has room behind the
+   old.  The file ends with this copy, which says the same.
+2. The new local headers and data are written, partly over where the directory was.
+3. The new directory is written right behind the data.  The file still ends with the old one.
+4. The file is cut behind the new directory, which becomes the one that counts: one atomic step.
+
+So, but for the moment of the first step, the file ends with a whole directory of whole entries,
+whatever happens, and what is in the file afterwards is byte for byte what the format prescribes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from zlib import crc32
+
+import numpy as np
+
+from daf_storage import errors
+from daf_storage.model import AnyArray, OpenMode, check_mode
+from daf_storage.stores._mapping import GrowingMapping, map_readonly
+from daf_storage.stores.mmap_zip import _codecs, _opening, _recovery
+from daf_storage.stores.mmap_zip import _records as records
+from daf_storage.stores.mmap_zip._appender import Appender
+from daf_storage.stores.mmap_zip._file import ArchiveFile
+from daf_storage.stores.mmap_zip._index import EntryIndex
+from daf_storage.stores.mmap_zip._locating import Directory
+from daf_storage.stores.mmap_zip._opening import Recovery
+from daf_storage.stores.mmap_zip._pins import ArchivePin
+from daf_storage.stores.mmap_zip._records import Entry, MalformedError
+from daf_storage.stores.mmap_zip._transaction import ArchiveTransaction
+
+MAX_FILE_SIZE: Final = 1 << 40
+"""How far an archive may grow unless its opener says otherwise: 1 TiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reservation:
+    """Data that is being filled and that no directory names yet."""
+
+    offset: int
+    data: memoryview
+
+
+class MmapZipStore:
+    """A ZIP archive, memory-mapped, to which entries can be added.
+
+    Entries are stored as they are, with their data at multiples of 8 bytes, so that what is read
+    is the mapped file itself.  Nothing is ever changed or deleted.  It is safe to use from several
+    threads; readers see entries as soon as they are added.  One process at a time can have an
+    archive open for writing, which an advisory lock sees to.
+
+    Parameters
+    ----------
+    path
+        The archive.
+    mode
+        ``r`` to read, ``r+`` to read and add, ``w+`` to create it if missing, ``w`` to put an
+        empty one in its place.  A writable open undoes what a crashed writer left half done.
+    max_file_size
+        Number of bytes up to which the file can grow while it is open; as much address space is
+        set aside, and neither memory nor disk.  Not used by mode ``r``.
+    sync
+        Whether each commit waits until it is on the disk, so that not even a loss of power loses
+        it.  That costs three waits for the disk per commit, milliseconds each.  Without it, what
+        was committed survives a crash of the process, and the disk gets it when the system
+        finds the time.
+    location
+        The name used in messages; ``path`` by default.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is no such file, and the mode does not create it.
+    CorruptDataError
+        It is not a ZIP archive, or not a complete one.
+    InUseError
+        Another process has it open for writing.
+    SizeLimitError
+        It is larger than ``max_file_size``, or there is not so much address space.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "x.zip"
+    >>> with MmapZipStore(path, "w") as store:
+    ...     store.append("greeting", b"hello")
+    >>> MmapZipStore(path).try_mmap_entry_as("greeting", "u1", 5).tobytes()
+    b'hello'
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        mode: OpenMode = "r",
+        *,
+        max_file_size: int = MAX_FILE_SIZE,
+        sync: bool = False,
+        location: str | None = None,
+    ) -> None:
+        check_mode(mode)
+        self.path = Path(os.path.abspath(path))
+        self.location = location or str(path)
+        self.mode = mode
+        self.recovery = Recovery()
+        self.is_own = False
+        self._writer_lock = threading.RLock()
+        self._append_lock = threading.RLock()
+        self._index_lock = threading.Lock()
+        self._reservations: dict[str, _Reservation] = {}
+        self._batches = 0
+        self._generation = 0
+        self._is_closed = False
+        self._limit_bytes = 0
+        self._data_starts: dict[int, int] = {}
+        self._file: ArchiveFile | None = None
+        self._appender: Appender | None = None
+        if mode == "r":
+            self._open_for_reading()
+        else:
+            self._open_for_writing(max_file_size, sync=sync)
+
+    def _open_for_reading(self) -> None:
+        file, directory = _opening.open_for_reading(self.path, self.location)
+        try:
+            self._view = map_readonly(file.descriptor, directory.offset)
+            self.file_identity = file.identity()
+        finally:
+            file.close()
+        self._limit_bytes = directory.offset
+        self._index = EntryIndex(directory.entries)
+        self._published = len(self._index)
+        _opening.check_last_entry(directory, self._view, self.location, self.path)
+
+    def _open_for_writing(self, max_file_size: int, *, sync: bool) -> None:
+        self._file = file = _opening.open_for_writing(self.path, self.mode, self.location)
+        try:
+            self._check_size(file.size(), max_file_size)
+            directory, cut_bytes = _opening.directory_for_writing(file, self.path, self.location)
+            if directory.shift:
+                raise errors.UnsupportedDataError(
+                    f"{self.location}: there are {directory.shift:,} bytes in front of this "
+                    "archive, so nothing is added to it; open it with mode 'r', or unpack it and "
+                    "pack it anew"
+                )
+            self._mapping = self._reserve_addresses(file, max_file_size)
+            self._mapping.cover(file.size())
+            self._view = self._mapping.view(0, max_file_size)
+            self._recover(file, directory, cut_bytes, max_file_size, sync=sync)
+            self.file_identity = file.identity()
+        except BaseException:
+            file.close()
+            raise
+
+    def _check_size(self, size_bytes: int, max_file_size: int) -> None:
+        if size_bytes > max_file_size:
+            raise errors.SizeLimitError(
+                f"{self.location}: the file has {size_bytes:,} bytes, more than the "
+                f"{max_file_size:,} up to which it may grow; open it with a larger max_file_size, "
+                "or set daf_storage.settings.DAF_ZARR_ZIP_MAX_FILE_SIZE before"
+            )
+
+    def _reserve_addresses(self, file: ArchiveFile, max_file_size: int) -> GrowingMapping:
+        try:
+            return GrowingMapping(file.descriptor, max_file_size)
+        except OSError as error:
+            raise errors.SizeLimitError(
+                f"{self.location}: this system does not set aside {max_file_size:,} bytes of "
+                f"address space ({error.strerror}); open it with a smaller max_file_size, or set "
+                "daf_storage.settings.DAF_ZARR_ZIP_MAX_FILE_SIZE before"
+            ) from error
+
+    def _recover(
+        self,
+        file: ArchiveFile,
+        directory: Directory,
+        cut_bytes: int,
+        max_file_size: int,
+        *,
+        sync: bool,
+    ) -> None:
+        """Make the file what it was after the last whole entry; of foreign archives, nothing."""
+        entries, raw, end = directory.entries, directory.raw, directory.offset
+        is_own = directory.is_own()
+        verdict = _recovery.Verdict(entries)
+        if is_own:
+            verdict = _recovery.judge(entries, self._view[: directory.offset])
+            end = _data_stop(verdict.kept)
+        self.is_own = is_own
+        self._index = EntryIndex(verdict.kept)
+        self._published = len(self._index)
+        self._appender = Appender(
+            file,
+            directory=raw,
+            count=len(entries),
+            comment=directory.comment,
+            directory_at=directory.offset,
+            end=end,
+            max_file_size=max_file_size,
+            sync=sync,
+            location=self.location,
+        )
+        self._directory = bytearray(raw)
+        kept_names = {entry.name for entry in verdict.kept}
+        completed = [e.name for e in verdict.kept[-1:] if e not in entries[-1:]]
+        for offset, header in verdict.headers:
+            file.write_at(offset, header)
+        if verdict.dropped or completed or end != directory.offset:
+            self._directory = bytearray(b"".join(entry.record for entry in verdict.kept))
+            self._appender.switch(bytes(self._directory), self._published)
+            self._appender.commit(bytes(self._directory), self._published)
+        self.recovery = Recovery(
+            tuple(verdict.dropped),
+            tuple(sorted(kept_names & {_name_at(entries, o) for o, _ in verdict.headers})),
+            cut_bytes + directory.offset - end,
+        )
+
+    def __repr__(self) -> str:
+        return f"MmapZipStore({self.location!r}, {self.mode!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Refuse further use and let others write; arrays and pins handed out stay valid."""
+        with self._append_lock:
+            file, self._file, self._is_closed = self._file, None, True
+            self._limit_bytes = self.size_bytes
+            if file is None or self._appender is None:
+                return
+            try:
+                if self._appender.directory_at != self._appender.end:
+                    self._appender.commit(bytes(self._directory), self._published)
+            finally:
+                file.close()
+                self._appender = None
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether entries can be added."""
+        return self.mode != "r"
+
+    @property
+    def is_append_only(self) -> bool:
+        """Whether what is there can be neither changed nor deleted: it cannot."""
+        return True
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the entries' part of the file: where the next entry goes."""
+        return self._limit_bytes if self._appender is None else self._appender.end
+
+    # Reading
+
+    def __len__(self) -> int:
+        return len(self._index.names())
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of all entries, sorted."""
+        return iter(self.keys())
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self.size_of(key) is not None
+
+    def keys(self) -> list[str]:
+        """Return the names of all entries, sorted; directories are not listed."""
+        with self._index_lock:
+            return self._index.below("", self._published)
+
+    def entries(self) -> list[Entry]:
+        """Return all entries in the order of the directory, also shadowed ones."""
+        with self._index_lock:
+            return self._index.entries[: self._published]
+
+    def subkeys(self, prefix: str = "") -> list[str]:
+        """Return the names of the entries directly below ``prefix``, sorted."""
+        start = f"{prefix}/" if prefix else ""
+        return [name for name in self.children(prefix) if f"{start}{name}" in self]
+
+    def subdirs(self, prefix: str = "") -> list[str]:
+        """Return the names directly below ``prefix`` that have entries below them, sorted."""
+        start = f"{prefix}/" if prefix else ""
+        return [name for name in self.children(prefix) if self.count_below(f"{start}{name}")]
+
+    def children(self, prefix: str = "") -> list[str]:
+        """Return the names directly below ``prefix``, of entries and of directories, sorted."""
+        return self.find_names(prefix, self._published)
+
+    def size_of(self, key: str) -> int | None:
+        """Return the uncompressed length of an entry; None if there is none."""
+        return self.find_size(key, self._published)
+
+    def storage_bytes(self, prefix: str = "") -> int:
+        """Return the sum of the uncompressed lengths of the entries below ``prefix``."""
+        with self._index_lock:
+            names = self._index.below(prefix, self._published)
+            return sum(e.size_bytes for n in names if (e := self._index.find(n)) is not None)
+
+    def get(self, key: str) -> memoryview | None:
+        """Return the bytes of an entry; None if there is none.
+
+        Those of a stored entry are the mapped file itself, read-only, and valid as long as they
+        are referred to; those of a compressed one are decompressed and checked each time.
+
+        Raises
+        ------
+        CorruptDataError, UnsupportedDataError
+            The entry is damaged, encrypted, or compressed in an unknown way.
+        """
+        self._check_open()
+        return self.find_bytes(key, self._published)
+
+    def try_mmap_entry_as(
+        self, key: str, dtype: Any, shape: int | tuple[int, ...]
+    ) -> AnyArray | None:
+        """Return an entry as an array of this type and shape (C order), without copying it.
+
+        None if there is no such entry, if it is compressed or of another length, or if it does
+        not begin at a multiple of the type's alignment, as in some foreign archives.  Read-only;
+        valid as long as it is referred to.
+        """
+        entry = self._find(key, self._published)
+        if entry is None or entry.method != records.STORED:
+            return None
+        data = self.get(key)
+        wanted = np.dtype(dtype)
+        size = int(np.prod(shape, dtype=object))
+        if data is None or len(data) != size * wanted.itemsize:
+            return None
+        values = np.frombuffer(data, dtype=wanted).reshape(shape)
+        return values if values.flags.aligned else None
+
+    def find_names(self, prefix: str, limit: int) -> list[str]:
+        """Return the first parts of the names below ``prefix``, of the first ``limit`` entries."""
+        with self._index_lock:
+            return self._index.children(prefix, limit)
+
+    def find_size(self, key: str, limit: int) -> int | None:
+        """Return the length of one of the first ``limit`` entries."""
+        entry = self._find(key, limit)
+        return None if entry is None else entry.size_bytes
+
+    def find_bytes(self, key: str, limit: int) -> memoryview | None:
+        """Return the bytes of one of the first ``limit`` entries."""
+        entry = self._find(key, limit)
+        if entry is None:
+            return None
+        data = self.stored_bytes(entry)
+        if entry.method == records.STORED:
+            return data
+        return _codecs.decompress(entry, data, self._what(entry))
+
+    def stored_bytes(self, entry: Entry) -> memoryview:
+        """Return the bytes of an entry as they are in the file, compressed or not; read-only."""
+        _codecs.check_readable(entry, self._what(entry))
+        start = self._data_starts.get(entry.offset)
+        if start is None:
+            start = self._data_start(entry)
+            self._data_starts[entry.offset] = start
+        return self._view[start : start + entry.stored_bytes].toreadonly()
+
+    def _data_start(self, entry: Entry) -> int:
+        limit = self.size_bytes
+        try:
+            header = records.parse_local(self._view[entry.offset : limit])
+        except MalformedError as error:
+            raise errors.CorruptDataError(f"{self._what(entry)} is damaged: {error}") from None
+        start = entry.offset + header.header_bytes
+        if header.raw_name != entry.raw_name or header.method != entry.method:
+            raise errors.CorruptDataError(
+                f"{self._what(entry)} is damaged: its local header is that of another entry"
+            )
+        if start + entry.stored_bytes > limit:
+            raise errors.CorruptDataError(f"{self._what(entry)} is damaged: its data is cut off")
+        return start
+
+    def _find(self, key: str, limit: int) -> Entry | None:
+        with self._index_lock:
+            return self._index.find(key, limit)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise errors.InvalidInputError(
+                f"{self.location}: the archive was closed; open it again"
+            )
+
+    def _what(self, entry: Entry) -> str:
+        return f"{self.location}: entry {entry.name!r}"
+
+    def count_below(self, prefix: str) -> int:
+        """Return how many entries there are below ``prefix``."""
+        with self._index_lock:
+            return self._index.count_below(prefix)
+
+    # As a store of a tree
+
+    def pin(self, prefix: str) -> ArchivePin | None:
+        """Return a view of everything that is below ``prefix`` now."""
+        self._check_open()
+        with self._index_lock:
+            count, limit = self._index.count_below(prefix), self._published
+        identity = (id(self), self._generation, count)
+        return ArchivePin(self, prefix, limit, identity) if count else None
+
+    @contextmanager
+    def transaction(self) -> Iterator[ArchiveTransaction]:
+        """Begin changes; what was not published when the block ends is discarded."""
+        changes = ArchiveTransaction(self)
+        try:
+            yield changes
+        finally:
+            changes.abandon()
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Exclude other threads that write; other processes are excluded all the time."""
+        with self._writer_lock:
+            yield
+
+    def recover(self) -> bool:
+        """Return whether opening found something to recover; asked again, there is nothing."""
+        found, self.recovery = self.recovery, Recovery()
+        return bool(found)
+
+    # Adding
+
+    def append(self, key: str, data: bytes | memoryview) -> None:
+        """Add an entry.
+
+        Raises
+        ------
+        AppendOnlyError
+            There is one of this name.
+        InvalidNameError
+            The name is too long, or no relative path.
+        SizeLimitError
+            The file would grow beyond ``max_file_size``; it stays as it was.
+        ReadOnlyError
+            The archive was opened for reading.
+        """
+        self.append_parts(key, [data])
+
+    def append_parts(self, key: str, parts: Sequence[bytes | memoryview]) -> None:
+        """Add an entry that consists of these parts, one behind the other."""
+        with self._writer_lock, self._append_lock:
+            appender = self._check_new(key)
+            views = [memoryview(part).cast("B") for part in parts]
+            entry = appender.write_entry(key, views, directory_bytes=self._room_for(key))
+            self._publish(entry)
+
+    def reserve(self, key: str, size_bytes: int) -> AnyArray:
+        """Make room for an entry and return it, to be filled in place; then call `patch_crc`.
+
+        The array is writable, of dtype uint8, zero at first, and part of the mapped file.  Until
+        `patch_crc` the entry is not visible to anybody, and a crash leaves nothing of it.
+        """
+        with self._append_lock:
+            appender = self._check_new(key)
+            offset, start = appender.reserve(key, size_bytes, directory_bytes=self._room_for(key))
+            self._mapping.cover(start + size_bytes)
+            data = self._view[start : start + size_bytes]
+            self._reservations[key] = _Reservation(offset, data)
+        return np.frombuffer(data, dtype=np.uint8)
+
+    def patch_crc(self, key: str) -> None:
+        """Add the entry that was reserved and filled; or record the CRC of one changed in place."""
+        with self._writer_lock, self._append_lock:
+            appender = self._writing()
+            reservation = self._reservations.get(key)
+            if reservation is not None:
+                crc = crc32(reservation.data)
+                size = len(reservation.data)
+                entry = appender.patch(key, size, crc, reservation.offset)
+                del self._reservations[key]
+                self._publish(entry)
+                return
+            entry = self._existing(key)
+            data = self.stored_bytes(entry)
+            self._rewrite(appender.patch(key, len(data), crc32(data), entry.offset))
+
+    def shrink(self, key: str, size_bytes: int) -> None:
+        """Cut the last entry, reserved or complete, to its first bytes.
+
+        Arrays that show the rest must not be used any more.
+
+        Raises
+        ------
+        InvalidInputError
+            It is not the last one, or shorter than that.
+        """
+        with self._writer_lock, self._append_lock:
+            appender = self._writing()
+            reservation = self._reservations.get(key)
+            if reservation is not None:
+                offset, data, crc = reservation.offset, reservation.data, 0
+            else:
+                entry = self._existing(key)
+                offset, data = entry.offset, self.stored_bytes(entry)
+                crc = crc32(data[:size_bytes])
+            start = offset + records.local_header_bytes(key.encode(), offset)
+            if start + len(data) != appender.end:
+                raise errors.InvalidInputError(
+                    f"{self.location}: only the last entry can be cut, and {key!r} is not the last"
+                )
+            if not 0 <= size_bytes <= len(data):
+                raise errors.InvalidInputError(
+                    f"{self.location}: {key!r} has {len(data):,} bytes and cannot be cut to "
+                    f"{size_bytes:,}"
+                )
+            if size_bytes == len(data):
+                return
+            cut = appender.patch(key, size_bytes, crc, offset)
+            if reservation is not None:
+                appender.end = start + size_bytes
+                self._reservations[key] = _Reservation(offset, data[:size_bytes])
+            else:
+                self._rewrite(cut, end=start + size_bytes)
+
+    def abandon(self, key: str) -> None:
+        """Give a reservation up.
+
+        Its bytes stay unused until the archive is next opened for writing: whoever holds the
+        array may still store into it.
+        """
+        with self._append_lock:
+            self._reservations.pop(key, None)
+
+    def remove_entries(self, keys: Iterable[str]) -> None:
+        """Take entries out of the directory; their bytes stay where they are.
+
+        For mending only: an archive is append-only.  Unknown names are ignored.
+        """
+        unwanted = set(keys)
+        with self._writer_lock, self._append_lock:
+            self._writing()
+            self._keep([e for e in self._index.entries if e.name not in unwanted])
+            self._commit()
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Write the directory once for everything that is added within the block.
+
+        Threads of this process see each entry as it is added.  The file changes at the end of the
+        block: all of it or, after an error or a crash, nothing.  Other writers wait meanwhile.
+        """
+        with self._writer_lock:
+            first = len(self._index)
+            self._batches += 1
+            try:
+                yield
+            except BaseException:
+                self._batches -= 1
+                with self._append_lock:
+                    if len(self._index) > first and not self._is_closed:
+                        self._keep(self._index.entries[:first])
+                raise
+            self._batches -= 1
+            if not self._batches and len(self._index) > first:
+                with self._append_lock:
+                    self._commit()
+
+    def _check_new(self, key: str) -> Appender:
+        appender = self._writing()
+        raw_name = key.encode()
+        if len(raw_name) > records.MAX_NAME_BYTES:
+            raise errors.InvalidNameError(
+                f"{self.location}: zip entry name too long: {len(raw_name):,} bytes, and at most "
+                f"{records.MAX_NAME_BYTES:,} are possible"
+            )
+        problem = "is a directory's" if key.endswith("/") else records.name_problem(key)
+        if problem is not None:
+            raise errors.InvalidNameError(
+                f"{self.location}: {key!r} cannot be the name of an entry: it {problem}; use a "
+                "path such as 'axes/cell/0'"
+            )
+        with self._index_lock:
+            exists = self._index.find(key) is not None
+        if exists or key in self._reservations:
+            raise errors.append_only(self.location, key)
+        return appender
+
+    def _writing(self) -> Appender:
+        self._check_open()
+        if self._appender is None:
+            raise errors.ReadOnlyError(
+                f"{self.location}: the archive was opened for reading; open it with mode 'r+'"
+            )
+        return self._appender
+
+    def _existing(self, key: str) -> Entry:
+        entry = self._find(key, len(self._index))
+        if entry is None or not self.is_own or entry.method != records.STORED:
+            raise errors.InvalidInputError(
+                f"{self.location}: there is no entry {key!r} that was written by this software"
+            )
+        return entry
+
+    def _room_for(self, key: str) -> int:
+        """Return how long the directory can become with this and all reserved entries."""
+        pending = sum(len(records.pack_central(k.encode(), 0, 0, 0)) for k in self._reservations)
+        return len(self._directory) + len(records.pack_central(key.encode(), 0, 0, 0)) + pending
+
+    def _publish(self, entry: Entry) -> None:
+        first = len(self._index)
+        is_late = bool(first) and entry.offset < self._index.entries[-1].offset
+        self._mapping.cover(self._writing().end)
+        with self._index_lock:
+            self._index.add([entry])
+            self._published = len(self._index)
+        self._directory += entry.record
+        if is_late and self.is_own:
+            in_order = sorted(self._index.entries, key=lambda e: e.offset)
+            self._directory = bytearray(b"".join(e.record for e in in_order))
+        if not self._batches:
+            try:
+                self._commit()
+            except BaseException:
+                self._keep(self._index.entries[:first])
+                raise
+
+    def _commit(self) -> None:
+        self._writing().commit(bytes(self._directory), len(self._index))
+
+    def _keep(self, kept: list[Entry]) -> None:
+        """Forget the other entries; what they were stays in the file, unnamed."""
+        with self._index_lock:
+            self._index.keep(kept)
+            self._published = len(kept)
+            self._generation += 1
+        in_order = sorted(kept, key=lambda e: e.offset) if self.is_own else kept
+        self._directory = bytearray(b"".join(entry.record for entry in in_order))
+
+    def _rewrite(self, changed: Entry, *, end: int | None = None) -> None:
+        """Let the directory say something else of an entry whose local header says so already."""
+        entries = [changed if e.name == changed.name else e for e in self._index.entries]
+        self._keep(entries)
+        appender = self._writing()
+        if end is not None:
+            appender.end = end
+        appender.switch(bytes(self._directory), len(entries))
+        self._commit()
+
+
+def _data_stop(entries: list[Entry]) -> int:
+    """Return where the data of the last of our own entries ends."""
+    if not entries:
+        return 0
+    last = entries[-1]
+    return last.offset + records.local_header_bytes(last.raw_name, last.offset) + last.stored_bytes
+
+
+def _name_at(entries: list[Entry], offset: int) -> str:
+    return next(entry.name for entry in entries if entry.offset == offset)

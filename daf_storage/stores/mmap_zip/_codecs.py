@@ -1,0 +1,98 @@
+"""Taking entries of foreign archives apart: what is compressed, and how.
+
+Never produces more than the size that the directory declares, and checks size and CRC.
+"""
+
+from __future__ import annotations
+
+import bz2
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from daf_storage.errors import CorruptDataError, UnsupportedDataError
+from daf_storage.optional import optional_import
+from daf_storage.stores.mmap_zip import _records as records
+from daf_storage.stores.mmap_zip._records import Entry
+
+_BLOCK_BYTES = 1 << 20
+_PART_BYTES = 1 << 16
+
+
+def check_readable(entry: Entry, what: str) -> None:
+    """Raise unless this is an entry whose bytes can be had."""
+    if entry.flags & (records.ENCRYPTED_FLAG | records.MASKED_FLAG):
+        raise UnsupportedDataError(
+            f"{what} is encrypted; decrypt the archive with the tool that made it"
+        )
+    if entry.method not in (records.STORED, *_DECODERS):
+        known = ", ".join(["0 (stored)", *(f"{m} ({name})" for m, (name, _) in _DECODERS.items())])
+        raise UnsupportedDataError(
+            f"{what} is compressed by ZIP method {entry.method}, which is not supported; "
+            f"supported are {known}"
+        )
+
+
+def decompress(entry: Entry, data: memoryview, what: str) -> memoryview:
+    """Return the data of a compressed entry, checked against its size and CRC."""
+    check_readable(entry, what)
+    _, blocks_of = _DECODERS[entry.method]
+    found = bytearray()
+    try:
+        for block in blocks_of(data):
+            found += block
+            if len(found) > entry.size_bytes:
+                break
+    except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException) as error:
+        raise CorruptDataError(f"{what} cannot be decompressed ({error})") from error
+    if len(found) != entry.size_bytes or zlib.crc32(found) != entry.crc:
+        raise CorruptDataError(
+            f"{what} is damaged: what it decompresses to has not the recorded size and CRC"
+        )
+    return memoryview(found).toreadonly()
+
+
+def _deflate(data: memoryview) -> Iterator[bytes]:
+    decoder = zlib.decompressobj(-zlib.MAX_WBITS)
+    for part in _parts(data):
+        rest: Any = part
+        while rest and not decoder.eof:
+            yield decoder.decompress(rest, _BLOCK_BYTES)
+            rest = decoder.unconsumed_tail
+    yield decoder.flush()
+
+
+def _deflate64(data: memoryview) -> Iterator[bytes]:
+    decoder = optional_import("inflate64", extra="zip").Inflater()
+    for part in _parts(data):
+        yield decoder.inflate(bytes(part))
+
+
+def _bzip2(data: memoryview) -> Iterator[bytes]:
+    decoder = bz2.BZ2Decompressor()
+    for part in _parts(data):
+        if not decoder.eof:
+            yield decoder.decompress(part, _BLOCK_BYTES)
+        while not decoder.eof and not decoder.needs_input:
+            yield decoder.decompress(b"", _BLOCK_BYTES)
+
+
+def _parts(data: memoryview) -> Iterator[memoryview]:
+    for start in range(0, len(data), _PART_BYTES):
+        yield data[start : start + _PART_BYTES]
+
+
+def _zstd(data: memoryview) -> Iterator[bytes]:
+    with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data)), "zstd") as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            yield block
+
+
+_DECODERS: Final[dict[int, tuple[str, Callable[[memoryview], Iterator[bytes]]]]] = {
+    8: ("deflate", _deflate),
+    9: ("deflate64", _deflate64),
+    12: ("bzip2", _bzip2),
+    93: ("zstd", _zstd),
+}

@@ -1,0 +1,132 @@
+"""The file of an archive: every change to it goes through the few methods of `ArchiveFile`.
+
+That makes each of them a point at which a test can let the writer crash.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+from daf_storage.stores._allocate import allocate
+
+_MAX_WRITE_BYTES = 1 << 30
+
+
+class ArchiveFile:
+    """An open file, read and written at given offsets."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._release = weakref.finalize(self, _release, descriptor, os.getpid())
+
+    @classmethod
+    def open(cls, path: Path, flags: int) -> ArchiveFile:
+        """Open a file; it is not inherited by programs that this one starts."""
+        return cls(os.open(path, flags | os.O_CLOEXEC, 0o666))
+
+    def size(self) -> int:
+        """Return the length of the file."""
+        return os.fstat(self.descriptor).st_size
+
+    def identity(self) -> tuple[int, int]:
+        """Return what tells this file from any other."""
+        status = os.fstat(self.descriptor)
+        return status.st_dev, status.st_ino
+
+    def is_at(self, path: Path) -> bool:
+        """Return whether this is still the file at ``path``."""
+        try:
+            return os.path.samestat(os.fstat(self.descriptor), os.stat(path))
+        except FileNotFoundError:
+            return False
+
+    def lock(self) -> bool:
+        """Keep other writers away until the file is closed; false if there is one already.
+
+        On a file system without locks there is nothing to keep anybody away with.
+        """
+        try:
+            fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def has_writer(self) -> bool:
+        """Return whether somebody holds the lock of writers."""
+        try:
+            fcntl.flock(self.descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+        return False
+
+    def read_at(self, offset: int, size_bytes: int) -> bytes:
+        """Return the bytes from ``offset`` on; fewer where the file ends."""
+        parts = []
+        while size_bytes > 0:
+            part = os.pread(self.descriptor, min(size_bytes, _MAX_WRITE_BYTES), offset)
+            if not part:
+                break
+            parts.append(part)
+            offset += len(part)
+            size_bytes -= len(part)
+        return b"".join(parts)
+
+    def data_extents(self) -> list[tuple[int, int]]:
+        """Return the ranges of the file that are no holes, in ascending order."""
+        size, position, found = self.size(), 0, []
+        while position < size:
+            try:
+                start = os.lseek(self.descriptor, position, os.SEEK_DATA)
+                stop = os.lseek(self.descriptor, start, os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # cannot tell: all may be data
+                    found.append((position, size))
+                break
+            found.append((start, stop))
+            position = stop
+        return found
+
+    def write_at(self, offset: int, data: bytes | bytearray | memoryview) -> None:
+        """Write all of ``data`` at ``offset``, growing the file if needed."""
+        view = memoryview(data).cast("B")
+        while view:
+            written = os.pwrite(self.descriptor, view[:_MAX_WRITE_BYTES], offset)
+            offset += written
+            view = view[written:]
+
+    def truncate(self, size_bytes: int) -> None:
+        """Set the length of the file; one atomic step."""
+        os.ftruncate(self.descriptor, size_bytes)
+
+    def allocate(self, offset: int, size_bytes: int) -> None:
+        """Make sure that the disk has room for this range, so that filling it cannot fail."""
+        allocate(self.descriptor, offset, size_bytes)
+
+    def sync(self) -> None:
+        """Wait until everything written so far is on the disk."""
+        os.fsync(self.descriptor)
+
+    def close(self) -> None:
+        """Close the file and release its lock."""
+        self._release()
+
+
+def _release(descriptor: int, owner: int) -> None:
+    """Close a file; its mappings would otherwise keep it locked, so it is unlocked first.
+
+    A forked process shares the lock with its parent and must not release it.
+    """
+    if os.getpid() == owner:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)

@@ -1,0 +1,288 @@
+"""Opening the file of an archive, for reading or for writing, whatever its last writer did.
+
+Readers never change the file.  A writer holds an advisory lock on it as long as it lives, so that
+there is one at a time on a machine, and a crash releases it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from daf_storage import errors
+from daf_storage.model import OpenMode
+from daf_storage.stores.mmap_zip import _records as records
+from daf_storage.stores.mmap_zip import _recovery
+from daf_storage.stores.mmap_zip._file import ArchiveFile
+from daf_storage.stores.mmap_zip._locating import (
+    Directory,
+    find_earlier_directory,
+    is_own_entry,
+    read_directory,
+)
+from daf_storage.stores.mmap_zip._records import Entry, MalformedError
+
+_EMPTY = records.pack_tail(0, 0, 0)
+_WAIT_SECONDS = 0.01
+_READER_TRIES = 100
+_WRITER_TRIES = 5
+_READERS_CHECK_BYTES = 1 << 24
+_HEADER_READ_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What had to be done to an archive whose writer crashed."""
+
+    dropped: tuple[str, ...] = ()
+    """Entries that were not whole and are no longer in the directory."""
+    completed: tuple[str, ...] = ()
+    """Entries whose data was whole, but not their header or their recorded length."""
+    cut_bytes: int = 0
+    """Number of bytes behind the last committed data that were given back."""
+
+    def __bool__(self) -> bool:
+        return self != Recovery()
+
+
+def open_for_reading(path: Path, location: str) -> tuple[ArchiveFile, Directory]:
+    """Open an archive and read its directory, or the last one that was committed.
+
+    Raises
+    ------
+    CorruptDataError
+        There is none, or its last entries are not there: the message names the way out.
+    """
+    file = _open(path, os.O_RDONLY, location)
+    try:
+        return file, _directory_for_reading(file, path, location)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _directory_for_reading(file: ArchiveFile, path: Path, location: str) -> Directory:
+    """Read the directory; if somebody appends this very moment, look again.
+
+    Whoever appends lets the file grow before he writes where the directory was, so what was read
+    while the length stayed the same belongs together.
+    """
+    reason = MalformedError("it changes all the time")
+    for _ in range(_READER_TRIES):
+        size = file.size()
+        try:
+            found = read_directory(file.read_at, size)
+        except MalformedError as error:
+            reason = error
+        else:
+            if file.size() == size:
+                return found
+        if file.size() == size and not file.has_writer():
+            break
+        time.sleep(_WAIT_SECONDS)
+    earlier = _earlier_directory(file)
+    if earlier is None:
+        raise unreadable(location, path, file.size(), reason)
+    return earlier
+
+
+def _earlier_directory(file: ArchiveFile) -> Directory | None:
+    """Return the last committed directory of a file that does not end with one."""
+    extents = file.data_extents()
+    return (
+        find_earlier_directory(file.read_at, extents, has_comment=False)
+        or walked_directory(file)
+        or find_earlier_directory(file.read_at, extents, has_comment=True)
+    )
+
+
+def check_last_entry(directory: Directory, data: memoryview, location: str, path: Path) -> None:
+    """Raise if the directory names an entry at its end that is not there yet.
+
+    Entries that are large are not checked here, only whether their header is there.
+    """
+    last = directory.entries[-1] if directory.entries else None
+    if last is None or not is_own_entry(last) or directory.shift:
+        return
+    if _recovery.is_broken(last, data, max_checked_bytes=_READERS_CHECK_BYTES):
+        raise errors.CorruptDataError(
+            f"{location}: a writer stopped in the middle of adding {last.name!r}, and reading does "
+            f"not change the file; go back to what was complete with: daf repair {path}"
+        )
+
+
+def open_for_writing(path: Path, mode: OpenMode, location: str) -> ArchiveFile:
+    """Open and lock the file of an archive, creating or emptying it as the mode says."""
+    flags = os.O_RDWR | (0 if mode == "r+" else os.O_CREAT)
+    while True:
+        file = _open(path, flags, location)
+        try:
+            _lock(file, location)
+            if not file.is_at(path):
+                file.close()
+                continue  # replaced by another one this very moment
+            if mode == "w" and file.size():
+                return _replaced(file, path, location)
+            if _EMPTY.startswith(file.read_at(0, len(_EMPTY))) and file.size() < len(_EMPTY):
+                file.write_at(0, _EMPTY)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+
+def _open(path: Path, flags: int, location: str) -> ArchiveFile:
+    try:
+        return ArchiveFile.open(path, flags)
+    except IsADirectoryError:
+        raise errors.NotADafError(
+            f"{location}: there is a directory of this name, not a file"
+        ) from None
+    except FileNotFoundError:
+        if flags & os.O_CREAT:
+            raise errors.SourceNotFoundError(
+                f"{location}: there is no directory {path.parent} to create it in"
+            ) from None
+        raise errors.SourceNotFoundError(f"no such file: {path}") from None
+    except PermissionError:
+        what = "read" if flags & os.O_ACCMODE == os.O_RDONLY else "write"
+        raise errors.ReadOnlyError(f"{location}: no permission to {what} this file") from None
+
+
+def _lock(file: ArchiveFile, location: str) -> None:
+    for _ in range(_WRITER_TRIES):  # a reader may hold the lock for a moment
+        if file.lock():
+            return
+        time.sleep(_WAIT_SECONDS)
+    raise errors.InUseError(
+        f"{location}: another process has this archive open for writing, or another handle here; "
+        "close it there, or open it with mode 'r'"
+    )
+
+
+def _replaced(file: ArchiveFile, path: Path, location: str) -> ArchiveFile:
+    """Put an empty archive in the place of one that is there; its readers keep the old one."""
+    try:
+        read_directory(file.read_at, file.size())
+    except MalformedError as error:
+        if not file.read_at(0, 4) == records.LOCAL_SIGNATURE:
+            raise errors.NotADafError(
+                f"{location}: this file is not a ZIP archive, so mode 'w' does not replace it "
+                f"({error}); delete it yourself if that is what you want"
+            ) from None
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    new = ArchiveFile.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    try:
+        new.lock()
+        new.write_at(0, _EMPTY)
+        os.replace(temporary, path)
+    except BaseException:
+        new.close()
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        raise
+    file.close()
+    return new
+
+
+def replace_archive(source: Path, target: Path, location: str) -> None:
+    """Put one archive in the place of another, unless somebody is writing to that one."""
+    with suppress(FileNotFoundError):
+        file = ArchiveFile.open(target, os.O_RDWR)
+        try:
+            _lock(file, location)
+            os.replace(source, target)
+        finally:
+            file.close()
+        return
+    os.replace(source, target)
+
+
+def directory_for_writing(file: ArchiveFile, path: Path, location: str) -> tuple[Directory, int]:
+    """Return the last committed directory, and how many bytes behind it were cut off."""
+    size = file.size()
+    try:
+        return read_directory(file.read_at, size), 0
+    except MalformedError as error:
+        reason = error
+    earlier = _earlier_directory(file)
+    if earlier is None:
+        raise unreadable(location, path, size, reason) from None
+    if earlier.is_walked:
+        return put_directory(file, earlier), 0
+    if not earlier.is_own():
+        raise errors.CorruptDataError(
+            f"{location}: there are {size - earlier.stop:,} bytes behind the end of this archive, "
+            f"which another program made; look at it, and cut them off with: daf repair {path}"
+        )
+    file.truncate(earlier.stop)
+    return earlier, size - earlier.stop
+
+
+def put_directory(file: ArchiveFile, directory: Directory) -> Directory:
+    """Write a directory at the end of a file that has none."""
+    at = file.size()
+    file.write_at(
+        at, directory.raw + records.pack_tail(len(directory.entries), len(directory.raw), at)
+    )
+    return replace(directory, offset=at, stop=file.size(), is_walked=False)
+
+
+def unreadable(
+    location: str, path: Path, size_bytes: int, reason: MalformedError
+) -> errors.CorruptDataError:
+    """Say why a file is not an archive, and what may be done."""
+    if size_bytes < records.END_BYTES:
+        return errors.CorruptDataError(f"{location}: file too small to be a zip archive")
+    return errors.CorruptDataError(
+        f"{location}: this is not a complete ZIP archive: {reason}; if it was cut short, "
+        f"rebuild it from the entries that are whole with: daf repair {path}"
+    )
+
+
+def walk(file: ArchiveFile) -> tuple[list[Entry], int]:
+    """Return the entries that lie one behind the other from the beginning, and where they end.
+
+    What the directory would say, had it not been lost.  Only entries of our own kind are followed;
+    their data is not looked at.
+    """
+    entries: list[Entry] = []
+    offset, size = 0, file.size()
+    while offset < size:
+        head = file.read_at(offset, _HEADER_READ_BYTES)
+        try:
+            length = records.local_head_bytes(head)
+            if length > len(head):
+                head = file.read_at(offset, length)
+            header = records.parse_local(head)
+            entry = records.pack_entry(
+                header.raw_name.decode(), header.size_bytes, header.crc, offset
+            )
+        except ValueError:
+            break
+        stop = offset + header.header_bytes + header.size_bytes
+        own = records.pack_local(header.raw_name, header.size_bytes, header.crc, offset)
+        if own != head[:length] or stop > size or records.name_problem(entry.name):
+            break
+        entries.append(entry)
+        offset = stop
+    return entries, offset
+
+
+def walked_directory(file: ArchiveFile) -> Directory | None:
+    """Return a directory of the entries of an archive of our own kind that has lost its own.
+
+    The reference implementation writes a new directory partly over the old one if what it adds is
+    smaller than that.  A crash in between leaves no directory, but all entries, and behind them
+    what the old one began with.
+    """
+    entries, stop = walk(file)
+    signature = file.read_at(stop, 4)
+    if signature not in (records.CENTRAL_SIGNATURE, records.END64_SIGNATURE):
+        return None
+    raw = b"".join(entry.record for entry in entries)
+    return Directory(entries, stop, stop, 0, b"", raw, is_walked=True)

@@ -1,0 +1,54 @@
+"""A consistent view of the entries of an archive below one prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Protocol
+
+
+class Entries(Protocol):
+    """What a pin asks of its archive; ``limit`` hides what was added later."""
+
+    def find_names(self, prefix: str, limit: int) -> list[str]:
+        """Return the first parts of the names below ``prefix``, sorted."""
+        ...
+
+    def find_bytes(self, name: str, limit: int) -> memoryview | None:
+        """Return the bytes of an entry; None if there is none."""
+        ...
+
+    def find_size(self, name: str, limit: int) -> int | None:
+        """Return the length of an entry; None if there is none."""
+        ...
+
+
+class ArchivePin:
+    """A view of the entries that an archive had at one moment; see `Pin`."""
+
+    def __init__(self, archive: Entries, prefix: str, limit: int, identity: Hashable) -> None:
+        self._archive = archive
+        self._start = f"{prefix}/" if prefix else ""
+        self._prefix = prefix
+        self._limit = limit
+        self._identity = identity
+
+    def identity(self) -> Hashable:
+        """Return what changes whenever something is added below the prefix."""
+        return self._identity
+
+    def names(self, key: str = "") -> list[str]:
+        """Return the names directly below ``key``, sorted."""
+        return self._archive.find_names(f"{self._start}{key}" if key else self._prefix, self._limit)
+
+    def read(self, key: str) -> bytes | None:
+        """Return a copy of the bytes."""
+        data = self.map(key)
+        return None if data is None else bytes(data)
+
+    def size(self, key: str) -> int | None:
+        """Return the number of bytes."""
+        return self._archive.find_size(self._start + key, self._limit)
+
+    def map(self, key: str) -> memoryview | None:
+        """Return the bytes as they lie in the mapping; those of compressed entries are decoded."""
+        return self._archive.find_bytes(self._start + key, self._limit)

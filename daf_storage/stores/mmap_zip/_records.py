@@ -1,0 +1,351 @@
+"""The records of a ZIP archive: bytes from values, and values from bytes.
+
+Pure: nothing here opens, reads or writes a file.  What is packed is always ZIP64 and always stored
+(method 0), with data that begins at a multiple of `ALIGNMENT`; what is parsed may be anybody's.
+Source: PKWARE's APPNOTE 6.3.10 and docs/reference/format.md, "archives".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+ALIGNMENT: Final = 8
+"""Data of entries that are written here begins at a multiple of this many bytes."""
+
+STORED: Final = 0
+"""The method of an entry whose bytes lie in the archive as they are."""
+
+TAIL_BYTES: Final = 98
+"""Length of the three records that end an archive of ours without a comment."""
+
+MAX_NAME_BYTES: Final = 0xFFFF
+"""Longest name that a record can hold."""
+
+ENCRYPTED_FLAG: Final = 0x1
+MASKED_FLAG: Final = 0x2000
+UTF8_FLAG: Final = 0x800
+
+_ZIP64_VERSION = 45
+_MADE_BY = 0x031E
+_DATE = 0x0021  # 1980-01-01
+_MODE = 0x81A40000  # a regular file, 0o644
+_ZIP64_EXTRA = 0x0001
+_PADDING_EXTRA = 0xDAF1
+_NONE16 = 0xFFFF
+_NONE32 = 0xFFFFFFFF
+
+LOCAL_SIGNATURE: Final = b"PK\3\4"
+CENTRAL_SIGNATURE: Final = b"PK\1\2"
+END_SIGNATURE: Final = b"PK\5\6"
+END64_SIGNATURE: Final = b"PK\6\6"
+LOCATOR_SIGNATURE: Final = b"PK\6\7"
+
+_LOCAL = struct.Struct("<4s5H3L2H")
+_CENTRAL = struct.Struct("<4s6H3L5H2L")
+_END = struct.Struct("<4s4H2LH")
+_END64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR = struct.Struct("<4sLQL")
+_LOCAL_EXTRA = struct.Struct("<2H2Q")
+_CENTRAL_EXTRA = struct.Struct("<2H3Q")
+_HEAD = struct.Struct("<2H")
+
+LOCAL_BYTES: Final = _LOCAL.size
+CENTRAL_BYTES: Final = _CENTRAL.size
+END_BYTES: Final = _END.size
+END64_BYTES: Final = _END64.size
+LOCATOR_BYTES: Final = _LOCATOR.size
+
+
+class Entry(NamedTuple):
+    """One record of a central directory."""
+
+    name: str
+    """The key, as text."""
+    raw_name: bytes
+    """The name as it is stored."""
+    flags: int
+    """General purpose flags."""
+    method: int
+    """How the data is compressed; `STORED` for not at all."""
+    crc: int
+    """CRC-32 of the uncompressed data."""
+    stored_bytes: int
+    """Length of the data in the archive."""
+    size_bytes: int
+    """Length of the data when uncompressed."""
+    offset: int
+    """Where the local header begins in the file."""
+    record: bytes
+    """The whole central record, to be written again as it was."""
+
+
+class LocalHeader(NamedTuple):
+    """What a local header says about its entry."""
+
+    raw_name: bytes
+    method: int
+    crc: int
+    size_bytes: int
+    """Uncompressed length; meaningless where a data descriptor follows the data."""
+    header_bytes: int
+    """Length of the header: the data follows."""
+    has_descriptor: bool
+    """Whether CRC and sizes stand behind the data instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What the records at the end of an archive say."""
+
+    count: int
+    """Number of central records."""
+    size_bytes: int
+    """Length of the central directory."""
+    offset: int
+    """Where the central directory begins, as recorded."""
+    comment: bytes
+    """The comment of the archive."""
+
+
+class MalformedError(ValueError):
+    """Bytes that are not the record that they should be; the text says why."""
+
+
+def name_problem(name: str) -> str | None:
+    """Say why an entry cannot have this name, or None if it can.
+
+    >>> name_problem("axes/cell/0") is None
+    True
+    >>> name_problem("../outside")
+    'leaves the archive'
+    """
+    if not name or name[0] == "/" or "//" in name or "\0" in name:
+        return "is no relative path"
+    if ".." in name and ".." in name.replace("\\", "/").split("/"):
+        return "leaves the archive"
+    return None
+
+
+def padding_bytes(unpadded: int) -> int:
+    """Return the length of the extra field that aligns data which would begin at ``unpadded``.
+
+    An extra field needs four bytes at least, so one to three are made up to nine to eleven.
+
+    >>> [padding_bytes(n) for n in range(8)]
+    [0, 7, 6, 5, 4, 11, 10, 9]
+    """
+    missing = -unpadded % ALIGNMENT
+    return missing + ALIGNMENT if 0 < missing < _HEAD.size else missing
+
+
+def local_header_bytes(raw_name: bytes, offset: int) -> int:
+    """Return the length of the local header that is written at ``offset``."""
+    length = _LOCAL.size + len(raw_name) + _LOCAL_EXTRA.size
+    return length + padding_bytes(offset + length)
+
+
+def pack_local(raw_name: bytes, size_bytes: int, crc: int, offset: int) -> bytes:
+    """Return the local header of an entry that begins at ``offset``."""
+    padding = local_header_bytes(raw_name, offset) - (
+        _LOCAL.size + len(raw_name) + _LOCAL_EXTRA.size
+    )
+    fixed = _LOCAL.pack(
+        LOCAL_SIGNATURE,
+        _ZIP64_VERSION,
+        UTF8_FLAG,
+        STORED,
+        0,
+        _DATE,
+        crc,
+        _NONE32,
+        _NONE32,
+        len(raw_name),
+        _LOCAL_EXTRA.size + padding,
+    )
+    extra = _LOCAL_EXTRA.pack(_ZIP64_EXTRA, _LOCAL_EXTRA.size - _HEAD.size, size_bytes, size_bytes)
+    pad = b""
+    if padding:
+        pad = _HEAD.pack(_PADDING_EXTRA, padding - _HEAD.size).ljust(padding, b"\0")
+    return b"".join((fixed, raw_name, extra, pad))
+
+
+def pack_central(raw_name: bytes, size_bytes: int, crc: int, offset: int) -> bytes:
+    """Return the central record of a stored entry."""
+    fixed = _CENTRAL.pack(
+        CENTRAL_SIGNATURE,
+        _MADE_BY,
+        _ZIP64_VERSION,
+        UTF8_FLAG,
+        STORED,
+        0,
+        _DATE,
+        crc,
+        _NONE32,
+        _NONE32,
+        len(raw_name),
+        _CENTRAL_EXTRA.size,
+        0,
+        0,
+        0,
+        _MODE,
+        _NONE32,
+    )
+    extra = _CENTRAL_EXTRA.pack(
+        _ZIP64_EXTRA, _CENTRAL_EXTRA.size - _HEAD.size, size_bytes, size_bytes, offset
+    )
+    return b"".join((fixed, raw_name, extra))
+
+
+def pack_entry(name: str, size_bytes: int, crc: int, offset: int) -> Entry:
+    """Return the entry of stored data whose local header is at ``offset``."""
+    raw_name = name.encode()
+    record = pack_central(raw_name, size_bytes, crc, offset)
+    return Entry(name, raw_name, UTF8_FLAG, STORED, crc, size_bytes, size_bytes, offset, record)
+
+
+def pack_tail(count: int, size_bytes: int, offset: int, comment: bytes = b"") -> bytes:
+    """Return the three records that end an archive with this central directory."""
+    end64 = _END64.pack(
+        END64_SIGNATURE,
+        _END64.size - 12,
+        _MADE_BY,
+        _ZIP64_VERSION,
+        0,
+        0,
+        count,
+        count,
+        size_bytes,
+        offset,
+    )
+    locator = _LOCATOR.pack(LOCATOR_SIGNATURE, 0, offset + size_bytes, 1)
+    end = _END.pack(END_SIGNATURE, 0, 0, _NONE16, _NONE16, _NONE32, _NONE32, len(comment))
+    return b"".join((end64, locator, end, comment))
+
+
+def parse_local(data: bytes | memoryview) -> LocalHeader:
+    """Parse a local header; ``data`` may be longer."""
+    if len(data) < _LOCAL.size:
+        raise MalformedError("the local header is cut off")
+    (signature, _, flags, method, _, _, crc, _, size, name_bytes, extra_bytes) = _LOCAL.unpack_from(
+        data
+    )
+    if signature != LOCAL_SIGNATURE:
+        raise MalformedError(f"there is {signature!r} instead of a local header")
+    start = _LOCAL.size + name_bytes
+    stop = start + extra_bytes
+    if len(data) < stop:
+        raise MalformedError("the local header is cut off")
+    if size == _NONE32:
+        size = next(iter(_zip64_numbers(bytes(data[start:stop]))), size)
+    raw_name = bytes(data[_LOCAL.size : start])
+    return LocalHeader(raw_name, method, crc, size, stop, bool(flags & 0x8))
+
+
+def local_head_bytes(data: bytes | memoryview) -> int:
+    """Return the whole length of a local header of which the fixed part is given."""
+    if len(data) < _LOCAL.size:
+        raise MalformedError("the local header is cut off")
+    return _LOCAL.size + int(sum(_LOCAL.unpack_from(data)[-2:]))
+
+
+def parse_central(data: bytes, count: int, shift: int) -> Iterator[Entry]:
+    """Yield the entries of a central directory.
+
+    Parameters
+    ----------
+    data
+        The central directory, exactly.
+    count
+        How many records it has to hold.
+    shift
+        What is added to recorded offsets: the number of bytes put before the archive.
+    """
+    position = 0
+    unpack, unpack_extra, fixed = _CENTRAL.unpack_from, _CENTRAL_EXTRA.unpack_from, _CENTRAL.size
+    total = len(data)
+    for _ in range(count):
+        if total - position < fixed:
+            raise MalformedError("the central directory ends too early")
+        (
+            signature, _, _, flags, method, _, _, crc, stored, size,
+            name_bytes, extra_bytes, comment_bytes, disk, _, _, offset,
+        ) = unpack(data, position)  # fmt: skip
+        start = position + fixed
+        stop = start + name_bytes
+        end = stop + extra_bytes + comment_bytes
+        if signature != CENTRAL_SIGNATURE or end > total:
+            raise MalformedError("a record of the central directory is damaged")
+        raw_name = data[start:stop]
+        if stored == size == offset == _NONE32 and extra_bytes == _CENTRAL_EXTRA.size:
+            kind, _, size, stored, offset = unpack_extra(data, stop)
+            if kind != _ZIP64_EXTRA:
+                raise MalformedError("a central record lacks its ZIP64 sizes")
+        elif _NONE32 in (stored, size, offset) or disk == _NONE16:
+            numbers = iter(_zip64_numbers(data[stop : stop + extra_bytes]))
+            size, stored, offset = (
+                _next(numbers) if value == _NONE32 else value for value in (size, stored, offset)
+            )
+        try:
+            name = raw_name.decode("utf-8" if flags & UTF8_FLAG else "cp437")
+        except UnicodeDecodeError:
+            raise MalformedError(f"the name {raw_name!r} is not UTF-8") from None
+        yield Entry(
+            name, raw_name, flags, method, crc, stored, size, offset + shift, data[position:end]
+        )
+        position = end
+    if position != total:
+        raise MalformedError(
+            f"the central directory has {total - position:,} bytes after its last record"
+        )
+
+
+def parse_end(data: bytes) -> tuple[End, bool]:
+    """Parse the end record and the comment behind it; say too whether ZIP64 has the numbers."""
+    signature, disk, start, here, count, size, offset, comment_bytes = _END.unpack_from(data)
+    if signature != END_SIGNATURE or len(data) < _END.size + comment_bytes:
+        raise MalformedError("the end record is damaged")
+    is_zip64 = _NONE16 in (disk, start, here, count) or _NONE32 in (size, offset)
+    if not is_zip64 and (disk, start) != (0, 0):
+        raise MalformedError("it is one part of an archive on several disks")
+    comment = data[_END.size : _END.size + comment_bytes]
+    return End(count, size, offset, comment), is_zip64
+
+
+def parse_locator(data: bytes) -> int | None:
+    """Return where the ZIP64 end record is said to be; None if this is no locator."""
+    signature, disk, offset, disks = _LOCATOR.unpack_from(data)
+    if signature != LOCATOR_SIGNATURE:
+        return None
+    if disk != 0 or disks > 1:
+        raise MalformedError("it is one part of an archive on several disks")
+    return int(offset)
+
+
+def parse_end64(data: bytes, comment: bytes) -> End | None:
+    """Parse the ZIP64 end record; None if this is none."""
+    if len(data) < _END64.size:
+        return None
+    signature, _, _, _, _, _, _, count, size, offset = _END64.unpack_from(data)
+    return End(count, size, offset, comment) if signature == END64_SIGNATURE else None
+
+
+def _zip64_numbers(extra: bytes) -> Iterator[int]:
+    """Yield the numbers of the ZIP64 extra field, in their order."""
+    position = 0
+    while position + _HEAD.size <= len(extra):
+        kind, length = _HEAD.unpack_from(extra, position)
+        position += _HEAD.size
+        if kind == _ZIP64_EXTRA:
+            field = extra[position : position + length]
+            for start in range(0, len(field) - 7, 8):
+                yield int.from_bytes(field[start : start + 8], "little")
+        position += length
+
+
+def _next(numbers: Iterator[int]) -> int:
+    for number in numbers:
+        return number
+    raise MalformedError("a central record lacks its ZIP64 sizes")

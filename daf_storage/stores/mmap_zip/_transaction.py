@@ -1,0 +1,129 @@
+"""Changes to an archive that are prepared aside and become visible together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import numpy as np
+
+from daf_storage import errors
+from daf_storage.model import AnyArray
+
+_RESERVED_IN_FILE_BYTES = 1 << 20
+
+
+class Appendable(Protocol):
+    """What a transaction asks of its archive."""
+
+    @property
+    def location(self) -> str:
+        """The archive as messages name it."""
+        ...
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Exclude other writers."""
+        ...
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Make everything within the block visible on the disk at once."""
+        ...
+
+    def count_below(self, prefix: str) -> int:
+        """Return how many entries there are below a prefix."""
+        ...
+
+    def get(self, key: str) -> memoryview | None:
+        """Return the bytes of an entry."""
+        ...
+
+    def append_parts(self, key: str, parts: Sequence[bytes | memoryview]) -> None:
+        """Add an entry."""
+        ...
+
+    def reserve(self, key: str, size_bytes: int) -> AnyArray:
+        """Make room for an entry that is filled in place."""
+        ...
+
+    def patch_crc(self, key: str) -> None:
+        """Add the entry that was filled in place."""
+        ...
+
+    def abandon(self, key: str) -> None:
+        """Give a reservation up."""
+        ...
+
+
+class ArchiveTransaction:
+    """Prepared entries; see `Transaction`.
+
+    Small ones wait in memory.  Large ones that are to be filled in place lie in the file already,
+    where nothing names them yet.
+    """
+
+    def __init__(self, archive: Appendable) -> None:
+        self._archive = archive
+        self._parts: dict[str, list[bytes | memoryview]] = {}
+        self._reserved: dict[str, AnyArray] = {}
+
+    def write(self, key: str, data: bytes | memoryview) -> None:
+        """Remember ``data``, which must not change before it is published."""
+        self._parts.setdefault(key, []).append(data)
+
+    def reserve(self, key: str, size_bytes: int) -> AnyArray:
+        """Return zeros to be filled: those of the file itself if there are many."""
+        if size_bytes >= _RESERVED_IN_FILE_BYTES:
+            self._reserved[key] = self._archive.reserve(key, size_bytes)
+            return self._reserved[key]
+        zeros = np.zeros(size_bytes, dtype=np.uint8)
+        self._parts[key] = [zeros.data]
+        return zeros
+
+    def publish(self, prefix: str, *, replace: bool) -> None:
+        """Add the prepared entries below ``prefix``, all at once.
+
+        The smallest comes last, so that whoever checks the last entry of the archive, as the
+        reference implementation does when it opens one for writing, has little to read.
+        """
+        with self._archive.lock():
+            if self._archive.count_below(prefix) or self._archive.get(prefix) is not None:
+                if replace:
+                    raise errors.append_only(self._archive.location, prefix)
+                raise FileExistsError(f"{prefix} exists")
+            reserved = [key for key in self._reserved if _is_below(key, prefix)]
+            written = [key for key in self._parts if _is_below(key, prefix)]
+            with self._archive.batch():
+                for key in reserved:
+                    self._archive.patch_crc(key)
+                    del self._reserved[key]
+                for key in sorted(written, key=self._size_of, reverse=True):
+                    self._archive.append_parts(key, self._parts.pop(key))
+
+    def remove(self, prefix: str) -> None:
+        """Refuse to take away what is there."""
+        if self._archive.count_below(prefix) or self._archive.get(prefix) is not None:
+            raise errors.append_only(self._archive.location, prefix)
+
+    def replace_file(self, key: str, data: bytes) -> None:
+        """Add an entry that is not there, or is there with these very bytes."""
+        with self._archive.lock():
+            found = self._archive.get(key)
+            if found is None:
+                self._archive.append_parts(key, [data])
+            elif found != data:
+                raise errors.append_only(self._archive.location, key)
+
+    def abandon(self) -> None:
+        """Give up what was not published."""
+        self._parts.clear()
+        for key in list(self._reserved):
+            self._archive.abandon(key)
+            del self._reserved[key]
+
+    def _size_of(self, key: str) -> int:
+        return sum(map(len, self._parts[key]))
+
+
+def _is_below(key: str, prefix: str) -> bool:
+    return not prefix or key == prefix or key.startswith(f"{prefix}/")
