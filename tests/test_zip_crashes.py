@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,12 @@ def test_every_crash_leaves_what_was_there(
     assert count > at_least
 
 
+def fill_in_place(daf: DafWriter) -> None:
+    """Add a matrix that is large enough to lie in the file while it is filled."""
+    with daf.empty_dense_matrix("long", "gene", "new", "f8") as values:
+        values[:] = 1
+
+
 CHANGES: dict[str, Callable[[DafWriter], Any]] = {
     "scalar": lambda daf: daf.set_scalar("new", "text"),
     "axis": lambda daf: daf.add_axis("batch", ["B1", "B2"]),
@@ -53,13 +59,8 @@ CHANGES: dict[str, Callable[[DafWriter], Any]] = {
     "matrix": lambda daf: daf.set_matrix("cell", "gene", "new", UMIS),
     "sparse matrix": lambda daf: daf.set_matrix("cell", "gene", "new", sp.csc_array(UMIS)),
     "relayout": lambda daf: daf.relayout_matrix("cell", "gene", "one"),
-    "filled": lambda daf: _fill_in_place(daf),
+    "filled": fill_in_place,
 }
-
-
-def _fill_in_place(daf: DafWriter) -> None:
-    with daf.empty_dense_matrix("long", "gene", "new", "f8") as values:
-        values[:] = 1
 
 
 @pytest.mark.parametrize("what", CHANGES)
@@ -79,7 +80,7 @@ def test_a_crashed_change_of_a_data_set(tmp_path: Path, what: str) -> None:
         after = contents(daf)
     assert after != before
     states = set()
-    for part, last in itertools.product((0.0, 0.5, 1.0), itertools.count(1)):
+    for last, part in _points():
         path.write_bytes(bytes_before)
         daf = reopen(path)
         died = crash_at(last, part, lambda daf=daf: CHANGES[what](daf))  # type: ignore[misc]
@@ -95,6 +96,13 @@ def test_a_crashed_change_of_a_data_set(tmp_path: Path, what: str) -> None:
             assert contents(daf) == after
         assert path.stat().st_size <= len(bytes_before) + 2_000_000
     assert False in states
+
+
+def _points() -> Iterator[tuple[int, float]]:
+    """Yield steps, and how much of each is done."""
+    for last in itertools.count(1):
+        for part in (0.0, 0.5, 1.0):
+            yield last, part
 
 
 def _forget(daf: DafWriter) -> None:
@@ -134,8 +142,8 @@ def test_a_killed_writer_leaves_an_archive_that_is_whole(tmp_path: Path) -> None
             assert process.stdout.readline() == "ready\n"
             time.sleep(0.03 + 0.023 * round_number)
             process.send_signal(signal.SIGKILL)
-        for opened in (ZarrDaf(path), reopen(path)):
-            with opened as found:
+        for opened in (ZarrDaf, reopen):
+            with opened(path) as found:
                 assert found.axis_entries("cell").tolist() == CELLS
                 for name in found.vectors_set("long"):
                     assert np.all(found.get_np_vector("long", name) == int(name[1:]))
@@ -222,10 +230,11 @@ def test_a_sparse_property_without_its_parts_is_taken_away(
     for part in parts:
         reference_append(path, f"{kind}/new/{part}/.zarray", zarray)
         reference_append(path, f"{kind}/new/{part}/0", b"1")
-    with pytest.warns(RecoveryWarning, match=f"{kind}/new"), reopen(path) as daf:
-        assert contents(daf) == expected
-        daf.set_vector("cell", "new", sp.csr_array([[0, 1, 0]]))
-        daf.set_matrix("cell", "gene", "new", UMIS)
+    with pytest.warns(RecoveryWarning, match=f"{kind}/new"):
+        daf = reopen(path)
+    assert contents(daf) == expected
+    daf.set_vector("cell", "new", sp.csr_array([[0, 1, 0]]))
+    daf.set_matrix("cell", "gene", "new", UMIS)
 
 
 def test_arrays_that_need_no_chunk_are_kept(tmp_path: Path) -> None:

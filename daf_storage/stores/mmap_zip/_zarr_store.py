@@ -168,6 +168,10 @@ class ZarrArchiveStore(Store):
         if self.archive.count_below(prefix.rstrip("/")):
             raise errors.append_only(self.archive.location, repr(prefix))
 
+    async def clear(self) -> None:
+        """Refuse to delete what is there."""
+        await self.delete_dir("")
+
     async def list(self) -> AsyncIterator[str]:
         """Yield every key."""
         for key in self.archive:
