@@ -18,7 +18,6 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -38,18 +37,10 @@ from daf_storage.stores.mmap_zip._locating import Directory
 from daf_storage.stores.mmap_zip._opening import Recovery
 from daf_storage.stores.mmap_zip._pins import ArchivePin
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError
-from daf_storage.stores.mmap_zip._transaction import ArchiveTransaction
+from daf_storage.stores.mmap_zip._transaction import ArchiveTransaction, Reservation
 
 MAX_FILE_SIZE: Final = 1 << 40
 """How far an archive may grow unless its opener says otherwise: 1 TiB."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Reservation:
-    """Data that is being filled and that no directory names yet."""
-
-    offset: int
-    data: memoryview
 
 
 class MmapZipStore:
@@ -117,7 +108,8 @@ class MmapZipStore:
         self._writer_lock = threading.RLock()
         self._append_lock = threading.RLock()
         self._index_lock = threading.Lock()
-        self._reservations: dict[str, _Reservation] = {}
+        self._reserved: dict[str, Reservation] = {}
+        self._pending: dict[int, Reservation] = {}
         self._batches = 0
         self._generation = 0
         self._is_closed = False
@@ -473,24 +465,45 @@ class MmapZipStore:
         `patch_crc` the entry is not visible to anybody, and a crash leaves nothing of it.
         """
         with self._append_lock:
-            appender = self._check_new(key)
+            self._check_new(key)
+            self._reserved[key] = reservation = self.begin(key, size_bytes)
+        return reservation.array
+
+    def begin(self, key: str, size_bytes: int) -> Reservation:
+        """Make room for an entry that `complete` will add; others of the name may be first."""
+        with self._append_lock:
+            appender = self._check_name(key)
             offset, start = appender.reserve(key, size_bytes, directory_bytes=self._room_for(key))
             self._mapping.cover(start + size_bytes)
             data = self._view[start : start + size_bytes]
-            self._reservations[key] = _Reservation(offset, data)
-        return np.frombuffer(data, dtype=np.uint8)
+            self._pending[offset] = reservation = Reservation(key, offset, data)
+        return reservation
+
+    def complete(self, reservation: Reservation) -> None:
+        """Add an entry that was begun and has been filled."""
+        with self._writer_lock, self._append_lock:
+            appender = self._check_new(reservation.key)
+            crc, size = crc32(reservation.data), len(reservation.data)
+            entry = appender.patch(reservation.key, size, crc, reservation.offset)
+            self._pending.pop(reservation.offset, None)
+            self._publish(entry)
+
+    def abandon(self, reservation: Reservation) -> None:
+        """Give up what was begun.
+
+        Its bytes stay unused until the archive is next opened for writing: whoever holds the
+        array may still store into it.
+        """
+        with self._append_lock:
+            self._pending.pop(reservation.offset, None)
 
     def patch_crc(self, key: str) -> None:
         """Add the entry that was reserved and filled; or record the CRC of one changed in place."""
         with self._writer_lock, self._append_lock:
             appender = self._writing()
-            reservation = self._reservations.get(key)
+            reservation = self._reserved.pop(key, None)
             if reservation is not None:
-                crc = crc32(reservation.data)
-                size = len(reservation.data)
-                entry = appender.patch(key, size, crc, reservation.offset)
-                del self._reservations[key]
-                self._publish(entry)
+                self.complete(reservation)
                 return
             entry = self._existing(key)
             data = self.stored_bytes(entry)
@@ -508,7 +521,7 @@ class MmapZipStore:
         """
         with self._writer_lock, self._append_lock:
             appender = self._writing()
-            reservation = self._reservations.get(key)
+            reservation = self._reserved.get(key)
             if reservation is not None:
                 offset, data, crc = reservation.offset, reservation.data, 0
             else:
@@ -530,18 +543,10 @@ class MmapZipStore:
             cut = appender.patch(key, size_bytes, crc, offset)
             if reservation is not None:
                 appender.end = start + size_bytes
-                self._reservations[key] = _Reservation(offset, data[:size_bytes])
+                self._reserved[key] = cut_to = Reservation(key, offset, data[:size_bytes])
+                self._pending[offset] = cut_to
             else:
                 self._rewrite(cut, end=start + size_bytes)
-
-    def abandon(self, key: str) -> None:
-        """Give a reservation up.
-
-        Its bytes stay unused until the archive is next opened for writing: whoever holds the
-        array may still store into it.
-        """
-        with self._append_lock:
-            self._reservations.pop(key, None)
 
     def remove_entries(self, keys: Iterable[str]) -> None:
         """Take entries out of the directory; their bytes stay where they are.
@@ -578,6 +583,14 @@ class MmapZipStore:
                     self._commit()
 
     def _check_new(self, key: str) -> Appender:
+        appender = self._check_name(key)
+        with self._index_lock:
+            exists = self._index.find(key) is not None
+        if exists or key in self._reserved:
+            raise errors.append_only(self.location, key)
+        return appender
+
+    def _check_name(self, key: str) -> Appender:
         appender = self._writing()
         raw_name = key.encode()
         if len(raw_name) > records.MAX_NAME_BYTES:
@@ -591,10 +604,6 @@ class MmapZipStore:
                 f"{self.location}: {key!r} cannot be the name of an entry: it {problem}; use a "
                 "path such as 'axes/cell/0'"
             )
-        with self._index_lock:
-            exists = self._index.find(key) is not None
-        if exists or key in self._reservations:
-            raise errors.append_only(self.location, key)
         return appender
 
     def _writing(self) -> Appender:
@@ -615,8 +624,9 @@ class MmapZipStore:
 
     def _room_for(self, key: str) -> int:
         """Return how long the directory can become with this and all reserved entries."""
-        pending = sum(len(records.pack_central(k.encode(), 0, 0, 0)) for k in self._reservations)
-        return len(self._directory) + len(records.pack_central(key.encode(), 0, 0, 0)) + pending
+        keys = (key, *(reservation.key for reservation in self._pending.values()))
+        new = sum(len(records.pack_central(one.encode(), 0, 0, 0)) for one in keys)
+        return len(self._directory) + new
 
     def _publish(self, entry: Entry) -> None:
         first = len(self._index)

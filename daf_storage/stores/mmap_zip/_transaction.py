@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +13,23 @@ from daf_storage import errors
 from daf_storage.model import AnyArray
 
 _RESERVED_IN_FILE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reservation:
+    """Data that is being filled and that no directory names yet."""
+
+    key: str
+    """The name of the entry that it is to be."""
+    offset: int
+    """Where its local header is."""
+    data: memoryview
+    """The mapped file, writable."""
+
+    @property
+    def array(self) -> AnyArray:
+        """The data as an array of bytes."""
+        return np.frombuffer(self.data, dtype=np.uint8)
 
 
 class Appendable(Protocol):
@@ -42,15 +60,15 @@ class Appendable(Protocol):
         """Add an entry."""
         ...
 
-    def reserve(self, key: str, size_bytes: int) -> AnyArray:
+    def begin(self, key: str, size_bytes: int) -> Reservation:
         """Make room for an entry that is filled in place."""
         ...
 
-    def patch_crc(self, key: str) -> None:
+    def complete(self, reservation: Reservation) -> None:
         """Add the entry that was filled in place."""
         ...
 
-    def abandon(self, key: str) -> None:
+    def abandon(self, reservation: Reservation) -> None:
         """Give a reservation up."""
         ...
 
@@ -65,7 +83,7 @@ class ArchiveTransaction:
     def __init__(self, archive: Appendable) -> None:
         self._archive = archive
         self._parts: dict[str, list[bytes | memoryview]] = {}
-        self._reserved: dict[str, AnyArray] = {}
+        self._reserved: dict[str, Reservation] = {}
 
     def write(self, key: str, data: bytes | memoryview) -> None:
         """Remember ``data``, which must not change before it is published."""
@@ -74,8 +92,8 @@ class ArchiveTransaction:
     def reserve(self, key: str, size_bytes: int) -> AnyArray:
         """Return zeros to be filled: those of the file itself if there are many."""
         if size_bytes >= _RESERVED_IN_FILE_BYTES:
-            self._reserved[key] = self._archive.reserve(key, size_bytes)
-            return self._reserved[key]
+            self._reserved[key] = self._archive.begin(key, size_bytes)
+            return self._reserved[key].array
         zeros = np.zeros(size_bytes, dtype=np.uint8)
         self._parts[key] = [zeros.data]
         return zeros
@@ -95,7 +113,7 @@ class ArchiveTransaction:
             written = [key for key in self._parts if _is_below(key, prefix)]
             with self._archive.batch():
                 for key in reserved:
-                    self._archive.patch_crc(key)
+                    self._archive.complete(self._reserved[key])
                     del self._reserved[key]
                 for key in sorted(written, key=self._size_of, reverse=True):
                     self._archive.append_parts(key, self._parts.pop(key))
@@ -117,9 +135,9 @@ class ArchiveTransaction:
     def abandon(self) -> None:
         """Give up what was not published."""
         self._parts.clear()
-        for key in list(self._reserved):
-            self._archive.abandon(key)
-            del self._reserved[key]
+        for reservation in self._reserved.values():
+            self._archive.abandon(reservation)
+        self._reserved.clear()
 
     def _size_of(self, key: str) -> int:
         return sum(map(len, self._parts[key]))
