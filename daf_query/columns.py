@@ -83,7 +83,7 @@ def number_array(values: Any) -> pa.Array:
     """
     if values.dtype == np.bool_:
         return pa.array(values.view(np.uint8) != 0)
-    values = np.ascontiguousarray(values)
+    values = np.require(values, requirements=("C_CONTIGUOUS", "ALIGNED"))
     validity, null_count = None, 0
     if values.dtype.kind == "f":
         is_nan = np.isnan(values)

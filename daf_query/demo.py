@@ -45,18 +45,22 @@ def find_pbmc() -> Path:
     )
 
 
-def run_demo(folder: Path, command: Command) -> None:
+def run_demo(target: Path, command: Command) -> None:
     """Run the demonstration, typing each command as a person would.
 
     Parameters
     ----------
-    folder
-        Where the results go; created if missing.
+    target
+        The folder for the results, created if missing; or the data set to make, whose folder the
+        other results go to.
     command
         Runs the arguments of one ``daf`` command and returns its exit code.
     """
+    is_data = target.name.endswith((".daf.zarr", ".daf.zarr.zip"))
+    folder = target.parent if is_data else target
+    data = target if is_data else folder / "pbmc.daf.zarr"
+    part, picture = folder / "dendritic.h5ad", folder / "umap.png"
     folder.mkdir(parents=True, exist_ok=True)
-    data, part, picture = folder / "pbmc.daf.zarr", folder / "dendritic.h5ad", folder / "umap.png"
     steps = [
         (
             "1. Import an h5ad file. Matrices are streamed, and stored by cell and by gene.",

@@ -33,6 +33,7 @@ from daf_storage.opening import MemoryDaf, ZarrDaf, open_daf
 from daf_storage.optional import optional_import
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import REQUIRED, DafReader
+from daf_storage.repairing import repair
 from daf_storage.stores import (
     DirectoryStore,
     MemoryStore,
@@ -40,6 +41,7 @@ from daf_storage.stores import (
     Recovery,
     ZarrArchiveStore,
 )
+from daf_storage.verifying import Finding, verify
 from daf_storage.writer import DafWriter
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "DafWriter",
     "DirectoryStore",
     "EmptySparse",
+    "Finding",
     "MatrixInfo",
     "MemoryDaf",
     "MemoryStore",
@@ -77,6 +80,8 @@ __all__ = [
     "open_daf",
     "optional_import",
     "progress_bar",
+    "repair",
     "settings",
     "to_anndata",
+    "verify",
 ]

@@ -21,7 +21,7 @@ def arrow_of(values: AnyArray) -> pa.Array:
     if values.dtype == np.bool_:
         return pa.array(values.view(np.uint8) != 0)
     arrow_type = pa.from_numpy_dtype(values.dtype.newbyteorder("="))
-    contiguous = np.ascontiguousarray(values)
+    contiguous = np.require(values, requirements=("C_CONTIGUOUS", "ALIGNED"))
     return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(contiguous)])
 
 

@@ -175,6 +175,15 @@ def _open_archive(where: DafPath, mode: OpenMode, name: str | None) -> DafReader
         raise
 
 
+def open_directory_tree(where: DafPath) -> WritableZarrTree:
+    """Open the tree of a data set in a directory for mending."""
+    store: WritableStore = _existing(where.container, where.given)
+    tree = WritableZarrTree(store, consolidated=True)
+    _check_group(tree)
+    layout.check_version(tree)
+    return tree
+
+
 def _make_or_check(tree: WritableZarrTree, mode: OpenMode) -> None:
     """Make the data set if there is none and the mode allows it; check its version if there is."""
     if tree.kind(layout.DAF) is None:

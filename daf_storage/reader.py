@@ -94,6 +94,11 @@ class DafReader:
         return self._name
 
     @property
+    def tree(self) -> Tree:
+        """The groups and arrays in which the data set is stored."""
+        return self._tree
+
+    @property
     def location(self) -> str:
         """The path or other place that messages name."""
         return self._tree.location

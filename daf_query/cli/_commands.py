@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import time
@@ -20,6 +21,8 @@ from daf_storage import (
     import_h5ad,
     open_daf,
     progress_bar,
+    repair,
+    verify,
 )
 
 
@@ -45,7 +48,7 @@ def import_command(options: argparse.Namespace) -> None:
         found = daf.summary()
     lengths = " x ".join(f"{axis.length:,} {axis.name}" for axis in found.axes[:2])
     vectors = sum(len(axis.vectors) for axis in found.axes)
-    size = _output.human_bytes(_size_bytes(Path(options.destination)))
+    size = _output.human_bytes(_size_bytes(options.destination))
     print(
         f"imported {options.source} into {options.destination} in {seconds:.1f} s\n"
         f"{lengths}; {len(found.axes)} axes, {vectors} vectors, "
@@ -115,9 +118,43 @@ def extract_command(options: argparse.Namespace) -> None:
             )
 
 
+def verify_command(options: argparse.Namespace) -> int:
+    """Read everything, list what is wrong, and fail if something is."""
+    findings = verify(options.path, progress=_show(options))
+    errors_found = sum(finding.level == "error" for finding in findings)
+    if options.format == "json":
+        listed = [dataclasses.asdict(finding) for finding in findings]
+        print(json.dumps({"path": options.path, "findings": listed}, indent=2))
+    else:
+        for finding in findings:
+            print(finding)
+        if not options.quiet:
+            print(f"{options.path}: {_verdict(errors_found, len(findings) - errors_found)}")
+    return 1 if errors_found else 0
+
+
+def repair_command(options: argparse.Namespace) -> None:
+    """Mend the container, and say what was done."""
+    done = repair(options.path)
+    if options.format == "json":
+        print(json.dumps({"path": options.path, "done": done}, indent=2))
+        return
+    for action in done:
+        print(action)
+    if not options.quiet and not done:
+        print(f"{options.path}: there is nothing to repair")
+
+
+def _verdict(n_errors: int, n_warnings: int) -> str:
+    if not n_errors + n_warnings:
+        return "everything is as it should be"
+    counted = ((n_errors, "error"), (n_warnings, "warning"))
+    return ", ".join(f"{n:,} {word}{'s' * (n != 1)}" for n, word in counted if n)
+
+
 def demo_command(options: argparse.Namespace) -> None:
     """Run the demonstration."""
-    run_demo(Path(options.folder), options.run)
+    run_demo(Path(options.target), options.run)
 
 
 def matrix_axes(
@@ -180,9 +217,12 @@ def _print_report(report: Report) -> None:
         print(f"  {item}")
 
 
-def _size_bytes(folder: Path) -> int:
+def _size_bytes(path: str) -> int:
+    container = Path(path.split("#/", 1)[0])
+    if container.is_file():
+        return container.stat().st_size
     return sum(
         (Path(parent) / name).stat().st_size
-        for parent, _, names in os.walk(folder)
+        for parent, _, names in os.walk(container)
         for name in names
     )

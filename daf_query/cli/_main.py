@@ -14,7 +14,9 @@ from typing import NoReturn
 from daf_query.catalog import UnreadableVectorWarning
 from daf_query.cli._parser import build_parser
 from daf_query.messages import plain
-from daf_storage import DafError
+from daf_storage import DafError, RecoveryWarning
+
+_SHOWN_WARNINGS = (UnreadableVectorWarning, RecoveryWarning)
 
 DONE, FAILED, INTERRUPTED = 0, 1, 128 + signal.SIGINT
 
@@ -43,10 +45,12 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            warnings.simplefilter("always", UnreadableVectorWarning)
-            options.command(options)
+            for category in _SHOWN_WARNINGS:
+                warnings.simplefilter("always", category)
+            code = options.command(options)
         sys.stdout.flush()
     except BrokenPipeError:
+        code = DONE
         # Whoever read our output has seen enough; keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
@@ -57,12 +61,12 @@ def main(arguments: Sequence[str]) -> int:
         return _fail("not enough memory for the result; ask for fewer rows or columns", FAILED)
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         return _fail(plain(str(error)) or type(error).__name__, FAILED)
-    return DONE
+    return DONE if code is None else int(code)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning of ours in one line; those of other packages are not for users."""
-    if isinstance(message, UnreadableVectorWarning):
+    if isinstance(message, _SHOWN_WARNINGS):
         print(f"daf: warning: {message}", file=sys.stderr)
 
 

@@ -37,6 +37,8 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage
     _add_sql(commands)
     _add_extract(commands)
     _add_export(commands)
+    _add_verify(commands)
+    _add_repair(commands)
     _add_demo(commands)
     return parser
 
@@ -62,11 +64,15 @@ def _add_import(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "import",
         "turn an h5ad file into a Daf data set, streaming its matrices",
         "  daf import pbmc.h5ad pbmc.daf.zarr\n"
+        "  daf import pbmc.h5ad pbmc.daf.zarr.zip\n"
+        "  daf import monday.h5ad week.dafs.zarr.zip#/monday\n"
         "  daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene --X-is UMIs\n"
         "  daf import pbmc.h5ad pbmc.daf.zarr --axis-of donor --make-unique --overwrite",
     )
     parser.add_argument("source", metavar="IN.h5ad")
-    parser.add_argument("destination", metavar="OUT", help="such as pbmc.daf.zarr")
+    parser.add_argument(
+        "destination", metavar="OUT", help="such as pbmc.daf.zarr or pbmc.daf.zarr.zip"
+    )
     parser.add_argument("--obs-is", metavar="AXIS", help="name of the axis of obs (default: obs)")
     parser.add_argument("--var-is", metavar="AXIS", help="name of the axis of var (default: var)")
     parser.add_argument("--X-is", metavar="NAME", help="name of the main matrix (default: X)")
@@ -172,14 +178,48 @@ def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.set_defaults(command=_commands.export_command)
 
 
+def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(
+        commands,
+        "verify",
+        "read a whole data set and list what is wrong with it; exit code 1 if something is",
+        "  daf verify pbmc.daf.zarr.zip\n"
+        "  daf verify days.dafs.zarr.zip          # all data sets of an archive\n"
+        "  daf verify pbmc.daf.zarr --format json | jq '.findings[].path'",
+    )
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    _add_quiet(parser)
+    parser.set_defaults(command=_commands.verify_command)
+
+
+def _add_repair(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(
+        commands,
+        "repair",
+        "mend what a crash or an interrupted copy left; damaged data is not touched",
+        "  daf repair pbmc.daf.zarr.zip\n  daf repair pbmc.daf.zarr && daf verify pbmc.daf.zarr",
+    )
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    _add_quiet(parser)
+    parser.set_defaults(command=_commands.repair_command)
+
+
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = _add(
         commands,
         "demo",
         "import, query, slice and plot the PBMC data set that scanpy ships",
-        "  daf demo\n  daf demo somewhere/else",
+        "  daf demo\n  daf demo somewhere/else\n  daf demo somewhere/pbmc.daf.zarr.zip",
     )
-    parser.add_argument("folder", metavar="FOLDER", nargs="?", default="daf-demo")
+    parser.add_argument(
+        "target",
+        metavar="TARGET",
+        nargs="?",
+        default="daf-demo",
+        help="a folder, or the data set to make in one (default: daf-demo/pbmc.daf.zarr)",
+    )
     parser.set_defaults(command=_commands.demo_command)
 
 

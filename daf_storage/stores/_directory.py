@@ -107,6 +107,13 @@ class DirectoryStore:
         finally:
             os.close(descriptor)
 
+    def has_leftovers(self) -> bool:
+        """Return whether a writer is at work, or has crashed and left something behind."""
+        try:
+            return any(not t.name.startswith(_TRASH) for t in (self.root / STAGING).iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
     def recover(self) -> bool:
         """Undo or clear away what crashed writers left; return whether there was anything."""
         staging = self.root / STAGING

@@ -5,7 +5,7 @@ matrices.  `Tree` and its companions are what any format has to offer; `ZarrTree
 Zarr v2 over any store.
 """
 
-from daf_storage.trees._metadata_v2 import ARRAY_FILE, GROUP_FILE
+from daf_storage.trees._metadata_v2 import ARRAY_FILE, CONSOLIDATED_FILE, GROUP_FILE
 from daf_storage.trees._protocol import (
     ArrayInfo,
     Node,
@@ -19,6 +19,7 @@ from daf_storage.trees._zarr import WritableZarrTree, ZarrTree
 
 __all__ = [
     "ARRAY_FILE",
+    "CONSOLIDATED_FILE",
     "GROUP_FILE",
     "ArrayInfo",
     "Node",

@@ -150,6 +150,6 @@ class WritableTree(Tree, Protocol):
         """Exclude other writers for the length of the block."""
         ...
 
-    def recover(self) -> None:
-        """Clear away what a crashed writer left."""
+    def recover(self) -> bool:
+        """Clear away what a crashed writer left; say whether there was anything."""
         ...

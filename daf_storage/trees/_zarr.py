@@ -113,11 +113,24 @@ class WritableZarrTree(ZarrTree):
         with self._writable.lock():
             yield
 
-    def recover(self) -> None:
+    def recover(self) -> bool:
         """Clear away what a crashed writer left, and mend the consolidated metadata."""
-        if self._writable.recover():
-            with self.transaction() as changes:
-                changes.refresh()
+        found = self._writable.recover()
+        if found:
+            self.refresh()
+        return found
+
+    def refresh(self) -> bool:
+        """Write the consolidated metadata anew; say whether it had been another one."""
+
+        def current() -> bytes | None:
+            pin = self._pin("")
+            return None if pin is None else pin.read(v2.CONSOLIDATED_FILE)
+
+        before = current()
+        with self.transaction() as changes, self.lock():
+            changes.refresh()
+        return current() != before
 
     def path_in_store(self, path: str) -> str:
         """Return the key prefix of a node."""

@@ -6,7 +6,23 @@ records of the format (`_records`), where to find them (`_locating`), what to ke
 """
 
 from daf_storage.stores.mmap_zip._archive import MAX_FILE_SIZE, MmapZipStore
+from daf_storage.stores.mmap_zip._checking import (
+    check_entries,
+    ends_with_directory,
+    rebuild,
+    unused_bytes,
+)
 from daf_storage.stores.mmap_zip._opening import Recovery, replace_archive
 from daf_storage.stores.mmap_zip._zarr_store import ZarrArchiveStore
 
-__all__ = ["MAX_FILE_SIZE", "MmapZipStore", "Recovery", "ZarrArchiveStore", "replace_archive"]
+__all__ = [
+    "MAX_FILE_SIZE",
+    "MmapZipStore",
+    "Recovery",
+    "ZarrArchiveStore",
+    "check_entries",
+    "ends_with_directory",
+    "rebuild",
+    "replace_archive",
+    "unused_bytes",
+]

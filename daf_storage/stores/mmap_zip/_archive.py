@@ -130,6 +130,7 @@ class MmapZipStore:
         finally:
             file.close()
         self._limit_bytes = directory.offset
+        self.is_own = directory.is_own()
         self._index = EntryIndex(directory.entries)
         self._published = len(self._index)
         _opening.check_last_entry(directory, self._view, self.location, self.path)
@@ -355,10 +356,13 @@ class MmapZipStore:
         entry = self._find(key, limit)
         if entry is None:
             return None
-        data = self.stored_bytes(entry)
         if entry.method == records.STORED:
-            return data
-        return _codecs.decompress(entry, data, self._what(entry))
+            return self.stored_bytes(entry)
+        return self.decompressed(entry)
+
+    def decompressed(self, entry: Entry) -> memoryview:
+        """Return the data of a compressed entry, checked against its length and CRC."""
+        return _codecs.decompress(entry, self.stored_bytes(entry), self._what(entry))
 
     def stored_bytes(self, entry: Entry) -> memoryview:
         """Return the bytes of an entry as they are in the file, compressed or not; read-only."""

@@ -10,7 +10,7 @@ import os
 import time
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from daf_storage import errors
@@ -84,13 +84,13 @@ def _directory_for_reading(file: ArchiveFile, path: Path, location: str) -> Dire
         if file.size() == size and not file.has_writer():
             break
         time.sleep(_WAIT_SECONDS)
-    earlier = _earlier_directory(file)
+    earlier = earlier_directory(file)
     if earlier is None:
         raise unreadable(location, path, file.size(), reason)
     return earlier
 
 
-def _earlier_directory(file: ArchiveFile) -> Directory | None:
+def earlier_directory(file: ArchiveFile) -> Directory | None:
     """Return the last committed directory of a file that does not end with one."""
     extents = file.data_extents()
     return (
@@ -209,11 +209,11 @@ def directory_for_writing(file: ArchiveFile, path: Path, location: str) -> tuple
         return read_directory(file.read_at, size), 0
     except MalformedError as error:
         reason = error
-    earlier = _earlier_directory(file)
+    earlier = earlier_directory(file)
     if earlier is None:
         raise unreadable(location, path, size, reason) from None
     if earlier.is_walked:
-        return put_directory(file, earlier), 0
+        return put_directory(file, earlier.entries), 0
     if not earlier.is_own():
         raise errors.CorruptDataError(
             f"{location}: there are {size - earlier.stop:,} bytes behind the end of this archive, "
@@ -223,13 +223,22 @@ def directory_for_writing(file: ArchiveFile, path: Path, location: str) -> tuple
     return earlier, size - earlier.stop
 
 
-def put_directory(file: ArchiveFile, directory: Directory) -> Directory:
-    """Write a directory at the end of a file that has none."""
-    at = file.size()
-    file.write_at(
-        at, directory.raw + records.pack_tail(len(directory.entries), len(directory.raw), at)
-    )
-    return replace(directory, offset=at, stop=file.size(), is_walked=False)
+def put_directory(file: ArchiveFile, entries: list[Entry]) -> Directory:
+    """Write a directory of these entries at the end of a file that has none."""
+    at, raw = file.size(), b"".join(entry.record for entry in entries)
+    file.write_at(at, raw + records.pack_tail(len(entries), len(raw), at))
+    return Directory(entries, at, file.size(), 0, b"", raw)
+
+
+def lock_for_writing(path: Path, location: str) -> ArchiveFile:
+    """Open and lock the file of an archive, and change nothing."""
+    file = _open(path, os.O_RDWR, location)
+    try:
+        _lock(file, location)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def unreadable(

@@ -1,0 +1,90 @@
+"""Mending a data set after a crash, a full disk or an interrupted copy."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from daf_storage import archives, layout
+from daf_storage.mending import RecoveryWarning, mend_archive
+from daf_storage.opening import open_directory_tree
+from daf_storage.paths import DafPath
+from daf_storage.stores.mmap_zip import rebuild
+from daf_storage.trees import WritableZarrTree
+from daf_storage.verifying import container_of, groups_of
+
+
+def repair(path: str | Path) -> list[str]:
+    """Mend the container of a data set, and say what was done.
+
+    Archive: what a crashed writer left half done is taken away, bytes behind the end are cut off,
+    and a directory that was lost is rebuilt from the entries that are whole.  Directory: leftovers
+    of crashed writers are cleared away, missing groups are added and the consolidated metadata is
+    written anew.  Data that is damaged is not touched: `verify` lists it.
+
+    Returns
+    -------
+    list of str
+        What was done, a sentence each; empty if there was nothing to do.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is nothing at this path.
+    CorruptDataError
+        It is not an archive, and has no entries to rebuild one from.
+    InUseError
+        Somebody is writing to it.
+    """
+    where = container_of(path)
+    if where.is_archive:
+        return _repair_archive(where)
+    tree = open_directory_tree(where)
+    done = []
+    if tree.recover():
+        done.append("cleared away what a crashed writer had left")
+    done += [f"added the group {one}, which was missing" for one in _add_groups(tree)]
+    if tree.refresh():
+        done.append("wrote the consolidated metadata anew")
+    return done
+
+
+def _repair_archive(where: DafPath) -> list[str]:
+    done = rebuild(where.container, where.given_container)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RecoveryWarning)
+        lease = archives.lease(where.container, "r+", where.given_container)
+        try:
+            found = lease.store.recovery
+            done += [f"dropped {name}, which was not complete" for name in found.dropped]
+            done += [f"completed {name}, whose data was there" for name in found.completed]
+            if found.cut_bytes:
+                done.append(f"gave back {found.cut_bytes:,} bytes that belonged to no entry")
+            for group in groups_of(lease.store):
+                tree = WritableZarrTree(lease.store, group, consolidated=False)
+                mended = mend_archive(lease.store, tree, group)
+                prefix = f"{group}/" if group else ""
+                done += [
+                    f"took away {prefix}{path}, of which a part was missing" for path in mended
+                ]
+                done += [
+                    f"added the group {prefix}{one}, which was missing" for one in _add_groups(tree)
+                ]
+        finally:
+            lease.release()
+    return done
+
+
+def _add_groups(tree: WritableZarrTree) -> list[str]:
+    """Add the groups that each axis needs and does not have."""
+    axes = sorted(name for name, kind in tree.children(layout.AXES).items() if kind == "array")
+    needed = [*layout.SKELETON, *(layout.vectors_path(axis) for axis in axes)]
+    for axis in axes:
+        needed.append(f"{layout.MATRICES}/{axis}")
+        needed += [layout.matrices_path(axis, other) for other in axes]
+    missing = [path for path in needed if tree.kind(path) is None]
+    with tree.batch(), tree.transaction() as changes, tree.lock():
+        for path in missing:
+            changes.create_group(path)
+            changes.publish(path, replace=False)
+    return missing

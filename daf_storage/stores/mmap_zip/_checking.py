@@ -1,0 +1,136 @@
+"""Reading a whole archive to see whether it is what its directory says; and rebuilding one."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from zlib import crc32
+
+from daf_storage.errors import CorruptDataError, DafError
+from daf_storage.stores.mmap_zip import _records as records
+from daf_storage.stores.mmap_zip._archive import MmapZipStore
+from daf_storage.stores.mmap_zip._file import ArchiveFile
+from daf_storage.stores.mmap_zip._locating import read_directory
+from daf_storage.stores.mmap_zip._opening import (
+    earlier_directory,
+    lock_for_writing,
+    put_directory,
+    walk,
+    walked_directory,
+)
+from daf_storage.stores.mmap_zip._records import Entry, MalformedError
+
+_BLOCK_BYTES = 1 << 22
+
+
+def check_entries(
+    store: MmapZipStore, progress: Callable[[int], None]
+) -> Iterator[tuple[str, str]]:
+    """Yield the name of each entry that is not what the directory says, and why.
+
+    Every byte of every entry is read.
+    """
+    entries = store.entries()
+    for entry in entries:
+        problem = _problem(store, entry, progress)
+        if problem is not None:
+            yield entry.name, problem
+    for name, count in Counter(entry.name for entry in entries).items():
+        if count > 1:
+            yield name, f"there are {count} entries of this name; only the last one is used"
+
+
+def _problem(store: MmapZipStore, entry: Entry, progress: Callable[[int], None]) -> str | None:
+    try:
+        data = store.stored_bytes(entry)
+        if entry.method != records.STORED:
+            store.decompressed(entry)
+            progress(len(data))
+            return None
+    except DafError as error:
+        return str(error)
+    crc = 0
+    for start in range(0, len(data), _BLOCK_BYTES):
+        block = data[start : start + _BLOCK_BYTES]
+        crc = crc32(block, crc)
+        progress(len(block))
+    return None if crc == entry.crc else "its data is damaged: it has not the recorded CRC"
+
+
+def unused_bytes(store: MmapZipStore) -> int:
+    """Return how many bytes between the entries of an archive of ours belong to none."""
+    used = 0
+    for entry in store.entries():
+        used += records.local_header_bytes(entry.raw_name, entry.offset) + entry.stored_bytes
+    return store.size_bytes - used
+
+
+def ends_with_directory(path: Path) -> bool:
+    """Return whether a file ends as an archive does: no writer stopped in the middle."""
+    file = ArchiveFile.open(path, os.O_RDONLY)
+    try:
+        read_directory(file.read_at, file.size())
+    except MalformedError:
+        return False
+    finally:
+        file.close()
+    return True
+
+
+def rebuild(path: Path, location: str) -> list[str]:
+    """Give a file that is no archive any more a directory again; say what was done.
+
+    Nothing is done to a file that ends with a directory, or whose last directory a writable open
+    finds again by itself.
+
+    Raises
+    ------
+    CorruptDataError
+        There is nothing to rebuild it from.
+    """
+    file = lock_for_writing(path, location)
+    try:
+        size = file.size()
+        try:
+            read_directory(file.read_at, size)
+        except MalformedError as error:
+            reason = str(error)
+        else:
+            return []
+        earlier = earlier_directory(file)
+        if earlier is not None:
+            if earlier.is_own() or walked_directory(file) is not None:
+                return []
+            file.truncate(earlier.stop)
+            return [f"cut off {size - earlier.stop:,} bytes behind the end of the archive"]
+        return _rebuild_from_entries(file, location, reason)
+    finally:
+        file.close()
+
+
+def _rebuild_from_entries(file: ArchiveFile, location: str, reason: str) -> list[str]:
+    entries, stop = walk(file)
+    whole = [entry for entry in entries if _is_whole(file, entry)]
+    if not whole:
+        raise CorruptDataError(
+            f"{location}: this is not a ZIP archive of Daf data ({reason}), and there is nothing "
+            "at its beginning to rebuild one from; take it from a backup"
+        )
+    lost = file.size() - stop
+    file.truncate(stop)
+    put_directory(file, whole)
+    done = [f"rebuilt the directory from {len(whole):,} entries that are whole"]
+    if lost:
+        done.append(f"cut off {lost:,} bytes of an entry that is not")
+    done += [f"dropped {entry.name}, which is damaged" for entry in entries if entry not in whole]
+    return done
+
+
+def _is_whole(file: ArchiveFile, entry: Entry) -> bool:
+    start = entry.offset + records.local_header_bytes(entry.raw_name, entry.offset)
+    crc = 0
+    for at in range(start, start + entry.stored_bytes, _BLOCK_BYTES):
+        crc = crc32(file.read_at(at, min(_BLOCK_BYTES, start + entry.stored_bytes - at)), crc)
+    return crc == entry.crc

@@ -1,0 +1,327 @@
+"""Reading a whole data set to see whether everything in it is as it should be.
+
+`verify` checks the container (the archive, or the directory), then every rule of the Daf layout:
+lengths, unique entries, bounds and order of sparse indices, and that the two orientations of a
+matrix hold the same values.  It changes nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from daf_storage import layout
+from daf_storage.digests import check_bools, digest
+from daf_storage.errors import DafError
+from daf_storage.mending import incomplete_properties
+from daf_storage.model import MatrixInfo, Span, name_problem
+from daf_storage.opening import ZarrDaf
+from daf_storage.paths import SHARED_ARCHIVE_SUFFIX, DafPath, parse_path
+from daf_storage.progress import ShowProgress, progress_bar
+from daf_storage.reader import DafReader
+from daf_storage.stores import DirectoryStore, MmapZipStore
+from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, unused_bytes
+from daf_storage.trees import CONSOLIDATED_FILE, GROUP_FILE, Tree, ZarrTree
+
+_BLOCK = 1 << 20
+
+Level = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in a data set that is not as it should be."""
+
+    level: Level
+    """An ``error`` makes data wrong or unreadable; a ``warning`` is untidy, or hampers others."""
+    path: str
+    """What it is about: a property, an entry of the archive, or empty for all of it."""
+    problem: str
+    """What is wrong, in a sentence."""
+
+    def __str__(self) -> str:
+        return f"{self.level}: {self.path}: {self.problem}" if self.path else self._short()
+
+    def _short(self) -> str:
+        return f"{self.level}: {self.problem}"
+
+
+def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding]:
+    """Read a whole data set and return everything that is wrong with it.
+
+    Parameters
+    ----------
+    path
+        A data set; or a whole archive of several, ``x.dafs.zarr.zip``, all of which are read.
+    progress
+        Whether to show a bar on stderr.
+
+    Returns
+    -------
+    list of Finding
+        Empty if everything is as it should be.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is nothing at this path.
+
+    Examples
+    --------
+    >>> import tempfile, daf_storage
+    >>> path = tempfile.mkdtemp() + "/x.daf.zarr.zip"
+    >>> daf_storage.ZarrDaf(path, "w").close()
+    >>> daf_storage.verify(path)
+    []
+    """
+    container = container_of(path)
+    if container.is_archive and container.container.is_file():
+        return list(_verify_archive(container, progress))
+    with _opened(container) as daf:
+        found = list(_verify_directory(container, daf))
+        with _bar(container, _size_bytes(container.container), progress) as add:
+            return found + list(_verify_data(daf, add))
+
+
+def container_of(path: str | Path) -> DafPath:
+    """Return what a path means; an archive of several data sets may stand for all of them."""
+    plain = str(path).rstrip("/")
+    if plain.endswith(SHARED_ARCHIVE_SUFFIX):
+        whole = parse_path(f"{plain}#/all")
+        return DafPath(plain, whole.container, is_archive=True, group="")
+    return parse_path(path)
+
+
+def groups_of(store: MmapZipStore) -> list[str]:
+    """Return the groups of an archive that are data sets; an empty name for the root."""
+    marker = f"{layout.DAF}/.zarray"
+    return sorted(
+        key[: -len(marker)].rstrip("/") for key in store if f"/{key}".endswith(f"/{marker}")
+    )
+
+
+def _opened(where: DafPath) -> DafReader:
+    return ZarrDaf(where.given)
+
+
+def _verify_archive(where: DafPath, progress: ShowProgress) -> Iterator[Finding]:
+    try:
+        store = MmapZipStore(where.container, location=where.given_container)
+    except DafError as error:
+        yield Finding("error", "", str(error))
+        return
+    with store:
+        if not ends_with_directory(where.container):
+            yield Finding(
+                "warning",
+                "",
+                "a writer stopped in the middle of adding something; what was complete is served, "
+                f"and 'daf repair {where.container}' takes the rest away",
+            )
+        with _bar(where, 2 * store.storage_bytes(), progress) as add:
+            for name, problem in check_entries(store, add):
+                yield Finding("error", name, problem)
+            unused = unused_bytes(store) if store.is_own else 0
+            if unused > 0:
+                yield Finding("warning", "", f"{unused:,} bytes of the archive belong to no entry")
+            yield from _verify_groups(where, store, add)
+
+
+def _verify_groups(
+    where: DafPath, store: MmapZipStore, add: Callable[[int], None]
+) -> Iterator[Finding]:
+    groups = [where.group] if where.group else groups_of(store)
+    if not groups:
+        yield Finding("error", "", "there is no data set in this archive")
+    for group in groups:
+        prefix = f"{group}/" if group and not where.group else ""
+        tree = ZarrTree(store, group)
+        start = f"{group}/" if group else ""
+        names = [key[len(start) :] for key in store if key.startswith(start)]
+        for path in incomplete_properties(tree, names):
+            yield Finding("error", prefix + path, "part of its data is missing")
+        try:
+            layout.check_version(tree)
+        except DafError as error:
+            yield Finding("error", prefix + layout.DAF, str(error))
+            continue
+        for finding in _verify_data(DafReader(tree, name=where.given), add):
+            yield Finding(finding.level, prefix + finding.path, finding.problem)
+
+
+def _verify_directory(where: DafPath, daf: DafReader) -> Iterator[Finding]:
+    """Check what only directories have: consolidated metadata, and leftovers of writers."""
+    store = DirectoryStore(where.container, location=where.given)
+    if store.has_leftovers():
+        yield Finding(
+            "warning",
+            "",
+            f"a writer is at work, or left something behind; 'daf repair {where.given}' clears it",
+        )
+    pin = store.pin("")
+    data = None if pin is None else pin.read(CONSOLIDATED_FILE)
+    if data is None:
+        return
+    try:
+        listed = set(json.loads(data)["metadata"])
+    except (ValueError, KeyError, TypeError):
+        yield Finding("error", CONSOLIDATED_FILE, "the consolidated metadata is malformed")
+        return
+    expected = {f"{path}/{GROUP_FILE}" for path in layout.SKELETON}
+    expected |= {f"{layout.axis_path(axis)}/.zarray" for axis in daf.axes_set()}
+    expected |= {
+        f"{layout.vector_path(axis, name)}/{kind}"
+        for axis in daf.axes_set()
+        for name in daf.vectors_set(axis)
+        for kind in _metadata_of(store, layout.vector_path(axis, name))
+    }
+    for name in sorted(expected - listed):
+        yield Finding(
+            "warning",
+            name,
+            f"not in the consolidated metadata; 'daf repair {where.given}' writes it anew",
+        )
+
+
+def _metadata_of(store: DirectoryStore, path: str) -> list[str]:
+    pin = store.pin(path)
+    names = [] if pin is None else pin.names()
+    return [name for name in (".zarray", GROUP_FILE) if name in names]
+
+
+# The rules of the layout
+
+
+def _verify_data(daf: DafReader, add: Callable[[int], None]) -> Iterator[Finding]:
+    yield from _verify_groups_there(daf)
+    for name in sorted(daf.scalars_set()):
+        path = layout.scalar_path(name)
+        yield from _bad_name(name, path)
+        yield from _attempt(daf.location, path, partial(daf.get_scalar, name))
+    axes = sorted(daf.axes_set())
+    whole = []
+    for axis in axes:
+        path = layout.axis_path(axis)
+        yield from _bad_name(axis, path)
+        problems = list(_attempt(daf.location, path, partial(daf.get_pa_vector, axis, "name")))
+        yield from problems
+        if not problems:
+            whole.append(axis)
+    for axis in whole:
+        for name in sorted(daf.vectors_set(axis)):
+            path = layout.vector_path(axis, name)
+            yield from _bad_name(name, path)
+            yield from _attempt(daf.location, path, partial(_check_vector, daf, axis, name, add))
+    for rows, columns in itertools.product(whole, whole):
+        for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
+            yield from _verify_matrix(daf, rows, columns, name, add)
+
+
+def _verify_groups_there(daf: DafReader) -> Iterator[Finding]:
+    """Check that each axis has its groups, as others need, and that no group lacks its axis."""
+    tree = daf.tree
+    axes = daf.axes_set()
+    for group in layout.SKELETON:
+        if tree.kind(group) != "group":
+            yield Finding("error", group, "this group is missing")
+    needed = [layout.vectors_path(axis) for axis in axes]
+    needed += [layout.matrices_path(*pair) for pair in itertools.product(axes, axes)]
+    for path in sorted(needed):
+        if tree.kind(path) is None:
+            yield Finding(
+                "warning", path, "this group is missing; some other programs depend on it"
+            )
+    for group in (layout.VECTORS, layout.MATRICES):
+        for name in sorted(set(tree.children(group)) - axes):
+            if _has_arrays(tree, f"{group}/{name}"):
+                yield Finding("error", f"{group}/{name}", f"there is no axis {name!r}")
+
+
+def _has_arrays(tree: Tree, path: str) -> bool:
+    children = tree.children(path).items()
+    return any(kind == "array" or _has_arrays(tree, f"{path}/{name}") for name, kind in children)
+
+
+def _bad_name(name: str, path: str) -> Iterator[Finding]:
+    problem = name_problem(name)
+    if problem is not None:
+        yield Finding("error", path, f"its name {problem}")
+
+
+def _attempt(location: str, path: str, read: Callable[[], Any]) -> Iterator[Finding]:
+    """Do something that reads a property; what it raises is a finding."""
+    try:
+        read()
+    except (DafError, OSError) as error:
+        problem = str(error).removeprefix(f"{location}: ").removeprefix(f"{path}: ")
+        yield Finding("error", path, problem)
+
+
+def _check_vector(daf: DafReader, axis: str, name: str, add: Callable[[int], None]) -> None:
+    vector = daf.open_vector(axis, name)
+    info = vector.info
+    if info.storage_type.is_string:
+        add(vector.read_strings().nbytes)
+    elif info.is_sparse:
+        parts = vector.sparse_parts()
+        add(parts.nzind.nbytes + (0 if parts.nzval is None else parts.nzval.nbytes))
+        if parts.nzval is not None:
+            check_bools(parts.nzval)
+    else:
+        for start in range(0, info.length, _BLOCK):
+            block = vector.read(Span(start, min(start + _BLOCK, info.length)))
+            check_bools(block)
+            add(block.nbytes)
+
+
+def _verify_matrix(
+    daf: DafReader, rows: str, columns: str, name: str, add: Callable[[int], None]
+) -> Iterator[Finding]:
+    path = layout.matrix_path(rows, columns, name)
+    yield from _bad_name(name, path)
+    digests: list[int] = []
+    found = list(
+        _attempt(
+            daf.location,
+            path,
+            lambda: digests.append(digest(daf.open_matrix(rows, columns, name), add)),
+        )
+    )
+    yield from found
+    has_other = daf.has_matrix(columns, rows, name, relayout=False)
+    if found or rows >= columns or not has_other:
+        return
+    other = layout.matrix_path(columns, rows, name)
+    with_other: list[MatrixInfo] = []
+    yield from _attempt(
+        daf.location, other, lambda: with_other.append(daf.matrix_info(columns, rows, name))
+    )
+    if not with_other:
+        return
+    if with_other[0].storage_type is not daf.matrix_info(rows, columns, name).storage_type:
+        yield Finding("error", path, f"it and {other} have elements of different types")
+        return
+    try:
+        flipped = digest(daf.open_matrix(columns, rows, name), lambda _: None, flipped=True)
+    except (DafError, OSError):
+        return  # found when it is its own turn
+    if flipped != digests[0]:
+        yield Finding(
+            "error", path, f"it and {other} are not the same matrix: delete one and relayout"
+        )
+
+
+def _size_bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+@contextmanager
+def _bar(where: DafPath, total_bytes: int, show: ShowProgress) -> Iterator[Callable[[int], None]]:
+    with progress_bar(f"verify {where.container.name}", total_bytes, show=show) as progress:
+        yield progress.add
