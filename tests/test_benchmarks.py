@@ -6,12 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).parent.parent / "benchmarks" / "run.py"
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
 
 
-def test_the_benchmarks_run() -> None:
+@pytest.mark.parametrize(("script", "lines"), [("run.py", 14), ("archive.py", 12)])
+def test_the_benchmarks_run(script: str, lines: int) -> None:
     """Each comparison finds both sides equal, and prints a line."""
     found = subprocess.run(
-        [sys.executable, str(SCRIPT), "--small"], capture_output=True, text=True, check=True
+        [sys.executable, str(FOLDER / script), "--small"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert found.stdout.count(" x\n") == 14
+    assert found.stdout.count(" x\n") == lines

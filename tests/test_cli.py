@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,8 +20,10 @@ import scipy.sparse as sp
 from daf_query.cli import _output, main
 from daf_query.cli._commands import matrix_axes
 from daf_storage import MemoryDaf, ZarrDaf, errors
-from tests.support import PBMC, UMIS, fill, reopen
+from daf_storage.h5ad._matrices import MatrixWriter
+from tests.support import PBMC, UMIS, create, fill, reopen
 from tests.test_h5ad import read
+from tests.test_zip_crashes import reference_append
 
 
 @pytest.fixture
@@ -335,6 +338,10 @@ def test_export(capsys: pytest.CaptureFixture[str], pbmc: str, tmp_path: Path) -
         (["extract", "{pbmc}", "--matrix", "X", "-o", "x.xyz"], "suffix '.xyz' is not one of"),
         (["import", "nowhere.h5ad", "x.daf.zarr"], "no such file: nowhere.h5ad"),
         (["import", str(PBMC), "x.zarr"], "can't parse as ZarrDaf path: x.zarr; expected"),
+        (["info", "nowhere.daf.zarr.zip"], "no such file: "),
+        (["info", "x.dafs.zarr.zip"], "missing '#/<group>' in plural ZarrDaf path"),
+        (["verify", "nowhere.daf.zarr"], "no such directory"),
+        (["repair", "nowhere.daf.zarr.zip"], "no such file: "),
         (["export", "{pbmc}", "nope/x.h5ad"], "cannot create nope/x.h5ad: no such directory"),
     ],
 )  # fmt: skip
@@ -370,7 +377,9 @@ def test_wrong_usage_is_exit_code_2(
     assert "usage: daf" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["", "import", "info", "sql", "extract", "export", "demo"])
+@pytest.mark.parametrize(
+    "command", ["", "import", "info", "sql", "extract", "export", "verify", "repair", "demo"]
+)
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], command: str) -> None:
     """The help of each command shows what to type."""
     with pytest.raises(SystemExit) as caught:
@@ -439,3 +448,95 @@ def test_no_progress_bar_in_a_pipe(capsys: pytest.CaptureFixture[str], tmp_path:
     """Where stderr is no terminal, nothing is written to it."""
     found: Any = run(capsys, "import", str(PBMC), str(tmp_path / "x.daf.zarr"))
     assert found[2] == ""
+
+
+class TestArchives:
+    def test_import_and_use(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        """An archive is a path like any other, also one of several data sets."""
+        for name in ("x.daf.zarr.zip", "y.dafs.zarr.zip#/monday"):
+            out = f"{tmp_path}/{name}"
+            code, text, _ = run(
+                capsys, "import", str(PBMC), out, "--obs-is", "cell", "--var-is", "gene"
+            )
+            assert code == 0
+            assert "700 cell x 765 gene; 8 axes, 15 vectors, 7 matrices, 8.0 MiB on disk" in text
+            code, text, _ = run(
+                capsys, "sql", out, "SELECT count(*) AS n FROM cell", "--format", "ndjson"
+            )
+            assert (code, text) == (0, '{"n": 700}\n')
+            code, text, _ = run(
+                capsys,
+                "extract",
+                out,
+                "--matrix",
+                "X",
+                "--rows",
+                "n_genes > 1500",
+                "-o",
+                f"{tmp_path}/x.npz",
+            )
+            assert code == 0
+            code, text, _ = run(capsys, "verify", out)
+            assert (code, text) == (0, f"{out}: everything is as it should be\n")
+            code, text, _ = run(capsys, "repair", out)
+            assert (code, text) == (0, f"{out}: there is nothing to repair\n")
+
+    def test_a_failed_import_leaves_what_was_there(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An archive is replaced when the import is complete, and only if asked to."""
+        out = tmp_path / "x.daf.zarr.zip"
+        fill(create(out)).close()
+        before = out.read_bytes()
+        code, _, error = run(capsys, "import", str(PBMC), str(out))
+        assert (code, "exists already" in error) == (1, True)
+
+        def fail(*_: Any, **__: Any) -> None:
+            raise OSError("disk full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(MatrixWriter, "write", fail)
+            assert run(capsys, "import", str(PBMC), str(out), "--overwrite")[0] == 1
+        assert out.read_bytes() == before
+        assert [p.name for p in tmp_path.iterdir()] == [out.name]
+        with ZarrDaf(out, "r+"):
+            code, _, error = run(capsys, "import", str(PBMC), str(out), "--overwrite")
+            assert (code, "open for writing" in error) == (1, True)
+        assert run(capsys, "import", str(PBMC), str(out), "--overwrite", "--quiet")[0] == 0
+        assert ZarrDaf(out).axis_length("obs") == 700
+
+    def test_findings_are_listed_and_counted(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        """A line for each, exit code 1 if one is an error; JSON for machines."""
+        path = tmp_path / "x.daf.zarr"
+        fill(create(path))
+        (path / "vectors/cell/age/0").write_bytes(b"1")
+        (path / "vectors/gene/marker/0").unlink()
+        shutil.rmtree(path / "matrices/gene/gene")
+        code, text, _ = run(capsys, "verify", str(path))
+        assert code == 1
+        lines = text.splitlines()
+        assert lines[0].startswith("warning: matrices/gene/gene: this group is missing")
+        assert lines[1].startswith("error: vectors/cell/age: the chunk file '0' is truncated")
+        assert lines[-1] == f"{path}: 2 errors, 1 warning"
+        code, text, _ = run(capsys, "verify", str(path), "--format", "json")
+        found = json.loads(text)["findings"]
+        assert (code, [f["level"] for f in found]) == (1, ["warning", "error", "error"])
+        assert found[1]["path"] == "vectors/cell/age"
+        code, text, _ = run(capsys, "repair", str(path), "--format", "json")
+        assert (
+            json.loads(text)["done"][0] == "added the group matrices/gene/gene, which was missing"
+        )
+
+    def test_recovery_is_told(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        """Reading an archive with something half added names the command that mends it."""
+        path = tmp_path / "x.daf.zarr.zip"
+        fill(create(path)).close()
+        reference_append(path, "vectors/cell/new/.zarray", b"{}", stop="header")
+        code, _, error = run(capsys, "info", str(path))
+        assert (code, f"daf repair {path}" in error) == (1, True)
+        code, text, _ = run(capsys, "repair", str(path))
+        assert code == 0
+        assert "dropped vectors/cell/new/.zarray, which was not complete" in text
+        assert run(capsys, "info", str(path))[0] == 0

@@ -25,6 +25,19 @@ def test_the_demonstration(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert anndata.read_h5ad(tmp_path / "demo/dendritic.h5ad").shape == (240, 309)
 
 
+def test_the_demonstration_in_an_archive(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The data set may be an archive; the other results lie beside it."""
+    assert main(["demo", str(tmp_path / "demo/mine.daf.zarr.zip")]) == 0
+    assert "$ daf info" in capsys.readouterr().out
+    assert sorted(p.name for p in (tmp_path / "demo").iterdir()) == [
+        "dendritic.h5ad",
+        "mine.daf.zarr.zip",
+        "umap.png",
+    ]
+
+
 def test_without_scanpy_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """The data set is part of that package."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)

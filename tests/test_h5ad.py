@@ -720,7 +720,8 @@ def test_arrays_in_uns_keep_shape_and_dtype(dtype: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
-def test_import_streams(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["big.daf.zarr", "big.daf.zarr.zip"])
+def test_import_streams(tmp_path: Path, name: str) -> None:
     """Memory of its own does not grow with the matrix: 400 MB of data, a fraction of it in use."""
     rows, per_row = 40_000, 1_000
     indptr = np.arange(rows + 1, dtype=np.int64) * per_row
@@ -757,7 +758,7 @@ def test_import_streams(tmp_path: Path) -> None:
         "print((peak[0] - start) // 1024)\n"
     )
     found = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "big.h5ad"), str(tmp_path / "big.daf.zarr")],
+        [sys.executable, "-c", script, str(tmp_path / "big.h5ad"), str(tmp_path / name)],
         capture_output=True,
         text=True,
         check=True,
@@ -765,7 +766,7 @@ def test_import_streams(tmp_path: Path) -> None:
     size_mib = rows * per_row * 8 // 2**20
     assert size_mib > 300
     assert int(found.stdout) < 0.5 * size_mib
-    daf = ZarrDaf(tmp_path / "big.daf.zarr")
+    daf = ZarrDaf(tmp_path / name)
     assert daf.matrix_info("obs", "var", "X").nnz == rows * per_row
     part = connect(daf).matrix("obs", "var", "X", rows=[39_999], columns=[0, 1, 2])
     assert part.to_numpy().tolist() == [[1, 0, 1]]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
 
+from daf_query import connect
 from daf_storage import DafReader, DafWriter, MemoryDaf, MmapZipStore, ZarrDaf, errors, settings
 from tests.suites.daf_suite import AppendOnlyDafSuite
 from tests.support import UMIS, contents, create, dense, fill, is_mapped, reopen
@@ -408,3 +411,69 @@ def test_pins_outlive_their_reader(path: Path) -> None:
 
     vector = opened().open_vector("cell", "type")
     assert vector.read_strings().to_pylist() == ["Bcell", "TCell", "TCell"]
+
+
+def test_sql_scans_while_a_writer_appends(tmp_path: Path) -> None:
+    """Queries of several threads see whole vectors, and every one that is there."""
+    path = tmp_path / "x.daf.zarr.zip"
+    writer = create(path)
+    n = 50_000
+    writer.add_axis("cell", [f"c{i}" for i in range(n)])
+    writer.set_vector("cell", "v0", np.zeros(n, "i4"))
+    writer.set_vector("cell", "s", ["a", "b"] * (n // 2))
+    stop = threading.Event()
+    problems: list[Any] = []
+    counts = []
+
+    def query() -> None:
+        session = connect(ZarrDaf(path))
+        while not stop.is_set():
+            name = f"v{len(session.sql('SELECT * FROM cell LIMIT 0').schema()) - 4}"
+            found = session.sql(
+                f"SELECT count(*) AS n, min({name}) AS low, max({name}) AS high FROM cell "
+                "WHERE s = 'a'"
+            ).to_pylist()[0]
+            number = int(name[1:])
+            if found != {"n": n // 2, "low": number, "high": number}:
+                problems.append(found)
+            counts.append(number)
+
+    threads = [threading.Thread(target=query) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for i in range(1, 80):
+        if i % 2:
+            writer.set_vector("cell", f"v{i}", np.full(n, i, "i4"))
+        else:
+            with writer.empty_dense_vector("cell", f"v{i}", "i4") as values:
+                values[:] = i
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert max(counts) > 0
+    assert zipfile.ZipFile(path).testzip() is None
+
+
+def test_unaligned_data_of_foreign_archives(tmp_path: Path) -> None:
+    """Data at any place is read, sliced and queried; Arrow gets an aligned copy."""
+    folder, path = tmp_path / "in.daf.zarr", tmp_path / "x.daf.zarr.zip"
+    fill(create(folder))
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, file in enumerate(sorted(folder.rglob("*"))):
+            if file.is_file():
+                archive.writestr(f"pad/{'x' * (number % 7)}{number}", b"y" * (number % 5))
+                archive.write(file, file.relative_to(folder))
+    daf = ZarrDaf(path)
+    assert contents(daf) == contents(ZarrDaf(folder))
+    session = connect(daf)
+    rows = session.sql(
+        'SELECT name, age, type FROM cell WHERE age > 30 ORDER BY "index"'
+    ).to_pylist()
+    assert rows == [
+        {"name": "GATA", "age": 60, "type": "TCell"},
+        {"name": "CATA", "age": 90, "type": "TCell"},
+    ]
+    part = session.matrix("cell", "gene", "sparse", rows="age > 30").to_scipy()
+    assert part.toarray().tolist() == UMIS[1:].tolist()
+    assert daf.get_pa_vector("cell", "age").to_pylist() == [30, 60, 90]
