@@ -646,13 +646,13 @@ def test_bytes_behind_a_foreign_archive_are_left_alone(tmp_path: Path) -> None:
         ("unzip", ["-t"]),
         ("zipinfo", ["-v"]),
         ("7z", ["t"]),
-        ("7zz", ["t"]),
         ("jar", ["tf"]),
     ],
 )
 def test_other_programs_accept_it(tmp_path: Path, program: str, arguments: list[str]) -> None:
     """What is written passes their tests, with entries of every kind."""
-    if shutil.which(program) is None:
+    found = shutil.which(program) or shutil.which(f"{program}z")
+    if found is None:
         pytest.skip(f"the program {program!r} is not installed")
     path = tmp_path / "x.zip"
     with MmapZipStore(path, "w") as store:
@@ -663,6 +663,6 @@ def test_other_programs_accept_it(tmp_path: Path, program: str, arguments: list[
         for i in range(300):
             store.append(f"many/{i}", b"x" * i)
     done = subprocess.run(
-        [program, *arguments, str(path)], capture_output=True, text=True, check=False
+        [found, *arguments, str(path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -32,11 +32,11 @@ class ZarrArchiveStore(Store):
 
     Examples
     --------
-    >>> import tempfile, pathlib, zarr
+    >>> import tempfile, pathlib, numpy, zarr
     >>> store = ZarrArchiveStore(pathlib.Path(tempfile.mkdtemp()) / "x.zip")
-    >>> array = zarr.create_array(store, name="a", data=[1, 2, 3], zarr_format=2)
+    >>> array = zarr.create_array(store, name="a", data=numpy.arange(3), zarr_format=2)
     >>> zarr.open_array(store, path="a")[:].tolist()
-    [1, 2, 3]
+    [0, 1, 2]
     """
 
     supports_writes = True
