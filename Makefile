@@ -6,7 +6,7 @@ LOCK := requirements/lock.txt
 DEMO ?= build/demo
 TESTS ?=
 
-.PHONY: help setup demo test check format bench lock test-lowest clean
+.PHONY: help setup demo test check format bench crash-points lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -38,6 +38,9 @@ format: setup  ## Format the code and mend what can be mended.
 bench: setup  ## Measure speed, as ratios within one run.
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/archive.py
+
+crash-points: setup  ## Crash an archive's writer at every step, and print how many there are.
+	$(BIN)/python -m tests.zip_crash_points
 
 lock:  ## Pin the newest versions anew.
 	$(PYTHON) -m venv build/lock-venv

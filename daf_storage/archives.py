@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from daf_storage import errors, settings
+from daf_storage import errors, layout, settings
 from daf_storage.model import OpenMode
 from daf_storage.stores import MmapZipStore
 
@@ -78,6 +78,14 @@ def lease(path: Path, mode: OpenMode, location: str) -> Lease:
                 "handle before opening it for writing"
             )
         return Lease(shared)
+
+
+def groups_of(store: MmapZipStore) -> list[str]:
+    """Return the groups of an archive that are data sets; an empty name for the root."""
+    marker = f"{layout.DAF}/.zarray"
+    return sorted(
+        key[: -len(marker)].rstrip("/") for key in store if f"/{key}".endswith(f"/{marker}")
+    )
 
 
 def _current(key: Path) -> _Shared | None:

@@ -83,7 +83,7 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
         be taken away.
     """
     check_mode(mode)
-    where = parse_path(path)
+    where = _parsed(path)
     if where.is_archive:
         return _open_archive(where, mode, name)
     if mode == "r":
@@ -122,6 +122,19 @@ def create_skeleton(tree: WritableZarrTree) -> None:
                 )
         changes.write_array(layout.DAF, np.array(layout.VERSION, dtype=np.uint8))
         changes.publish(layout.DAF, replace=False)
+
+
+def _parsed(path: str | Path) -> DafPath:
+    """Parse a path; of an archive of several data sets, say which there are."""
+    try:
+        return parse_path(path)
+    except errors.InvalidInputError as error:
+        container = Path(str(path).rstrip("#"))
+        if not container.name.endswith(SHARED_ARCHIVE_SUFFIX) or not container.is_file():
+            raise
+        with MmapZipStore(container) as store:
+            groups = errors.known_names(archives.groups_of(store), none="no data sets")
+        raise errors.InvalidInputError(f"{error}; it holds {groups}") from None
 
 
 def _open_directory_for_writing(where: DafPath, mode: OpenMode, name: str | None) -> DafWriter:

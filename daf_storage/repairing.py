@@ -11,7 +11,7 @@ from daf_storage.opening import open_directory_tree
 from daf_storage.paths import DafPath
 from daf_storage.stores.mmap_zip import rebuild
 from daf_storage.trees import WritableZarrTree
-from daf_storage.verifying import container_of, groups_of
+from daf_storage.verifying import container_of
 
 
 def repair(path: str | Path) -> list[str]:
@@ -60,7 +60,7 @@ def _repair_archive(where: DafPath) -> list[str]:
             done += [f"completed {name}, whose data was there" for name in found.completed]
             if found.cut_bytes:
                 done.append(f"gave back {found.cut_bytes:,} bytes that belonged to no entry")
-            for group in groups_of(lease.store):
+            for group in archives.groups_of(lease.store):
                 tree = WritableZarrTree(lease.store, group, consolidated=False)
                 mended = mend_archive(lease.store, tree, group)
                 prefix = f"{group}/" if group else ""

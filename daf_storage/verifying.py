@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from daf_storage import layout
+from daf_storage.archives import groups_of
 from daf_storage.digests import check_bools, digest
 from daf_storage.errors import DafError
 from daf_storage.mending import incomplete_properties
@@ -96,14 +97,6 @@ def container_of(path: str | Path) -> DafPath:
         whole = parse_path(f"{plain}#/all")
         return DafPath(plain, whole.container, is_archive=True, group="")
     return parse_path(path)
-
-
-def groups_of(store: MmapZipStore) -> list[str]:
-    """Return the groups of an archive that are data sets; an empty name for the root."""
-    marker = f"{layout.DAF}/.zarray"
-    return sorted(
-        key[: -len(marker)].rstrip("/") for key in store if f"/{key}".endswith(f"/{marker}")
-    )
 
 
 def _opened(where: DafPath) -> DafReader:

@@ -256,6 +256,14 @@ def test_paths_that_mean_nothing(tmp_path: Path, name: str, mode: str, message: 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_archive_of_several_says_which(tmp_path: Path) -> None:
+    """Without a group, the message lists the data sets that there are."""
+    path = _shared(tmp_path)
+    ZarrDaf(f"{path}#/other/one", "w+")
+    with pytest.raises(errors.InvalidInputError, match="it holds other/one, present"):
+        ZarrDaf(path)
+
+
 def test_a_group_within_a_data_set_is_refused(tmp_path: Path) -> None:
     """A data set may lie below another one, and not among its properties."""
     path = _shared(tmp_path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
+import numpy as np
 from zarr.abc.store import (
     ByteRequest,
     OffsetByteRequest,
@@ -44,7 +45,7 @@ class PinnedZarrStore(Store):
         data = self._pin.map(key)
         if data is None:
             return None
-        return prototype.buffer.from_bytes(bytes(requested_part(data, byte_range)))
+        return as_buffer(prototype, requested_part(data, byte_range))
 
     async def get_partial_values(
         self,
@@ -85,6 +86,12 @@ class PinnedZarrStore(Store):
         """Yield the names directly below ``prefix``."""
         for name in self._pin.names(prefix.rstrip("/")):
             yield name
+
+
+def as_buffer(prototype: BufferPrototype, data: memoryview) -> Buffer:
+    """Return bytes as zarr has them, without copying them."""
+    values = np.frombuffer(data, dtype=np.uint8) if data else np.empty(0, dtype=np.uint8)
+    return prototype.buffer.from_array_like(values)
 
 
 def requested_part(data: memoryview, request: Any) -> memoryview:

@@ -584,7 +584,7 @@ class MmapZipStore:
             self._batches -= 1
             if not self._batches and len(self._index) > first:
                 with self._append_lock:
-                    self._commit()
+                    self._commit_or_forget(first)
 
     def _check_new(self, key: str) -> Appender:
         appender = self._check_name(key)
@@ -596,7 +596,12 @@ class MmapZipStore:
 
     def _check_name(self, key: str) -> Appender:
         appender = self._writing()
-        raw_name = key.encode()
+        try:
+            raw_name = key.encode()
+        except UnicodeEncodeError as error:
+            raise errors.InvalidNameError(
+                f"{self.location}: {key!r} cannot be the name of an entry ({error})"
+            ) from None
         if len(raw_name) > records.MAX_NAME_BYTES:
             raise errors.InvalidNameError(
                 f"{self.location}: zip entry name too long: {len(raw_name):,} bytes, and at most "
@@ -644,11 +649,15 @@ class MmapZipStore:
             in_order = sorted(self._index.entries, key=lambda e: e.offset)
             self._directory = bytearray(b"".join(e.record for e in in_order))
         if not self._batches:
-            try:
-                self._commit()
-            except BaseException:
-                self._keep(self._index.entries[:first])
-                raise
+            self._commit_or_forget(first)
+
+    def _commit_or_forget(self, first: int) -> None:
+        """Commit; if that fails, forget the entries that were to be committed."""
+        try:
+            self._commit()
+        except BaseException:
+            self._keep(self._index.entries[:first])
+            raise
 
     def _commit(self) -> None:
         self._writing().commit(bytes(self._directory), len(self._index))

@@ -76,8 +76,11 @@ def read_directory(read_at: ReadAt, size_bytes: int) -> Directory:
     MalformedError
         The file does not end with one, or it is damaged or hostile.
     """
-    start = max(size_bytes - records.END_BYTES - _MAX_COMMENT_BYTES, 0)
+    start = max(size_bytes - records.END_BYTES, 0)
     block = read_at(start, size_bytes - start)
+    if not (block.startswith(records.END_SIGNATURE) and block.endswith(b"\0\0")):
+        start = max(size_bytes - records.END_BYTES - _MAX_COMMENT_BYTES, 0)
+        block = read_at(start, size_bytes - start)
     reason = MalformedError("it does not end with the records that a ZIP archive ends with")
     position = len(block)
     while (position := block.rfind(records.END_SIGNATURE, 0, position)) >= 0:
@@ -116,12 +119,12 @@ def find_earlier_directory(
         except MalformedError:
             continue
         is_wanted = directory.shift == 0 and bool(directory.comment) == has_comment
-        if is_wanted and _agrees_with_headers(directory.entries, read_at):
+        if is_wanted and agrees_with_headers(directory.entries, read_at):
             return directory
     return None
 
 
-def _agrees_with_headers(entries: list[Entry], read_at: ReadAt) -> bool:
+def agrees_with_headers(entries: list[Entry], read_at: ReadAt) -> bool:
     """Return whether the local headers say the same; that of the last one may be ahead."""
     return all(_has_header(entry, read_at, is_last=entry is entries[-1]) for entry in entries)
 

@@ -20,6 +20,7 @@ from daf_storage.stores.mmap_zip import _recovery
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 from daf_storage.stores.mmap_zip._locating import (
     Directory,
+    agrees_with_headers,
     find_earlier_directory,
     is_own_entry,
     read_directory,
@@ -28,10 +29,12 @@ from daf_storage.stores.mmap_zip._records import Entry, MalformedError
 
 _EMPTY = records.pack_tail(0, 0, 0)
 _WAIT_SECONDS = 0.01
-_READER_TRIES = 100
+_PAUSE_SECONDS = 0.0002
+_READER_TRIES = 300
 _WRITER_TRIES = 5
 _READERS_CHECK_BYTES = 1 << 24
 _HEADER_READ_BYTES = 256
+_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +72,22 @@ def _directory_for_reading(file: ArchiveFile, path: Path, location: str) -> Dire
     """Read the directory; if somebody appends this very moment, look again.
 
     Whoever appends lets the file grow before he writes where the directory was, so what was read
-    while the length stayed the same belongs together.
+    while the length stayed the same belongs together.  If it never does, the local headers tell:
+    nobody writes over those.
     """
     reason = MalformedError("it changes all the time")
-    for _ in range(_READER_TRIES):
+    for attempt in range(_READER_TRIES):
         size = file.size()
         try:
             found = read_directory(file.read_at, size)
         except MalformedError as error:
             reason = error
         else:
-            if file.size() == size:
+            if file.size() == size or agrees_with_headers(found.entries, file.read_at):
                 return found
         if file.size() == size and not file.has_writer():
             break
-        time.sleep(_WAIT_SECONDS)
+        time.sleep(min(attempt, 50) * _PAUSE_SECONDS)
     earlier = earlier_directory(file)
     if earlier is None:
         raise unreadable(location, path, file.size(), reason)
@@ -169,7 +173,7 @@ def _replaced(file: ArchiveFile, path: Path, location: str) -> ArchiveFile:
     try:
         read_directory(file.read_at, file.size())
     except MalformedError as error:
-        if not file.read_at(0, 4) == records.LOCAL_SIGNATURE:
+        if file.read_at(0, 4) not in (records.LOCAL_SIGNATURE, records.END64_SIGNATURE):
             raise errors.NotADafError(
                 f"{location}: this file is not a ZIP archive, so mode 'w' does not replace it "
                 f"({error}); delete it yourself if that is what you want"
@@ -214,13 +218,30 @@ def directory_for_writing(file: ArchiveFile, path: Path, location: str) -> tuple
         raise unreadable(location, path, size, reason) from None
     if earlier.is_walked:
         return put_directory(file, earlier.entries), 0
-    if not earlier.is_own():
+    if not earlier.is_own() and not _is_copy_of_directory(file, earlier):
         raise errors.CorruptDataError(
             f"{location}: there are {size - earlier.stop:,} bytes behind the end of this archive, "
             f"which another program made; look at it, and cut them off with: daf repair {path}"
         )
     file.truncate(earlier.stop)
     return earlier, size - earlier.stop
+
+
+def _is_copy_of_directory(file: ArchiveFile, directory: Directory) -> bool:
+    """Return whether what is behind a directory is how our writer begins to move it.
+
+    Zeros, and then the directory once more or the beginning of it.
+    """
+    size, at = file.size(), directory.stop
+    while at < size:
+        block = file.read_at(at, _BLOCK_BYTES)
+        zeros = len(block) - len(block.lstrip(b"\0"))
+        at += zeros
+        if zeros < len(block):
+            break
+    raw = directory.raw
+    copy = raw + records.pack_tail(len(directory.entries), len(raw), at, directory.comment)
+    return file.read_at(at, len(copy) + 1) == copy[: size - at]
 
 
 def put_directory(file: ArchiveFile, entries: list[Entry]) -> Directory:

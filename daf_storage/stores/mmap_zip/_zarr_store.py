@@ -11,7 +11,7 @@ from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype
 
 from daf_storage import errors
-from daf_storage.stores._zarr_adapter import requested_part
+from daf_storage.stores._zarr_adapter import as_buffer, requested_part
 from daf_storage.stores.mmap_zip._archive import MAX_FILE_SIZE, MmapZipStore
 
 
@@ -112,7 +112,7 @@ class ZarrArchiveStore(Store):
         data = self.archive.get(key)
         if data is None:
             return None
-        return prototype.buffer.from_bytes(bytes(requested_part(data, byte_range)))
+        return as_buffer(prototype, requested_part(data, byte_range))
 
     async def get_partial_values(
         self,
@@ -137,7 +137,7 @@ class ZarrArchiveStore(Store):
         self._check_writable()
         if not isinstance(value, Buffer):
             raise TypeError(f"{key} can be set to a zarr Buffer, not to a {type(value).__name__}")
-        data = value.as_numpy_array().tobytes()
+        data = value.as_numpy_array().view("u1").data
         found = self.archive.get(key)
         if found is None:
             self.archive.append(key, data)
