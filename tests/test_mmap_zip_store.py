@@ -21,6 +21,7 @@ import pytest
 
 from daf_storage import MmapZipStore, errors
 from daf_storage.stores import WritableStore
+from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 from tests.suites.store_suite import AppendOnlyStoreSuite
 
@@ -170,7 +171,7 @@ def test_patching_what_was_changed_in_place(path: Path) -> None:
     """The CRC of any entry of ours can be recorded anew."""
     with MmapZipStore(path, "r+") as store:
         entry = next(e for e in store.entries() if e.name == "sub/beta")
-        start = store._data_start(entry)
+        start = store.data_start(entry)
         with path.open("r+b") as file:
             file.seek(start)
             file.write(b"xyz")
@@ -637,6 +638,30 @@ def test_bytes_behind_a_foreign_archive_are_left_alone(tmp_path: Path) -> None:
     with pytest.raises(errors.CorruptDataError, match="500,000 bytes behind the end"):
         MmapZipStore(path, "r+")
     assert path.read_bytes() == before
+
+
+def test_other_paddings_are_respected(path: Path) -> None:
+    """Another writer of the same records may pad its headers differently: nothing is cut off."""
+    contents = {"a": b"12345678", "b/c": b"x" * 100}
+    data, directory = b"", b""
+    for name, value in contents.items():
+        extra = struct.pack("<2H2Q", 1, 16, len(value), len(value)) + b"\xfe\xca\x1b\0" + bytes(27)
+        directory += records.pack_central(name.encode(), len(value), crc32(value), len(data))
+        local = records.pack_local(name.encode(), len(value), crc32(value), len(data))
+        data += local[:28] + len(extra).to_bytes(2, "little") + name.encode() + extra + value
+    path.write_bytes(data + directory + records.pack_tail(2, len(directory), len(data)))
+    before = path.read_bytes()
+    with MmapZipStore(path, "r+") as store:
+        assert not store.recovery
+        for change in (lambda: store.patch_crc("b/c"), lambda: store.shrink("b/c", 5)):
+            with pytest.raises(errors.InvalidInputError, match="written by this software"):
+                change()
+    assert path.read_bytes() == before
+    with MmapZipStore(path, "r+") as store:
+        store.append("new", b"1")
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        assert {name: archive.read(name) for name in contents} == contents
 
 
 # Other programs

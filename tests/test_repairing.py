@@ -86,7 +86,7 @@ def test_a_cut_and_damaged_archive(path: Path) -> None:
     with MmapZipStore(path) as store:
         entries = store.entries()
         place = next(e for e in entries if e.name == "axes/cell/0")
-        data[store._data_start(place) + 5] ^= 1
+        data[store.data_start(place) + 5] ^= 1
     path.write_bytes(data[: entries[-1].offset + 40])
     assert "dropped axes/cell/0, which is damaged" in repair(path)
 
@@ -145,7 +145,7 @@ def test_damage_is_left_to_the_user(path: Path) -> None:
     """Repair mends the container; damaged data in the middle stays, and verify names it."""
     with MmapZipStore(path) as store:
         place = next(e for e in store.entries() if e.name == "vectors/cell/age/0")
-        start = store._data_start(place)
+        start = store.data_start(place)
     data = bytearray(path.read_bytes())
     data[start] ^= 1
     path.write_bytes(data)

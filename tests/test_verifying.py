@@ -214,7 +214,7 @@ def test_every_damaged_entry_of_an_archive_is_found(tmp_path: Path) -> None:
     clean = path.read_bytes()
     with MmapZipStore(path) as store:
         places = {
-            entry.name: store._data_start(entry) for entry in store.entries() if entry.size_bytes
+            entry.name: store.data_start(entry) for entry in store.entries() if entry.size_bytes
         }
     for name in ("vectors/cell/age/0", "matrices/cell/gene/UMIs/0.0", "daf/0"):
         data = bytearray(clean)

@@ -20,30 +20,28 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 from zlib import crc32
-
-import numpy as np
 
 from daf_storage import errors
 from daf_storage.model import AnyArray, OpenMode, check_mode
 from daf_storage.stores._mapping import GrowingMapping, map_readonly
-from daf_storage.stores.mmap_zip import _codecs, _opening, _recovery
+from daf_storage.stores.mmap_zip import _opening, _recovery
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._appender import Appender
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 from daf_storage.stores.mmap_zip._index import EntryIndex
 from daf_storage.stores.mmap_zip._locating import Directory
 from daf_storage.stores.mmap_zip._opening import Recovery
-from daf_storage.stores.mmap_zip._pins import ArchivePin
-from daf_storage.stores.mmap_zip._records import Entry, MalformedError
+from daf_storage.stores.mmap_zip._reader import ArchiveReader
+from daf_storage.stores.mmap_zip._records import Entry
 from daf_storage.stores.mmap_zip._transaction import ArchiveTransaction, Reservation
 
 MAX_FILE_SIZE: Final = 1 << 40
 """How far an archive may grow unless its opener says otherwise: 1 TiB."""
 
 
-class MmapZipStore:
+class MmapZipStore(ArchiveReader):
     """A ZIP archive, memory-mapped, to which entries can be added.
 
     Entries are stored as they are, with their data at multiples of 8 bytes, so that what is read
@@ -100,21 +98,15 @@ class MmapZipStore:
         location: str | None = None,
     ) -> None:
         check_mode(mode)
+        super().__init__(location or str(path))
         self.path = Path(os.path.abspath(path))
-        self.location = location or str(path)
         self.mode = mode
         self.recovery = Recovery()
-        self.is_own = False
         self._writer_lock = threading.RLock()
         self._append_lock = threading.RLock()
-        self._index_lock = threading.Lock()
         self._reserved: dict[str, Reservation] = {}
         self._pending: dict[int, Reservation] = {}
         self._batches = 0
-        self._generation = 0
-        self._is_closed = False
-        self._limit_bytes = 0
-        self._data_starts: dict[int, int] = {}
         self._file: ArchiveFile | None = None
         self._appender: Appender | None = None
         if mode == "r":
@@ -188,7 +180,7 @@ class MmapZipStore:
         verdict = _recovery.Verdict(entries)
         if is_own:
             verdict = _recovery.judge(entries, self._view[: directory.offset])
-            end = _data_stop(verdict.kept)
+            end = verdict.end
         self.is_own = is_own
         self._index = EntryIndex(verdict.kept)
         self._published = len(self._index)
@@ -204,18 +196,16 @@ class MmapZipStore:
             location=self.location,
         )
         self._directory = bytearray(raw)
-        kept_names = {entry.name for entry in verdict.kept}
-        completed = [e.name for e in verdict.kept[-1:] if e not in entries[-1:]]
-        for offset, header in verdict.headers:
-            file.write_at(offset, header)
-        if verdict.dropped or completed or end != directory.offset:
+        changed = {entry.name for entry, _ in verdict.headers}
+        changed |= {entry.name for entry in verdict.kept[-1:] if entry not in entries}
+        for entry, header in verdict.headers:
+            file.write_at(entry.offset, header)
+        if verdict.dropped or changed or end != directory.offset:
             self._directory = bytearray(b"".join(entry.record for entry in verdict.kept))
             self._appender.switch(bytes(self._directory), self._published)
             self._appender.commit(bytes(self._directory), self._published)
         self.recovery = Recovery(
-            tuple(verdict.dropped),
-            tuple(sorted(kept_names & {_name_at(entries, o) for o, _ in verdict.headers})),
-            cut_bytes + directory.offset - end,
+            tuple(verdict.dropped), tuple(sorted(changed)), cut_bytes + directory.offset - end
         )
 
     def __repr__(self) -> str:
@@ -261,160 +251,7 @@ class MmapZipStore:
         """Length of the entries' part of the file: where the next entry goes."""
         return self._limit_bytes if self._appender is None else self._appender.end
 
-    # Reading
-
-    def __len__(self) -> int:
-        return len(self._index.names())
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of all entries, sorted."""
-        return iter(self.keys())
-
-    def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self.size_of(key) is not None
-
-    def keys(self) -> list[str]:
-        """Return the names of all entries, sorted; directories are not listed."""
-        with self._index_lock:
-            return self._index.below("", self._published)
-
-    def entries(self) -> list[Entry]:
-        """Return all entries in the order of the directory, also shadowed ones."""
-        with self._index_lock:
-            return self._index.entries[: self._published]
-
-    def subkeys(self, prefix: str = "") -> list[str]:
-        """Return the names of the entries directly below ``prefix``, sorted."""
-        start = f"{prefix}/" if prefix else ""
-        return [name for name in self.children(prefix) if f"{start}{name}" in self]
-
-    def subdirs(self, prefix: str = "") -> list[str]:
-        """Return the names directly below ``prefix`` that have entries below them, sorted."""
-        start = f"{prefix}/" if prefix else ""
-        return [name for name in self.children(prefix) if self.count_below(f"{start}{name}")]
-
-    def children(self, prefix: str = "") -> list[str]:
-        """Return the names directly below ``prefix``, of entries and of directories, sorted."""
-        return self.find_names(prefix, self._published)
-
-    def size_of(self, key: str) -> int | None:
-        """Return the uncompressed length of an entry; None if there is none."""
-        return self.find_size(key, self._published)
-
-    def storage_bytes(self, prefix: str = "") -> int:
-        """Return the sum of the uncompressed lengths of the entries below ``prefix``."""
-        with self._index_lock:
-            names = self._index.below(prefix, self._published)
-            return sum(e.size_bytes for n in names if (e := self._index.find(n)) is not None)
-
-    def get(self, key: str) -> memoryview | None:
-        """Return the bytes of an entry; None if there is none.
-
-        Those of a stored entry are the mapped file itself, read-only, and valid as long as they
-        are referred to; those of a compressed one are decompressed and checked each time.
-
-        Raises
-        ------
-        CorruptDataError, UnsupportedDataError
-            The entry is damaged, encrypted, or compressed in an unknown way.
-        """
-        self._check_open()
-        return self.find_bytes(key, self._published)
-
-    def try_mmap_entry_as(
-        self, key: str, dtype: Any, shape: int | tuple[int, ...]
-    ) -> AnyArray | None:
-        """Return an entry as an array of this type and shape (C order), without copying it.
-
-        None if there is no such entry, if it is compressed or of another length, or if it does
-        not begin at a multiple of the type's alignment, as in some foreign archives.  Read-only;
-        valid as long as it is referred to.
-        """
-        entry = self._find(key, self._published)
-        if entry is None or entry.method != records.STORED:
-            return None
-        data = self.get(key)
-        wanted = np.dtype(dtype)
-        size = int(np.prod(shape, dtype=object))
-        if data is None or len(data) != size * wanted.itemsize:
-            return None
-        values = np.frombuffer(data, dtype=wanted).reshape(shape)
-        return values if values.flags.aligned else None
-
-    def find_names(self, prefix: str, limit: int) -> list[str]:
-        """Return the first parts of the names below ``prefix``, of the first ``limit`` entries."""
-        with self._index_lock:
-            return self._index.children(prefix, limit)
-
-    def find_size(self, key: str, limit: int) -> int | None:
-        """Return the length of one of the first ``limit`` entries."""
-        entry = self._find(key, limit)
-        return None if entry is None else entry.size_bytes
-
-    def find_bytes(self, key: str, limit: int) -> memoryview | None:
-        """Return the bytes of one of the first ``limit`` entries."""
-        entry = self._find(key, limit)
-        if entry is None:
-            return None
-        if entry.method == records.STORED:
-            return self.stored_bytes(entry)
-        return self.decompressed(entry)
-
-    def decompressed(self, entry: Entry) -> memoryview:
-        """Return the data of a compressed entry, checked against its length and CRC."""
-        return _codecs.decompress(entry, self.stored_bytes(entry), self._what(entry))
-
-    def stored_bytes(self, entry: Entry) -> memoryview:
-        """Return the bytes of an entry as they are in the file, compressed or not; read-only."""
-        _codecs.check_readable(entry, self._what(entry))
-        start = self._data_starts.get(entry.offset)
-        if start is None:
-            start = self._data_start(entry)
-            self._data_starts[entry.offset] = start
-        return self._view[start : start + entry.stored_bytes].toreadonly()
-
-    def _data_start(self, entry: Entry) -> int:
-        limit = self.size_bytes
-        try:
-            header = records.parse_local(self._view[entry.offset : limit])
-        except MalformedError as error:
-            raise errors.CorruptDataError(f"{self._what(entry)} is damaged: {error}") from None
-        start = entry.offset + header.header_bytes
-        if header.raw_name != entry.raw_name or header.method != entry.method:
-            raise errors.CorruptDataError(
-                f"{self._what(entry)} is damaged: its local header is that of another entry"
-            )
-        if start + entry.stored_bytes > limit:
-            raise errors.CorruptDataError(f"{self._what(entry)} is damaged: its data is cut off")
-        return start
-
-    def _find(self, key: str, limit: int) -> Entry | None:
-        with self._index_lock:
-            return self._index.find(key, limit)
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise errors.InvalidInputError(
-                f"{self.location}: the archive was closed; open it again"
-            )
-
-    def _what(self, entry: Entry) -> str:
-        return f"{self.location}: entry {entry.name!r}"
-
-    def count_below(self, prefix: str) -> int:
-        """Return how many entries there are below ``prefix``."""
-        with self._index_lock:
-            return self._index.count_below(prefix)
-
     # As a store of a tree
-
-    def pin(self, prefix: str) -> ArchivePin | None:
-        """Return a view of everything that is below ``prefix`` now."""
-        self._check_open()
-        with self._index_lock:
-            count, limit = self._index.count_below(prefix), self._published
-        identity = (id(self), self._generation, count)
-        return ArchivePin(self, prefix, limit, identity) if count else None
 
     @contextmanager
     def transaction(self) -> Iterator[ArchiveTransaction]:
@@ -625,7 +462,15 @@ class MmapZipStore:
 
     def _existing(self, key: str) -> Entry:
         entry = self._find(key, len(self._index))
-        if entry is None or not self.is_own or entry.method != records.STORED:
+        header_bytes = records.local_header_bytes(
+            key.encode(), 0 if entry is None else entry.offset
+        )
+        if (
+            entry is None
+            or not self.is_own
+            or entry.method != records.STORED
+            or self.data_start(entry) != entry.offset + header_bytes
+        ):
             raise errors.InvalidInputError(
                 f"{self.location}: there is no entry {key!r} that was written by this software"
             )
@@ -680,15 +525,3 @@ class MmapZipStore:
             appender.end = end
         appender.switch(bytes(self._directory), len(entries))
         self._commit()
-
-
-def _data_stop(entries: list[Entry]) -> int:
-    """Return where the data of the last of our own entries ends."""
-    if not entries:
-        return 0
-    last = entries[-1]
-    return last.offset + records.local_header_bytes(last.raw_name, last.offset) + last.stored_bytes
-
-
-def _name_at(entries: list[Entry], offset: int) -> str:
-    return next(entry.name for entry in entries if entry.offset == offset)

@@ -63,7 +63,10 @@ def unused_bytes(store: MmapZipStore) -> int:
     """Return how many bytes between the entries of an archive of ours belong to none."""
     used = 0
     for entry in store.entries():
-        used += records.local_header_bytes(entry.raw_name, entry.offset) + entry.stored_bytes
+        try:
+            used += store.data_start(entry) - entry.offset + entry.stored_bytes
+        except CorruptDataError:  # found as a problem of that entry
+            return 0
     return store.size_bytes - used
 
 

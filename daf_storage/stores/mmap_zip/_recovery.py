@@ -23,8 +23,10 @@ class Verdict:
     """The entries that are whole."""
     dropped: list[str] = field(default_factory=list)
     """Names of those that are not."""
-    headers: list[tuple[int, bytes]] = field(default_factory=list)
-    """Local headers to be written anew, and where: their data is whole."""
+    headers: list[tuple[Entry, bytes]] = field(default_factory=list)
+    """Entries whose local header is to be written anew, and that: their data is whole."""
+    end: int = 0
+    """Where the data of the last entry that is kept ends."""
 
 
 def judge(entries: list[Entry], data: memoryview) -> Verdict:
@@ -36,7 +38,7 @@ def judge(entries: list[Entry], data: memoryview) -> Verdict:
     """
     kept: list[Entry] = []
     dropped: list[str] = []
-    headers: list[tuple[int, bytes]] = []
+    headers: list[tuple[Entry, bytes]] = []
     is_tail = True
     for entry in reversed(entries):
         if not is_tail and (entry.crc != 0 or entry.size_bytes == 0):
@@ -50,8 +52,9 @@ def judge(entries: list[Entry], data: memoryview) -> Verdict:
         kept.append(whole)
         header = records.pack_local(whole.raw_name, whole.size_bytes, whole.crc, whole.offset)
         if not _agrees(whole, data):
-            headers.append((whole.offset, header))
-    return Verdict(kept[::-1], dropped[::-1], headers[::-1])
+            headers.append((whole, header))
+    end = _stop(kept[0], data) if kept else 0
+    return Verdict(kept[::-1], dropped[::-1], headers[::-1], end)
 
 
 def is_broken(entry: Entry, data: memoryview, *, max_checked_bytes: int) -> bool:
@@ -67,6 +70,14 @@ def is_broken(entry: Entry, data: memoryview, *, max_checked_bytes: int) -> bool
     start = entry.offset + header.header_bytes
     found = data[start : start + entry.size_bytes]
     return len(found) < entry.size_bytes or (is_checked and crc32(found) != entry.crc)
+
+
+def _stop(entry: Entry, data: memoryview) -> int:
+    """Return where the data of an entry ends, by its own local header if there is one."""
+    header = _header(entry, data)
+    own_bytes = records.local_header_bytes(entry.raw_name, entry.offset)
+    header_bytes = own_bytes if header is None else header.header_bytes
+    return entry.offset + header_bytes + entry.stored_bytes
 
 
 def _agrees(entry: Entry, data: memoryview) -> bool:

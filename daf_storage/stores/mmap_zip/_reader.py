@@ -1,0 +1,195 @@
+"""Looking entries of an archive up and reading them, also while others are being added."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from daf_storage import errors
+from daf_storage.model import AnyArray
+from daf_storage.stores.mmap_zip import _codecs
+from daf_storage.stores.mmap_zip import _records as records
+from daf_storage.stores.mmap_zip._index import EntryIndex
+from daf_storage.stores.mmap_zip._pins import ArchivePin
+from daf_storage.stores.mmap_zip._records import Entry, MalformedError
+
+
+class ArchiveReader:
+    """The reading half of `MmapZipStore`: an index of entries over mapped bytes."""
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        """The name used in messages."""
+        self.is_own = False
+        """Whether all entries are of the kind that is written here."""
+        self._index = EntryIndex()
+        self._published = 0
+        self._index_lock = threading.Lock()
+        self._generation = 0
+        self._is_closed = False
+        self._view = memoryview(b"")
+        self._limit_bytes = 0
+        self._data_starts: dict[int, int] = {}
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the entries' part of the file."""
+        return self._limit_bytes
+
+    def __len__(self) -> int:
+        return len(self._index.names())
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of all entries, sorted."""
+        return iter(self.keys())
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self.size_of(key) is not None
+
+    def keys(self) -> list[str]:
+        """Return the names of all entries, sorted; directories are not listed."""
+        with self._index_lock:
+            return self._index.below("", self._published)
+
+    def entries(self) -> list[Entry]:
+        """Return all entries in the order of the directory, also shadowed ones."""
+        with self._index_lock:
+            return self._index.entries[: self._published]
+
+    def subkeys(self, prefix: str = "") -> list[str]:
+        """Return the names of the entries directly below ``prefix``, sorted."""
+        start = f"{prefix}/" if prefix else ""
+        return [name for name in self.children(prefix) if f"{start}{name}" in self]
+
+    def subdirs(self, prefix: str = "") -> list[str]:
+        """Return the names directly below ``prefix`` that have entries below them, sorted."""
+        start = f"{prefix}/" if prefix else ""
+        return [name for name in self.children(prefix) if self.count_below(f"{start}{name}")]
+
+    def children(self, prefix: str = "") -> list[str]:
+        """Return the names directly below ``prefix``, of entries and of directories, sorted."""
+        return self.find_names(prefix, self._published)
+
+    def size_of(self, key: str) -> int | None:
+        """Return the uncompressed length of an entry; None if there is none."""
+        return self.find_size(key, self._published)
+
+    def storage_bytes(self, prefix: str = "") -> int:
+        """Return the sum of the uncompressed lengths of the entries below ``prefix``."""
+        with self._index_lock:
+            names = self._index.below(prefix, self._published)
+            return sum(e.size_bytes for n in names if (e := self._index.find(n)) is not None)
+
+    def get(self, key: str) -> memoryview | None:
+        """Return the bytes of an entry; None if there is none.
+
+        Those of a stored entry are the mapped file itself, read-only, and valid as long as they
+        are referred to; those of a compressed one are decompressed and checked each time.
+
+        Raises
+        ------
+        CorruptDataError, UnsupportedDataError
+            The entry is damaged, encrypted, or compressed in an unknown way.
+        """
+        self._check_open()
+        return self.find_bytes(key, self._published)
+
+    def try_mmap_entry_as(
+        self, key: str, dtype: Any, shape: int | tuple[int, ...]
+    ) -> AnyArray | None:
+        """Return an entry as an array of this type and shape (C order), without copying it.
+
+        None if there is no such entry, if it is compressed or of another length, or if it does
+        not begin at a multiple of the type's alignment, as in some foreign archives.  Read-only;
+        valid as long as it is referred to.
+        """
+        entry = self._find(key, self._published)
+        if entry is None or entry.method != records.STORED:
+            return None
+        data = self.get(key)
+        wanted = np.dtype(dtype)
+        size = int(np.prod(shape, dtype=object))
+        if data is None or len(data) != size * wanted.itemsize:
+            return None
+        values = np.frombuffer(data, dtype=wanted).reshape(shape)
+        return values if values.flags.aligned else None
+
+    def find_names(self, prefix: str, limit: int) -> list[str]:
+        """Return the first parts of the names below ``prefix``, of the first ``limit`` entries."""
+        with self._index_lock:
+            return self._index.children(prefix, limit)
+
+    def find_size(self, key: str, limit: int) -> int | None:
+        """Return the length of one of the first ``limit`` entries."""
+        entry = self._find(key, limit)
+        return None if entry is None else entry.size_bytes
+
+    def find_bytes(self, key: str, limit: int) -> memoryview | None:
+        """Return the bytes of one of the first ``limit`` entries."""
+        entry = self._find(key, limit)
+        if entry is None:
+            return None
+        if entry.method == records.STORED:
+            return self.stored_bytes(entry)
+        return self.decompressed(entry)
+
+    def decompressed(self, entry: Entry) -> memoryview:
+        """Return the data of a compressed entry, checked against its length and CRC."""
+        return _codecs.decompress(entry, self.stored_bytes(entry), self._what(entry))
+
+    def stored_bytes(self, entry: Entry) -> memoryview:
+        """Return the bytes of an entry as they are in the file, compressed or not; read-only."""
+        _codecs.check_readable(entry, self._what(entry))
+        start = self.data_start(entry)
+        return self._view[start : start + entry.stored_bytes].toreadonly()
+
+    def data_start(self, entry: Entry) -> int:
+        """Return where the data of an entry begins, by its local header."""
+        start = self._data_starts.get(entry.offset)
+        if start is None:
+            start = self._data_starts[entry.offset] = self._read_data_start(entry)
+        return start
+
+    def _read_data_start(self, entry: Entry) -> int:
+        limit = self.size_bytes
+        try:
+            header = records.parse_local(self._view[entry.offset : limit])
+        except MalformedError as error:
+            raise errors.CorruptDataError(f"{self._what(entry)} is damaged: {error}") from None
+        start = entry.offset + header.header_bytes
+        if header.raw_name != entry.raw_name or header.method != entry.method:
+            raise errors.CorruptDataError(
+                f"{self._what(entry)} is damaged: its local header is that of another entry"
+            )
+        if start + entry.stored_bytes > limit:
+            raise errors.CorruptDataError(f"{self._what(entry)} is damaged: its data is cut off")
+        return start
+
+    def _find(self, key: str, limit: int) -> Entry | None:
+        with self._index_lock:
+            return self._index.find(key, limit)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise errors.InvalidInputError(
+                f"{self.location}: the archive was closed; open it again"
+            )
+
+    def _what(self, entry: Entry) -> str:
+        return f"{self.location}: entry {entry.name!r}"
+
+    def count_below(self, prefix: str) -> int:
+        """Return how many entries there are below ``prefix``."""
+        with self._index_lock:
+            return self._index.count_below(prefix)
+
+    def pin(self, prefix: str) -> ArchivePin | None:
+        """Return a view of everything that is below ``prefix`` now."""
+        self._check_open()
+        with self._index_lock:
+            count, limit = self._index.count_below(prefix), self._published
+        identity = (id(self), self._generation, count)
+        return ArchivePin(self, prefix, limit, identity) if count else None
