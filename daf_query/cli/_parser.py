@@ -187,9 +187,7 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "  daf verify days.dafs.zarr.zip          # all data sets of an archive\n"
         "  daf verify pbmc.daf.zarr --format json | jq '.findings[].path'",
     )
-    parser.add_argument("path", metavar="PATH")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
-    _add_quiet(parser)
+    _add_report(parser)
     parser.set_defaults(command=_commands.verify_command)
 
 
@@ -200,10 +198,14 @@ def _add_repair(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "mend what a crash or an interrupted copy left; damaged data is not touched",
         "  daf repair pbmc.daf.zarr.zip\n  daf repair pbmc.daf.zarr && daf verify pbmc.daf.zarr",
     )
+    _add_report(parser)
+    parser.set_defaults(command=_commands.repair_command)
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     _add_quiet(parser)
-    parser.set_defaults(command=_commands.repair_command)
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
