@@ -26,10 +26,11 @@ from daf_storage.h5ad import (
     import_h5ad,
     to_anndata,
 )
+from daf_storage.hdf5_files import UnsafeAlignmentWarning
 from daf_storage.layout import SparseMatrixParts, SparseVectorParts, StoredMatrix, StoredVector
 from daf_storage.mending import RecoveryWarning
 from daf_storage.model import MatrixInfo, OpenMode, Span, StorageType, VectorInfo
-from daf_storage.opening import MemoryDaf, ZarrDaf, open_daf
+from daf_storage.opening import H5df, MemoryDaf, ZarrDaf, open_daf
 from daf_storage.optional import optional_import
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import REQUIRED, DafReader
@@ -53,6 +54,7 @@ __all__ = [
     "DirectoryStore",
     "EmptySparse",
     "Finding",
+    "H5df",
     "MatrixInfo",
     "MemoryDaf",
     "MemoryStore",
@@ -69,6 +71,7 @@ __all__ = [
     "StorageType",
     "StoredMatrix",
     "StoredVector",
+    "UnsafeAlignmentWarning",
     "VectorInfo",
     "ZarrArchiveStore",
     "ZarrDaf",

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from daf_storage import errors, inputs, layout, relayout
 from daf_storage.inputs import SparseMatrixInput, SparseVectorInput
@@ -40,11 +42,38 @@ class EmptySparse:
 
 
 def write_flat(changes: TreeTransaction, path: str, values: Any) -> None:
-    """Prepare a dense vector, a scalar or an axis."""
+    """Prepare a vector of numbers or of strings."""
     if isinstance(values, np.ndarray):
         changes.write_array(path, values)
     else:
-        changes.write_strings(path, values, (len(values),))
+        write_text(changes, path, values, (len(values),))
+
+
+def write_text(
+    changes: TreeTransaction, path: str, texts: pa.Array, shape: tuple[int, ...]
+) -> None:
+    """Prepare strings; without the empty ones where the format has that and it is smaller."""
+    size = len(texts)
+    index = np.dtype(np.uint32 if size < 2**32 else np.uint64)
+    is_stored = pc.not_equal(texts, "")
+    count = pc.sum(is_stored).as_py() or 0
+    characters = pc.sum(pc.utf8_length(texts)).as_py() or 0
+    dense_bytes = characters + size
+    indices = count if len(shape) == 1 else shape[0] + 1 + count
+    sparse_bytes = characters + count + indices * index.itemsize
+    if not changes.stores_sparse_strings or sparse_bytes > 0.75 * dense_bytes:
+        changes.write_strings(path, texts, shape)
+        return
+    changes.create_group(path)
+    places = np.flatnonzero(is_stored.to_numpy(zero_copy_only=False))
+    if len(shape) == 1:
+        changes.write_array(f"{path}/nzind", (places + 1).astype(index))
+    else:
+        columns, rows = np.divmod(places, max(shape[1], 1))
+        ends = np.searchsorted(columns, np.arange(shape[0] + 1), side="left")
+        changes.write_array(f"{path}/colptr", (ends + 1).astype(index))
+        changes.write_array(f"{path}/rowval", (rows + 1).astype(index))
+    changes.write_strings(f"{path}/nztxt", texts.filter(is_stored), (count,))
 
 
 def write_sparse_vector(changes: TreeTransaction, path: str, value: SparseVectorInput) -> None:
@@ -59,7 +88,7 @@ def write_dense_matrix(changes: TreeTransaction, path: str, values: AnyArray) ->
     """Prepare a dense matrix, stored by columns."""
     if values.dtype == object:
         flat = inputs.strings_input(values.reshape(-1, order="F"), what=path)
-        changes.write_strings(path, flat, values.shape[::-1])
+        write_text(changes, path, flat, values.shape[::-1])
         return
     kind = StorageType.of(values.dtype)
     relayout.transpose_dense(values, changes.reserve_array(path, values.shape[::-1], kind))

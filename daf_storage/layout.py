@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from daf_storage.errors import CorruptDataError, NotADafError, VersionError
 from daf_storage.model import AnyArray, MatrixInfo, Span, StorageType, VectorInfo
-from daf_storage.trees import Node, StoredArray, Tree
+from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray, Tree
 
 VERSION: Final = (1, 0)
 """Major and minor version of the Daf layout that is written and read."""
@@ -123,6 +123,68 @@ class SparseMatrixParts:
         """The stored elements; None where all are true (Bool)."""
 
 
+class SparseStrings:
+    """Strings of which only those that are not empty are stored, presented as a dense array.
+
+    HDF5 files have them; see `StoredArray` for the members.
+    """
+
+    def __init__(self, node: Node, shape: tuple[int, ...], *, what: str) -> None:
+        self.info = ArrayInfo(shape, StorageType.STRING, shape, is_mappable=False)
+        self._node = node
+        self._what = what
+
+    def read(self) -> AnyArray:
+        """Return all strings as objects."""
+        values: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
+        return values.reshape(self.info.shape)
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the first dimension as objects."""
+        return self.read()[span.slice]
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings, the empty ones too, flattened in C order."""
+        texts = _required(self._node, "nztxt", self._what).read_strings()
+        places = self._places(len(texts))
+        picks = np.full(self.info.size, len(texts), dtype=np.int64)
+        picks[places] = np.arange(len(texts))
+        return pa.concat_arrays([texts, pa.array([""], texts.type)]).take(pa.array(picks))
+
+    def _places(self, count: int) -> AnyArray:
+        """Return where the stored strings belong, counted from 0, after checking it."""
+        if len(self.info.shape) == 1:
+            nzind = _required(self._node, "nzind", self._what).read()
+            if nzind.size != count:
+                raise CorruptDataError(f"{self._what}: nzind and nztxt have different lengths")
+            _check_sparse_vector(self.info.size, nzind, None, what=self._what)
+            return nzind.astype(np.int64) - 1
+        n_columns, n_rows = self.info.shape
+        colptr = _required(self._node, "colptr", self._what).read()
+        rows = _required(self._node, "rowval", self._what).read().astype(np.int64) - 1
+        if not _is_colptr(colptr, n_columns, count) or rows.size != count:
+            raise CorruptDataError(f"{self._what}: colptr, rowval and nztxt do not fit together")
+        if count and (rows.min() < 0 or rows.max() >= n_rows):
+            raise CorruptDataError(f"{self._what}: a row number is outside 1 to {n_rows:,}")
+        lengths: AnyArray = np.diff(colptr.astype(np.int64))
+        columns = np.repeat(np.arange(n_columns), lengths)
+        return columns * n_rows + rows
+
+
+class _SparseStringsNode:
+    """A node whose array is a `SparseStrings`."""
+
+    kind: NodeKind = "array"
+
+    def __init__(self, node: Node, array: SparseStrings) -> None:
+        self.identity = node.identity
+        self._array = array
+
+    def array(self, name: str = "") -> StoredArray | None:
+        """Return the array; it has no parts."""
+        return None if name else self._array
+
+
 class StoredVector:
     """One vector, pinned: what is read belongs together, also if it is replaced meanwhile."""
 
@@ -228,6 +290,8 @@ def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector |
     node = tree.node(path)
     if node is None:
         return None
+    if node.kind == "group" and node.array("nztxt") is not None:
+        node = _SparseStringsNode(node, SparseStrings(node, (length,), what=what))
     if node.kind == "group":
         return StoredVector(_sparse_vector_info(node, axis, name, length, what), node, what=what)
     info = _required(node, "", what).info
@@ -245,6 +309,8 @@ def open_matrix(
     node = tree.node(path)
     if node is None:
         return None
+    if node.kind == "group" and node.array("nztxt") is not None:
+        node = _SparseStringsNode(node, SparseStrings(node, shape[::-1], what=what))
     nnz = None
     if node.kind == "group":
         nnz = _required(node, "rowval", what).info.size

@@ -11,26 +11,46 @@ import os
 import shutil
 import threading
 import uuid
+import warnings
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from daf_storage import archives, errors, layout, mending
+from daf_storage import archives, errors, hdf5_files, layout, mending
 from daf_storage.model import OpenMode, check_mode
 from daf_storage.paths import (
     ARCHIVE_SUFFIX,
     DIRECTORY_SUFFIX,
+    HDF5_SUFFIX,
     SHARED_ARCHIVE_SUFFIX,
+    SHARED_HDF5_SUFFIX,
     DafPath,
     parse_path,
 )
 from daf_storage.reader import DafReader
 from daf_storage.stores import DirectoryStore, MemoryStore, MmapZipStore, WritableStore
-from daf_storage.trees import WritableZarrTree, ZarrTree
+from daf_storage.trees import (
+    ALIGNMENT,
+    Hdf5File,
+    Hdf5Tree,
+    Tree,
+    WritableHdf5Tree,
+    WritableTree,
+    WritableZarrTree,
+    ZarrTree,
+)
 from daf_storage.writer import DafWriter
 
-_SUFFIXES = (DIRECTORY_SUFFIX, ARCHIVE_SUFFIX, SHARED_ARCHIVE_SUFFIX)
+_SUFFIXES = (
+    DIRECTORY_SUFFIX,
+    ARCHIVE_SUFFIX,
+    SHARED_ARCHIVE_SUFFIX,
+    HDF5_SUFFIX,
+    SHARED_HDF5_SUFFIX,
+)
 
 _names_lock = threading.Lock()
 _names_used: Counter[str] = Counter()
@@ -43,7 +63,8 @@ def open_daf(path: str | Path, mode: OpenMode = "r", *, name: str | None = None)
     ----------
     path
         ``something.daf.zarr``, a Zarr directory; ``something.daf.zarr.zip``, the same in one
-        ZIP archive; ``something.dafs.zarr.zip#/group``, one of several data sets in an archive.
+        ZIP archive; ``something.dafs.zarr.zip#/group``, one of several data sets in an archive;
+        ``something.h5df``, an HDF5 file; ``something.h5dfs#/group``, one of several in a file.
     mode
         ``r`` to read, ``r+`` to read and write, ``w+`` to create it if missing, ``w`` to create
         it or empty it first.
@@ -65,6 +86,8 @@ def open_daf(path: str | Path, mode: OpenMode = "r", *, name: str | None = None)
         It is an archive that is open for writing in another process, or, to be opened for
         writing, for reading in this one.
     """
+    if _parsed(path).kind == "hdf5":
+        return H5df(path, mode, name=name)
     return ZarrDaf(path, mode, name=name)
 
 
@@ -84,6 +107,10 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
     """
     check_mode(mode)
     where = _parsed(path)
+    if where.kind == "hdf5":
+        raise errors.InvalidInputError(
+            f"can't parse as ZarrDaf path: {path}; it is an HDF5 file: open it with open_daf"
+        )
     if where.is_archive:
         return _open_archive(where, mode, name)
     if mode == "r":
@@ -92,6 +119,106 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
         layout.check_version(tree)
         return DafReader(tree, name=_reader_name(tree, name, where))
     return _open_directory_for_writing(where, mode, name)
+
+
+def H5df(  # noqa: N802 - the constructor's name in all implementations
+    root: Any, mode: OpenMode = "r", *, name: str | None = None
+) -> DafReader:
+    """Open a Daf data set in an HDF5 file; needs the extra ``hdf5``.
+
+    Parameters
+    ----------
+    root
+        The path of a file; ``file.h5dfs#/group``; or an open ``h5py.File`` or ``h5py.Group``,
+        which stays open when the data set is closed.
+    mode, name
+        As for `open_daf`.  Mode ``w`` empties the whole file, or just the group that is named; it
+        refuses to empty what is no data set.
+
+    Raises
+    ------
+    NotADafError
+        There is something else at this place; it is left alone, whatever the mode.
+    InUseError
+        HDF5 lets one process write a file, or several read it.
+
+    Warns
+    -----
+    UnsafeAlignmentWarning
+        The open file that was passed does not align what is written to it.
+    """
+    check_mode(mode)
+    if not isinstance(root, str | Path):
+        return _open_hdf5_handle(root, mode, name)
+    given = os.fspath(root)
+    where = DafPath(given, Path(os.path.abspath(given)), "hdf5", "")
+    if f"{SHARED_HDF5_SUFFIX}#/" in given:
+        where = parse_path(given)
+    file_mode: OpenMode = "w+" if where.group and mode == "w" else mode
+    lease = hdf5_files.lease(where.container, file_mode, where.given_container)
+    try:
+        shared = lease.resource
+        full_name = where.full
+        return _open_hdf5(shared, where.group, mode, name, full_name, on_close=lease.release)
+    except BaseException:
+        lease.release()
+        raise
+
+
+def _open_hdf5_handle(root: Any, mode: OpenMode, name: str | None) -> DafReader:
+    group = root.name.strip("/")
+    location = str(root.file.filename)
+    shared = Hdf5File(root.file, location=location)
+    if mode != "r" and not shared.is_writable:
+        raise errors.ReadOnlyError(
+            f"{location}: the HDF5 file was opened for reading; open it with mode 'r+' first"
+        )
+    threshold, interval = root.file.id.get_access_plist().get_alignment()
+    if mode != "r" and (threshold > ALIGNMENT[0] or interval != ALIGNMENT[1]):
+        warnings.warn(
+            f"unsafe HDF5 file alignment for Daf: ({threshold}, {interval}); the safe HDF5 file "
+            f"alignment is: {ALIGNMENT}; unaligned data is read less efficiently; to force the "
+            "alignment, open the file with h5py.File(path, mode, alignment_threshold=1, "
+            "alignment_interval=8)",
+            hdf5_files.UnsafeAlignmentWarning,
+            stacklevel=3,
+        )
+    full = f"{os.path.abspath(location)}#/{group}" if group else os.path.abspath(location)
+    return _open_hdf5(shared, group, mode, name, full, on_close=None)
+
+
+def _open_hdf5(
+    shared: Hdf5File,
+    group: str,
+    mode: OpenMode,
+    name: str | None,
+    full_name: str,
+    *,
+    on_close: Callable[[], None] | None,
+) -> DafReader:
+    tree = WritableHdf5Tree(shared, group)
+    kind = tree.kind("")
+    if kind == "array" or (kind is None and mode in {"r", "r+"}):
+        raise errors.NotADafError(f"not a daf data set: {tree.location}; there is no such group")
+    is_daf = kind is not None and tree.kind(layout.DAF) is not None
+    if mode == "r":
+        layout.check_version(tree)
+        reader_name = _unique(f"{_named(tree, name, full_name)}.read_only")
+        return DafReader(Hdf5Tree(shared, group), name=reader_name, on_close=on_close)
+    found = sorted(tree.children("")) if kind is not None else []
+    if found and not is_daf and mode != "r+":
+        raise errors.NotADafError(
+            f"{tree.location}: not a daf data set, and not empty: it holds "
+            f"{errors.known_names(found, none='')}; nothing was changed; choose another file or "
+            "group"
+        )
+    if mode == "w" and is_daf:
+        with tree.transaction() as changes, tree.lock():
+            for child in (layout.DAF, *(one for one in found if one != layout.DAF)):
+                changes.remove(child)
+    _make_or_check(tree, mode)
+    tree.recover()
+    return DafWriter(tree, name=_unique(_named(tree, name, full_name)), on_close=on_close)
 
 
 def MemoryDaf(*, name: str | None = None) -> DafWriter:  # noqa: N802 - as in all implementations
@@ -107,7 +234,7 @@ def MemoryDaf(*, name: str | None = None) -> DafWriter:  # noqa: N802 - as in al
     return DafWriter(tree, name=_unique(name or "memory"))
 
 
-def create_skeleton(tree: WritableZarrTree) -> None:
+def create_skeleton(tree: WritableTree) -> None:
     """Make an empty data set; the version marker comes last, so that a crash leaves none."""
     with tree.batch(), tree.transaction() as changes, tree.lock():
         changes.create_root()
@@ -169,18 +296,18 @@ def _open_archive(where: DafPath, mode: OpenMode, name: str | None) -> DafReader
     lease = archives.lease(where.container, mode, where.given_container)
     try:
         if mode == "r":
-            tree = ZarrTree(lease.store, where.group)
+            tree = ZarrTree(lease.resource, where.group)
             _check_group(tree)
             layout.check_version(tree)
             reader_name = _reader_name(tree, name, where)
             return DafReader(tree, name=reader_name, on_close=lease.release)
-        writable = WritableZarrTree(lease.store, where.group, consolidated=False)
+        writable = WritableZarrTree(lease.resource, where.group, consolidated=False)
         if mode == "r+":
             _check_group(writable)
         elif where.group:
-            _check_free_group(lease.store, where)
+            _check_free_group(lease.resource, where)
         _make_or_check(writable, mode)
-        mending.mend_archive(lease.store, writable, where.group)
+        mending.mend_archive(lease.resource, writable, where.group)
         writer_name = _unique(_name(writable, name, where))
         return DafWriter(writable, name=writer_name, on_close=lease.release)
     except BaseException:
@@ -197,7 +324,7 @@ def open_directory_tree(where: DafPath) -> WritableZarrTree:
     return tree
 
 
-def _make_or_check(tree: WritableZarrTree, mode: OpenMode) -> None:
+def _make_or_check(tree: WritableTree, mode: OpenMode) -> None:
     """Make the data set if there is none and the mode allows it; check its version if there is."""
     if tree.kind(layout.DAF) is None:
         if mode == "r+":
@@ -258,16 +385,20 @@ def _empty(root: Path, given: str) -> None:
     shutil.rmtree(trash)
 
 
-def _reader_name(tree: ZarrTree, name: str | None, where: DafPath) -> str:
+def _reader_name(tree: Tree, name: str | None, where: DafPath) -> str:
     return _unique(f"{_name(tree, name, where)}.read_only")
 
 
-def _name(tree: ZarrTree, name: str | None, where: DafPath) -> str:
+def _name(tree: Tree, name: str | None, where: DafPath) -> str:
+    return _named(tree, name, where.full)
+
+
+def _named(tree: Tree, name: str | None, full_name: str) -> str:
     if name is not None:
         return name
     array = layout.open_array(tree, layout.scalar_path("name"))
     if array is None or array.info.size != 1:
-        return where.full
+        return full_name
     if array.info.storage_type.is_string:
         return str(array.read_strings()[0].as_py())
     return str(array.read().reshape(-1)[0].item())

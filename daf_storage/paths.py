@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from daf_storage import errors
 from daf_storage.model import name_problem
@@ -14,8 +14,15 @@ DIRECTORY_SUFFIX: Final = ".daf.zarr"
 ARCHIVE_SUFFIX: Final = ".daf.zarr.zip"
 SHARED_ARCHIVE_SUFFIX: Final = ".dafs.zarr.zip"
 
+HDF5_SUFFIX: Final = ".h5df"
+SHARED_HDF5_SUFFIX: Final = ".h5dfs"
+
+ContainerKind: TypeAlias = Literal["directory", "archive", "hdf5"]
+"""What holds a data set: a directory, a ZIP archive, or an HDF5 file."""
+
 _EXPECTED = (
-    f"<stem>{DIRECTORY_SUFFIX}, <stem>{ARCHIVE_SUFFIX}, <stem>{SHARED_ARCHIVE_SUFFIX}#/<group>"
+    f"<stem>{DIRECTORY_SUFFIX}, <stem>{ARCHIVE_SUFFIX}, <stem>{SHARED_ARCHIVE_SUFFIX}#/<group>, "
+    f"<stem>{HDF5_SUFFIX}, <stem>{SHARED_HDF5_SUFFIX}#/<group>"
 )
 
 
@@ -27,10 +34,15 @@ class DafPath:
     """The path as the caller wrote it, for messages."""
     container: Path
     """The directory or the archive, as an absolute path."""
-    is_archive: bool
-    """Whether it is a ZIP archive."""
+    kind: ContainerKind
+    """What the container is."""
     group: str
-    """The group within the archive; empty for all of it."""
+    """The group within an archive or file; empty for all of it."""
+
+    @property
+    def is_archive(self) -> bool:
+        """Whether the container is a ZIP archive."""
+        return self.kind == "archive"
 
     @property
     def full(self) -> str:
@@ -55,38 +67,47 @@ def parse_path(path: str | Path) -> DafPath:
         It has none of the forms of a data set's path.
     """
     given = os.fspath(path)
-    container, separator, group = given.partition(f"{SHARED_ARCHIVE_SUFFIX}#/")
-    if separator:
-        return _parse_group(given, container + SHARED_ARCHIVE_SUFFIX, group)
+    shared: tuple[tuple[str, ContainerKind], ...] = (
+        (SHARED_ARCHIVE_SUFFIX, "archive"),
+        (SHARED_HDF5_SUFFIX, "hdf5"),
+    )
+    for suffix, kind in shared:
+        container, separator, group = given.partition(f"{suffix}#/")
+        if separator:
+            return _parse_group(given, container + suffix, kind, group)
     plain = given.rstrip("/")
-    if plain.endswith(DIRECTORY_SUFFIX):
-        return DafPath(given, Path(os.path.abspath(given)), False, "")  # noqa: FBT003 - by name above
-    if plain.endswith(ARCHIVE_SUFFIX):
-        return DafPath(given, Path(os.path.abspath(plain)), True, "")  # noqa: FBT003 - the same
+    single: tuple[tuple[str, ContainerKind], ...] = (
+        (DIRECTORY_SUFFIX, "directory"),
+        (ARCHIVE_SUFFIX, "archive"),
+        (HDF5_SUFFIX, "hdf5"),
+    )
+    for suffix, kind in single:
+        if plain.endswith(suffix):
+            return DafPath(given, Path(os.path.abspath(plain)), kind, "")
     if f"{ARCHIVE_SUFFIX}#" in given:
         raise errors.InvalidInputError(
             f"can't address a sub-daf in a singular ZarrDaf path: {given}; an archive of several "
             f"data sets is called <stem>{SHARED_ARCHIVE_SUFFIX}, and one of them "
             f"<stem>{SHARED_ARCHIVE_SUFFIX}#/<group>"
         )
-    if plain.rstrip("#").endswith(SHARED_ARCHIVE_SUFFIX):
+    if plain.rstrip("#").endswith((SHARED_ARCHIVE_SUFFIX, SHARED_HDF5_SUFFIX)):
         raise errors.InvalidInputError(
-            f"missing '#/<group>' in plural ZarrDaf path: {given}; say which of the data sets"
+            f"missing '#/<group>' in plural path: {given}; say which of the data sets"
         )
     hint = ""
     if given.endswith(".h5ad"):
         hint = f"; turn an h5ad file into one with: daf import {given} OUT{DIRECTORY_SUFFIX}"
     raise errors.InvalidInputError(
-        f"can't parse as ZarrDaf path: {given}; expected one of: {_EXPECTED}{hint}"
+        f"can't parse as path of a data set: {given}; expected one of: {_EXPECTED}{hint}"
     )
 
 
-def _parse_group(given: str, container: str, group: str) -> DafPath:
+def _parse_group(given: str, container: str, kind: ContainerKind, group: str) -> DafPath:
     name = group.strip("/")
     if not name:
-        raise errors.InvalidInputError(f"empty group name after '#/' in ZarrDaf path: {given}")
+        raise errors.InvalidInputError(f"empty group name after '#/' in path: {given}")
     for part in name.split("/"):
         problem = name_problem(part)
         if problem is not None:
             raise errors.InvalidNameError(f"{given}: the group {part!r} {problem}")
-    return DafPath(given, Path(os.path.abspath(container)), True, name)  # noqa: FBT003 - by name above
+    return DafPath(given, Path(os.path.abspath(container)), kind, name)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from daf_storage import archives, layout
 from daf_storage.mending import RecoveryWarning, mend_archive
-from daf_storage.opening import open_directory_tree
+from daf_storage.opening import open_daf, open_directory_tree
 from daf_storage.paths import DafPath
 from daf_storage.stores.mmap_zip import rebuild
-from daf_storage.trees import WritableZarrTree
+from daf_storage.trees import WritableTree, WritableZarrTree
 from daf_storage.verifying import container_of
+from daf_storage.writer import DafWriter
 
 
 def repair(path: str | Path) -> list[str]:
@@ -39,11 +40,15 @@ def repair(path: str | Path) -> list[str]:
     where = container_of(path)
     if where.is_archive:
         return _repair_archive(where)
+    if where.kind == "hdf5":
+        with open_daf(where.given, "r+") as daf:
+            assert isinstance(daf, DafWriter)  # noqa: S101 - that is what the mode means
+            return [_missing(one) for one in _add_groups(daf.writable_tree)]
     tree = open_directory_tree(where)
     done = []
     if tree.recover():
         done.append("cleared away what a crashed writer had left")
-    done += [f"added the group {one}, which was missing" for one in _add_groups(tree)]
+    done += [_missing(one) for one in _add_groups(tree)]
     if tree.refresh():
         done.append("wrote the consolidated metadata anew")
     return done
@@ -55,14 +60,14 @@ def _repair_archive(where: DafPath) -> list[str]:
         warnings.simplefilter("ignore", RecoveryWarning)
         lease = archives.lease(where.container, "r+", where.given_container)
         try:
-            found = lease.store.recovery
+            found = lease.resource.recovery
             done += [f"dropped {name}, which was not complete" for name in found.dropped]
             done += [f"completed {name}, whose data was there" for name in found.completed]
             if found.cut_bytes:
                 done.append(f"gave back {found.cut_bytes:,} bytes that belonged to no entry")
-            for group in archives.groups_of(lease.store):
-                tree = WritableZarrTree(lease.store, group, consolidated=False)
-                mended = mend_archive(lease.store, tree, group)
+            for group in archives.groups_of(lease.resource):
+                tree = WritableZarrTree(lease.resource, group, consolidated=False)
+                mended = mend_archive(lease.resource, tree, group)
                 prefix = f"{group}/" if group else ""
                 done += [
                     f"took away {prefix}{path}, of which a part was missing" for path in mended
@@ -75,7 +80,11 @@ def _repair_archive(where: DafPath) -> list[str]:
     return done
 
 
-def _add_groups(tree: WritableZarrTree) -> list[str]:
+def _missing(path: str) -> str:
+    return f"added the group {path}, which was missing"
+
+
+def _add_groups(tree: WritableTree) -> list[str]:
     """Add the groups that each axis needs and does not have."""
     axes = sorted(name for name, kind in tree.children(layout.AXES).items() if kind == "array")
     needed = [*layout.SKELETON, *(layout.vectors_path(axis) for axis in axes)]

@@ -22,7 +22,7 @@ from daf_storage.digests import check_bools, digest
 from daf_storage.errors import DafError
 from daf_storage.mending import incomplete_properties
 from daf_storage.model import MatrixInfo, Span, name_problem
-from daf_storage.opening import ZarrDaf
+from daf_storage.opening import open_daf
 from daf_storage.paths import SHARED_ARCHIVE_SUFFIX, DafPath, parse_path
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import DafReader
@@ -85,7 +85,7 @@ def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding
     if container.is_archive and container.container.is_file():
         return list(_verify_archive(container, progress))
     with _opened(container) as daf:
-        found = list(_verify_directory(container, daf))
+        found = list(_verify_directory(container, daf)) if container.kind == "directory" else []
         with _bar(container, _size_bytes(container.container), progress) as add:
             return found + list(_verify_data(daf, add))
 
@@ -95,12 +95,12 @@ def container_of(path: str | Path) -> DafPath:
     plain = str(path).rstrip("/")
     if plain.endswith(SHARED_ARCHIVE_SUFFIX):
         whole = parse_path(f"{plain}#/all")
-        return DafPath(plain, whole.container, is_archive=True, group="")
+        return DafPath(plain, whole.container, kind="archive", group="")
     return parse_path(path)
 
 
 def _opened(where: DafPath) -> DafReader:
-    return ZarrDaf(where.given)
+    return open_daf(where.given)
 
 
 def _verify_archive(where: DafPath, progress: ShowProgress) -> Iterator[Finding]:
@@ -310,7 +310,10 @@ def _verify_matrix(
         )
 
 
-def _size_bytes(folder: Path) -> int:
+def _size_bytes(path: Path) -> int:
+    if path.is_file():
+        return path.stat().st_size
+    folder = path
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 

@@ -54,6 +54,11 @@ class DafWriter(DafReader):
         return True
 
     @property
+    def writable_tree(self) -> WritableTree:
+        """The groups and arrays in which the data set is stored."""
+        return self._writable
+
+    @property
     def is_append_only(self) -> bool:
         """Whether properties can be added and neither replaced nor deleted, as in an archive."""
         return self._writable.is_append_only
@@ -94,7 +99,7 @@ class DafWriter(DafReader):
         stored = inputs.scalar_input(value, dtype)
         self._check_free(self.has_scalar(name), overwrite, f"scalar {name!r}")
         with self._change(layout.scalar_path(name), overwrite=overwrite) as (path, changes):
-            write_flat(changes, path, stored)
+            changes.write_scalar(path, stored)
 
     def delete_scalar(self, name: str, *, must_exist: bool = True) -> None:
         """Delete a scalar."""

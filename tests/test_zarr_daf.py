@@ -197,7 +197,7 @@ class TestModes:
 
     def test_a_path_of_another_form(self, tmp_path: Path) -> None:
         """The suffix says what the path is."""
-        with pytest.raises(errors.InvalidInputError, match="can't parse as ZarrDaf path"):
+        with pytest.raises(errors.InvalidInputError, match="can't parse as path of a data set"):
             ZarrDaf(tmp_path / "bogus.foo")
         with pytest.raises(errors.InvalidInputError, match="daf import pbmc.h5ad OUT.daf.zarr"):
             ZarrDaf("pbmc.h5ad")

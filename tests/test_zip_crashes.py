@@ -110,7 +110,7 @@ def _forget(daf: DafWriter) -> None:
     store = daf._tree._store  # type: ignore[attr-defined]
     store._appender, store._is_closed = None, True
     store._file.close()
-    archives._open.clear()
+    archives.REGISTRY.forget()
 
 
 WRITER = """

@@ -7,6 +7,7 @@ what cannot be carried over is listed in the report.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import uuid
 import warnings
@@ -23,7 +24,7 @@ from daf_storage.h5ad._matrices import MatrixWriter
 from daf_storage.h5ad._report import Report
 from daf_storage.h5ad._sources import AnnDataSource, from_object, open_h5ad
 from daf_storage.model import RESERVED_VECTORS, name_problem
-from daf_storage.opening import MemoryDaf, ZarrDaf
+from daf_storage.opening import MemoryDaf, open_daf
 from daf_storage.optional import optional_import
 from daf_storage.paths import DafPath, parse_path
 from daf_storage.progress import ShowProgress, progress_bar
@@ -151,17 +152,19 @@ def _import_to_path(
             f"cannot create {where.given}: no such directory: {path.parent}"
         )
     if path.exists():
-        ZarrDaf(path, "r").close()
+        open_daf(path, "r").close()
     aside = path.with_name(f".{uuid.uuid4().hex}.{path.name}")
     try:
-        with ZarrDaf(aside, "w", name=where.given) as daf:
+        with open_daf(aside, "w", name=where.given) as daf:
             report = _fill(parts, daf, where, options)
         if where.is_archive:
             replace_archive(aside, path, where.given)
+        elif where.kind == "hdf5":
+            os.replace(aside, path)
         else:
             replace_directory(aside, path)
     finally:
-        if where.is_archive:
+        if where.kind != "directory":
             aside.unlink(missing_ok=True)
         else:
             shutil.rmtree(aside, ignore_errors=True)
@@ -170,7 +173,7 @@ def _import_to_path(
 
 def _import_to_group(parts: AnnDataSource, where: DafPath, options: dict[str, Any]) -> Report:
     """Import into a data set of an archive with others; the file has all of it or none."""
-    with ZarrDaf(where.given, "w+") as daf:
+    with open_daf(where.given, "w+") as daf:
         return _fill(parts, daf, where, options)
 
 

@@ -5,7 +5,9 @@ A store knows nothing of Zarr and nothing of Daf.  `ReadableStore` is what every
 dictionary, `MmapZipStore` in an entry of a ZIP archive.
 """
 
+from daf_storage.stores._allocate import allocate
 from daf_storage.stores._directory import DirectoryStore, replace_directory
+from daf_storage.stores._mapping import map_range
 from daf_storage.stores._memory import MemoryStore
 from daf_storage.stores._protocol import Pin, ReadableStore, Transaction, WritableStore
 from daf_storage.stores.mmap_zip import MmapZipStore, Recovery, ZarrArchiveStore, replace_archive
@@ -20,6 +22,8 @@ __all__ = [
     "Transaction",
     "WritableStore",
     "ZarrArchiveStore",
+    "allocate",
+    "map_range",
     "replace_archive",
     "replace_directory",
 ]

@@ -44,6 +44,35 @@ def map_readonly(descriptor: int, size_bytes: int) -> memoryview:
     return memoryview(mapped).cast("B").toreadonly()
 
 
+def map_range(
+    descriptor: int, offset: int, size_bytes: int, *, keep: object, is_writable: bool = False
+) -> memoryview:
+    """Return a range of an open file, mapped.
+
+    Parameters
+    ----------
+    keep
+        Something that is to live as long as a view of the mapping.
+    """
+    if size_bytes == 0:
+        return memoryview(b"")
+    start = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+    length = offset - start + size_bytes
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if is_writable else 0)
+    address = _mapped(_libc().mmap(None, length, protection, mmap.MAP_SHARED, descriptor, start))
+    mapped = (ctypes.c_ubyte * length).from_address(address)
+    unmap = weakref.finalize(mapped, _unmap, address, length, keep)
+    unmap.atexit = False  # threads may still read when the interpreter ends
+    view = memoryview(mapped).cast("B")[offset - start :]
+    return view if is_writable else view.toreadonly()
+
+
+def _unmap(address: int, length: int, keep: object) -> None:
+    """Unmap a range and let go of what was kept for it."""
+    del keep
+    _libc().munmap(address, length)
+
+
 class GrowingMapping:
     """A file mapped at one address that stays while the file grows.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -102,6 +102,19 @@ class Tree(Protocol):
 
 class TreeTransaction(Protocol):
     """Changes prepared aside; each `publish` and `remove` is one atomic step."""
+
+    @property
+    def stores_sparse_strings(self) -> bool:
+        """Whether arrays of mostly empty strings are stored without those."""
+        ...
+
+    def create_root(self) -> None:
+        """Make the root of the tree a group, in place."""
+        ...
+
+    def write_scalar(self, path: str, values: Any) -> None:
+        """Prepare a scalar, given as an array of one number or string."""
+        ...
 
     def create_group(self, path: str) -> None:
         """Prepare an empty group."""

@@ -12,6 +12,7 @@ import json
 import posixpath
 from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -260,6 +261,8 @@ class ZarrArray:
 class ZarrTransaction:
     """Changes to a Zarr hierarchy; see `TreeTransaction`."""
 
+    stores_sparse_strings = False
+
     def __init__(self, tree: WritableZarrTree, changes: Transaction) -> None:
         self._tree = tree
         self._changes = changes
@@ -276,6 +279,13 @@ class ZarrTransaction:
             (v2.ATTRIBUTES_FILE, v2.ATTRIBUTES_BYTES),
         ):
             self._changes.replace_file(self._tree.path_in_store(name), data)
+
+    def write_scalar(self, path: str, values: Any) -> None:
+        """Prepare a scalar as an array of one element."""
+        if isinstance(values, np.ndarray):
+            self.write_array(path, values)
+        else:
+            self.write_strings(path, values, (1,))
 
     def write_array(self, path: str, values: AnyArray) -> None:
         """Prepare a numeric array."""

@@ -1,0 +1,516 @@
+"""The HDF5 tree: groups and datasets below one group of a file.
+
+Datasets of fixed-size types that lie in the file as they are get mapped, not read through h5py;
+chunked and compressed ones are read through it, only the part that is asked for.  The one file that
+knows h5py.  Source: docs/reference/format.md, "HDF5 files".
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import threading
+import uuid
+from collections.abc import Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage.errors import (
+    CorruptDataError,
+    DafError,
+    UnsupportedDataError,
+    UnsupportedInputError,
+)
+from daf_storage.model import AnyArray, Span, StorageType
+from daf_storage.optional import optional_import
+from daf_storage.stores import allocate, map_range
+from daf_storage.trees._protocol import ArrayInfo, NodeKind
+
+STAGING = ".daf.staging"
+"""Group in which changes are prepared; exists only while a writer works."""
+
+ALIGNMENT = (1, 8)
+"""Every object begins at a multiple of 8 bytes, so that what is mapped is aligned."""
+
+
+def h5py() -> Any:
+    """Return the package h5py."""
+    return optional_import("h5py", extra="hdf5")
+
+
+class Hdf5File:
+    """An open file that all trees of this process within it share.
+
+    Parameters
+    ----------
+    file
+        An open ``h5py.File``.
+    location
+        The file as messages name it.
+    file_identity
+        What tells the file from any other, if it is one of the file system.
+    """
+
+    def __init__(
+        self, file: Any, *, location: str, file_identity: tuple[int, int] = (0, 0)
+    ) -> None:
+        self.file = file
+        self.file_identity = file_identity
+        self.location = location
+        self.lock = threading.RLock()
+        self._count = 0
+        self._changed: dict[str, int] = {}
+        self._changed_below: dict[str, int] = {}
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the file can be changed."""
+        return bool(self.file.mode == "r+")
+
+    def close(self) -> None:
+        """Close the file; arrays that were mapped stay valid."""
+        with self.lock:
+            self.file.close()
+
+    @property
+    def can_map(self) -> bool:
+        """Whether the file is a plain file of the file system."""
+        return self.file.driver in ("sec2", "stdio") if self.file.id.valid else False
+
+    def map(self, dataset: Any, size_bytes: int, *, is_writable: bool = False) -> memoryview:
+        """Map the bytes of a contiguous dataset, given as h5py's low-level object.
+
+        It is kept open as long as a view lives: HDF5 reuses the space of what was deleted only
+        when nobody has it open.  The file is opened once more for that: a mapping through HDF5's
+        own descriptor would keep HDF5's lock as long as a view lives.
+        """
+        offset = dataset.get_offset()
+        descriptor = self._reopened(os.O_RDWR if is_writable else os.O_RDONLY)
+        try:
+            if is_writable:
+                allocate(descriptor, offset, size_bytes)
+            return map_range(descriptor, offset, size_bytes, keep=dataset, is_writable=is_writable)
+        finally:
+            os.close(descriptor)
+
+    def _reopened(self, flags: int) -> int:
+        own = self.file.id.get_vfd_handle()
+        descriptor = os.open(self.file.filename, flags | os.O_CLOEXEC)
+        if os.path.samestat(os.fstat(descriptor), os.fstat(own)):
+            return descriptor
+        os.close(descriptor)
+        return os.dup(int(own))  # another file has this name by now
+
+    def note_change(self, path: str) -> None:
+        """Remember that what is at and below ``path`` is not what it was."""
+        self._count += 1
+        self._changed[path] = self._count
+        while True:
+            self._changed_below[path] = self._count
+            if not path:
+                return
+            path = posixpath.dirname(path)
+
+    def version(self, path: str) -> Hashable:
+        """Return a value that changes whenever something at, below or above ``path`` does."""
+        below = self._changed_below.get(path, 0)
+        above = 0
+        while True:
+            above = max(above, self._changed.get(path, 0))
+            if not path:
+                return id(self), below, above
+            path = posixpath.dirname(path)
+
+
+class Hdf5Tree:
+    """Groups and datasets below one group.
+
+    Parameters
+    ----------
+    shared
+        The open file.
+    root
+        Path of the group, without a slash at either end; empty for the root of the file.
+    """
+
+    stores_sparse_strings = True
+
+    def __init__(self, shared: Hdf5File, root: str = "") -> None:
+        self._shared = shared
+        self._root = root
+
+    @property
+    def location(self) -> str:
+        """Where the tree is, for messages."""
+        location = self._shared.location
+        return f"{location}#/{self._root}" if self._root else location
+
+    def kind(self, path: str) -> NodeKind | None:
+        """Return what is at ``path``; None if it is neither a group nor a dataset."""
+        with self._shared.lock:
+            return _kind(self._get(path))
+
+    def children(self, path: str) -> dict[str, NodeKind]:
+        """Return the groups and datasets directly below ``path``."""
+        with self._shared.lock:
+            group = self._get(path)
+            if _kind(group) != "group":
+                return {}
+            kinds = ((name, _kind(group.get(name))) for name in group)
+            return {n: kind for n, kind in kinds if kind is not None and n != STAGING}
+
+    def identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever a child of ``path`` is put in place or removed."""
+        with self._shared.lock:
+            return self._shared.version(self.path_in_file(path))
+
+    def node(self, path: str) -> Hdf5Node | None:
+        """Return the group or dataset at ``path``; it stays readable when it is replaced."""
+        with self._shared.lock:
+            found = self._get(path)
+            kind = _kind(found)
+            if kind is None:
+                return None
+            what = f"{self.location}: {path}"
+            identity = self._shared.version(self.path_in_file(path))
+            return Hdf5Node(self._shared, found, kind, identity, what=what)
+
+    def path_in_file(self, path: str) -> str:
+        """Return the path of a node from the root of the file."""
+        return posixpath.join(self._root, path).rstrip("/")
+
+    def _get(self, path: str) -> Any:
+        name = self.path_in_file(path)
+        try:
+            return self._shared.file.get(name) if name else self._shared.file["/"]
+        except (KeyError, OSError, RuntimeError) as error:
+            raise CorruptDataError(
+                f"{self.location}: {path or 'the root'} cannot be read ({_reason(error)})"
+            ) from error
+        except ValueError as error:
+            raise DafError(f"{self.location}: the file was closed; open it again") from error
+
+
+class WritableHdf5Tree(Hdf5Tree):
+    """Groups and datasets below one group that can be changed."""
+
+    is_append_only = False
+
+    @contextmanager
+    def transaction(self) -> Iterator[Hdf5Transaction]:
+        """Begin changes; what was not published when the block ends is discarded."""
+        changes = Hdf5Transaction(self, self._shared)
+        try:
+            yield changes
+        finally:
+            changes.close()
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Do nothing: each publication is complete by itself."""
+        return nullcontext()
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Exclude other threads; other processes are kept out by HDF5 itself."""
+        with self._shared.lock:
+            yield
+
+    def recover(self) -> bool:
+        """Clear away what a crashed writer left."""
+        with self._shared.lock:
+            group = self._get("")
+            found = STAGING in group
+            if found:
+                del group[STAGING]
+                self._shared.file.flush()
+            return found
+
+
+class Hdf5Node:
+    """A group or dataset, held open; see `Node`."""
+
+    def __init__(
+        self, shared: Hdf5File, found: Any, kind: NodeKind, identity: Hashable, *, what: str
+    ) -> None:
+        self.kind = kind
+        self.identity = identity
+        self._shared = shared
+        self._object = found
+        self._what = what
+
+    def array(self, name: str = "") -> Hdf5Array | None:
+        """Return this dataset, or the one of that name below this group."""
+        what = f"{self._what}/{name}" if name else self._what
+        with self._shared.lock:
+            if not name:
+                found = self._object if self.kind == "array" else None
+            else:
+                found = self._object.get(name) if self.kind == "group" else None
+            if found is None or _kind(found) != "array":
+                return None
+            return Hdf5Array(self._shared, found, what=what)
+
+
+class Hdf5Array:
+    """One dataset; see `StoredArray`."""
+
+    def __init__(self, shared: Hdf5File, dataset: Any, *, what: str) -> None:
+        self._shared = shared
+        self._dataset = dataset
+        self._what = what
+        storage_type = _storage_type(dataset, what)
+        shape = tuple(int(n) for n in dataset.shape or ())
+        chunks = dataset.chunks or shape
+        self.info = ArrayInfo(
+            shape=shape,
+            storage_type=storage_type,
+            chunks=tuple(max(int(c), 1) for c in chunks),
+            is_mappable=shared.can_map and _is_plain(dataset, storage_type),
+        )
+
+    def read(self) -> AnyArray:
+        """Return all elements; a read-only view of the mapped file where that is possible."""
+        if self.info.is_mappable:
+            return self._mapped()
+        return self._converted(self._attempt(lambda: self._dataset[()]))
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the first dimension; of a chunked dataset, only its chunks."""
+        if self.info.is_mappable:
+            return self._mapped()[span.slice]
+        return self._converted(self._attempt(lambda: self._dataset[span.slice]))
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings, flattened in C order."""
+        values = self._attempt(lambda: self._dataset.asstr()[()])
+        try:
+            return pa.array(np.asarray(values, dtype=object).reshape(-1), pa.string())
+        except (pa.ArrowException, UnicodeDecodeError, UnicodeEncodeError) as error:
+            raise CorruptDataError(
+                f"{self._what}: the strings are not UTF-8 ({_reason(error)})"
+            ) from error
+
+    def _mapped(self) -> AnyArray:
+        dtype = self.info.storage_type.dtype
+        size_bytes = self.info.size * dtype.itemsize
+        with self._shared.lock:
+            offset = self._dataset.id.get_offset()
+            available = self._shared.file.id.get_filesize()
+            if offset + size_bytes > available:
+                raise CorruptDataError(
+                    f"{self._what}: the file is truncated: {size_bytes:,} bytes at {offset:,} were "
+                    f"recorded, and the file has {available:,}"
+                )
+            data = self._shared.map(self._dataset.id, size_bytes)
+        return np.frombuffer(data, dtype).reshape(self.info.shape)
+
+    def _converted(self, values: Any) -> AnyArray:
+        found: AnyArray = np.asarray(values).astype(self.info.storage_type.dtype, copy=False)
+        found.flags.writeable = False
+        return found
+
+    def _attempt(self, read: Any) -> Any:
+        try:
+            return read()
+        except UnicodeDecodeError as error:
+            raise CorruptDataError(
+                f"{self._what}: the strings are not UTF-8 ({_reason(error)})"
+            ) from error
+        except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
+            reason = _reason(error)
+            if "filter" in reason.lower():
+                raise UnsupportedDataError(
+                    f"{self._what}: the dataset is stored with a filter that is not available here "
+                    f"({reason}); install hdf5plugin and import it, or rewrite the dataset"
+                ) from error
+            raise CorruptDataError(f"{self._what}: cannot be read ({reason})") from error
+
+
+class Hdf5Transaction:
+    """Changes prepared in a group aside; see `TreeTransaction`.
+
+    Putting them in place is renaming a link, which no reader of this process sees half done.
+    """
+
+    stores_sparse_strings = True
+
+    def __init__(self, tree: WritableHdf5Tree, shared: Hdf5File) -> None:
+        self._tree = tree
+        self._shared = shared
+        self._token = f"{tree.path_in_file(STAGING)}/{uuid.uuid4().hex}"
+        self._old_count = 0
+        self._buffers: dict[str, tuple[Any, AnyArray]] = {}
+
+    def create_group(self, path: str) -> None:
+        """Prepare an empty group."""
+        with self._shared.lock:
+            self._shared.file.require_group(self._prepared(path))
+
+    def create_root(self) -> None:
+        """Make the root of the tree a group, in place."""
+        with self._shared.lock:
+            self._shared.file.require_group(f"/{self._tree.path_in_file('')}")
+
+    def write_scalar(self, path: str, values: Any) -> None:
+        """Prepare a scalar, given as one element."""
+        if isinstance(values, np.ndarray):
+            self.write_array(path, values.reshape(()))
+        else:
+            self.write_strings(path, values, ())
+
+    def write_array(self, path: str, values: AnyArray) -> None:
+        """Prepare a numeric array with these values."""
+        kind = StorageType.of(values.dtype)
+        with self._shared.lock:
+            dataset = self._create(path, values.shape, kind)
+            if values.size:
+                _write(dataset, np.ascontiguousarray(values, kind.dtype).reshape(values.shape))
+
+    def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
+        """Prepare an array of strings, given flattened in C order."""
+        values = strings.to_numpy(zero_copy_only=False).astype(object)
+        try:
+            with self._shared.lock:
+                self._shared.file.create_dataset(
+                    self._prepared(path),
+                    data=values.reshape(shape) if shape else values[0],
+                    shape=shape,
+                    dtype=h5py().string_dtype(),
+                )
+        except ValueError as error:
+            raise UnsupportedInputError(
+                f"{self._tree.location}: {path} cannot be stored in HDF5, whose strings end at the "
+                f"first NUL character ({_reason(error)})"
+            ) from error
+
+    def reserve_array(
+        self, path: str, shape: tuple[int, ...], storage_type: StorageType
+    ) -> AnyArray:
+        """Prepare a numeric array of zeros and return it, mapped, to be filled in place."""
+        size_bytes = int(np.prod(shape, dtype=object)) * storage_type.dtype.itemsize
+        with self._shared.lock:
+            dataset = self._create(path, shape, storage_type)
+            if size_bytes == 0:
+                return np.empty(shape, storage_type.dtype)
+            if not self._shared.can_map:
+                values = np.zeros(shape, storage_type.dtype)
+                self._buffers[path] = (dataset, values)
+                return values
+            self._shared.file.flush()
+            data = self._shared.map(dataset, size_bytes, is_writable=True)
+        return np.frombuffer(data, storage_type.dtype).reshape(shape)
+
+    def publish(self, path: str, *, replace: bool) -> None:
+        """Rename what was prepared at ``path`` into its place."""
+        target = self._tree.path_in_file(path)
+        with self._shared.lock:
+            file = self._shared.file
+            if target in file and not replace:
+                raise FileExistsError(f"{path} exists")
+            for filled in [key for key in self._buffers if f"{key}/".startswith(f"{path}/")]:
+                _write(*self._buffers.pop(filled))
+            if target in file:
+                self._take_away(target)
+            if posixpath.dirname(target):
+                file.require_group(posixpath.dirname(target))
+            file.move(self._prepared(path), target)
+            self._shared.note_change(target)
+            file.flush()
+
+    def remove(self, path: str) -> None:
+        """Take a node away; what others have open stays readable until they let go."""
+        target = self._tree.path_in_file(path)
+        with self._shared.lock:
+            if target in self._shared.file:
+                self._take_away(target)
+                self._shared.note_change(target)
+                self._shared.file.flush()
+
+    def close(self) -> None:
+        """Discard what was not published."""
+        with self._shared.lock:
+            file = self._shared.file
+            if not file.id.valid:
+                return
+            staging = posixpath.dirname(self._token)
+            if self._token in file:
+                del file[self._token]
+            if staging in file and not len(file[staging]):
+                del file[staging]
+                file.flush()
+
+    def _take_away(self, target: str) -> None:
+        self._shared.file.require_group(self._token)
+        self._shared.file.move(target, f"{self._token}/old-{self._old_count}")
+        self._old_count += 1
+
+    def _prepared(self, path: str) -> str:
+        return f"{self._token}/new/{path}"
+
+    def _create(self, path: str, shape: tuple[int, ...], kind: StorageType) -> Any:
+        h5 = h5py()
+        properties = h5.h5p.create(h5.h5p.DATASET_CREATE)
+        links = h5.h5p.create(h5.h5p.LINK_CREATE)
+        links.set_create_intermediate_group(True)
+        properties.set_layout(h5.h5d.CONTIGUOUS)
+        properties.set_alloc_time(h5.h5d.ALLOC_TIME_EARLY)
+        properties.set_fill_time(h5.h5d.FILL_TIME_ALLOC)
+        space = h5.h5s.create_simple(shape) if shape else h5.h5s.create(h5.h5s.SCALAR)
+        name = self._prepared(path).encode()
+        return h5.h5d.create(
+            self._shared.file.id, name, _type_of(kind), space, dcpl=properties, lcpl=links
+        )
+
+
+def _write(dataset: Any, values: AnyArray) -> None:
+    every = h5py().h5s.ALL
+    if values.dtype == np.bool_:
+        dataset.write(every, every, values.view("u1"), mtype=_type_of(StorageType.BOOL))
+    else:
+        dataset.write(every, every, values)
+
+
+def _kind(found: Any) -> NodeKind | None:
+    if isinstance(found, h5py().Group):
+        return "group"
+    return "array" if isinstance(found, h5py().Dataset) else None
+
+
+def _type_of(kind: StorageType) -> Any:
+    """Return the HDF5 type of the stored elements; Bool is a bit field of one byte."""
+    h5t = h5py().h5t
+    return h5t.NATIVE_B8 if kind is StorageType.BOOL else h5t.py_create(kind.dtype)
+
+
+def _storage_type(dataset: Any, what: str) -> StorageType:
+    h5 = h5py()
+    stored = dataset.id.get_type()
+    if dataset.shape is None:
+        raise UnsupportedDataError(f"{what}: the dataset is empty: it has not even a shape")
+    if stored.get_class() == h5.h5t.BITFIELD and stored.get_size() == 1:
+        return StorageType.BOOL
+    if h5.check_string_dtype(dataset.dtype) is not None:
+        return StorageType.STRING
+    found = None if dataset.dtype.kind not in "biuf" else StorageType.from_numpy(dataset.dtype)
+    if found is None:
+        raise UnsupportedDataError(
+            f"{what}: the dataset has the type {dataset.dtype}; Daf has Bool, Int8 to Int64, "
+            "UInt8 to UInt64, Float32, Float64 and strings"
+        )
+    return found
+
+
+def _is_plain(dataset: Any, storage_type: StorageType) -> bool:
+    """Return whether the elements lie in the file as they are in memory, in one piece."""
+    if storage_type.is_string or dataset.id.get_offset() is None or dataset.is_virtual:
+        return False
+    if dataset.external:
+        return False
+    return bool(storage_type is StorageType.BOOL or dataset.dtype == storage_type.dtype)
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,458 @@
+"""Tests of data sets in HDF5 files."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daf_query import connect
+from daf_storage import (
+    DafWriter,
+    H5df,
+    MemoryDaf,
+    UnsafeAlignmentWarning,
+    ZarrDaf,
+    errors,
+    import_h5ad,
+    open_daf,
+    repair,
+    verify,
+)
+from daf_storage.trees import Hdf5File, WritableHdf5Tree, WritableTree
+from tests.suites.daf_suite import ChangingDafSuite
+from tests.suites.tree_suite import ChangingTreeSuite
+from tests.support import PBMC, UMIS, contents, dense, fill, is_mapped
+
+
+def new(root: Any, mode: Any = "w") -> DafWriter:
+    """Return a writer."""
+    daf = H5df(root, mode)
+    assert isinstance(daf, DafWriter)
+    return daf
+
+
+class TestHdf5Tree(ChangingTreeSuite):
+    @pytest.fixture
+    def tree(self, tmp_path: Path) -> WritableTree:
+        """Return an empty tree at the root of a file."""
+        return WritableHdf5Tree(Hdf5File(h5py.File(tmp_path / "x.h5", "w"), location="x.h5"))
+
+
+class TestInMemory(ChangingTreeSuite):
+    """A file that cannot be mapped."""
+
+    @pytest.fixture
+    def tree(self) -> WritableTree:
+        """Return an empty tree within a group of a file that is on no disk."""
+        file = h5py.File("x.h5", "w", driver="core", backing_store=False)
+        file.create_group("deep/inside")
+        return WritableHdf5Tree(Hdf5File(file, location="x.h5"), "deep/inside")
+
+
+class TestH5df(ChangingDafSuite):
+    @pytest.fixture
+    def daf(self, tmp_path: Path) -> DafWriter:
+        """Return an empty data set in a file of its own."""
+        return new(tmp_path / "x.h5df")
+
+
+class TestGroup(ChangingDafSuite):
+    """One of several data sets of a file."""
+
+    @pytest.fixture
+    def daf(self, tmp_path: Path) -> DafWriter:
+        """Return an empty data set below another one."""
+        new(f"{tmp_path}/x.h5dfs#/day", "w+").add_axis("cell", ["not", "this"])
+        return new(f"{tmp_path}/x.h5dfs#/day/1", "w+")
+
+
+class TestHandle(ChangingDafSuite):
+    """In a file that the caller has open, in memory."""
+
+    @pytest.fixture
+    def daf(self) -> Iterator[DafWriter]:
+        """Return an empty data set in a group."""
+        with h5py.File("x.h5", "w", driver="core", backing_store=False) as file:
+            with pytest.warns(UnsafeAlignmentWarning, match="unsafe HDF5 file alignment"):
+                daf = new(file.create_group("mine"), "w+")
+            yield daf
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a file with one of everything."""
+    path = tmp_path / "x.h5df"
+    fill(new(path)).close()
+    return path
+
+
+def test_plain_h5py_reads_it(path: Path) -> None:
+    """Names, types, shapes and values are those of the format."""
+    with h5py.File(path) as file:
+        assert sorted(file) == ["axes", "daf", "matrices", "scalars", "vectors"]
+        assert file["daf"].dtype == np.uint8
+        assert file["daf"][:].tolist() == [1, 0]
+        assert (file["scalars/n"].shape, file["scalars/n"][()]) == ((), 7)
+        assert file["scalars/organism"].asstr()[()] == "human"
+        assert file["axes/cell"].asstr()[:].tolist() == ["TATA", "GATA", "CATA"]
+        assert file["vectors/cell/age"][:].tolist() == [30, 60, 90]
+        marker = file["vectors/gene/marker"]
+        assert marker.id.get_type().get_class() == h5py.h5t.BITFIELD
+        assert marker[:].tolist() == [1, 0, 1, 0]
+        assert sorted(file["vectors/gene/flag"]) == ["nzind"]
+        assert file["vectors/gene/flag/nzind"][:].tolist() == [2, 4]
+        assert file["matrices/cell/gene/UMIs"][:].T.tolist() == UMIS.tolist()
+        group = file["matrices/cell/gene/sparse"]
+        found = sp.csc_array(
+            (group["nzval"][:], group["rowval"][:] - 1, group["colptr"][:] - 1), shape=(3, 4)
+        )
+        assert found.toarray().tolist() == UMIS.tolist()
+        assert sorted(file["matrices/gene"]) == ["cell", "gene"]
+        file.visititems(_check_dataset)
+
+
+def _check_dataset(name: str, found: Any) -> None:
+    if isinstance(found, h5py.Dataset):
+        assert len(found.attrs) == 0
+        assert (found.chunks, found.compression) == (None, None)
+        offset = found.id.get_offset()
+        assert offset is None or offset % 8 == 0, name
+
+
+@pytest.mark.skipif(shutil.which("h5dump") is None, reason="h5dump is not installed")
+def test_h5dump_reads_it(path: Path) -> None:
+    """HDF5's own program finds the values."""
+    done = subprocess.run(["h5dump", str(path)], capture_output=True, text=True, check=True)
+    assert "H5T_NATIVE_B8" in done.stdout or "H5T_STD_B8LE" in done.stdout
+
+
+def test_reads_are_views_of_the_file(path: Path) -> None:
+    """Contiguous data is mapped, read-only, and valid after the file is closed."""
+    daf = H5df(path)
+    arrays = [
+        daf.get_np_vector("cell", "age"),
+        daf.get_np_vector("gene", "marker"),
+        daf.get_np_matrix("cell", "gene", "UMIs"),
+        daf.get_sparse_matrix("cell", "gene", "sparse").nzval,
+    ]
+    daf.close()
+    for array in arrays:
+        assert array is not None
+        assert is_mapped(array.__array_interface__["data"][0], path)
+        assert not array.flags.writeable
+    assert arrays[0] is not None
+    assert arrays[0].tolist() == [30, 60, 90]
+    assert arrays[1] is not None
+    assert arrays[1].tolist() == [True, False, True, False]
+
+
+def test_filling_maps_the_file(path: Path) -> None:
+    """What is filled in place is the file itself, zeros at first."""
+    daf = new(path, "r+")
+    with daf.empty_dense_vector("cell", "v", "f8") as values:
+        assert is_mapped(values.__array_interface__["data"][0], path)
+        values[:] = [1, 2, 3]
+    daf.close()
+    with h5py.File(path) as file:
+        assert file["vectors/cell/v"][:].tolist() == [1, 2, 3]
+
+
+def test_replaced_data_stays_with_its_holders(path: Path) -> None:
+    """The space of what was replaced is not used again while somebody has it."""
+    daf = new(path, "r+")
+    daf.set_vector("cell", "v", np.array([1, 2, 3]))
+    held = daf.get_np_vector("cell", "v")
+    for i in range(50):
+        daf.set_vector("cell", "v", np.full(3, 10 + i), overwrite=True)
+        daf.set_vector("cell", f"w{i}", np.full(3, 99))
+        daf.delete_vector("cell", f"w{i}")
+    assert held.tolist() == [1, 2, 3]
+    assert daf.get_np_vector("cell", "v").tolist() == [59, 59, 59]
+
+
+def test_modes_and_names(tmp_path: Path) -> None:
+    """As in every format: path, scalar ``name``, ``w+`` keeps and ``w`` empties."""
+    path = tmp_path / "x.h5df"
+    first = new(path, "w+")
+    assert first.name.startswith(str(path))
+    first.set_scalar("name", "mine h5")
+    first.close()
+    again = H5df(path, "r+")
+    assert again.name.startswith("mine h5")
+    again.close()
+    with H5df(path) as reader:
+        assert reader.name.startswith("mine h5.read_only")
+        assert not isinstance(reader, DafWriter)
+    assert new(path, "w").scalars_set() == set()
+    group = new(f"{tmp_path}/g.h5dfs#/a/b", "w+")
+    assert group.name.startswith(f"{tmp_path}/g.h5dfs#/a/b")
+
+
+def test_a_group_is_emptied_alone(tmp_path: Path) -> None:
+    """Mode ``w`` on a group leaves the other groups."""
+    path = f"{tmp_path}/x.h5dfs"
+    for group in ("a", "b"):
+        fill(new(f"{path}#/{group}", "w+")).close()
+    new(f"{path}#/a", "w").close()
+    assert H5df(f"{path}#/a").axes_set() == set()
+    assert H5df(f"{path}#/b").axes_set() == {"cell", "gene"}
+
+
+def test_handles_of_one_file_share_it(path: Path) -> None:
+    """The first decides whether it can be written; what one writes, the other sees."""
+    with H5df(path), pytest.raises(errors.InUseError, match="HDF5 file is already open read-only"):
+        H5df(path, "r+")
+    writer = new(path, "r+")
+    reader = H5df(path)
+    writer.set_vector("cell", "v", ["a", "b", "c"])
+    assert reader.get_np_vector("cell", "v").tolist() == ["a", "b", "c"]
+    writer.set_vector("cell", "v", ["d", "e", "f"], overwrite=True)
+    assert reader.get_np_vector("cell", "v").tolist() == ["d", "e", "f"]
+    session = connect(reader)
+    assert session.sql("SELECT v FROM cell WHERE age > 30").to_pydict() == {"v": ["e", "f"]}
+    writer.close()
+    reader.close()
+    with pytest.raises(errors.InvalidInputError, match="was closed"):
+        reader.get_scalar("n")
+    with h5py.File(path, "r+") as file:
+        file["daf"][0] = 1
+
+
+def test_another_process_is_kept_out(path: Path) -> None:
+    """HDF5's own lock: one writes, or several read."""
+    code = (
+        "import sys, time; from daf_storage import H5df\n"
+        "daf = H5df(sys.argv[1], 'r+'); print('ready', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        for mode in ("r", "r+"):
+            with pytest.raises(errors.InUseError, match="open elsewhere"):
+                H5df(path, mode)  # type: ignore[arg-type]
+        process.kill()
+    assert H5df(path).get_scalar("n") == 7
+
+
+# What others wrote
+
+
+def test_other_types_and_layouts_are_read(path: Path) -> None:
+    """Chunked, compressed, big-endian, h5py's own Bool, fixed and variable strings."""
+    with h5py.File(path, "r+") as file:
+        group = file["vectors/cell"]
+        group.create_dataset("zipped", data=[1.5, 2.5, 3.5], chunks=(2,), compression="gzip")
+        group.create_dataset("big", data=np.array([1, 2, 3], ">i4"))
+        group["bool"] = np.array([True, False, True])
+        group["fixed"] = np.array([b"a", b"bc", b""])
+        group["compact"] = np.array([7, 8, 9], "u2")
+        file["scalars/fixed"] = np.bytes_(b"text")
+        file.create_dataset(
+            "matrices/cell/gene/zipped",
+            data=np.arange(12.0).reshape(4, 3),
+            chunks=(2, 3),
+            compression="lzf",
+        )
+    daf = H5df(path)
+    assert daf.get_np_vector("cell", "zipped").tolist() == [1.5, 2.5, 3.5]
+    assert daf.get_np_vector("cell", "big").tolist() == [1, 2, 3]
+    assert daf.get_np_vector("cell", "big").dtype == np.dtype("<i4")
+    assert daf.get_np_vector("cell", "bool").tolist() == [True, False, True]
+    assert daf.get_np_vector("cell", "fixed").tolist() == ["a", "bc", ""]
+    assert daf.get_scalar("fixed") == "text"
+    assert (
+        daf.get_np_matrix("cell", "gene", "zipped").tolist()
+        == np.arange(12.0).reshape(4, 3).T.tolist()
+    )
+    rows = connect(daf).sql("SELECT name FROM cell WHERE zipped > 2 AND bool").to_pydict()
+    assert rows == {"name": ["CATA"]}
+    part = connect(daf).matrix("cell", "gene", "zipped", columns=["WNT6"]).to_numpy()
+    assert part.ravel().tolist() == [6, 7, 8]
+    assert verify(path) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.zeros(3, "c8"), "has the type complex64"),
+        (np.zeros(3, "f2"), "has the type float16"),
+        (np.zeros(3, [("a", "i4")]), "has the type"),
+        (h5py.Empty("f4"), "not even a shape"),
+    ],
+)
+def test_types_without_a_place_are_named(path: Path, value: Any, message: str) -> None:
+    """The vector is refused by name; the others stay usable."""
+    with h5py.File(path, "r+") as file:
+        file["vectors/cell/bad"] = value
+    daf = H5df(path)
+    with pytest.raises(errors.UnsupportedDataError, match=message):
+        daf.get_np_vector("cell", "bad")
+    assert daf.get_np_vector("cell", "age").tolist() == [30, 60, 90]
+
+
+def test_mostly_empty_strings_are_stored_sparse(tmp_path: Path) -> None:
+    """By the size rule of the format; read back, they are dense."""
+    path = tmp_path / "x.h5df"
+    daf = new(path)
+    daf.add_axis("batch", [f"B{i}" for i in range(20)])
+    daf.add_axis("cell", ["a", "b", "c"])
+    labels = [""] * 20
+    labels[1] = "foo"
+    daf.set_vector("batch", "label", labels)
+    daf.set_vector("batch", "full", ["x" * 9] * 20)
+    daf.set_vector("batch", "empty", [""] * 20)
+    matrix = np.full((20, 3), "", object)
+    matrix[2, 1], matrix[19, 2] = "bar", "é"
+    daf.set_matrix("batch", "cell", "labels", matrix)
+    for reader in (daf, H5df(path)):
+        assert reader.get_np_vector("batch", "label").tolist() == labels
+        assert reader.get_np_vector("batch", "empty").tolist() == [""] * 20
+        assert reader.get_np_matrix("batch", "cell", "labels").tolist() == matrix.tolist()
+        assert reader.get_np_matrix("cell", "batch", "labels").tolist() == matrix.T.tolist()
+        found = connect(reader).sql("SELECT name FROM batch WHERE label = 'foo'").to_pydict()
+        assert found == {"name": ["B1"]}
+    daf.close()
+    with h5py.File(path) as file:
+        assert sorted(file["vectors/batch/label"]) == ["nzind", "nztxt"]
+        assert file["vectors/batch/label/nzind"][:].tolist() == [2]
+        assert file["vectors/batch/label/nzind"].dtype == np.uint32
+        assert isinstance(file["vectors/batch/full"], h5py.Dataset)
+        assert file["vectors/batch/empty/nztxt"].shape == (0,)
+        group = file["matrices/batch/cell/labels"]
+        assert group["colptr"][:].tolist() == [1, 1, 2, 3]
+        assert group["rowval"][:].tolist() == [3, 20]
+        assert group["nztxt"].asstr()[:].tolist() == ["bar", "é"]
+    assert verify(path) == []
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "message"),
+    [
+        ("vectors/batch/label/nzind", [21], "nzind does not rise"),
+        ("matrices/batch/cell/labels/colptr", [1, 2, 1, 3], "do not fit together"),
+        ("matrices/batch/cell/labels/rowval", [3, 21], "outside 1 to 20"),
+    ],
+)
+def test_damaged_sparse_strings(tmp_path: Path, part: str, values: list[int], message: str) -> None:
+    """Places outside of the axis are an error, not a wrong string."""
+    self = tmp_path / "x.h5df"
+    test_mostly_empty_strings_are_stored_sparse(tmp_path)
+    with h5py.File(self, "r+") as file:
+        file[part][:] = values
+    assert any(message in finding.problem for finding in verify(self))
+
+
+def test_strings_with_nul_are_refused(path: Path) -> None:
+    """HDF5 ends strings there; nothing is stored."""
+    daf = new(path, "r+")
+    with pytest.raises(errors.UnsupportedInputError, match="end at the first NUL"):
+        daf.set_vector("cell", "bad", ["a", "b\0c", "d"])
+    assert not daf.has_vector("cell", "bad")
+    daf.set_vector("cell", "bad", ["a", "b", "d"])
+
+
+# What is refused
+
+
+def test_files_of_other_things_are_left_alone(tmp_path: Path) -> None:
+    """No mode wipes or mixes with what is no data set, be it an h5ad file."""
+    path = tmp_path / "x.h5ad.h5df"
+    shutil.copy(PBMC, path)
+    before = path.read_bytes()
+    for mode in ("r", "r+", "w+", "w"):
+        with pytest.raises(errors.NotADafError):
+            H5df(path, mode)  # type: ignore[arg-type]
+    assert path.read_bytes() == before
+    with h5py.File(tmp_path / "g.h5dfs", "w") as file:
+        file["a/data"] = 1
+        file["b"] = 2
+    for group, message in (("a", "not empty: it holds data"), ("b", "no such group")):
+        for mode in ("w+", "w"):
+            with pytest.raises(errors.NotADafError, match=message):
+                H5df(f"{tmp_path}/g.h5dfs#/{group}", mode)  # type: ignore[arg-type]
+
+
+def test_missing_and_broken_files(tmp_path: Path, path: Path) -> None:
+    """Each says what it is."""
+    with pytest.raises(errors.SourceNotFoundError, match="no such file"):
+        H5df(tmp_path / "no.h5df")
+    with pytest.raises(errors.SourceNotFoundError, match="there is no directory"):
+        H5df(tmp_path / "no" / "x.h5df", "w+")
+    (tmp_path / "text.h5df").write_text("hello " * 1000)
+    with pytest.raises(errors.NotADafError, match="not an HDF5 file"):
+        H5df(tmp_path / "text.h5df")
+    (tmp_path / "cut.h5df").write_bytes(path.read_bytes()[:3000])
+    with pytest.raises(errors.CorruptDataError, match="truncated file"):
+        H5df(tmp_path / "cut.h5df")
+    with pytest.raises(errors.NotADafError, match="there is a directory"):
+        H5df(tmp_path)
+    with pytest.raises(errors.InvalidInputError, match="empty group name after '#/'"):
+        H5df(f"{tmp_path}/x.h5dfs#/")
+    shutil.copy(path, tmp_path / "y.h5dfs")
+    with pytest.raises(errors.NotADafError, match="no such group"):
+        H5df(f"{tmp_path}/y.h5dfs#/nope")
+    with pytest.raises(errors.InvalidInputError, match="open it with open_daf"):
+        ZarrDaf(path)
+
+
+@pytest.mark.parametrize("version", [[2, 0], [1, 1], [1], [1, 0, 0]])
+def test_other_versions_are_refused(path: Path, version: list[int]) -> None:
+    """As in every format."""
+    with h5py.File(path, "r+") as file:
+        del file["daf"]
+        file["daf"] = np.array(version, "u8")
+    with pytest.raises(errors.VersionError):
+        H5df(path)
+
+
+def test_a_reader_handle_cannot_write(path: Path) -> None:
+    """An open file decides what is possible; an aligned one gives no warning."""
+    with h5py.File(path) as file:
+        with pytest.raises(errors.ReadOnlyError, match="opened for reading"):
+            H5df(file, "r+")
+        assert H5df(file).get_scalar("n") == 7
+    with h5py.File(path, "r+", alignment_threshold=1, alignment_interval=8) as file:
+        daf = H5df(file, "r+")
+        daf.close()
+        assert file.id.valid
+
+
+def test_what_a_crash_left_is_cleared(path: Path) -> None:
+    """The staging group of a dead writer goes with the next open for writing."""
+    with h5py.File(path, "r+") as file:
+        file["/.daf.staging/dead/new/x"] = 1
+    assert "dead" not in str(H5df(path).tree.children(""))
+    new(path, "r+").close()
+    with h5py.File(path) as file:
+        assert ".daf.staging" not in file
+
+
+def test_importing_and_mending(tmp_path: Path) -> None:
+    """A file is a destination like any other."""
+    path = tmp_path / "x.h5df"
+    import_h5ad(PBMC, path)
+    zarr = tmp_path / "x.daf.zarr"
+    import_h5ad(PBMC, zarr)
+    assert contents(open_daf(path)) == contents(open_daf(zarr))
+    assert verify(path) == []
+    with h5py.File(path, "r+") as file:
+        del file["vectors/obs"]
+    assert repair(path) == ["added the group vectors/obs, which was missing"]
+    part = connect(path).matrix("obs", "var", "X", rows=[3, 5]).to_numpy()
+    assert dense(part).shape == (2, 765)
+
+
+def test_contents_equal_those_in_memory(path: Path) -> None:
+    """The same changes give the same data set in either format."""
+    assert contents(H5df(path)) == contents(fill(MemoryDaf()))
