@@ -14,6 +14,7 @@ puts each property in place in one atomic step.
 """
 
 from daf_storage import errors, settings
+from daf_storage.copying import convert, copy_all
 from daf_storage.encoding import EmptySparse
 from daf_storage.errors import DafError
 from daf_storage.h5ad import (
@@ -76,6 +77,8 @@ __all__ = [
     "ZarrArchiveStore",
     "ZarrDaf",
     "axis_frame",
+    "convert",
+    "copy_all",
     "errors",
     "export_h5ad",
     "from_anndata",

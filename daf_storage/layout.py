@@ -217,6 +217,10 @@ class StoredVector:
         mapped = array.read()
         return lambda span: mapped[span.slice]
 
+    def arrays(self) -> dict[str, StoredArray]:
+        """Return the stored arrays by their name below the vector's; a dense one has none."""
+        return _arrays(self._node, ("nzind", "nzval"), self.info.is_sparse, self._what)
+
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all elements of a vector of strings."""
         return _required(self._node, "", self._what).read_strings()
@@ -245,6 +249,10 @@ class StoredMatrix:
     def what(self) -> str:
         """The matrix as messages name it."""
         return self._what
+
+    def arrays(self) -> dict[str, StoredArray]:
+        """Return the stored arrays by their name below the matrix's; a dense one has none."""
+        return _arrays(self._node, ("colptr", "rowval", "nzval"), self.info.is_sparse, self._what)
 
     def dense(self) -> StoredArray:
         """Return the array of a dense matrix; stored as (columns, rows)."""
@@ -331,6 +339,18 @@ def _sparse_vector_info(node: Node, axis: str, name: str, length: int, what: str
     values = node.array("nzval")
     storage_type = StorageType.BOOL if values is None else values.info.storage_type
     return VectorInfo(axis, name, storage_type, length, True, max(length, 1))  # noqa: FBT003
+
+
+def _arrays(
+    node: Node,
+    parts: tuple[str, ...],
+    is_sparse: bool,  # noqa: FBT001 - of the two callers above
+    what: str,
+) -> dict[str, StoredArray]:
+    if not is_sparse:
+        return {"": _required(node, "", what)}
+    found = ((part, node.array(part)) for part in parts)
+    return {part: array for part, array in found if array is not None}
 
 
 def _required(node: Node, name: str, what: str) -> StoredArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import shutil
 import subprocess
@@ -378,7 +379,8 @@ def test_wrong_usage_is_exit_code_2(
 
 
 @pytest.mark.parametrize(
-    "command", ["", "import", "info", "sql", "extract", "export", "verify", "repair", "demo"]
+    "command",
+    ["", "import", "info", "sql", "extract", "export", "convert", "verify", "repair", "demo"],
 )
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], command: str) -> None:
     """The help of each command shows what to type."""
@@ -480,6 +482,26 @@ class TestArchives:
             assert (code, text) == (0, f"{out}: everything is as it should be\n")
             code, text, _ = run(capsys, "repair", out)
             assert (code, text) == (0, f"{out}: there is nothing to repair\n")
+
+    def test_convert(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        """From one format to the next, with a line about it."""
+        names = ["x.daf.zarr", "x.daf.zarr.zip", "x.h5df", "x.dafs.zarr.zip#/a"]
+        fill(create(tmp_path / names[0]))
+        for one, other in itertools.pairwise(names):
+            code, text, _ = run(capsys, "convert", f"{tmp_path}/{one}", f"{tmp_path}/{other}")
+            assert code == 0
+            assert text.startswith(f"converted {tmp_path}/{one} to {tmp_path}/{other} in ")
+        code, _, error = run(capsys, "convert", f"{tmp_path}/{names[0]}", f"{tmp_path}/{names[1]}")
+        assert (code, "exists already" in error) == (1, True)
+        code, text, _ = run(
+            capsys,
+            "convert",
+            f"{tmp_path}/{names[0]}",
+            f"{tmp_path}/{names[1]}",
+            "--overwrite",
+            "--quiet",
+        )
+        assert (code, text) == (0, "")
 
     def test_a_failed_import_leaves_what_was_there(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

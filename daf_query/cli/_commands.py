@@ -16,6 +16,7 @@ from daf_storage import (
     DafReader,
     Report,
     ShowProgress,
+    convert,
     errors,
     export_h5ad,
     import_h5ad,
@@ -74,6 +75,24 @@ def export_command(options: argparse.Namespace) -> None:
         size = _output.human_bytes(Path(options.destination).stat().st_size)
         print(f"exported {options.path} to {options.destination} ({size})")
         _print_report(report)
+
+
+def convert_command(options: argparse.Namespace) -> None:
+    """Copy a data set into another format and say what came of it."""
+    started = time.monotonic()
+    convert(
+        options.source,
+        options.destination,
+        overwrite=options.overwrite,
+        progress=_show(options),
+    )
+    if not options.quiet:
+        seconds = time.monotonic() - started
+        size = _output.human_bytes(_size_bytes(options.destination))
+        print(
+            f"converted {options.source} to {options.destination} in {seconds:.1f} s, and compared "
+            f"the two; {size} on disk"
+        )
 
 
 def info_command(options: argparse.Namespace) -> None:

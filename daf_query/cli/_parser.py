@@ -37,6 +37,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage
     _add_sql(commands)
     _add_extract(commands)
     _add_export(commands)
+    _add_convert(commands)
     _add_verify(commands)
     _add_repair(commands)
     _add_demo(commands)
@@ -176,6 +177,22 @@ def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT.h5ad")
     _add_quiet(parser)
     parser.set_defaults(command=_commands.export_command)
+
+
+def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(
+        commands,
+        "convert",
+        "copy a data set into the format that the path asks for, and compare the two",
+        "  daf convert pbmc.daf.zarr pbmc.daf.zarr.zip\n"
+        "  daf convert pbmc.daf.zarr.zip pbmc.h5df\n"
+        "  daf convert monday.daf.zarr week.dafs.zarr.zip#/monday",
+    )
+    parser.add_argument("source", metavar="SRC")
+    parser.add_argument("destination", metavar="DST")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is at DST")
+    _add_quiet(parser)
+    parser.set_defaults(command=_commands.convert_command)
 
 
 def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -7,9 +7,6 @@ what cannot be carried over is listed in the report.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import uuid
 import warnings
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -19,17 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
+from daf_storage.creating import new_data_set
 from daf_storage.h5ad import _columns, _notes, _uns
 from daf_storage.h5ad._matrices import MatrixWriter
 from daf_storage.h5ad._report import Report
 from daf_storage.h5ad._sources import AnnDataSource, from_object, open_h5ad
 from daf_storage.model import RESERVED_VECTORS, name_problem
-from daf_storage.opening import MemoryDaf, open_daf
+from daf_storage.opening import MemoryDaf
 from daf_storage.optional import optional_import
-from daf_storage.paths import DafPath, parse_path
 from daf_storage.progress import ShowProgress, progress_bar
-from daf_storage.reader import DafReader
-from daf_storage.stores import replace_archive, replace_directory
 from daf_storage.writer import DafWriter
 
 Duplicates: TypeAlias = Literal["error", "make_unique"]
@@ -132,56 +127,8 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     with open_h5ad(Path(source)) as parts:
         if isinstance(destination, DafWriter):
             return Importer(parts, destination, **options).run()
-        return _import_to_path(parts, destination, overwrite=overwrite, options=options)
-
-
-def _import_to_path(
-    parts: AnnDataSource, path: str | Path, *, overwrite: bool, options: dict[str, Any]
-) -> Report:
-    """Import beside the destination and rename: it appears complete or not at all."""
-    where = parse_path(path)
-    if where.group:
-        return _import_to_group(parts, where, options)
-    path = where.container
-    if path.exists() and not overwrite:
-        raise errors.ExistsError(
-            f"{where.given} exists already; ask to overwrite it, or name another path"
-        )
-    if not path.parent.is_dir():
-        raise errors.SourceNotFoundError(
-            f"cannot create {where.given}: no such directory: {path.parent}"
-        )
-    if path.exists():
-        open_daf(path, "r").close()
-    aside = path.with_name(f".{uuid.uuid4().hex}.{path.name}")
-    try:
-        with open_daf(aside, "w", name=where.given) as daf:
-            report = _fill(parts, daf, where, options)
-        if where.is_archive:
-            replace_archive(aside, path, where.given)
-        elif where.kind == "hdf5":
-            os.replace(aside, path)
-        else:
-            replace_directory(aside, path)
-    finally:
-        if where.kind != "directory":
-            aside.unlink(missing_ok=True)
-        else:
-            shutil.rmtree(aside, ignore_errors=True)
-    return report
-
-
-def _import_to_group(parts: AnnDataSource, where: DafPath, options: dict[str, Any]) -> Report:
-    """Import into a data set of an archive with others; the file has all of it or none."""
-    with open_daf(where.given, "w+") as daf:
-        return _fill(parts, daf, where, options)
-
-
-def _fill(parts: AnnDataSource, daf: DafReader, where: DafPath, options: dict[str, Any]) -> Report:
-    if not isinstance(daf, DafWriter):
-        raise errors.ReadOnlyError(f"{where.given} cannot be written")
-    with daf.batch():
-        return Importer(parts, daf, **options).run()
+        with new_data_set(destination, overwrite=overwrite) as daf:
+            return Importer(parts, daf, **options).run()
 
 
 class Importer:

@@ -1,0 +1,74 @@
+"""Making a whole data set at once: it appears when it is complete, or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from daf_storage import errors
+from daf_storage.opening import open_daf
+from daf_storage.paths import DafPath, parse_path
+from daf_storage.stores import replace_archive, replace_directory
+from daf_storage.writer import DafWriter
+
+
+@contextmanager
+def new_data_set(path: str | Path, *, overwrite: bool) -> Iterator[DafWriter]:
+    """Hand out an empty data set that is put in its place when the block ends well.
+
+    A data set within an archive or a file of several is made in place: an archive has all of it or
+    nothing when the block ends.
+
+    Raises
+    ------
+    ExistsError
+        There is something at the path, and ``overwrite`` is false.
+    NotADafError
+        What is there is no data set, so it is not replaced.
+    """
+    where = parse_path(path)
+    if where.group:
+        with open_daf(where.given, "w+") as daf, _writer(daf, where).batch():
+            yield _writer(daf, where)
+        return
+    target = where.container
+    if target.exists() and not overwrite:
+        raise errors.ExistsError(
+            f"{where.given} exists already; ask to overwrite it, or name another path"
+        )
+    if not target.parent.is_dir():
+        raise errors.SourceNotFoundError(
+            f"cannot create {where.given}: no such directory: {target.parent}"
+        )
+    if target.exists():
+        open_daf(target).close()
+    aside = target.with_name(f".{uuid.uuid4().hex}.{target.name}")
+    try:
+        with open_daf(aside, "w", name=where.given) as daf, _writer(daf, where).batch():
+            yield _writer(daf, where)
+        _replace(aside, where)
+    finally:
+        if where.kind == "directory":
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            aside.unlink(missing_ok=True)
+
+
+def _writer(daf: object, where: DafPath) -> DafWriter:
+    if not isinstance(daf, DafWriter):
+        raise errors.ReadOnlyError(f"{where.given} cannot be written")
+    return daf
+
+
+def _replace(aside: Path, where: DafPath) -> None:
+    match where.kind:
+        case "archive":
+            replace_archive(aside, where.container, where.given)
+        case "hdf5":
+            os.replace(aside, where.container)
+        case "directory":
+            replace_directory(aside, where.container)
