@@ -121,6 +121,47 @@ def test_reserve_and_patch_between_appends(path: Path) -> None:
     assert zipfile.ZipFile(path).testzip() is None
 
 
+def test_an_empty_reservation(path: Path) -> None:
+    """No bytes are a fine entry too, and a typed view of them is empty."""
+    with MmapZipStore(path, "r+") as store:
+        assert store.reserve("none", 0).size == 0
+        store.patch_crc("none")
+        found = store.try_mmap_entry_as("none", "f8", (0, 3))
+        assert found is not None
+        assert found.shape == (0, 3)
+        store.append("after", b"1")
+    assert zipfile.ZipFile(path).testzip() is None
+
+
+def test_closing_within_a_batch(path: Path) -> None:
+    """What was not committed is gone, and whoever goes on is told."""
+    before = path.read_bytes()
+    store = MmapZipStore(path, "r+")
+
+    def add_and_close() -> None:
+        with store.batch():
+            store.append("new", b"1")
+            store.close()
+
+    with pytest.raises(errors.InvalidInputError, match="was closed"):
+        add_and_close()
+    MmapZipStore(path, "r+").close()
+    assert path.read_bytes() == before
+
+
+def test_a_batch_only_adds(path: Path) -> None:
+    """Mending is not part of what a batch commits at once."""
+    with MmapZipStore(path, "r+") as store, store.batch():
+        store.append("new", b"1")
+        for change in (
+            lambda: store.patch_crc("alpha"),
+            lambda: store.remove_entries(["alpha"]),
+            lambda: store.shrink("new", 0),
+        ):
+            with pytest.raises(errors.InvalidInputError, match="within a batch"):
+                change()
+
+
 def test_an_unpatched_reservation_is_gone(path: Path) -> None:
     """Whoever stops in between leaves what was there, and room for the name."""
     before = path.read_bytes()

@@ -15,6 +15,7 @@ from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 
 _SLACK_BYTES = 1 << 16
+_MAX_GROWTH_BYTES = 1 << 30
 _BLOCK_BYTES = 1 << 20
 _CRC_OFFSET = 14
 
@@ -142,6 +143,11 @@ class Appender:
         self._file_stop = stop
         self._committed_end = self._stale_stop = self.end
 
+    def settle(self) -> None:
+        """Move the directory that counts up to behind the last entry."""
+        if self._directory_at != self.end:
+            self.commit(self._directory, self._count)
+
     def switch(self, directory: bytes, count: int) -> None:
         """Let another directory count at once, from a copy further down; `commit` moves it up."""
         self._directory, self._count = directory, count
@@ -161,7 +167,7 @@ class Appender:
                 "max_file_size, or set daf_storage.settings.DAF_ZARR_ZIP_MAX_FILE_SIZE before"
             )
         if stop > self._directory_at:
-            growth = (stop - self._committed_end) // 2
+            growth = min((stop - self._committed_end) // 2, _MAX_GROWTH_BYTES)
             slack = directory_bytes + self._tail_bytes + _SLACK_BYTES + growth
             self._copy_directory(max(stop + slack, self._file_stop))
         self.end = stop

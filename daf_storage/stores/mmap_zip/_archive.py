@@ -143,6 +143,8 @@ class MmapZipStore(ArchiveReader):
             self._view = self._mapping.view(0, max_file_size)
             self._recover(file, directory, cut_bytes, max_file_size, sync=sync)
             self.file_identity = file.identity()
+            if sync:
+                _opening.sync_folder(self.path)
         except BaseException:
             file.close()
             raise
@@ -230,8 +232,7 @@ class MmapZipStore(ArchiveReader):
             if file is None or self._appender is None:
                 return
             try:
-                if self._appender.directory_at != self._appender.end:
-                    self._appender.commit(bytes(self._directory), self._published)
+                self._appender.settle()
             finally:
                 file.close()
                 self._appender = None
@@ -346,6 +347,7 @@ class MmapZipStore(ArchiveReader):
             if reservation is not None:
                 self.complete(reservation)
                 return
+            self._check_no_batch()
             entry = self._existing(key)
             data = self.stored_bytes(entry)
             self._rewrite(appender.patch(key, len(data), crc32(data), entry.offset))
@@ -366,6 +368,7 @@ class MmapZipStore(ArchiveReader):
             if reservation is not None:
                 offset, data, crc = reservation.offset, reservation.data, 0
             else:
+                self._check_no_batch()
                 entry = self._existing(key)
                 offset, data = entry.offset, self.stored_bytes(entry)
                 crc = crc32(data[:size_bytes])
@@ -396,7 +399,7 @@ class MmapZipStore(ArchiveReader):
         """
         unwanted = set(keys)
         with self._writer_lock, self._append_lock:
-            self._writing()
+            self._check_no_batch()
             self._keep([e for e in self._index.entries if e.name not in unwanted])
             self._commit()
 
@@ -430,6 +433,13 @@ class MmapZipStore(ArchiveReader):
         if exists or key in self._reserved:
             raise errors.append_only(self.location, key)
         return appender
+
+    def _check_no_batch(self) -> None:
+        self._writing()
+        if self._batches:
+            raise errors.InvalidInputError(
+                f"{self.location}: what is in the archive already cannot be changed within a batch"
+            )
 
     def _check_name(self, key: str) -> Appender:
         appender = self._writing()

@@ -6,6 +6,7 @@ there is one at a time on a machine, and a crash releases it.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 import uuid
@@ -139,6 +140,15 @@ def open_for_writing(path: Path, mode: OpenMode, location: str) -> ArchiveFile:
         return file
 
 
+def sync_folder(path: Path) -> None:
+    """Wait until the disk knows the name of a file."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def _open(path: Path, flags: int, location: str) -> ArchiveFile:
     try:
         return ArchiveFile.open(path, flags)
@@ -152,7 +162,9 @@ def _open(path: Path, flags: int, location: str) -> ArchiveFile:
                 f"{location}: there is no directory {path.parent} to create it in"
             ) from None
         raise errors.SourceNotFoundError(f"no such file: {path}") from None
-    except PermissionError:
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
         what = "read" if flags & os.O_ACCMODE == os.O_RDONLY else "write"
         raise errors.ReadOnlyError(f"{location}: no permission to {what} this file") from None
 
