@@ -72,7 +72,7 @@ def gather_dense(plan: SlicePlan) -> npt.NDArray[Any]:
         return _pick(texts, major, minor)
     if array.info.is_mappable:
         return _pick(array.read(), major, minor)
-    parts = [array.read_rows(span) for span in _runs(major.positions)]
+    parts = array.read_spans(list(_runs(major.positions)))
     empty = np.empty((0, array.info.shape[1]), dtype=array.info.storage_type.dtype)
     picked = np.concatenate([empty, *parts])
     return picked if minor.is_all else picked[:, minor.positions]
@@ -164,7 +164,7 @@ def _take(array: Any, starts: Ranges, lengths: Ranges) -> npt.NDArray[Any]:
     total = int(run_lengths.sum())
     if not array.info.is_mappable:
         spans = zip(run_starts.tolist(), run_lengths.tolist(), strict=True)
-        parts = [array.read_rows(Span(start, start + size)) for start, size in spans if size]
+        parts = array.read_spans([Span(start, start + size) for start, size in spans if size])
         return np.concatenate([np.empty(0, array.info.storage_type.dtype), *parts])
     mapped = array.read()
     if run_starts.size * _MIN_RUN_ELEMENTS <= total:

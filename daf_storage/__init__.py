@@ -36,6 +36,7 @@ from daf_storage.optional import optional_import
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import REQUIRED, DafReader
 from daf_storage.repairing import repair
+from daf_storage.serving import DafServer
 from daf_storage.stores import (
     DirectoryStore,
     MemoryStore,
@@ -51,6 +52,7 @@ __all__ = [
     "AnnDataWarning",
     "DafError",
     "DafReader",
+    "DafServer",
     "DafWriter",
     "DirectoryStore",
     "EmptySparse",

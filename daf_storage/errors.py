@@ -20,6 +20,7 @@
     ├── AppendOnlyError                         the format can add, and not change or delete
     ├── InUseError                              somebody else has it open for writing
     ├── SizeLimitError                          it would grow beyond what it was opened for
+    ├── RemoteError (ConnectionError)           a server fails, or cannot be reached
     ├── FormatError (ValueError)                the stored data is not what it should be
     │   ├── NotADafError                        no Daf data set at this place
     │   ├── VersionError                        a Daf version that this code does not know
@@ -120,6 +121,10 @@ class InUseError(DafError):
 
 class SizeLimitError(DafError):
     """A file would grow beyond the size for which it was opened."""
+
+
+class RemoteError(DafError, ConnectionError):
+    """A server fails, or cannot be reached."""
 
 
 class FormatError(DafError, ValueError):

@@ -143,6 +143,11 @@ class SparseStrings:
         """Return a range of the first dimension as objects."""
         return self.read()[span.slice]
 
+    def read_spans(self, spans: list[Span]) -> list[AnyArray]:
+        """Return several ranges of the first dimension as objects."""
+        values = self.read()
+        return [values[span.slice] for span in spans]
+
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, the empty ones too, flattened in C order."""
         texts = _required(self._node, "nztxt", self._what).read_strings()
@@ -212,9 +217,9 @@ class StoredVector:
         if self.info.is_sparse:
             return self.sparse_parts().to_dense
         array = _required(self._node, "", self._what)
-        if not array.info.is_mappable:
+        if not array.info.is_mappable and array.info.chunks != array.info.shape:
             return array.read_rows
-        mapped = array.read()
+        mapped = array.read()  # a single chunk is fetched and decoded once, not once per range
         return lambda span: mapped[span.slice]
 
     def arrays(self) -> dict[str, StoredArray]:

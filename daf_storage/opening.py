@@ -31,7 +31,15 @@ from daf_storage.paths import (
     parse_path,
 )
 from daf_storage.reader import DafReader
-from daf_storage.stores import DirectoryStore, MemoryStore, MmapZipStore, WritableStore
+from daf_storage.remote import open_remote_tree
+from daf_storage.stores import (
+    DirectoryStore,
+    MemoryStore,
+    MmapZipStore,
+    WritableStore,
+    is_remote,
+    shown_url,
+)
 from daf_storage.trees import (
     ALIGNMENT,
     Hdf5File,
@@ -65,6 +73,7 @@ def open_daf(path: str | Path, mode: OpenMode = "r", *, name: str | None = None)
         ``something.daf.zarr``, a Zarr directory; ``something.daf.zarr.zip``, the same in one
         ZIP archive; ``something.dafs.zarr.zip#/group``, one of several data sets in an archive;
         ``something.h5df``, an HDF5 file; ``something.h5dfs#/group``, one of several in a file.
+        The Zarr ones may be URLs too, for reading: ``https://...``, ``s3://...``, ``gs://...``.
     mode
         ``r`` to read, ``r+`` to read and write, ``w+`` to create it if missing, ``w`` to create
         it or empty it first.
@@ -86,6 +95,8 @@ def open_daf(path: str | Path, mode: OpenMode = "r", *, name: str | None = None)
         It is an archive that is open for writing in another process, or, to be opened for
         writing, for reading in this one.
     """
+    if is_remote(path):
+        return _open_remote(str(path), mode, name)
     if _parsed(path).kind == "hdf5":
         return H5df(path, mode, name=name)
     return ZarrDaf(path, mode, name=name)
@@ -106,6 +117,8 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
         be taken away.
     """
     check_mode(mode)
+    if is_remote(path):
+        return _open_remote(str(path), mode, name)
     where = _parsed(path)
     if where.kind == "hdf5":
         raise errors.InvalidInputError(
@@ -119,6 +132,19 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
         layout.check_version(tree)
         return DafReader(tree, name=_reader_name(tree, name, where))
     return _open_directory_for_writing(where, mode, name)
+
+
+def _open_remote(url: str, mode: OpenMode, name: str | None) -> DafReader:
+    check_mode(mode)
+    if mode != "r":
+        raise errors.ReadOnlyError(
+            f"can't open a ZarrDaf on a server in mode: {mode}; it is read-only there: "
+            f"{shown_url(url)}"
+        )
+    tree = open_remote_tree(url)
+    _check_group(tree)
+    layout.check_version(tree)
+    return DafReader(tree, name=_unique(f"{_named(tree, name, tree.location)}.read_only"))
 
 
 def H5df(  # noqa: N802 - the constructor's name in all implementations

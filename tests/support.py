@@ -119,6 +119,8 @@ def recorded_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedReads]:
 class _RecordingPin:
     """A pin around a pin that writes down what is read."""
 
+    is_local = True
+
     def __init__(self, pin: _directory.DirectoryPin, prefix: str, reads: RecordedReads) -> None:
         self._pin = pin
         self._prefix = prefix
@@ -132,6 +134,10 @@ class _RecordingPin:
 
     def size(self, key: str) -> int | None:
         return self._pin.size(key)
+
+    def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
+        self._reads.keys.append(f"{self._prefix}/{key}".lstrip("/"))
+        return self._pin.read_ranges(key, ranges)
 
     def read(self, key: str) -> bytes | None:
         self._reads.keys.append(f"{self._prefix}/{key}".lstrip("/"))

@@ -21,3 +21,14 @@ def test_the_benchmarks_run(script: str, lines: int) -> None:
         check=True,
     )
     assert found.stdout.count(" x\n") == lines
+
+
+def test_the_remote_benchmark_runs() -> None:
+    """It counts requests and bytes of three tasks in two formats."""
+    found = subprocess.run(
+        [sys.executable, str(FOLDER / "remote.py"), "--small"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.count(" ms\n") == 1 + 6

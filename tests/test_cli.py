@@ -380,7 +380,19 @@ def test_wrong_usage_is_exit_code_2(
 
 @pytest.mark.parametrize(
     "command",
-    ["", "import", "info", "sql", "extract", "export", "convert", "verify", "repair", "demo"],
+    [
+        "",
+        "import",
+        "info",
+        "sql",
+        "extract",
+        "export",
+        "convert",
+        "verify",
+        "repair",
+        "serve",
+        "demo",
+    ],
 )
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], command: str) -> None:
     """The help of each command shows what to type."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -14,6 +15,7 @@ from daf_query.demo import run_demo
 from daf_query.session import connect
 from daf_storage import (
     DafReader,
+    DafServer,
     Report,
     ShowProgress,
     convert,
@@ -169,6 +171,14 @@ def _verdict(n_errors: int, n_warnings: int) -> str:
         return "everything is as it should be"
     counted = ((n_errors, "error"), (n_warnings, "warning"))
     return ", ".join(f"{n:,} {word}{'s' * (n != 1)}" for n, word in counted if n)
+
+
+def serve_command(options: argparse.Namespace) -> None:
+    """Serve a data set until interrupted."""
+    with DafServer(options.path, port=options.port, host=options.host) as server:
+        print(f"serving {options.path} at {server.url}; stop with Ctrl-C", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 def demo_command(options: argparse.Namespace) -> None:

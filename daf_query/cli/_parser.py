@@ -40,6 +40,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage
     _add_convert(commands)
     _add_verify(commands)
     _add_repair(commands)
+    _add_serve(commands)
     _add_demo(commands)
     return parser
 
@@ -223,6 +224,22 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     _add_quiet(parser)
+
+
+def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(
+        commands,
+        "serve",
+        "serve a data set over HTTP, read-only, to programs of this machine",
+        "  daf serve pbmc.daf.zarr.zip --port 8000\n"
+        '  daf sql http://127.0.0.1:8000/pbmc.daf.zarr.zip "SELECT count(*) FROM cell"',
+    )
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("--port", type=_whole_number, default=8000, help="default: 8000")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: this machine only)"
+    )
+    parser.set_defaults(command=_commands.serve_command)
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

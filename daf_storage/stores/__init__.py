@@ -10,7 +10,14 @@ from daf_storage.stores._directory import DirectoryStore, replace_directory
 from daf_storage.stores._mapping import map_range
 from daf_storage.stores._memory import MemoryStore
 from daf_storage.stores._protocol import Pin, ReadableStore, Transaction, WritableStore
-from daf_storage.stores.mmap_zip import MmapZipStore, Recovery, ZarrArchiveStore, replace_archive
+from daf_storage.stores._remote import RemoteFiles, RemoteStore, is_remote, shown_url
+from daf_storage.stores.mmap_zip import (
+    MmapZipStore,
+    Recovery,
+    RemoteArchive,
+    ZarrArchiveStore,
+    replace_archive,
+)
 
 __all__ = [
     "DirectoryStore",
@@ -19,11 +26,16 @@ __all__ = [
     "Pin",
     "ReadableStore",
     "Recovery",
+    "RemoteArchive",
+    "RemoteFiles",
+    "RemoteStore",
     "Transaction",
     "WritableStore",
     "ZarrArchiveStore",
     "allocate",
+    "is_remote",
     "map_range",
     "replace_archive",
     "replace_directory",
+    "shown_url",
 ]

@@ -30,6 +30,7 @@ from daf_storage.model import AnyArray
 from daf_storage.stores import _swap
 from daf_storage.stores._allocate import allocate
 from daf_storage.stores._mapping import map_readonly
+from daf_storage.stores._protocol import LocalReads
 
 STAGING = ".daf.staging"
 """Directory below the root in which changes are prepared; exists only while a writer works."""
@@ -131,7 +132,7 @@ class DirectoryStore:
         return found
 
 
-class DirectoryPin:
+class DirectoryPin(LocalReads):
     """A view of one directory, held by its descriptor; see `Pin`."""
 
     def __init__(self, descriptor: int) -> None:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import numpy as np
 
 from daf_storage.model import AnyArray
+from daf_storage.stores._protocol import LocalReads
 
 
 class MemoryStore:
@@ -60,7 +61,7 @@ class MemoryStore:
             self._entries = {**kept, **added}
 
 
-class MemoryPin:
+class MemoryPin(LocalReads):
     """A view of one state of a `MemoryStore`; see `Pin`."""
 
     def __init__(self, entries: Mapping[str, memoryview], prefix: str) -> None:

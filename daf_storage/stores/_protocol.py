@@ -16,6 +16,15 @@ class Pin(Protocol):
     does not show through.  Keys are relative to the prefix.
     """
 
+    @property
+    def is_local(self) -> bool:
+        """Whether `map` costs nothing; if not, read parts with `read_ranges`."""
+        ...
+
+    def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
+        """Return parts of the bytes of ``key``, given as start and stop, which must exist."""
+        ...
+
     def identity(self) -> Hashable:
         """Return a value that differs whenever what is below the prefix was replaced."""
         ...
@@ -39,6 +48,23 @@ class Pin(Protocol):
         and after the key is deleted or replaced.
         """
         ...
+
+
+class LocalReads:
+    """What pins of local stores have in common: parts are views of what `map` returns."""
+
+    is_local = True
+
+    def map(self, key: str) -> memoryview | None:
+        """Return the bytes of ``key``; each pin has its own."""
+        raise NotImplementedError
+
+    def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
+        """Return parts of the bytes of ``key``."""
+        data = self.map(key)
+        if data is None:
+            raise KeyError(key)
+        return [data[start:stop] for start, stop in ranges]
 
 
 class ReadableStore(Protocol):

@@ -283,6 +283,10 @@ class Hdf5Array:
             return self._mapped()[span.slice]
         return self._converted(self._attempt(lambda: self._dataset[span.slice]))
 
+    def read_spans(self, spans: list[Span]) -> list[AnyArray]:
+        """Return several ranges of the first dimension."""
+        return [self.read_rows(span) for span in spans]
+
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, flattened in C order."""
         values = self._attempt(lambda: self._dataset.asstr()[()])

@@ -52,6 +52,10 @@ class StoredArray(Protocol):
         """Return a range of the first dimension; touches only the chunks of that range."""
         ...
 
+    def read_spans(self, spans: list[Span]) -> list[AnyArray]:
+        """Return several ranges of the first dimension; of a server, asked for together."""
+        ...
+
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all elements of an array of strings, flattened in C order."""
         ...

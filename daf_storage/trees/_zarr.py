@@ -12,6 +12,7 @@ import json
 import posixpath
 from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -167,7 +168,8 @@ class ZarrArray:
     """An array of a pinned node; see `StoredArray`."""
 
     def __init__(self, pin: Pin, path: str, metadata: v2.ArrayMetadata, *, what: str) -> None:
-        self.info = metadata.info
+        self.info = replace(metadata.info, is_mappable=metadata.info.is_mappable and pin.is_local)
+        self._is_ranged = metadata.info.is_mappable and not pin.is_local
         self._pin = pin
         self._path = path
         self._metadata = metadata
@@ -175,11 +177,22 @@ class ZarrArray:
 
     def read(self) -> AnyArray:
         """Return all elements; a read-only view of the mapped file where that is possible."""
+        if self._is_ranged and self.info.shape:
+            return self.read_rows(Span(0, self.info.shape[0]))
         return self._mapped() if self.info.is_mappable else self._foreign(slice(None))
 
     def read_rows(self, span: Span) -> AnyArray:
         """Return a range of the first dimension."""
-        return self._mapped()[span.slice] if self.info.is_mappable else self._foreign(span.slice)
+        return self.read_spans([span])[0]
+
+    def read_spans(self, spans: list[Span]) -> list[AnyArray]:
+        """Return several ranges of the first dimension; of a server, asked for together."""
+        if self.info.is_mappable:
+            mapped = self._mapped()
+            return [mapped[span.slice] for span in spans]
+        if self._is_ranged and self.info.shape:
+            return self._ranged(spans)
+        return [self._foreign(span.slice) for span in spans]
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, decoded straight into Arrow where they are stored plainly."""
@@ -205,15 +218,40 @@ class ZarrArray:
         data = self._pin.map(self._chunk_key())
         if data is None:
             return self._filled()
-        needed = self.info.size * dtype.itemsize
-        if len(data) != needed:
-            problem = "truncated" if len(data) < needed else "too long"
-            raise CorruptDataError(
-                f"{self._what}: the chunk file {self._metadata.first_chunk_key!r} is {problem}: "
-                f"it has {len(data):,} bytes, but shape {list(self.info.shape)} of {dtype} "
-                f"needs {needed:,}"
-            )
+        if len(data) != self.info.size * dtype.itemsize:
+            raise self._wrong_size(len(data))
         return np.frombuffer(data, dtype).reshape(self.info.shape)
+
+    def _ranged(self, spans: list[Span]) -> list[AnyArray]:
+        """Fetch ranges of a plain chunk that is on a server."""
+        dtype = self.info.storage_type.dtype
+        rest = self.info.shape[1:]
+        row_bytes = int(np.prod(rest, dtype=object)) * dtype.itemsize
+        shapes = [(span.size, *rest) for span in spans]
+        if self.info.size == 0:
+            return [_frozen(np.empty(shape, dtype)) for shape in shapes]
+        size = self._pin.size(self._chunk_key())
+        if size is None:
+            values = self._filled()
+            return [values[span.slice] for span in spans]
+        if size != self.info.size * dtype.itemsize:
+            raise self._wrong_size(size)
+        ranges = [(span.start * row_bytes, span.stop * row_bytes) for span in spans]
+        parts = self._pin.read_ranges(self._chunk_key(), ranges)
+        return [
+            np.frombuffer(part, dtype).reshape(shape)
+            for part, shape in zip(parts, shapes, strict=True)
+        ]
+
+    def _wrong_size(self, size_bytes: int) -> CorruptDataError:
+        dtype = self.info.storage_type.dtype
+        needed = self.info.size * dtype.itemsize
+        problem = "truncated" if size_bytes < needed else "too long"
+        return CorruptDataError(
+            f"{self._what}: the chunk file {self._metadata.first_chunk_key!r} is {problem}: "
+            f"it has {size_bytes:,} bytes, but shape {list(self.info.shape)} of {dtype} "
+            f"needs {needed:,}"
+        )
 
     def _filled(self) -> AnyArray:
         """Stand in for a missing chunk, as the Zarr specification has it."""

@@ -13,12 +13,14 @@ from daf_storage.stores.mmap_zip._checking import (
     unused_bytes,
 )
 from daf_storage.stores.mmap_zip._opening import Recovery, replace_archive
+from daf_storage.stores.mmap_zip._remote import RemoteArchive
 from daf_storage.stores.mmap_zip._zarr_store import ZarrArchiveStore
 
 __all__ = [
     "MAX_FILE_SIZE",
     "MmapZipStore",
     "Recovery",
+    "RemoteArchive",
     "ZarrArchiveStore",
     "check_entries",
     "ends_with_directory",

@@ -9,6 +9,15 @@ from typing import Protocol
 class Entries(Protocol):
     """What a pin asks of its archive; ``limit`` hides what was added later."""
 
+    @property
+    def is_local(self) -> bool:
+        """Whether bytes cost nothing."""
+        ...
+
+    def find_ranges(self, name: str, ranges: list[tuple[int, int]], limit: int) -> list[memoryview]:
+        """Return parts of the bytes of an entry, which must exist."""
+        ...
+
     def find_names(self, prefix: str, limit: int) -> list[str]:
         """Return the first parts of the names below ``prefix``, sorted."""
         ...
@@ -31,6 +40,15 @@ class ArchivePin:
         self._prefix = prefix
         self._limit = limit
         self._identity = identity
+
+    @property
+    def is_local(self) -> bool:
+        """Whether `map` costs nothing."""
+        return self._archive.is_local
+
+    def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
+        """Return parts of the bytes of an entry."""
+        return self._archive.find_ranges(self._start + key, ranges, self._limit)
 
     def identity(self) -> Hashable:
         """Return what changes whenever something is added below the prefix."""

@@ -20,6 +20,8 @@ from daf_storage.stores.mmap_zip._records import Entry, MalformedError
 class ArchiveReader:
     """The reading half of `MmapZipStore`: an index of entries over mapped bytes."""
 
+    is_local = True
+
     def __init__(self, location: str) -> None:
         self.location = location
         """The name used in messages."""
@@ -136,6 +138,13 @@ class ArchiveReader:
             return self.stored_bytes(entry)
         return self.decompressed(entry)
 
+    def find_ranges(self, key: str, ranges: list[tuple[int, int]], limit: int) -> list[memoryview]:
+        """Return parts of the bytes of one of the first ``limit`` entries."""
+        data = self.find_bytes(key, limit)
+        if data is None:
+            raise KeyError(key)
+        return [data[start:stop] for start, stop in ranges]
+
     def decompressed(self, entry: Entry) -> memoryview:
         """Return the data of a compressed entry, checked against its length and CRC."""
         return _codecs.decompress(entry, self.stored_bytes(entry), self._what(entry))
@@ -159,6 +168,11 @@ class ArchiveReader:
             header = records.parse_local(self._view[entry.offset : limit])
         except MalformedError as error:
             raise errors.CorruptDataError(f"{self._what(entry)} is damaged: {error}") from None
+        return self._checked_start(entry, header)
+
+    def _checked_start(self, entry: Entry, header: records.LocalHeader) -> int:
+        """Return where the data begins if the local header is that of the entry."""
+        limit = self.size_bytes
         start = entry.offset + header.header_bytes
         if header.raw_name != entry.raw_name or header.method != entry.method:
             raise errors.CorruptDataError(

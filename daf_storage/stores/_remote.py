@@ -1,0 +1,304 @@
+"""Files on a server, read by ranges: over HTTP, or from S3, Google or Azure by their URLs.
+
+`RemoteFiles` fetches blocks, several at a time, remembers the last of them, and refuses to mix the
+versions of a file that changes meanwhile.  `RemoteStore` makes a store of a Zarr directory on a
+server, which cannot be listed: its consolidated metadata says what there is.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from daf_storage import errors
+from daf_storage.optional import optional_import
+
+_BLOCK_BYTES = 1 << 15
+_MAX_REQUEST_BYTES = 1 << 22
+_CACHE_BYTES = 1 << 28
+_CONNECTIONS = 16
+_TIMEOUT_SECONDS = 30
+_RETRIES = 4
+
+SCHEMES = ("http://", "https://", "s3://", "gs://", "az://", "abfs://")
+
+
+def is_remote(path: object) -> bool:
+    """Return whether a path is the URL of something on a server."""
+    return isinstance(path, str) and path.startswith(SCHEMES)
+
+
+def shown_url(url: str) -> str:
+    """Return a URL without what may be a secret: user, password and query.
+
+    >>> shown_url("https://me:secret@example.org/x.daf.zarr?token=1")
+    'https://example.org/x.daf.zarr'
+    """
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+class RemoteFiles:
+    """The files below a URL.
+
+    Parameters
+    ----------
+    url
+        Where they are.
+    timeout_seconds, retries
+        How long to wait for an answer, and how often to ask again after an error of the server.
+    """
+
+    def __init__(
+        self, url: str, *, timeout_seconds: float = _TIMEOUT_SECONDS, retries: int = _RETRIES
+    ) -> None:
+        self.location = shown_url(url)
+        self.requests = 0
+        """Number of requests that were answered."""
+        self.received_bytes = 0
+        """Number of bytes of files that were received."""
+        self._obs = optional_import("obstore", extra="remote")
+        options: dict[str, Any] = {"timeout": f"{timeout_seconds}s"}
+        if url.startswith("http://"):
+            options["allow_http"] = True
+        limit = timedelta(seconds=timeout_seconds * (retries + 1))
+        self._store = optional_import("obstore.store", extra="remote").from_url(
+            url.rstrip("/"),
+            client_options=options,
+            retry_config={"max_retries": retries, "retry_timeout": limit},
+        )
+        self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="daf-remote")
+        self._lock = threading.Lock()
+        self._versions: dict[str, tuple[Any, ...]] = {}
+        self._tags: dict[str, str | None] = {}
+        self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._cached_bytes = 0
+
+    def read(self, path: str) -> bytes | None:
+        """Return a whole small file; None if it is absent."""
+        try:
+            answer = self._obs.get(self._store, path)
+            data = bytes(answer.bytes())
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # the library has a class for each, without a common root
+            raise self._failure(path, error) from error
+        self._count(path, answer.meta, data)
+        return data
+
+    def size(self, path: str) -> int | None:
+        """Return the length of a file; None if it is absent."""
+        known = self._versions.get(path)
+        if known is None:
+            try:
+                meta = self._obs.head(self._store, path)
+            except FileNotFoundError:
+                return None
+            except Exception as error:  # as above
+                raise self._failure(path, error) from error
+            self._count(path, meta, b"")
+            known = self._versions[path]
+        return int(known[0])
+
+    def read_ranges(self, path: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
+        """Return ranges of a file, given as start and stop.
+
+        Blocks that are not remembered are fetched, neighbours together, several at a time.
+        """
+        wanted = sorted({b for start, stop in ranges for b in _blocks_of(start, stop)})
+        found: dict[int, bytes] = {}
+        with self._lock:
+            for block in wanted:
+                data = self._blocks.get((path, block))
+                if data is not None:
+                    self._blocks.move_to_end((path, block))
+                    found[block] = data
+        missing = list(_runs(block for block in wanted if block not in found))
+        for run, data in zip(
+            missing, self._pool.map(lambda run: self._fetch(path, run), missing), strict=True
+        ):
+            for block in run:
+                start = (block - run.start) * _BLOCK_BYTES
+                found[block] = data[start : start + _BLOCK_BYTES]
+        self._remember(path, {block: found[block] for run in missing for block in run})
+        return [self._assembled(path, found, start, stop) for start, stop in ranges]
+
+    def _assembled(
+        self, path: str, found: Mapping[int, bytes], start: int, stop: int
+    ) -> memoryview:
+        blocks = list(_blocks_of(start, stop))
+        if not blocks:
+            return memoryview(b"")
+        joined = found[blocks[0]] if len(blocks) == 1 else b"".join(found[b] for b in blocks)
+        first = start - blocks[0] * _BLOCK_BYTES
+        part = memoryview(joined)[first : first + stop - start]
+        if len(part) != stop - start:
+            raise errors.CorruptDataError(
+                f"{self.location}: {path} ends too early: bytes {start:,} to {stop:,} were asked "
+                "for; it may have been replaced on the server: open it again"
+            )
+        return part
+
+    def _fetch(self, path: str, run: range) -> bytes:
+        size = self._versions.get(path, (None,))[0]
+        start, stop = run.start * _BLOCK_BYTES, run.stop * _BLOCK_BYTES
+        if size is not None:
+            stop = min(stop, size)
+        if stop <= start:
+            return b""
+        options: dict[str, Any] = {"range": (start, stop)}
+        tag = self._tags.get(path)
+        if tag is not None and not tag.startswith("W/"):
+            options["if_match"] = tag
+        try:
+            answer = self._obs.get(self._store, path, options=options)
+            data = bytes(answer.bytes())
+        except Exception as error:  # the library has a class for each, without a common root
+            raise self._failure(path, error) from error
+        self._count(path, answer.meta, data)
+        return data
+
+    def _count(self, path: str, meta: Any, data: bytes) -> None:
+        """Remember which version of a file was answered; refuse another one."""
+        version = (meta["size"], meta["e_tag"], meta["last_modified"])
+        with self._lock:
+            self.requests += 1
+            self.received_bytes += len(data)
+            known = self._versions.setdefault(path, version)
+            self._tags.setdefault(path, meta["e_tag"])
+        if known != version:
+            raise self._changed(path)
+
+    def _remember(self, path: str, blocks: Mapping[int, bytes]) -> None:
+        with self._lock:
+            for block, data in blocks.items():
+                if (path, block) not in self._blocks:
+                    self._blocks[path, block] = data
+                    self._cached_bytes += len(data)
+            while self._cached_bytes > _CACHE_BYTES:
+                _, dropped = self._blocks.popitem(last=False)
+                self._cached_bytes -= len(dropped)
+
+    def _changed(self, path: str) -> errors.CorruptDataError:
+        return errors.CorruptDataError(
+            f"{self.location}: {path or 'the file'} was changed on the server while it was open; "
+            "open it again"
+        )
+
+    def _failure(self, path: str, error: Exception) -> errors.DafError:
+        """Say what went wrong without the library's own text, which has the whole URL in it."""
+        name, text = type(error).__name__, str(error)
+        where = f"{self.location}/{path}" if path else self.location
+        status = re.search(r"status code: (\d+)", text)
+        if isinstance(error, FileNotFoundError):
+            return errors.SourceNotFoundError(f"{where}: the server says that there is none (404)")
+        if name == "PreconditionError":
+            return self._changed(path)
+        if name == "NotSupportedError":
+            return errors.UnsupportedDataError(
+                f"{where}: the server ignores requests for a part of a file; download the data "
+                "set, or serve it with one that does not, such as 'daf serve'"
+            )
+        if status is not None:
+            return errors.RemoteError(
+                f"{where}: the server answered with status {status.group(1)}, also when asked again"
+            )
+        is_late = re.search(r"kind: Timeout|TimedOut|timed out", text) is not None
+        reason = "did not answer in time" if is_late else "cannot be reached, or hung up"
+        return errors.RemoteError(f"{where}: the server {reason}; try again later")
+
+
+def _blocks_of(start: int, stop: int) -> range:
+    return range(start // _BLOCK_BYTES, -(-stop // _BLOCK_BYTES)) if stop > start else range(0)
+
+
+def _runs(blocks: Iterable[int]) -> Iterator[range]:
+    """Group blocks into runs of neighbours, of a bounded length."""
+    longest = _MAX_REQUEST_BYTES // _BLOCK_BYTES
+    start = stop = -1
+    for block in blocks:
+        if block != stop or stop - start >= longest:
+            if stop > start:
+                yield range(start, stop)
+            start = block
+        stop = block + 1
+    if stop > start:
+        yield range(start, stop)
+
+
+class RemoteStore:
+    """A Zarr directory on a server, as its consolidated metadata describes it.
+
+    Parameters
+    ----------
+    files
+        The files below the URL of the directory.
+    documents
+        The metadata documents by their path.
+    """
+
+    def __init__(self, files: RemoteFiles, documents: Mapping[str, bytes]) -> None:
+        self.location = files.location
+        self._files = files
+        self._documents = documents
+
+    def pin(self, prefix: str) -> RemotePin | None:
+        """Return a view of everything below ``prefix``."""
+        start = f"{prefix}/" if prefix else ""
+        if not any(path.startswith(start) for path in self._documents):
+            return None
+        return RemotePin(self._files, self._documents, start)
+
+
+class RemotePin:
+    """A view of one prefix on a server; see `Pin`."""
+
+    is_local = False
+
+    def __init__(self, files: RemoteFiles, documents: Mapping[str, bytes], start: str) -> None:
+        self._files = files
+        self._documents = documents
+        self._start = start
+
+    def identity(self) -> Hashable:
+        """Return what stays the same: a server's data must not change while it is open."""
+        return id(self._files), self._start
+
+    def names(self, key: str = "") -> list[str]:
+        """Return the names that the metadata has directly below ``key``."""
+        start = f"{self._start}{key}/" if key else self._start
+        below = (path[len(start) :] for path in self._documents if path.startswith(start))
+        return sorted({path.split("/", 1)[0] for path in below})
+
+    def read(self, key: str) -> bytes | None:
+        """Return a document of the metadata, or download a file."""
+        path = self._start + key
+        if path in self._documents:
+            return self._documents[path]
+        name = path.rsplit("/", 1)[-1]
+        return None if name.startswith(".z") else self._files.read(path)
+
+    def size(self, key: str) -> int | None:
+        """Return the length of a document or a file."""
+        path = self._start + key
+        if path in self._documents:
+            return len(self._documents[path])
+        name = path.rsplit("/", 1)[-1]
+        return None if name.startswith(".z") else self._files.size(path)
+
+    def map(self, key: str) -> memoryview | None:
+        """Download a file."""
+        size = self.size(key)
+        if size is None:
+            return None
+        return self.read_ranges(key, [(0, size)])[0]
+
+    def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
+        """Download parts of a file."""
+        return self._files.read_ranges(self._start + key, ranges)
