@@ -21,6 +21,7 @@ from daf_storage.opening import open_daf
 from daf_storage.paths import parse_path
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import DafReader
+from daf_storage.stores import is_remote, shown_url
 from daf_storage.trees import StoredArray, TreeTransaction
 from daf_storage.writer import DafWriter
 
@@ -72,6 +73,8 @@ def convert(
 ) -> None:
     """Copy a data set to another path, in the format that the path asks for.
 
+    The source may be a URL: that downloads it.
+
     It appears there when it is complete and has been compared with the source, or not at all.
 
     Parameters
@@ -95,16 +98,31 @@ def convert(
     >>> daf_storage.open_daf(f"{folder}/x.daf.zarr.zip").get_scalar("n")
     1
     """
-    origin, target = parse_path(source), parse_path(destination)
-    is_same_file = origin.container == target.container
-    if is_same_file and origin.group == target.group:
+    with (
+        open_daf(source, _source_mode(source, destination)) as daf,
+        new_data_set(destination, overwrite=overwrite) as new,
+    ):
+        copy_all(daf, new, progress=progress)
+
+
+def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:
+    """Return how to open the source: whoever opens a file first decides whether it is written."""
+    if is_remote(destination):
+        raise errors.ReadOnlyError(
+            f"{shown_url(str(destination))}: data sets on a server are read-only; convert to a "
+            "local path and upload that"
+        )
+    target = parse_path(destination)
+    if is_remote(source):
+        return "r"
+    origin = parse_path(source)
+    if origin.container != target.container:
+        return "r"
+    if origin.group == target.group:
         raise errors.InvalidInputError(
             f"{origin.given}: the source and the destination are the same data set"
         )
-    # Whoever opens a file first decides whether it can be written.
-    mode: OpenMode = "r+" if is_same_file else "r"
-    with open_daf(source, mode) as daf, new_data_set(destination, overwrite=overwrite) as new:
-        copy_all(daf, new, progress=progress)
+    return "r+"
 
 
 def _copy(source: DafReader, destination: DafWriter, add: Callable[[int], None]) -> None:

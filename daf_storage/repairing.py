@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-from daf_storage import archives, layout
+from daf_storage import archives, errors, layout
 from daf_storage.mending import RecoveryWarning, mend_archive
 from daf_storage.opening import open_daf, open_directory_tree
 from daf_storage.paths import DafPath
+from daf_storage.stores import is_remote, shown_url
 from daf_storage.stores.mmap_zip import rebuild
 from daf_storage.trees import WritableTree, WritableZarrTree
 from daf_storage.verifying import container_of
@@ -37,6 +38,11 @@ def repair(path: str | Path) -> list[str]:
     InUseError
         Somebody is writing to it.
     """
+    if is_remote(path):
+        raise errors.ReadOnlyError(
+            f"{shown_url(str(path))}: data sets on a server are read-only; repair it where it is "
+            "stored"
+        )
     where = container_of(path)
     if where.is_archive:
         return _repair_archive(where)

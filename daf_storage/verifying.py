@@ -26,7 +26,7 @@ from daf_storage.opening import open_daf
 from daf_storage.paths import SHARED_ARCHIVE_SUFFIX, DafPath, parse_path
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import DafReader
-from daf_storage.stores import DirectoryStore, MmapZipStore
+from daf_storage.stores import DirectoryStore, MmapZipStore, is_remote
 from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, unused_bytes
 from daf_storage.trees import CONSOLIDATED_FILE, GROUP_FILE, Tree, ZarrTree
 
@@ -59,7 +59,8 @@ def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding
     Parameters
     ----------
     path
-        A data set; or a whole archive of several, ``x.dafs.zarr.zip``, all of which are read.
+        A data set, also by its URL; or a whole archive of several, ``x.dafs.zarr.zip``, all of
+        which are read.
     progress
         Whether to show a bar on stderr.
 
@@ -81,6 +82,9 @@ def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding
     >>> daf_storage.verify(path)
     []
     """
+    if is_remote(path):
+        with open_daf(path) as daf:
+            return list(_verify_data(daf, lambda _: None))
     container = container_of(path)
     if container.is_archive and container.container.is_file():
         return list(_verify_archive(container, progress))

@@ -27,7 +27,9 @@ from daf_storage import (
     convert,
     errors,
     open_daf,
+    repair,
     serving,
+    verify,
 )
 from daf_storage.remote import open_remote_tree
 from daf_storage.stores import RemoteFiles, shown_url
@@ -412,6 +414,22 @@ def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert main(["info", server.url]) == 0
         assert main(["sql", server.url, "SELECT count(*) AS n FROM cell"]) == 0
         assert "3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])
+def test_downloading_and_verifying(folder: Path, tmp_path: Path, name: str) -> None:
+    """A conversion from a URL is a download; a server's data set can be verified, not changed."""
+    path = folder.parent / name
+    if path != folder:
+        convert(folder, path)
+    with served(path) as server:
+        convert(server.url, tmp_path / "down.h5df")
+        assert contents(open_daf(tmp_path / "down.h5df")) == contents(ZarrDaf(folder))
+        assert verify(server.url) == []
+        with pytest.raises(errors.ReadOnlyError, match="repair it where it is stored"):
+            repair(server.url)
+        with pytest.raises(errors.ReadOnlyError, match="upload"):
+            convert(folder, server.url)
 
 
 def test_trees_of_a_server_can_be_listed(folder: Path) -> None:
