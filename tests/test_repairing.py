@@ -67,17 +67,27 @@ def test_an_archive_that_was_cut_short(path: Path) -> None:
     data = path.read_bytes()
     with MmapZipStore(path) as store:
         entries = store.entries()
-    cut = entries[30].offset + 45
+    cut = entries[30].offset + 25
     path.write_bytes(data[:cut])
     with pytest.raises(errors.CorruptDataError, match=f"daf repair {path}"):
         ZarrDaf(path)
     done = repair(path)
     assert done[0] == "rebuilt the directory from 30 entries that are whole"
-    assert done[1] == f"cut off {cut - entries[30].offset} bytes of an entry that is not"
+    lost = cut - entries[30].offset
+    assert done[1] == f"cut off {lost} bytes of an entry, which is not; what came later is lost"
     assert zipfile.ZipFile(path).testzip() is None
     assert not [finding for finding in verify(path) if finding.level == "error"]
     with ZarrDaf(path, "r+") as daf:
         assert daf.has_axis("cell")
+
+
+def test_the_entry_that_was_cut_is_named(path: Path) -> None:
+    """If its header is there."""
+    with MmapZipStore(path) as store:
+        last = next(e for e in store.entries() if e.name == "axes/gene/0")
+        start = store.data_start(last)
+    path.write_bytes(path.read_bytes()[: start + 3])
+    assert "bytes of axes/gene/0, which is not" in repair(path)[1]
 
 
 def test_a_cut_and_damaged_archive(path: Path) -> None:

@@ -121,14 +121,23 @@ def _rebuild_from_entries(file: ArchiveFile, location: str, reason: str) -> list
             f"{location}: this is not a ZIP archive of Daf data ({reason}), and there is nothing "
             "at its beginning to rebuild one from; take it from a backup"
         )
-    lost = file.size() - stop
+    lost, cut_name = file.size() - stop, _name_at(file, stop)
     file.truncate(stop)
     put_directory(file, whole)
     done = [f"rebuilt the directory from {len(whole):,} entries that are whole"]
     if lost:
-        done.append(f"cut off {lost:,} bytes of an entry that is not")
+        done.append(f"cut off {lost:,} bytes of {cut_name}, which is not; what came later is lost")
     done += [f"dropped {entry.name}, which is damaged" for entry in entries if entry not in whole]
     return done
+
+
+def _name_at(file: ArchiveFile, offset: int) -> str:
+    """Return the name of the entry that begins at ``offset``, as far as it can be read."""
+    try:
+        head = file.read_at(offset, records.LOCAL_BYTES + records.MAX_NAME_BYTES)
+        return records.parse_local(head).raw_name.decode("utf-8", errors="replace")
+    except MalformedError:
+        return "an entry"
 
 
 def _is_whole(file: ArchiveFile, entry: Entry) -> bool:
