@@ -64,7 +64,7 @@ class RemoteFiles:
         self.received_bytes = 0
         """Number of bytes of files that were received."""
         self._obs = optional_import("obstore", extra="remote")
-        options: dict[str, Any] = {"timeout": f"{timeout_seconds}s"}
+        options: dict[str, Any] = {"timeout": f"{round(timeout_seconds * 1000)}ms"}
         if url.startswith("http://"):
             options["allow_http"] = True
         limit = timedelta(seconds=timeout_seconds * (retries + 1))

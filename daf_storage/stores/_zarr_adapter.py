@@ -22,12 +22,36 @@ from zarr.core.buffer import Buffer, BufferPrototype
 from daf_storage.stores._protocol import Pin
 
 
-class PinnedZarrStore(Store):
+class BytesZarrStore(Store):
+    """What stores that have the bytes of a key at hand have in common."""
+
+    supports_listing = True
+
+    def find_bytes(self, key: str) -> memoryview | None:
+        """Return the bytes of ``key``; None if it is absent."""
+        raise NotImplementedError
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """Return the bytes of ``key``, or the part of them that is asked for."""
+        data = self.find_bytes(key)
+        return None if data is None else _as_buffer(prototype, _requested(data, byte_range))
+
+    async def get_partial_values(
+        self,
+        prototype: BufferPrototype,
+        key_ranges: Iterable[tuple[str, ByteRequest | None]],
+    ) -> list[Buffer | None]:
+        """Return several parts, one after the other."""
+        return [await self.get(key, prototype, part) for key, part in key_ranges]
+
+
+class PinnedZarrStore(BytesZarrStore):
     """What a `Pin` holds, as zarr-python wants it."""
 
     supports_writes = False
     supports_deletes = False
-    supports_listing = True
 
     def __init__(self, pin: Pin) -> None:
         super().__init__(read_only=True)
@@ -38,22 +62,9 @@ class PinnedZarrStore(Store):
 
     __hash__ = object.__hash__
 
-    async def get(
-        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
-    ) -> Buffer | None:
-        """Return the bytes of ``key``, or the part of them that is asked for."""
-        data = self._pin.map(key)
-        if data is None:
-            return None
-        return as_buffer(prototype, requested_part(data, byte_range))
-
-    async def get_partial_values(
-        self,
-        prototype: BufferPrototype,
-        key_ranges: Iterable[tuple[str, ByteRequest | None]],
-    ) -> list[Buffer | None]:
-        """Return several parts, one after the other."""
-        return [await self.get(key, prototype, part) for key, part in key_ranges]
+    def find_bytes(self, key: str) -> memoryview | None:
+        """Return the bytes of ``key``."""
+        return self._pin.map(key)
 
     async def exists(self, key: str) -> bool:
         """Return whether there are bytes for ``key``."""
@@ -88,13 +99,13 @@ class PinnedZarrStore(Store):
             yield name
 
 
-def as_buffer(prototype: BufferPrototype, data: memoryview) -> Buffer:
+def _as_buffer(prototype: BufferPrototype, data: memoryview) -> Buffer:
     """Return bytes as zarr has them, without copying them."""
     values = np.frombuffer(data, dtype=np.uint8) if data else np.empty(0, dtype=np.uint8)
     return prototype.buffer.from_array_like(values)
 
 
-def requested_part(data: memoryview, request: Any) -> memoryview:
+def _requested(data: memoryview, request: Any) -> memoryview:
     """Return the part of some bytes that a request of zarr's asks for."""
     match request:
         case None:

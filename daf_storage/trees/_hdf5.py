@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from daf_storage.errors import (
     CorruptDataError,
-    DafError,
+    InvalidInputError,
     UnsupportedDataError,
     UnsupportedInputError,
 )
@@ -184,14 +184,14 @@ class Hdf5Tree:
 
     def _get(self, path: str) -> Any:
         name = self.path_in_file(path)
+        if not self._shared.file.id.valid:
+            raise InvalidInputError(f"{self.location}: the file was closed; open it again")
         try:
             return self._shared.file.get(name) if name else self._shared.file["/"]
-        except (KeyError, OSError, RuntimeError) as error:
+        except (KeyError, OSError, RuntimeError, ValueError) as error:
             raise CorruptDataError(
                 f"{self.location}: {path or 'the root'} cannot be read ({_reason(error)})"
             ) from error
-        except ValueError as error:
-            raise DafError(f"{self.location}: the file was closed; open it again") from error
 
 
 class WritableHdf5Tree(Hdf5Tree):

@@ -7,15 +7,14 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any, Self
 
-from zarr.abc.store import ByteRequest, Store
-from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.core.buffer import Buffer
 
 from daf_storage import errors
-from daf_storage.stores._zarr_adapter import as_buffer, requested_part
+from daf_storage.stores._zarr_adapter import BytesZarrStore
 from daf_storage.stores.mmap_zip._archive import MAX_FILE_SIZE, MmapZipStore
 
 
-class ZarrArchiveStore(Store):
+class ZarrArchiveStore(BytesZarrStore):
     """A memory-mapped archive as zarr-python wants it.
 
     Arrays and groups can be created and chunks be written once; nothing can be replaced or
@@ -41,7 +40,6 @@ class ZarrArchiveStore(Store):
 
     supports_writes = True
     supports_deletes = False
-    supports_listing = True
 
     def __init__(
         self,
@@ -105,22 +103,9 @@ class ZarrArchiveStore(Store):
         """Return another store of the same archive."""
         return type(self)(self.path, read_only=read_only, **self._options)
 
-    async def get(
-        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
-    ) -> Buffer | None:
-        """Return the bytes of ``key``, or a part of them."""
-        data = self.archive.get(key)
-        if data is None:
-            return None
-        return as_buffer(prototype, requested_part(data, byte_range))
-
-    async def get_partial_values(
-        self,
-        prototype: BufferPrototype,
-        key_ranges: Iterable[tuple[str, ByteRequest | None]],
-    ) -> list[Buffer | None]:
-        """Return several parts, one after the other."""
-        return [await self.get(key, prototype, part) for key, part in key_ranges]
+    def find_bytes(self, key: str) -> memoryview | None:
+        """Return the bytes of ``key``."""
+        return self.archive.get(key)
 
     async def exists(self, key: str) -> bool:
         """Return whether there is an entry of this name."""
