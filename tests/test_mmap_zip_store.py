@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -368,6 +369,37 @@ def test_a_full_disk_is_an_error_at_reservation(
             with pytest.raises(OSError, match="No space left"):
                 store.reserve("big", 10_000)
         store.append("after", b"1")
+    assert zipfile.ZipFile(path).testzip() is None
+
+
+def test_reserved_bytes_are_zero_whatever_was_there(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also over what a failed write, a failed commit or a cut reservation left in the file."""
+    write_at = ArchiveFile.write_at
+    for failing in (1, 2, 3, 4):
+        with MmapZipStore(path, "r+") as store:
+            written = 0
+
+            def fail(self: ArchiveFile, offset: int, data: Any, failing: int = failing) -> None:
+                nonlocal written
+                written += 1
+                if written == failing:
+                    write_at(self, offset, bytes(data)[: len(data) // 2])
+                    raise OSError(28, "No space left on device")
+                write_at(self, offset, data)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(ArchiveFile, "write_at", fail)
+                with suppress(OSError):
+                    store.append(f"failed{failing}", b"x" * 3_000_000)
+            assert not store.reserve(f"zeros{failing}", 4_000_000).any()
+    with MmapZipStore(path, "r+") as store:
+        store.reserve("cut", 500_000)[:] = 7
+        store.shrink("cut", 10)
+        assert not store.reserve("zeros", 600_000).any()
+        store.patch_crc("cut")
+        assert value(store, "cut") == b"\7" * 10
     assert zipfile.ZipFile(path).testzip() is None
 
 

@@ -99,7 +99,7 @@ class Appender:
                 crc = self._write_blocks(data_at, parts)
                 self._file.write_at(offset, records.pack_local(raw_name, size, crc, offset))
         except OSError:
-            self.end = before
+            self.retreat(before)
             raise
         return records.pack_entry(name, size, crc, offset)
 
@@ -116,9 +116,14 @@ class Appender:
             self._file.allocate(data_at, size_bytes)
             self._clear(data_at, min(self._stale_stop, data_at + size_bytes))
         except OSError:
-            self.end = before
+            self.retreat(before)
             raise
         return offset, data_at
+
+    def retreat(self, end: int) -> None:
+        """Let the next entry begin earlier; what is behind ``end`` counts as used."""
+        self._stale_stop = max(self._stale_stop, self.end)
+        self.end = end
 
     def patch(self, name: str, size_bytes: int, crc: int, offset: int) -> records.Entry:
         """Write the local header of an entry anew, with another CRC or a smaller size."""
@@ -133,6 +138,7 @@ class Appender:
         stop = self.end + len(directory) + len(tail)
         if stop > self._directory_at:
             self._copy_directory(max(stop, self._file_stop))
+        self._stale_stop = max(self._stale_stop, stop)
         self._file.write_at(self.end, directory + tail)
         if self._sync:
             self._file.sync()
@@ -184,7 +190,7 @@ class Appender:
             raise
         if self._sync:
             self._file.sync()
-        self._stale_stop = self._file_stop
+        self._stale_stop = max(self._stale_stop, self._file_stop)
         self._directory_at = at
         self._file_stop = at + len(self._directory) + len(tail)
 

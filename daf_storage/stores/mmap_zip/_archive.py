@@ -386,7 +386,7 @@ class MmapZipStore(ArchiveReader):
                 return
             cut = appender.patch(key, size_bytes, crc, offset)
             if reservation is not None:
-                appender.end = start + size_bytes
+                appender.retreat(start + size_bytes)
                 self._reserved[key] = cut_to = Reservation(key, offset, data[:size_bytes])
                 self._pending[offset] = cut_to
             else:
@@ -532,6 +532,6 @@ class MmapZipStore(ArchiveReader):
         self._keep(entries)
         appender = self._writing()
         if end is not None:
-            appender.end = end
+            appender.retreat(end)
         appender.switch(bytes(self._directory), len(entries))
         self._commit()
