@@ -263,7 +263,7 @@ def MemoryDaf(*, name: str | None = None) -> DafWriter:  # noqa: N802 - as in al
 def create_skeleton(tree: WritableTree) -> None:
     """Make an empty data set; the version marker comes last, so that a crash leaves none."""
     with tree.batch(), tree.transaction() as changes, tree.lock():
-        changes.create_root()
+        changes.mark_group("")
         for group in layout.SKELETON:
             if tree.kind(group) is None:
                 changes.create_group(group)

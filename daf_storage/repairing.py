@@ -100,6 +100,9 @@ def _add_groups(tree: WritableTree) -> list[str]:
     missing = [path for path in needed if tree.kind(path) is None]
     with tree.batch(), tree.transaction() as changes, tree.lock():
         for path in missing:
-            changes.create_group(path)
-            changes.publish(path, replace=False)
+            try:
+                changes.create_group(path)
+                changes.publish(path, replace=False)
+            except FileExistsError:  # only what says that it is a group was lost
+                changes.mark_group(path)
     return missing

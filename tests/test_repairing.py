@@ -132,6 +132,23 @@ def test_missing_groups_are_added(tmp_path: Path) -> None:
         assert verify(one) == []
 
 
+def test_groups_that_lost_their_metadata(tmp_path: Path) -> None:
+    """What is below a group shows that it was one."""
+    folder, path = tmp_path / "x.daf.zarr", tmp_path / "x.daf.zarr.zip"
+    fill(create(folder)).close()
+    (folder / "vectors/cell/.zgroup").unlink()
+    (folder / "matrices/cell/gene/.zgroup").unlink()
+    (folder / "matrices/cell/gene/.zattrs").unlink()
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in folder.rglob("*"):
+            if file.is_file():
+                archive.write(file, file.relative_to(folder))
+    for one in (folder, path):
+        assert "added the group vectors/cell, which was missing" in repair(one)
+        assert verify(one) == []
+        assert contents(ZarrDaf(one))["vectors"]["cell", "age"] == [30, 60, 90]
+
+
 def test_leftovers_and_metadata_of_a_directory(tmp_path: Path) -> None:
     """What crashed writers left is cleared away, and the metadata is written anew."""
     folder = tmp_path / "x.daf.zarr"

@@ -19,7 +19,7 @@ def new_tree(store: WritableStore, root: str = "", *, consolidated: bool) -> Wri
             changes.create_group("")
             changes.publish("", replace=False)
         else:
-            changes.create_root()
+            changes.mark_group("")
     return tree
 
 

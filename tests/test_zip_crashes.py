@@ -17,7 +17,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafWriter, MmapZipStore, RecoveryWarning, ZarrDaf, archives, errors
+from daf_storage import (
+    DafWriter,
+    MmapZipStore,
+    RecoveryWarning,
+    ZarrDaf,
+    archives,
+    errors,
+    repair,
+    verify,
+)
 from daf_storage.stores.mmap_zip import _records as records
 from tests.support import CELLS, UMIS, contents, create, dense, fill, reopen
 from tests.zip_crash_points import (
@@ -299,3 +308,37 @@ def test_archives_of_other_programs_are_not_repaired(tmp_path: Path) -> None:
         assert not store.recovery
         store.append("b", b"1")
         assert store.keys() == ["a", "b"]
+
+
+def _read(path: Path) -> None:
+    with ZarrDaf(path) as daf:
+        contents(daf)
+
+
+def _read_for_writing(path: Path) -> None:
+    with reopen(path) as daf:
+        contents(daf)
+
+
+def test_damaged_data_sets_give_errors_of_ours(tmp_path: Path) -> None:
+    """Wrong bytes anywhere, and any cut: opening, reading, verifying and repairing say so."""
+    path = tmp_path / "x.daf.zarr.zip"
+    fill(create(path)).close()
+    clean = path.read_bytes()
+    random = np.random.default_rng(7)
+    refused = 0
+    for _ in range(120):
+        data = bytearray(clean)
+        for place in random.integers(0, len(data), 3):
+            data[place] = random.integers(0, 256)
+        if random.random() < 0.3:
+            data = data[: random.integers(0, len(data))]
+        path.write_bytes(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RecoveryWarning)
+            for task in (_read, _read_for_writing, verify, repair):
+                try:
+                    task(path)
+                except errors.DafError:
+                    refused += 1
+    assert refused > 50

@@ -353,10 +353,10 @@ class Hdf5Transaction:
         with self._shared.lock:
             self._shared.file.require_group(self._prepared(path))
 
-    def create_root(self) -> None:
-        """Make the root of the tree a group, in place."""
+    def mark_group(self, path: str) -> None:
+        """Make what is at ``path`` a group, in place; the root of the tree if it is empty."""
         with self._shared.lock:
-            self._shared.file.require_group(f"/{self._tree.path_in_file('')}")
+            self._shared.file.require_group(f"/{self._tree.path_in_file(path)}")
 
     def write_scalar(self, path: str, values: Any) -> None:
         """Prepare a scalar, given as one element."""

@@ -112,8 +112,8 @@ class TreeTransaction(Protocol):
         """Whether arrays of mostly empty strings are stored without those."""
         ...
 
-    def create_root(self) -> None:
-        """Make the root of the tree a group, in place."""
+    def mark_group(self, path: str) -> None:
+        """Make what is at ``path`` a group, in place; the root of the tree if it is empty."""
         ...
 
     def write_scalar(self, path: str, values: Any) -> None:

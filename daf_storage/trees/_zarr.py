@@ -310,13 +310,14 @@ class ZarrTransaction:
         self._document(path, v2.GROUP_FILE, v2.GROUP_BYTES)
         self._document(path, v2.ATTRIBUTES_FILE, v2.ATTRIBUTES_BYTES)
 
-    def create_root(self) -> None:
-        """Make the root itself a group, in place."""
+    def mark_group(self, path: str) -> None:
+        """Make what is at ``path`` a group, in place; the root of the tree if it is empty."""
         for name, data in (
             (v2.GROUP_FILE, v2.GROUP_BYTES),
             (v2.ATTRIBUTES_FILE, v2.ATTRIBUTES_BYTES),
         ):
-            self._changes.replace_file(self._tree.path_in_store(name), data)
+            key = posixpath.join(self._tree.path_in_store(path), name)
+            self._changes.replace_file(key, data)
 
     def write_scalar(self, path: str, values: Any) -> None:
         """Prepare a scalar as an array of one element."""
