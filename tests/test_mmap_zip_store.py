@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import zipfile
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -766,3 +766,36 @@ def test_other_programs_accept_it(tmp_path: Path, program: str, arguments: list[
         [found, *arguments, str(path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("outer", ["alone", "in a batch"])
+def test_a_publication_is_visible_at_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch, outer: str
+) -> None:
+    """However small its entries, nobody sees some of them and not the others."""
+    with MmapZipStore(path, "r+") as store:
+        seen: list[Any] = []
+        identities: set[Any] = set()
+        write_at = ArchiveFile.write_at
+
+        def look(self: ArchiveFile, offset: int, data: Any) -> None:
+            write_at(self, offset, data)
+            above = store.pin("")
+            assert above is not None
+            seen.append((store.pin("new/v"), above.names("new")))
+            identities.add(above.identity())
+
+        with store.batch() if outer == "in a batch" else nullcontext():
+            monkeypatch.setattr(ArchiveFile, "write_at", look)
+            with store.transaction() as changes:
+                for name, data in ((".zarray", b"x" * 120), ("0", b"12"), (".zattrs", b"{}")):
+                    changes.write(f"new/v/{name}", data)
+                changes.publish("new/v", replace=False)
+            monkeypatch.undo()
+        assert len(seen) >= 3
+        assert all(found == (None, []) for found in seen)
+        pin, above = store.pin("new/v"), store.pin("")
+        assert pin is not None
+        assert pin.names() == [".zarray", ".zattrs", "0"]
+        assert above is not None
+        assert above.identity() not in identities

@@ -107,6 +107,7 @@ class MmapZipStore(ArchiveReader):
         self._reserved: dict[str, Reservation] = {}
         self._pending: dict[int, Reservation] = {}
         self._batches = 0
+        self._hidden = 0
         self._file: ArchiveFile | None = None
         self._appender: Appender | None = None
         if mode == "r":
@@ -407,7 +408,7 @@ class MmapZipStore(ArchiveReader):
     def batch(self) -> Iterator[None]:
         """Write the directory once for everything that is added within the block.
 
-        Threads of this process see each entry as it is added.  The file changes at the end of the
+        Threads of this process see what is added at once.  The file changes at the end of the
         block: all of it or, after an error or a crash, nothing.  Other writers wait meanwhile.
         """
         with self._writer_lock:
@@ -425,6 +426,20 @@ class MmapZipStore(ArchiveReader):
             if not self._batches and len(self._index) > first:
                 with self._append_lock:
                     self._commit_or_forget(first)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Let everybody see what is added within the block at once, when it is complete."""
+        with self._writer_lock:
+            self._hidden += 1
+            try:
+                with self.batch():
+                    yield
+            finally:
+                self._hidden -= 1
+                if not self._hidden:
+                    with self._index_lock:
+                        self._published = len(self._index)
 
     def _check_new(self, key: str) -> Appender:
         appender = self._check_name(key)
@@ -498,7 +513,8 @@ class MmapZipStore(ArchiveReader):
         self._mapping.cover(self._writing().end)
         with self._index_lock:
             self._index.add([entry])
-            self._published = len(self._index)
+            if not self._hidden:
+                self._published = len(self._index)
         self._directory += entry.record
         if is_late and self.is_own:
             in_order = sorted(self._index.entries, key=lambda e: e.offset)

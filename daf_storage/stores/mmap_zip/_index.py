@@ -68,8 +68,10 @@ class EntryIndex:
             return found
         return [name for name in found if self._numbers[name] < limit]
 
-    def count_below(self, prefix: str) -> int:
+    def count_below(self, prefix: str, limit: int | None = None) -> int:
         """Return how many names begin with ``prefix`` and a slash."""
+        if limit is not None and limit < len(self.entries):
+            return len(self.below(prefix, limit))
         start, stop = self._range(prefix)
         return stop - start
 

@@ -204,6 +204,7 @@ class ArchiveReader:
         """Return a view of everything that is below ``prefix`` now."""
         self._check_open()
         with self._index_lock:
-            count, limit = self._index.count_below(prefix), self._published
+            limit = self._published
+            count = self._index.count_below(prefix, limit)
         identity = (id(self), self._generation, count)
         return ArchivePin(self, prefix, limit, identity) if count else None

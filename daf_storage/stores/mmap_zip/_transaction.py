@@ -44,8 +44,8 @@ class Appendable(Protocol):
         """Exclude other writers."""
         ...
 
-    def batch(self) -> AbstractContextManager[None]:
-        """Make everything within the block visible on the disk at once."""
+    def together(self) -> AbstractContextManager[None]:
+        """Make everything within the block visible at once, to threads and on the disk."""
         ...
 
     def count_below(self, prefix: str) -> int:
@@ -111,7 +111,7 @@ class ArchiveTransaction:
                 raise FileExistsError(f"{prefix} exists")
             reserved = [key for key in self._reserved if _is_below(key, prefix)]
             written = [key for key in self._parts if _is_below(key, prefix)]
-            with self._archive.batch():
+            with self._archive.together():
                 for key in reserved:
                     self._archive.complete(self._reserved[key])
                     del self._reserved[key]
