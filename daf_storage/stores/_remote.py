@@ -87,8 +87,8 @@ class RemoteFiles:
             data = bytes(answer.bytes())
         except FileNotFoundError:
             return None
-        except Exception as error:  # the library has a class for each, without a common root
-            raise self._failure(path, error) from error
+        except Exception as error:  # noqa: BLE001 - its classes have no common root
+            raise self._failure(path, error) from None
         self._count(path, answer.meta, data)
         return data
 
@@ -100,8 +100,8 @@ class RemoteFiles:
                 meta = self._obs.head(self._store, path)
             except FileNotFoundError:
                 return None
-            except Exception as error:  # as above
-                raise self._failure(path, error) from error
+            except Exception as error:  # noqa: BLE001 - as above
+                raise self._failure(path, error) from None
             self._count(path, meta, b"")
             known = self._versions[path]
         return int(known[0])
@@ -159,8 +159,8 @@ class RemoteFiles:
         try:
             answer = self._obs.get(self._store, path, options=options)
             data = bytes(answer.bytes())
-        except Exception as error:  # the library has a class for each, without a common root
-            raise self._failure(path, error) from error
+        except Exception as error:  # noqa: BLE001 - its classes have no common root
+            raise self._failure(path, error) from None
         self._count(path, answer.meta, data)
         return data
 
