@@ -33,6 +33,7 @@ from daf_storage.mending import RecoveryWarning
 from daf_storage.model import MatrixInfo, OpenMode, Span, StorageType, VectorInfo
 from daf_storage.opening import H5df, MemoryDaf, ZarrDaf, open_daf
 from daf_storage.optional import optional_import
+from daf_storage.packing import CodecName, Packing
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import REQUIRED, DafReader
 from daf_storage.repairing import repair
@@ -50,6 +51,7 @@ from daf_storage.writer import DafWriter
 __all__ = [
     "REQUIRED",
     "AnnDataWarning",
+    "CodecName",
     "DafError",
     "DafReader",
     "DafServer",
@@ -63,6 +65,7 @@ __all__ = [
     "MemoryStore",
     "MmapZipStore",
     "OpenMode",
+    "Packing",
     "Recovery",
     "RecoveryWarning",
     "Report",

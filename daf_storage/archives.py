@@ -8,6 +8,7 @@ from daf_storage import layout, settings
 from daf_storage.model import OpenMode
 from daf_storage.sharing import Lease, Registry
 from daf_storage.stores import MmapZipStore
+from daf_storage.trees import ZarrTree
 
 REGISTRY: Registry[MmapZipStore] = Registry("zip file")
 
@@ -36,7 +37,9 @@ def lease(path: Path, mode: OpenMode, location: str) -> Lease[MmapZipStore]:
 
 def groups_of(store: MmapZipStore) -> list[str]:
     """Return the groups of an archive that are data sets; an empty name for the root."""
-    marker = f"{layout.DAF}/.zarray"
-    return sorted(
-        key[: -len(marker)].rstrip("/") for key in store if f"/{key}".endswith(f"/{marker}")
-    )
+    found = set()
+    for key in store:
+        for marker in (f"/{layout.DAF}/.zarray", f"/{layout.AXES}/zarr.json"):
+            if f"/{key}".endswith(marker):
+                found.add(key[: -len(marker) + 1].rstrip("/"))
+    return sorted(group for group in found if layout.is_daf(ZarrTree(store, group)))

@@ -18,11 +18,12 @@ from daf_storage.creating import new_data_set
 from daf_storage.encoding import write_text
 from daf_storage.model import AnyArray, OpenMode, Span
 from daf_storage.opening import open_daf
+from daf_storage.packing import Packing
 from daf_storage.paths import parse_path
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import DafReader
 from daf_storage.stores import is_remote, shown_url
-from daf_storage.trees import StoredArray, TreeTransaction
+from daf_storage.trees import StoredArray, TreeTransaction, ZarrVersion
 from daf_storage.writer import DafWriter
 
 _BLOCK_BYTES = 1 << 24
@@ -69,6 +70,8 @@ def convert(
     destination: str | Path,
     *,
     overwrite: bool = False,
+    zarr_format: ZarrVersion | None = None,
+    packed: bool | Packing = False,
     progress: ShowProgress = "auto",
 ) -> None:
     """Copy a data set to another path, in the format that the path asks for.
@@ -81,6 +84,8 @@ def convert(
     ----------
     overwrite
         Whether a data set that is at the destination is replaced.
+    zarr_format, packed
+        How to write it, see `open_daf`.
     progress
         Whether to show a bar on stderr.
 
@@ -100,7 +105,9 @@ def convert(
     """
     with (
         open_daf(source, _source_mode(source, destination)) as daf,
-        new_data_set(destination, overwrite=overwrite) as new,
+        new_data_set(
+            destination, overwrite=overwrite, zarr_format=zarr_format, packed=packed
+        ) as new,
     ):
         copy_all(daf, new, progress=progress)
 
@@ -163,10 +170,14 @@ def _copy_array(
         write_text(changes, path, array.read_strings(), array.info.shape)
         add(_size_bytes(array))
         return
-    out = changes.reserve_array(path, array.info.shape, array.info.storage_type)
-    for span in _blocks(array):
-        out[span.slice] = array.read_rows(span)
-        add(out[span.slice].nbytes)
+
+    def blocks() -> Iterator[AnyArray]:
+        for span in _blocks(array):
+            block = array.read_rows(span)
+            yield block
+            add(block.nbytes)
+
+    changes.write_blocks(path, array.info.shape, array.info.storage_type, blocks())
 
 
 def _compare(source: DafReader, copy: DafReader, add: Callable[[int], None]) -> None:

@@ -8,16 +8,25 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from daf_storage import errors
 from daf_storage.opening import open_daf
+from daf_storage.packing import Packing
 from daf_storage.paths import DafPath, parse_path
 from daf_storage.stores import replace_archive, replace_directory
+from daf_storage.trees import ZarrVersion
 from daf_storage.writer import DafWriter
 
 
 @contextmanager
-def new_data_set(path: str | Path, *, overwrite: bool) -> Iterator[DafWriter]:
+def new_data_set(
+    path: str | Path,
+    *,
+    overwrite: bool,
+    zarr_format: ZarrVersion | None = None,
+    packed: bool | Packing = False,
+) -> Iterator[DafWriter]:
     """Hand out an empty data set that is put in its place when the block ends well.
 
     A data set within an archive or a file of several is made in place: an archive has all of it or
@@ -31,8 +40,9 @@ def new_data_set(path: str | Path, *, overwrite: bool) -> Iterator[DafWriter]:
         What is there is no data set, so it is not replaced.
     """
     where = parse_path(path)
+    style: Any = {"zarr_format": zarr_format, "packed": packed}
     if where.group:
-        with open_daf(where.given, "w+") as daf, _writer(daf, where).batch():
+        with open_daf(where.given, "w+", **style) as daf, _writer(daf, where).batch():
             yield _writer(daf, where)
         return
     target = where.container
@@ -48,7 +58,7 @@ def new_data_set(path: str | Path, *, overwrite: bool) -> Iterator[DafWriter]:
         open_daf(target).close()
     aside = target.with_name(f".{uuid.uuid4().hex}.{target.name}")
     try:
-        with open_daf(aside, "w", name=where.given) as daf, _writer(daf, where).batch():
+        with open_daf(aside, "w", name=where.given, **style) as daf, _writer(daf, where).batch():
             yield _writer(daf, where)
         _replace(aside, where)
     finally:

@@ -16,6 +16,8 @@ from daf_storage.inputs import SparseMatrixInput, SparseVectorInput
 from daf_storage.model import AnyArray, StorageType
 from daf_storage.trees import TreeTransaction
 
+_BLOCK_BYTES = 1 << 24
+
 
 class EmptySparse:
     """The mapped parts of a sparse vector or matrix, to be filled in place.
@@ -91,6 +93,12 @@ def write_dense_matrix(changes: TreeTransaction, path: str, values: AnyArray) ->
         write_text(changes, path, flat, values.shape[::-1])
         return
     kind = StorageType.of(values.dtype)
+    shape = values.shape[::-1]
+    if changes.packs(shape, kind):
+        step = max(_BLOCK_BYTES // max(values.shape[0] * kind.dtype.itemsize, 1), 1)
+        starts = range(0, shape[0], step)
+        changes.write_blocks(path, shape, kind, (values[:, n : n + step].T for n in starts))
+        return
     relayout.transpose_dense(values, changes.reserve_array(path, values.shape[::-1], kind))
 
 
@@ -150,5 +158,8 @@ def relayout_dense(changes: TreeTransaction, path: str, stored: layout.StoredMat
         write_dense_matrix(changes, path, objects)
         return
     values = array.read()
+    if changes.packs(values.shape[::-1], array.info.storage_type):
+        write_dense_matrix(changes, path, values)
+        return
     out = changes.reserve_array(path, values.shape[::-1], array.info.storage_type)
     relayout.transpose_dense(values, out)

@@ -60,18 +60,30 @@ def matrix_path(rows_axis: str, columns_axis: str, name: str) -> str:
 
 def check_version(tree: Tree) -> None:
     """Raise unless the tree holds a Daf data set of a version that this code reads."""
-    node = tree.node(DAF)
-    array = None if node is None else node.array()
-    if array is None:
+    version = _marker(tree)
+    if version is None:
         raise NotADafError(f"{tree.location}: not a daf data set: it has no array named 'daf'")
-    version = tuple(int(number) for number in array.read().reshape(-1))
-    if len(version) != len(VERSION):
+    if len(version) != len(VERSION) or not all(type(number) is int for number in version):
         raise VersionError(f"{tree.location}: malformed daf version marker {list(version)}")
     if version[0] != VERSION[0] or version[1] > VERSION[1]:
         raise VersionError(
             f"{tree.location}: incompatible format version: {version[0]}.{version[1]}; "
             f"the code supports version: {VERSION[0]}.{VERSION[1]}; a newer release may read it"
         )
+
+
+def is_daf(tree: Tree) -> bool:
+    """Return whether the tree is marked as a Daf data set, of whatever version."""
+    return tree.marker(DAF) is not None or tree.kind(DAF) is not None
+
+
+def _marker(tree: Tree) -> list[Any] | None:
+    attribute = tree.marker(DAF)
+    if attribute is not None:
+        return attribute if isinstance(attribute, list) else [attribute]
+    node = tree.node(DAF)
+    array = None if node is None else node.array()
+    return None if array is None else [int(number) for number in array.read().reshape(-1)]
 
 
 class SparseVectorParts:
@@ -143,9 +155,9 @@ class SparseStrings:
         """Return a range of the first dimension as objects."""
         return self.read()[span.slice]
 
-    def read_spans(self, spans: list[Span]) -> list[AnyArray]:
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension as objects."""
-        values = self.read()
+        values = self.read() if within is None else self.read()[:, within.slice]
         return [values[span.slice] for span in spans]
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:

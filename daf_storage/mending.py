@@ -8,6 +8,7 @@ one by one, and recovery of the archive may drop the last of them.
 from __future__ import annotations
 
 import posixpath
+import re
 import warnings
 from collections.abc import Iterable
 
@@ -15,10 +16,13 @@ from daf_storage import layout
 from daf_storage.errors import DafError
 from daf_storage.model import Span
 from daf_storage.stores import MmapZipStore, Recovery
-from daf_storage.trees import ARRAY_FILE, GROUP_FILE, Tree
+from daf_storage.trees import Tree
 
 _DEPTHS = {layout.SCALARS: 2, layout.AXES: 2, layout.VECTORS: 3, layout.MATRICES: 4}
 _MOST_NAMES_SHOWN = 5
+_DOCUMENTS = frozenset({".zgroup", ".zarray", "zarr.json"})
+_NO_CHUNKS = _DOCUMENTS | {".zattrs", ".zmetadata"}
+_CHUNK = re.compile(r"/(c(/\d+)*|\d+([./]\d+)*)$")
 
 
 class RecoveryWarning(UserWarning):
@@ -53,17 +57,18 @@ def incomplete_properties(tree: Tree, names: list[str]) -> list[str]:
     names
         All keys of the data set, relative to its root.
     """
-    arrays = {posixpath.dirname(n) for n in names if n.endswith(f"/{ARRAY_FILE}")}
-    groups = {posixpath.dirname(n) for n in names if n.endswith(f"/{GROUP_FILE}")}
-    filled = {posixpath.dirname(n) for n in names if not posixpath.basename(n).startswith(".z")}
-    found = {
-        path
-        for array in arrays - filled
-        if (path := _property_of(array)) is not None and not _is_readable(tree, array)
-    }
-    for group in groups:
-        if _property_of(group) == group and not _has_parts(group, arrays):
-            found.add(group)
+    nodes = {posixpath.dirname(n) for n in names if posixpath.basename(n) in _DOCUMENTS}
+    filled = {_CHUNK.sub("", n) for n in names if posixpath.basename(n) not in _NO_CHUNKS}
+    found = set()
+    for node in nodes - filled:  # groups, and arrays without chunks
+        path = _property_of(node)
+        if path is None:
+            continue
+        if tree.kind(node) == "group":
+            if path == node and not _has_parts(node, nodes):
+                found.add(path)
+        elif not _is_readable(tree, node):
+            found.add(path)
     return sorted(found)
 
 
@@ -74,9 +79,9 @@ def _property_of(path: str) -> str | None:
     return None if depth is None or len(parts) < depth else "/".join(parts[:depth])
 
 
-def _has_parts(group: str, arrays: set[str]) -> bool:
+def _has_parts(group: str, nodes: set[str]) -> bool:
     needed = ("nzind",) if group.startswith(f"{layout.VECTORS}/") else ("colptr", "rowval")
-    return all(f"{group}/{part}" in arrays for part in needed)
+    return all(f"{group}/{part}" in nodes for part in needed)
 
 
 def _is_readable(tree: Tree, path: str) -> bool:

@@ -14,13 +14,13 @@ import uuid
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from daf_storage import archives, errors, hdf5_files, layout, mending
 from daf_storage.model import OpenMode, check_mode
+from daf_storage.packing import Packing, packing_of
 from daf_storage.paths import (
     ARCHIVE_SUFFIX,
     DIRECTORY_SUFFIX,
@@ -43,12 +43,13 @@ from daf_storage.stores import (
 from daf_storage.trees import (
     ALIGNMENT,
     Hdf5File,
-    Hdf5Tree,
     Tree,
     WritableHdf5Tree,
     WritableTree,
     WritableZarrTree,
     ZarrTree,
+    ZarrVersion,
+    find_version,
 )
 from daf_storage.writer import DafWriter
 
@@ -64,7 +65,14 @@ _names_lock = threading.Lock()
 _names_used: Counter[str] = Counter()
 
 
-def open_daf(path: str | Path, mode: OpenMode = "r", *, name: str | None = None) -> DafReader:
+def open_daf(
+    path: str | Path,
+    mode: OpenMode = "r",
+    *,
+    name: str | None = None,
+    zarr_format: ZarrVersion | None = None,
+    packed: bool | Packing = False,
+) -> DafReader:
     """Open a Daf data set; its format follows from the path.
 
     Parameters
@@ -79,6 +87,11 @@ def open_daf(path: str | Path, mode: OpenMode = "r", *, name: str | None = None)
         it or empty it first.
     name
         Its name; by default its scalar ``name``, else its full path.
+    zarr_format
+        The version of Zarr in which to create it, 2 or 3; 2 by default, 3 if it is packed.
+    packed
+        Whether to cut what is written into small chunks and compress them, and how; needs Zarr v3
+        or HDF5.  What is filled in place is not packed.
 
     Returns
     -------
@@ -98,14 +111,21 @@ def open_daf(path: str | Path, mode: OpenMode = "r", *, name: str | None = None)
     if is_remote(path):
         return _open_remote(str(path), mode, name)
     if _parsed(path).kind == "hdf5":
-        return H5df(path, mode, name=name)
-    return ZarrDaf(path, mode, name=name)
+        if zarr_format is not None:
+            raise errors.InvalidInputError(f"{path}: an HDF5 file has no zarr_format")
+        return H5df(path, mode, name=name, packed=packed)
+    return ZarrDaf(path, mode, name=name, zarr_format=zarr_format, packed=packed)
 
 
 def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
-    path: str | Path, mode: OpenMode = "r", *, name: str | None = None
+    path: str | Path,
+    mode: OpenMode = "r",
+    *,
+    name: str | None = None,
+    zarr_format: ZarrVersion | None = None,
+    packed: bool | Packing = False,
 ) -> DafReader:
-    """Open a Daf data set in a Zarr v2 directory or ZIP archive; see `open_daf`.
+    """Open a Daf data set in a Zarr directory or ZIP archive; see `open_daf`.
 
     Opening reads a few small metadata files, or the directory of the archive, whatever the size of
     the data.  An archive can only be added to.  All handles of one archive share one mapping.
@@ -124,14 +144,17 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
         raise errors.InvalidInputError(
             f"can't parse as ZarrDaf path: {path}; it is an HDF5 file: open it with open_daf"
         )
+    style = _Style(zarr_format, packing_of(packed))
+    style.check(where.given, mode)
     if where.is_archive:
-        return _open_archive(where, mode, name)
+        return _open_archive(where, mode, name, style)
     if mode == "r":
         tree = ZarrTree(_existing(where.container, where.given))
+        style.check_found(tree)
         _check_group(tree)
         layout.check_version(tree)
         return DafReader(tree, name=_reader_name(tree, name, where))
-    return _open_directory_for_writing(where, mode, name)
+    return _open_directory_for_writing(where, mode, name, style)
 
 
 def _open_remote(url: str, mode: OpenMode, name: str | None) -> DafReader:
@@ -148,7 +171,11 @@ def _open_remote(url: str, mode: OpenMode, name: str | None) -> DafReader:
 
 
 def H5df(  # noqa: N802 - the constructor's name in all implementations
-    root: Any, mode: OpenMode = "r", *, name: str | None = None
+    root: Any,
+    mode: OpenMode = "r",
+    *,
+    name: str | None = None,
+    packed: bool | Packing = False,
 ) -> DafReader:
     """Open a Daf data set in an HDF5 file; needs the extra ``hdf5``.
 
@@ -157,7 +184,7 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
     root
         The path of a file; ``file.h5dfs#/group``; or an open ``h5py.File`` or ``h5py.Group``,
         which stays open when the data set is closed.
-    mode, name
+    mode, name, packed
         As for `open_daf`.  Mode ``w`` empties the whole file, or just the group that is named; it
         refuses to empty what is no data set.
 
@@ -175,7 +202,7 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
     """
     check_mode(mode)
     if not isinstance(root, str | Path):
-        return _open_hdf5_handle(root, mode, name)
+        return _open_hdf5_handle(root, mode, name, packing_of(packed))
     given = os.fspath(root)
     where = DafPath(given, Path(os.path.abspath(given)), "hdf5", "")
     if f"{SHARED_HDF5_SUFFIX}#/" in given:
@@ -185,13 +212,16 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
     try:
         shared = lease.resource
         full_name = where.full
-        return _open_hdf5(shared, where.group, mode, name, full_name, on_close=lease.release)
+        tree = WritableHdf5Tree(shared, where.group, packing=packing_of(packed))
+        return _open_hdf5(tree, mode, name, full_name, on_close=lease.release)
     except BaseException:
         lease.release()
         raise
 
 
-def _open_hdf5_handle(root: Any, mode: OpenMode, name: str | None) -> DafReader:
+def _open_hdf5_handle(
+    root: Any, mode: OpenMode, name: str | None, packing: Packing | None
+) -> DafReader:
     group = root.name.strip("/")
     location = str(root.file.filename)
     shared = Hdf5File(root.file, location=location)
@@ -210,27 +240,26 @@ def _open_hdf5_handle(root: Any, mode: OpenMode, name: str | None) -> DafReader:
             stacklevel=3,
         )
     full = f"{os.path.abspath(location)}#/{group}" if group else os.path.abspath(location)
-    return _open_hdf5(shared, group, mode, name, full, on_close=None)
+    tree = WritableHdf5Tree(shared, group, packing=packing)
+    return _open_hdf5(tree, mode, name, full, on_close=None)
 
 
 def _open_hdf5(
-    shared: Hdf5File,
-    group: str,
+    tree: WritableHdf5Tree,
     mode: OpenMode,
     name: str | None,
     full_name: str,
     *,
     on_close: Callable[[], None] | None,
 ) -> DafReader:
-    tree = WritableHdf5Tree(shared, group)
     kind = tree.kind("")
     if kind == "array" or (kind is None and mode in {"r", "r+"}):
         raise errors.NotADafError(f"not a daf data set: {tree.location}; there is no such group")
-    is_daf = kind is not None and tree.kind(layout.DAF) is not None
+    is_daf = kind is not None and layout.is_daf(tree)
     if mode == "r":
         layout.check_version(tree)
         reader_name = _unique(f"{_named(tree, name, full_name)}.read_only")
-        return DafReader(Hdf5Tree(shared, group), name=reader_name, on_close=on_close)
+        return DafReader(tree.read_only(), name=reader_name, on_close=on_close)
     found = sorted(tree.children("")) if kind is not None else []
     if found and not is_daf and mode != "r+":
         raise errors.NotADafError(
@@ -247,15 +276,24 @@ def _open_hdf5(
     return DafWriter(tree, name=_unique(_named(tree, name, full_name)), on_close=on_close)
 
 
-def MemoryDaf(*, name: str | None = None) -> DafWriter:  # noqa: N802 - as in all implementations
-    """Create an empty Daf data set in memory.
+def MemoryDaf(  # noqa: N802 - as in all implementations
+    *,
+    name: str | None = None,
+    zarr_format: ZarrVersion | None = None,
+    packed: bool | Packing = False,
+) -> DafWriter:
+    """Create an empty Daf data set in memory; the options are those of `open_daf`.
 
     Examples
     --------
     >>> MemoryDaf().axes_set()
     set()
     """
-    tree = WritableZarrTree(MemoryStore(), consolidated=False)
+    style = _Style(zarr_format, packing_of(packed))
+    style.check("a data set in memory", "w")
+    tree = WritableZarrTree(
+        MemoryStore(), consolidated=False, zarr_format=style.version, packing=style.packing
+    )
     create_skeleton(tree)
     return DafWriter(tree, name=_unique(name or "memory"))
 
@@ -273,8 +311,7 @@ def create_skeleton(tree: WritableTree) -> None:
                     f"{tree.location}: not a daf data set, and its group {group!r} is not empty; "
                     "choose another path"
                 )
-        changes.write_array(layout.DAF, np.array(layout.VERSION, dtype=np.uint8))
-        changes.publish(layout.DAF, replace=False)
+        changes.mark(layout.DAF, layout.VERSION)
 
 
 def _parsed(path: str | Path) -> DafPath:
@@ -290,14 +327,64 @@ def _parsed(path: str | Path) -> DafPath:
         raise errors.InvalidInputError(f"{error}; it holds {groups}") from None
 
 
-def _open_directory_for_writing(where: DafPath, mode: OpenMode, name: str | None) -> DafWriter:
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How a data set is written."""
+
+    zarr_format: ZarrVersion | None
+    """The version of Zarr that was asked for."""
+    packing: Packing | None
+    """How arrays are packed, if they are."""
+
+    @property
+    def version(self) -> ZarrVersion | None:
+        """The version to create; None for the default, which is that of what is there."""
+        return self.zarr_format or (3 if self.packing is not None else None)
+
+    def check(self, what: str, mode: OpenMode) -> None:
+        """Refuse what does not go together."""
+        if self.zarr_format not in (None, 2, 3):
+            raise errors.InvalidInputError(
+                f"{what}: there is no Zarr format {self.zarr_format!r}; choose 2 or 3"
+            )
+        if self.packing is not None and mode == "r":
+            raise errors.InvalidInputError(
+                f"{what}: packed= says how to write, and mode 'r' only reads; leave it out"
+            )
+        if self.packing is not None and self.zarr_format == 2:
+            raise errors.InvalidInputError(
+                f"{what}: Zarr v2 would need a file for each small chunk, so it is not packed; "
+                "use zarr_format=3, or leave packed out"
+            )
+
+    def check_found(self, tree: ZarrTree) -> None:
+        """Refuse a data set of another version than was asked for, or than packing needs."""
+        if tree.kind("") is None or self.version in (None, tree.format.version):
+            return
+        needs = f"zarr_format={self.version}" if self.zarr_format else "packed="
+        raise errors.InvalidInputError(
+            f"{tree.location}: it is stored in Zarr v{tree.format.version}, and {needs} was asked "
+            "for; convert it to a new path"
+        )
+
+
+def _open_directory_for_writing(
+    where: DafPath, mode: OpenMode, name: str | None, style: _Style
+) -> DafWriter:
     root, given = where.container, where.given
     if mode == "r+":
         _existing(root, given)
     if mode == "w" and root.exists():
         _empty(root, given)
     store: WritableStore = DirectoryStore(root, location=given)
-    tree = WritableZarrTree(store, consolidated=True)
+    found = find_version(store)
+    tree = WritableZarrTree(
+        store,
+        consolidated=True,
+        zarr_format=found or style.version,
+        packing=style.packing,
+    )
+    style.check_found(tree)
     if mode == "r+":
         _check_group(tree)
     if mode != "r+" and root.exists() and not root.is_dir():
@@ -307,7 +394,7 @@ def _open_directory_for_writing(where: DafPath, mode: OpenMode, name: str | None
     return DafWriter(tree, name=_unique(_name(tree, name, where)))
 
 
-def _open_archive(where: DafPath, mode: OpenMode, name: str | None) -> DafReader:
+def _open_archive(where: DafPath, mode: OpenMode, name: str | None, style: _Style) -> DafReader:
     if where.group and mode == "w":
         raise errors.InvalidModeError(
             f"{where.given}: can't truncate one data set of an archive, which is append-only; "
@@ -323,11 +410,19 @@ def _open_archive(where: DafPath, mode: OpenMode, name: str | None) -> DafReader
     try:
         if mode == "r":
             tree = ZarrTree(lease.resource, where.group)
+            style.check_found(tree)
             _check_group(tree)
             layout.check_version(tree)
             reader_name = _reader_name(tree, name, where)
             return DafReader(tree, name=reader_name, on_close=lease.release)
-        writable = WritableZarrTree(lease.resource, where.group, consolidated=False)
+        writable = WritableZarrTree(
+            lease.resource,
+            where.group,
+            consolidated=False,
+            zarr_format=find_version(lease.resource, where.group) or style.version,
+            packing=style.packing,
+        )
+        style.check_found(writable)
         if mode == "r+":
             _check_group(writable)
         elif where.group:
@@ -352,7 +447,7 @@ def open_directory_tree(where: DafPath) -> WritableZarrTree:
 
 def _make_or_check(tree: WritableTree, mode: OpenMode) -> None:
     """Make the data set if there is none and the mode allows it; check its version if there is."""
-    if tree.kind(layout.DAF) is None:
+    if not layout.is_daf(tree):
         if mode == "r+":
             raise errors.NotADafError(
                 f"{tree.location}: not a daf data set: it has no array named 'daf'"
@@ -366,7 +461,7 @@ def _check_free_group(store: MmapZipStore, where: DafPath) -> None:
     parts = where.group.split("/")
     for depth in range(1, len(parts)):
         above = ZarrTree(store, "/".join(parts[:depth]))
-        if parts[depth] in (*layout.SKELETON, layout.DAF) and above.kind(layout.DAF) is not None:
+        if parts[depth] in (*layout.SKELETON, layout.DAF) and layout.is_daf(above):
             raise errors.InvalidInputError(
                 f"{where.given}: {'/'.join(parts[:depth])!r} is a data set itself, and "
                 f"{parts[depth]!r} is part of it; choose another group"
@@ -394,14 +489,17 @@ def _siblings(root: Path) -> str:
 
 def _check_group(tree: ZarrTree) -> None:
     if tree.kind("") != "group":
-        raise errors.NotADafError(f"not a zarr group: {tree.location}; it has no .zgroup")
+        raise errors.NotADafError(
+            f"not a zarr group: {tree.location}; it has no .zgroup or zarr.json"
+        )
 
 
 def _empty(root: Path, given: str) -> None:
     """Delete a data set for mode ``w``; anything that is not one is left alone."""
     if not root.is_dir():
         raise errors.NotADafError(f"{given}: there is a file of this name, not a directory")
-    if any(root.iterdir()) and not (root / ".zgroup").exists():
+    is_zarr = any((root / name).exists() for name in (".zgroup", "zarr.json"))
+    if any(root.iterdir()) and not is_zarr:
         raise errors.NotADafError(
             f"{given}: this directory is not a Zarr group, so mode 'w' does not empty it; "
             "delete it yourself if that is what you want"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from daf_storage import errors
 from daf_storage.paths import ARCHIVE_SUFFIX, DIRECTORY_SUFFIX, SHARED_ARCHIVE_SUFFIX
 from daf_storage.stores import RemoteArchive, RemoteFiles, RemoteStore, shown_url
-from daf_storage.trees import CONSOLIDATED_FILE, ZarrTree
+from daf_storage.trees import ZarrFormat, ZarrTree, zarr_formats
 
 Connect = Callable[[str], RemoteFiles]
 
@@ -44,18 +43,34 @@ def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree:
 
 
 def _directory(files: RemoteFiles) -> RemoteStore:
-    data = files.read(CONSOLIDATED_FILE)
-    if data is None:
-        raise errors.NotADafError(
-            f"failed to open remote zarr group: {files.location}; there is nothing, or a directory "
-            f"without a consolidated {CONSOLIDATED_FILE}, which is needed where nothing can be "
-            "listed: open it for writing once where it is stored, or run 'daf repair' on it"
-        )
+    for documents in zarr_formats():
+        data = files.read(documents.consolidated_file)
+        if data is not None:
+            return RemoteStore(files, _listed(files, documents, data))
+    raise errors.NotADafError(
+        f"failed to open remote zarr group: {files.location}; there is nothing, or a directory "
+        "without a consolidated .zmetadata or zarr.json, which is needed where nothing can be "
+        "listed: open it for writing once where it is stored, or run 'daf repair' on it"
+    )
+
+
+def _listed(files: RemoteFiles, documents: ZarrFormat, data: bytes) -> dict[str, bytes]:
+    """Return the documents of consolidated metadata by their keys."""
+    name = documents.consolidated_file
     try:
-        listed: dict[str, Any] = json.loads(data)["metadata"]
-        documents = {path: json.dumps(document).encode() for path, document in listed.items()}
+        root = json.loads(data)
+        if documents.version == 3 and root.get("node_type") != "group":
+            raise errors.NotADafError(f"not a zarr group: {files.location}")
+        if documents.version == 3 and root.get("consolidated_metadata") is None:
+            raise errors.NotADafError(
+                f"{files.location}: the remote zarr group lacks an inline consolidated_metadata "
+                "field, which is needed where nothing can be listed: open it for writing once "
+                "where it is stored, or run 'daf repair' on it"
+            )
+        return documents.listed(data)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, errors.DafError):
+            raise
         raise errors.CorruptDataError(
-            f"{files.location}: its {CONSOLIDATED_FILE} is malformed ({error!r})"
+            f"{files.location}: its {name} is malformed ({error!r})"
         ) from None
-    return RemoteStore(files, documents)

@@ -28,7 +28,7 @@ from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import DafReader
 from daf_storage.stores import DirectoryStore, MmapZipStore, is_remote
 from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, unused_bytes
-from daf_storage.trees import CONSOLIDATED_FILE, GROUP_FILE, Tree, ZarrTree
+from daf_storage.trees import Tree, ZarrTree
 
 _BLOCK = 1 << 20
 
@@ -89,7 +89,7 @@ def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding
     if container.is_archive and container.container.is_file():
         return list(_verify_archive(container, progress))
     with _opened(container) as daf:
-        found = list(_verify_directory(container, daf)) if container.kind == "directory" else []
+        found = list(_verify_directory(container)) if container.kind == "directory" else []
         with _bar(container, _size_bytes(container.container), progress) as add:
             return found + list(_verify_data(daf, add))
 
@@ -152,7 +152,7 @@ def _verify_groups(
             yield Finding(finding.level, prefix + finding.path, finding.problem)
 
 
-def _verify_directory(where: DafPath, daf: DafReader) -> Iterator[Finding]:
+def _verify_directory(where: DafPath) -> Iterator[Finding]:
     """Check what only directories have: consolidated metadata, and leftovers of writers."""
     store = DirectoryStore(where.container, location=where.given)
     if store.has_leftovers():
@@ -161,35 +161,31 @@ def _verify_directory(where: DafPath, daf: DafReader) -> Iterator[Finding]:
             "",
             f"a writer is at work, or left something behind; 'daf repair {where.given}' clears it",
         )
+    tree = ZarrTree(store)
+    name = tree.format.consolidated_file
     pin = store.pin("")
-    data = None if pin is None else pin.read(CONSOLIDATED_FILE)
-    if data is None:
+    data = None if pin is None else pin.read(name)
+    if pin is None or data is None:
+        return
+    if name == "zarr.json" and b'"consolidated_metadata"' not in data:
         return
     try:
-        listed = set(json.loads(data)["metadata"])
-    except (ValueError, KeyError, TypeError):
-        yield Finding("error", CONSOLIDATED_FILE, "the consolidated metadata is malformed")
+        listed = tree.format.listed(data)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        yield Finding("error", name, "the consolidated metadata is malformed")
         return
-    expected = {f"{path}/{GROUP_FILE}" for path in layout.SKELETON}
-    expected |= {f"{layout.axis_path(axis)}/.zarray" for axis in daf.axes_set()}
-    expected |= {
-        f"{layout.vector_path(axis, name)}/{kind}"
-        for axis in daf.axes_set()
-        for name in daf.vectors_set(axis)
-        for kind in _metadata_of(store, layout.vector_path(axis, name))
-    }
-    for name in sorted(expected - listed):
-        yield Finding(
-            "warning",
-            name,
-            f"not in the consolidated metadata; 'daf repair {where.given}' writes it anew",
-        )
-
-
-def _metadata_of(store: DirectoryStore, path: str) -> list[str]:
-    pin = store.pin(path)
-    names = [] if pin is None else pin.names()
-    return [name for name in (".zarray", GROUP_FILE) if name in names]
+    for path in layout.SKELETON:
+        for found, document in tree.format.documents(pin, path):
+            key = found if tree.format.version == 2 else f"{found}/zarr.json"
+            is_same = key in listed and json.loads(listed[key]) == json.loads(document)
+            if key.endswith(".zattrs") or is_same:
+                continue
+            problem = "different in" if key in listed else "not in"
+            yield Finding(
+                "warning",
+                key,
+                f"{problem} the consolidated metadata; 'daf repair {where.given}' writes it anew",
+            )
 
 
 # The rules of the layout

@@ -11,7 +11,9 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 
 
-@pytest.mark.parametrize(("script", "lines"), [("run.py", 14), ("archive.py", 12)])
+@pytest.mark.parametrize(
+    ("script", "lines"), [("run.py", 14), ("archive.py", 12), ("packed.py", 21)]
+)
 def test_the_benchmarks_run(script: str, lines: int) -> None:
     """Each comparison finds both sides equal, and prints a line."""
     found = subprocess.run(

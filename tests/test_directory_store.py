@@ -12,7 +12,7 @@ import pytest
 
 from daf_storage import errors
 from daf_storage.stores import DirectoryStore, WritableStore, _directory, _swap
-from tests.suites.store_suite import ChangingStoreSuite
+from daf_storage.testing import ChangingStoreSuite
 
 
 class TestDirectoryStore(ChangingStoreSuite):

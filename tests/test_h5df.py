@@ -27,9 +27,8 @@ from daf_storage import (
     repair,
     verify,
 )
+from daf_storage.testing import ChangingDafSuite, ChangingTreeSuite
 from daf_storage.trees import Hdf5File, WritableHdf5Tree, WritableTree
-from tests.suites.daf_suite import ChangingDafSuite
-from tests.suites.tree_suite import ChangingTreeSuite
 from tests.support import PBMC, UMIS, contents, dense, fill, is_mapped
 
 

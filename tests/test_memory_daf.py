@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from daf_storage import DafWriter, MemoryDaf
-from tests.suites.daf_suite import ChangingDafSuite
+from daf_storage.testing import ChangingDafSuite
 
 
 class TestMemoryDaf(ChangingDafSuite):

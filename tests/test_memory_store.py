@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daf_storage.stores import MemoryStore, WritableStore
-from tests.suites.store_suite import ChangingStoreSuite
+from daf_storage.testing import ChangingStoreSuite
 
 
 class TestMemoryStore(ChangingStoreSuite):

@@ -24,7 +24,7 @@ from daf_storage import MmapZipStore, errors
 from daf_storage.stores import WritableStore
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import ArchiveFile
-from tests.suites.store_suite import AppendOnlyStoreSuite
+from daf_storage.testing import AppendOnlyStoreSuite
 
 
 class TestMmapZipStore(AppendOnlyStoreSuite):

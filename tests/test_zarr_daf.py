@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import zarr
 
 from daf_storage import DafReader, DafWriter, ZarrDaf, errors, open_daf
-from tests.suites.daf_suite import ChangingDafSuite
+from daf_storage.testing import ChangingDafSuite
 from tests.support import CELLS, GENES, UMIS, contents, create, fill, recorded_reads, reopen
 
 GOLDEN_CHUNKS = {

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
+from daf_storage.testing import ChangingTreeSuite
 from daf_storage.trees import WritableTree, WritableZarrTree
-from tests.suites.tree_suite import ChangingTreeSuite
 
 
 def new_tree(store: WritableStore, root: str = "", *, consolidated: bool) -> WritableTree:

@@ -17,7 +17,7 @@ import zarr
 
 from daf_query import connect
 from daf_storage import DafReader, DafWriter, MemoryDaf, MmapZipStore, ZarrDaf, errors, settings
-from tests.suites.daf_suite import AppendOnlyDafSuite
+from daf_storage.testing import AppendOnlyDafSuite
 from tests.support import UMIS, contents, create, dense, fill, is_mapped, reopen
 
 

@@ -16,6 +16,7 @@ from daf_query.session import connect
 from daf_storage import (
     DafReader,
     DafServer,
+    Packing,
     Report,
     ShowProgress,
     convert,
@@ -86,6 +87,8 @@ def convert_command(options: argparse.Namespace) -> None:
         options.source,
         options.destination,
         overwrite=options.overwrite,
+        zarr_format=options.zarr_format,
+        packed=_packing(options),
         progress=_show(options),
     )
     if not options.quiet:
@@ -95,6 +98,14 @@ def convert_command(options: argparse.Namespace) -> None:
             f"converted {options.source} to {options.destination} in {seconds:.1f} s, and compared "
             f"the two; {size} on disk"
         )
+
+
+def _packing(options: argparse.Namespace) -> bool | Packing:
+    """Return how to pack, from the options of the command line."""
+    if not options.packed and options.codec is None and options.level is None:
+        return False
+    level = -1 if options.level is None else options.level
+    return Packing(options.codec or Packing().codec, level)
 
 
 def info_command(options: argparse.Namespace) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 from importlib.metadata import version
+from typing import get_args
 
 from daf_query.cli import _commands
+from daf_storage import CodecName
 
 FORMATS = ("table", "csv", "json", "ndjson", "parquet", "arrow")
 
@@ -187,11 +189,27 @@ def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "copy a data set into the format that the path asks for, and compare the two",
         "  daf convert pbmc.daf.zarr pbmc.daf.zarr.zip\n"
         "  daf convert pbmc.daf.zarr.zip pbmc.h5df\n"
-        "  daf convert monday.daf.zarr week.dafs.zarr.zip#/monday",
+        "  daf convert monday.daf.zarr week.dafs.zarr.zip#/monday\n"
+        "  daf convert atlas.daf.zarr atlas.daf.zarr.zip --packed --zarr-format 3",
     )
     parser.add_argument("source", metavar="SRC")
     parser.add_argument("destination", metavar="DST")
     parser.add_argument("--overwrite", action="store_true", help="replace what is at DST")
+    parser.add_argument(
+        "--zarr-format",
+        type=int,
+        choices=(2, 3),
+        help="version of Zarr to write; 2 unless it is packed",
+    )
+    parser.add_argument(
+        "--packed",
+        action="store_true",
+        help="cut large arrays into small chunks and compress them (Zarr v3 and HDF5)",
+    )
+    parser.add_argument(
+        "--codec", choices=get_args(CodecName), help="how to compress; blosc-zstd by default"
+    )
+    parser.add_argument("--level", type=int, help="from 1, fast, to 9 (zstd: 22), small")
     _add_quiet(parser)
     parser.set_defaults(command=_commands.convert_command)
 

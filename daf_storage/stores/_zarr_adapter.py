@@ -6,7 +6,7 @@ that it needs.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -48,14 +48,23 @@ class BytesZarrStore(Store):
 
 
 class PinnedZarrStore(BytesZarrStore):
-    """What a `Pin` holds, as zarr-python wants it."""
+    """What a `Pin` holds, as zarr-python wants it.
+
+    Parameters
+    ----------
+    pin
+        What is to be read.
+    shown
+        Contents of keys that are shown instead of what is stored.
+    """
 
     supports_writes = False
     supports_deletes = False
 
-    def __init__(self, pin: Pin) -> None:
+    def __init__(self, pin: Pin, shown: Mapping[str, bytes] | None = None) -> None:
         super().__init__(read_only=True)
         self._pin = pin
+        self._shown = shown or {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PinnedZarrStore) and other._pin is self._pin
@@ -64,7 +73,18 @@ class PinnedZarrStore(BytesZarrStore):
 
     def find_bytes(self, key: str) -> memoryview | None:
         """Return the bytes of ``key``."""
-        return self._pin.map(key)
+        return memoryview(self._shown[key]) if key in self._shown else self._pin.map(key)
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """Return bytes; of a server, no more of them than are asked for."""
+        size = None if self._pin.is_local or byte_range is None else self._pin.size(key)
+        if size is None:
+            return await super().get(key, prototype, byte_range)
+        span = range(size)[_request_slice(byte_range)]
+        part = self._pin.read_ranges(key, [(span.start, max(span.stop, span.start))])
+        return _as_buffer(prototype, part[0])
 
     async def exists(self, key: str) -> bool:
         """Return whether there are bytes for ``key``."""
@@ -107,14 +127,16 @@ def _as_buffer(prototype: BufferPrototype, data: memoryview) -> Buffer:
 
 def _requested(data: memoryview, request: Any) -> memoryview:
     """Return the part of some bytes that a request of zarr's asks for."""
+    return data if request is None else data[_request_slice(request)]
+
+
+def _request_slice(request: Any) -> slice:
     match request:
-        case None:
-            return data
         case RangeByteRequest(start, end):
-            return data[start:end]
+            return slice(start, end)
         case OffsetByteRequest(offset):
-            return data[offset:]
+            return slice(offset, None)
         case SuffixByteRequest(suffix):
-            return data[max(len(data) - suffix, 0) :]
+            return slice(-suffix, None) if suffix else slice(0, 0)
         case _:
             raise TypeError(f"Unexpected byte_range, got {request!r}")

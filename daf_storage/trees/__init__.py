@@ -2,11 +2,11 @@
 
 A tree knows shapes, element types, chunks and codecs; it knows nothing of axes, vectors or
 matrices.  `Tree` and its companions are what any format has to offer; `ZarrTree` offers it for
-Zarr v2 over any store.
+Zarr v2 and v3 over any store.
 """
 
 from daf_storage.trees._hdf5 import ALIGNMENT, Hdf5File, Hdf5Tree, WritableHdf5Tree, h5py
-from daf_storage.trees._metadata_v2 import ARRAY_FILE, CONSOLIDATED_FILE, GROUP_FILE
+from daf_storage.trees._metadata import ZarrFormat, ZarrVersion
 from daf_storage.trees._protocol import (
     ArrayInfo,
     Node,
@@ -16,13 +16,10 @@ from daf_storage.trees._protocol import (
     TreeTransaction,
     WritableTree,
 )
-from daf_storage.trees._zarr import WritableZarrTree, ZarrTree
+from daf_storage.trees._zarr import WritableZarrTree, ZarrTree, find_version, zarr_formats
 
 __all__ = [
     "ALIGNMENT",
-    "ARRAY_FILE",
-    "CONSOLIDATED_FILE",
-    "GROUP_FILE",
     "ArrayInfo",
     "Hdf5File",
     "Hdf5Tree",
@@ -34,6 +31,10 @@ __all__ = [
     "WritableHdf5Tree",
     "WritableTree",
     "WritableZarrTree",
+    "ZarrFormat",
     "ZarrTree",
+    "ZarrVersion",
+    "find_version",
     "h5py",
+    "zarr_formats",
 ]

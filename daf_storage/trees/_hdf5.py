@@ -11,8 +11,8 @@ import os
 import posixpath
 import threading
 import uuid
-from collections.abc import Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -21,19 +21,24 @@ import pyarrow as pa
 from daf_storage.errors import (
     CorruptDataError,
     InvalidInputError,
+    MissingDependencyError,
     UnsupportedDataError,
     UnsupportedInputError,
 )
 from daf_storage.model import AnyArray, Span, StorageType
 from daf_storage.optional import optional_import
+from daf_storage.packing import Packing
 from daf_storage.stores import allocate, map_range
-from daf_storage.trees._protocol import ArrayInfo, NodeKind
+from daf_storage.trees._protocol import ArrayInfo, NodeKind, fill_blocks
 
 STAGING = ".daf.staging"
 """Group in which changes are prepared; exists only while a writer works."""
 
 ALIGNMENT = (1, 8)
 """Every object begins at a multiple of 8 bytes, so that what is mapped is aligned."""
+
+
+_FIRST_FOREIGN_FILTER = 256
 
 
 def h5py() -> Any:
@@ -178,6 +183,10 @@ class Hdf5Tree:
             identity = self._shared.version(self.path_in_file(path))
             return Hdf5Node(self._shared, found, kind, identity, what=what)
 
+    def marker(self, name: str) -> None:  # noqa: ARG002 - the same for all trees
+        """Return nothing: a file of HDF5 is marked with a dataset."""
+        return
+
     def path_in_file(self, path: str) -> str:
         """Return the path of a node from the root of the file."""
         return posixpath.join(self._root, path).rstrip("/")
@@ -195,9 +204,23 @@ class Hdf5Tree:
 
 
 class WritableHdf5Tree(Hdf5Tree):
-    """Groups and datasets below one group that can be changed."""
+    """Groups and datasets below one group that can be changed.
+
+    Parameters
+    ----------
+    packing
+        How to pack numbers that are written; by default they are not.
+    """
 
     is_append_only = False
+
+    def __init__(self, shared: Hdf5File, root: str = "", *, packing: Packing | None = None) -> None:
+        super().__init__(shared, root)
+        self.packing = packing
+
+    def read_only(self) -> Hdf5Tree:
+        """Return the same tree, without its changing side."""
+        return Hdf5Tree(self._shared, self._root)
 
     @contextmanager
     def transaction(self) -> Iterator[Hdf5Transaction]:
@@ -264,6 +287,8 @@ class Hdf5Array:
         storage_type = _storage_type(dataset, what)
         shape = tuple(int(n) for n in dataset.shape or ())
         chunks = dataset.chunks or shape
+        if dataset.chunks:
+            _load_filters(dataset)
         self.info = ArrayInfo(
             shape=shape,
             storage_type=storage_type,
@@ -283,9 +308,17 @@ class Hdf5Array:
             return self._mapped()[span.slice]
         return self._converted(self._attempt(lambda: self._dataset[span.slice]))
 
-    def read_spans(self, spans: list[Span]) -> list[AnyArray]:
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension."""
-        return [self.read_rows(span) for span in spans]
+        if within is None:
+            return [self.read_rows(span) for span in spans]
+        if self.info.is_mappable:
+            return [self.read_rows(span)[:, within.slice] for span in spans]
+        dataset = self._dataset
+        return [
+            self._converted(self._attempt(lambda rows=span.slice: dataset[rows, within.slice]))
+            for span in spans
+        ]
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, flattened in C order."""
@@ -328,7 +361,7 @@ class Hdf5Array:
             if "filter" in reason.lower():
                 raise UnsupportedDataError(
                     f"{self._what}: the dataset is stored with a filter that is not available here "
-                    f"({reason}); install hdf5plugin and import it, or rewrite the dataset"
+                    f"({reason}); install 'daf-query[hdf5]' with hdf5plugin, or rewrite the dataset"
                 ) from error
             raise CorruptDataError(f"{self._what}: cannot be read ({reason})") from error
 
@@ -347,6 +380,11 @@ class Hdf5Transaction:
         self._token = f"{tree.path_in_file(STAGING)}/{uuid.uuid4().hex}"
         self._old_count = 0
         self._buffers: dict[str, tuple[Any, AnyArray]] = {}
+
+    def mark(self, name: str, numbers: tuple[int, ...]) -> None:
+        """Mark the root with a few numbers."""
+        self.write_array(name, np.array(numbers, dtype=np.uint8))
+        self.publish(name, replace=False)
 
     def create_group(self, path: str) -> None:
         """Prepare an empty group."""
@@ -368,10 +406,42 @@ class Hdf5Transaction:
     def write_array(self, path: str, values: AnyArray) -> None:
         """Prepare a numeric array with these values."""
         kind = StorageType.of(values.dtype)
+        if self.packs(values.shape, kind):
+            self.write_blocks(path, values.shape, kind, [values])
+            return
         with self._shared.lock:
             dataset = self._create(path, values.shape, kind)
             if values.size:
                 _write(dataset, np.ascontiguousarray(values, kind.dtype).reshape(values.shape))
+
+    def packs(self, shape: tuple[int, ...], storage_type: StorageType) -> bool:
+        """Return whether an array of this kind would be packed; HDF5 cannot compress strings."""
+        packing = self._tree.packing
+        if packing is None or storage_type.is_string:
+            return False
+        return packing.chunks(shape, storage_type) is not None
+
+    def write_blocks(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        storage_type: StorageType,
+        blocks: Iterable[AnyArray],
+    ) -> None:
+        """Prepare a numeric array of consecutive ranges of its first dimension."""
+        packing = self._tree.packing
+        if packing is None or not self.packs(shape, storage_type):
+            fill_blocks(self.reserve_array(path, shape, storage_type), blocks)
+            return
+        with self._shared.lock:
+            dataset = self._create(path, shape, storage_type, packing)
+        start = 0
+        for block in blocks:
+            with self._shared.lock:
+                _write_part(dataset, start, np.ascontiguousarray(block, storage_type.dtype))
+            start += len(block)
+        with self._shared.lock:
+            dataset.flush()
 
     def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
         """Prepare an array of strings, given flattened in C order."""
@@ -454,14 +524,24 @@ class Hdf5Transaction:
     def _prepared(self, path: str) -> str:
         return f"{self._token}/new/{path}"
 
-    def _create(self, path: str, shape: tuple[int, ...], kind: StorageType) -> Any:
+    def _create(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        kind: StorageType,
+        packing: Packing | None = None,
+    ) -> Any:
         h5 = h5py()
         properties = h5.h5p.create(h5.h5p.DATASET_CREATE)
         links = h5.h5p.create(h5.h5p.LINK_CREATE)
         links.set_create_intermediate_group(True)
-        properties.set_layout(h5.h5d.CONTIGUOUS)
-        properties.set_alloc_time(h5.h5d.ALLOC_TIME_EARLY)
-        properties.set_fill_time(h5.h5d.FILL_TIME_ALLOC)
+        if packing is None:
+            properties.set_layout(h5.h5d.CONTIGUOUS)
+            properties.set_alloc_time(h5.h5d.ALLOC_TIME_EARLY)
+            properties.set_fill_time(h5.h5d.FILL_TIME_ALLOC)
+        else:
+            properties.set_chunk(packing.chunks(shape, kind))
+            _set_filters(properties, packing)
         space = h5.h5s.create_simple(shape) if shape else h5.h5s.create(h5.h5s.SCALAR)
         name = self._prepared(path).encode()
         return h5.h5d.create(
@@ -475,6 +555,46 @@ def _write(dataset: Any, values: AnyArray) -> None:
         dataset.write(every, every, values.view("u1"), mtype=_type_of(StorageType.BOOL))
     else:
         dataset.write(every, every, values)
+
+
+def _write_part(dataset: Any, start: int, values: AnyArray) -> None:
+    """Write a range of the first dimension."""
+    h5s = h5py().h5s
+    space = dataset.get_space()
+    space.select_hyperslab((start, *(0,) * (values.ndim - 1)), values.shape)
+    kind = StorageType.of(values.dtype)
+    data = values.view("u1") if kind is StorageType.BOOL else values
+    dataset.write(h5s.create_simple(values.shape), space, data, mtype=_type_of(kind))
+
+
+def _set_filters(properties: Any, packing: Packing) -> None:
+    """Compress what is written; only ``gzip`` is part of every HDF5 library.
+
+    Optional means that a chunk which does not become smaller is stored as it is; if the filter were
+    mandatory, that would be an error, and one that HDF5 meets when it is too late to tell it.
+    """
+    if packing.codec == "gzip":
+        properties.set_shuffle()
+        properties.set_deflate(packing.level)
+        return
+    plugin = optional_import("hdf5plugin", extra="hdf5")
+    if packing.codec == "zstd":
+        options = plugin.Zstd(clevel=packing.level)
+    else:
+        name = packing.codec.removeprefix("blosc-")
+        options = plugin.Blosc(cname=name, clevel=packing.level, shuffle=plugin.Blosc.BITSHUFFLE)
+    properties.set_filter(
+        options["compression"], h5py().h5z.FLAG_OPTIONAL, tuple(options["compression_opts"])
+    )
+
+
+def _load_filters(dataset: Any) -> None:
+    """Load the package that has the filters which are not part of every HDF5 library."""
+    properties = dataset.id.get_create_plist()
+    numbers = [properties.get_filter(n)[0] for n in range(properties.get_nfilters())]
+    if any(number >= _FIRST_FOREIGN_FILTER for number in numbers):
+        with suppress(MissingDependencyError):  # reading names the filter, and the package
+            optional_import("hdf5plugin", extra="hdf5")
 
 
 def _kind(found: Any) -> NodeKind | None:

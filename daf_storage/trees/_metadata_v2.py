@@ -7,15 +7,25 @@ written follows docs/reference/format.md to the letter.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import posixpath
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from daf_storage.errors import CorruptDataError, UnsupportedDataError
+from daf_storage.errors import CorruptDataError, UnsupportedDataError, UnsupportedInputError
 from daf_storage.model import StorageType
-from daf_storage.trees._protocol import ArrayInfo
+from daf_storage.packing import Packing
+from daf_storage.stores import Pin
+from daf_storage.trees._metadata import (
+    ArrayMetadata,
+    ZarrVersion,
+    compact,
+    lengths_of,
+    parse_json,
+    to_json,
+)
+from daf_storage.trees._protocol import ArrayInfo, NodeKind
 
 GROUP_FILE: Final = ".zgroup"
 ARRAY_FILE: Final = ".zarray"
@@ -28,23 +38,80 @@ ATTRIBUTES_BYTES: Final = b"{}"
 _VLEN_UTF8: Final = [{"id": "vlen-utf8"}]
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayMetadata:
-    """A parsed ``.zarray``."""
+class ZarrV2:
+    """The documents of Zarr v2; see `ZarrFormat`."""
 
-    info: ArrayInfo
-    """Shape, element type and chunks."""
-    has_plain_chunk: bool
-    """Whether there is one chunk, neither compressed nor filtered (but for strings)."""
-    fill_value: Any
-    """What missing chunks hold; None if they must not be missing."""
-    separator: str
-    """What stands between the numbers of a chunk key."""
+    version: ZarrVersion = 2
+    consolidated_file = CONSOLIDATED_FILE
 
-    @property
-    def first_chunk_key(self) -> str:
-        """The key of the chunk at the origin."""
-        return self.separator.join("0" * max(len(self.info.shape), 1))
+    def kind(self, pin: Pin, path: str) -> NodeKind | None:
+        """Return what is at ``path``: the presence of a document says it."""
+        if pin.size(posixpath.join(path, ARRAY_FILE)) is not None:
+            return "array"
+        return "group" if pin.size(posixpath.join(path, GROUP_FILE)) is not None else None
+
+    def array(self, pin: Pin, path: str, *, what: str) -> ArrayMetadata | None:
+        """Return the metadata of an array; None if there is none."""
+        data = pin.read(posixpath.join(path, ARRAY_FILE))
+        return None if data is None else parse_array(data, what=what)
+
+    def marker(self, pin: Pin, name: str) -> None:  # noqa: ARG002 - the same for both versions
+        """Return nothing: the marker of Zarr v2 is an array."""
+        return
+
+    def group_documents(self) -> dict[str, bytes]:
+        """Return the documents of a group by their names."""
+        return {GROUP_FILE: GROUP_BYTES, ATTRIBUTES_FILE: ATTRIBUTES_BYTES}
+
+    def root_document(self, old: bytes | None, attributes: Mapping[str, Any]) -> dict[str, bytes]:  # noqa: ARG002 - as above
+        """Return nothing: the root has no attributes."""
+        return {}
+
+    def array_documents(
+        self, shape: tuple[int, ...], storage_type: StorageType
+    ) -> dict[str, bytes]:
+        """Return the documents of an array in a single uncompressed chunk, by their names."""
+        return {ARRAY_FILE: render_array(shape, storage_type), ATTRIBUTES_FILE: ATTRIBUTES_BYTES}
+
+    def packed_documents(
+        self,
+        shape: tuple[int, ...],
+        storage_type: StorageType,
+        packing: Packing,
+    ) -> dict[str, bytes]:
+        """Refuse: Zarr v2 would need a file for each small chunk."""
+        raise UnsupportedInputError(
+            f"an array of shape {list(shape)} of {storage_type.value} cannot be packed "
+            f"({packing.codec}) in Zarr v2; use zarr_format=3"
+        )
+
+    def chunk_key(self, shape: tuple[int, ...]) -> str:
+        """Return the key of the single chunk of an array that is written."""
+        return ".".join("0" * len(shape))
+
+    def documents(self, pin: Pin, path: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the documents at and below ``path``."""
+        names = pin.names(path)
+        for name in (GROUP_FILE, ARRAY_FILE):
+            data = compact(pin.read(posixpath.join(path, name))) if name in names else None
+            if data is None:
+                continue
+            yield posixpath.join(path, name), data
+            attributes = compact(pin.read(posixpath.join(path, ATTRIBUTES_FILE)))
+            yield posixpath.join(path, ATTRIBUTES_FILE), attributes or ATTRIBUTES_BYTES
+            if name == GROUP_FILE:
+                for child in names:
+                    if not child.startswith(".z"):
+                        yield from self.documents(pin, posixpath.join(path, child))
+
+    def consolidated(self, pin: Pin, documents: Mapping[str, bytes]) -> bytes:  # noqa: ARG002 - as above
+        """Return the contents of ``.zmetadata``."""
+        return render_consolidated(documents)
+
+    def listed(self, consolidated: bytes) -> dict[str, bytes]:
+        """Return the documents of a ``.zmetadata`` by their keys."""
+        found = json.loads(consolidated)["metadata"].items()
+        return {path: to_json(document) for path, document in found}
 
 
 def parse_array(data: bytes, *, what: str) -> ArrayMetadata:
@@ -63,8 +130,8 @@ def parse_array(data: bytes, *, what: str) -> ArrayMetadata:
             f"{what}: the array is of Zarr format {document['zarr_format']!r}, not 2"
         )
     try:
-        shape = _lengths(document["shape"])
-        chunks = _lengths(document["chunks"])
+        shape = lengths_of(document["shape"])
+        chunks = lengths_of(document["chunks"])
         dtype = document["dtype"]
         order = document["order"]
         compressor = document["compressor"]
@@ -86,6 +153,7 @@ def parse_array(data: bytes, *, what: str) -> ArrayMetadata:
     little = not is_vlen and not storage_type.is_string and np.dtype(dtype) == storage_type.dtype
     has_plain_chunk = is_plain and (is_vlen or little)
     return ArrayMetadata(
+        version=2,
         info=ArrayInfo(
             shape=shape,
             storage_type=storage_type,
@@ -117,7 +185,7 @@ def render_array(shape: tuple[int, ...], storage_type: StorageType) -> bytes:
         "order": "C",
         "filters": _VLEN_UTF8 if storage_type.is_string else None,
     }
-    return json.dumps(document, separators=(",", ":")).encode()
+    return to_json(document)
 
 
 def render_consolidated(documents: Mapping[str, bytes]) -> bytes:
@@ -132,24 +200,6 @@ def render_consolidated(documents: Mapping[str, bytes]) -> bytes:
     return (
         f'{{\n    "metadata": {{\n{lines}\n    }},\n    "zarr_consolidated_format": 1\n}}'.encode()
     )
-
-
-def parse_json(data: bytes, *, what: str) -> dict[str, Any]:
-    """Parse a JSON object."""
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise CorruptDataError(f"{what} is not JSON ({error})") from None
-    if not isinstance(document, dict):
-        raise CorruptDataError(f"{what} holds no JSON object")
-    return document
-
-
-def _lengths(value: Any) -> tuple[int, ...]:
-    lengths = tuple(value)
-    if not all(type(n) is int and n >= 0 for n in lengths):
-        raise ValueError(f"lengths {value!r}")
-    return lengths
 
 
 def _refuse_pickles(codecs: list[Any], *, what: str) -> None:

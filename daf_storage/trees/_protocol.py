@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
@@ -52,8 +52,11 @@ class StoredArray(Protocol):
         """Return a range of the first dimension; touches only the chunks of that range."""
         ...
 
-    def read_spans(self, spans: list[Span]) -> list[AnyArray]:
-        """Return several ranges of the first dimension; of a server, asked for together."""
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
+        """Return several ranges of the first dimension; of a server, asked for together.
+
+        Of an array of two dimensions, only the range ``within`` of the second one.
+        """
         ...
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
@@ -103,6 +106,10 @@ class Tree(Protocol):
         """Return the group or array at ``path``, pinned; None if there is none."""
         ...
 
+    def marker(self, name: str) -> Any:
+        """Return an attribute of the root; None if it has none, or the format keeps none."""
+        ...
+
 
 class TreeTransaction(Protocol):
     """Changes prepared aside; each `publish` and `remove` is one atomic step."""
@@ -120,6 +127,10 @@ class TreeTransaction(Protocol):
         """Prepare a scalar, given as an array of one number or string."""
         ...
 
+    def mark(self, name: str, numbers: tuple[int, ...]) -> None:
+        """Mark the root with a few numbers, at once: as an attribute, or as an array."""
+        ...
+
     def create_group(self, path: str) -> None:
         """Prepare an empty group."""
         ...
@@ -132,10 +143,27 @@ class TreeTransaction(Protocol):
         """Prepare an array of strings, given flattened in C order."""
         ...
 
+    def packs(self, shape: tuple[int, ...], storage_type: StorageType) -> bool:
+        """Return whether an array of this kind would be packed: cut and compressed."""
+        ...
+
+    def write_blocks(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        storage_type: StorageType,
+        blocks: Iterable[AnyArray],
+    ) -> None:
+        """Prepare a numeric array of consecutive ranges of its first dimension."""
+        ...
+
     def reserve_array(
         self, path: str, shape: tuple[int, ...], storage_type: StorageType
     ) -> AnyArray:
-        """Prepare a numeric array of zeros and return it to be filled in place, in C order."""
+        """Prepare a numeric array of zeros and return it to be filled in place, in C order.
+
+        Such an array is never packed.
+        """
         ...
 
     def publish(self, path: str, *, replace: bool) -> None:
@@ -170,3 +198,11 @@ class WritableTree(Tree, Protocol):
     def recover(self) -> bool:
         """Clear away what a crashed writer left; say whether there was anything."""
         ...
+
+
+def fill_blocks(out: AnyArray, blocks: Iterable[AnyArray]) -> None:
+    """Fill an array with consecutive ranges of its first dimension."""
+    start = 0
+    for block in blocks:
+        out[start : start + len(block)] = block
+        start += len(block)

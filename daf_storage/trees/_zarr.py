@@ -1,16 +1,16 @@
-"""The Zarr v2 tree over any store.
+"""The Zarr tree, of v2 or v3, over any store.
 
 Arrays in the layout that Daf writes (one uncompressed chunk) are mapped, or decoded straight into
-Arrow; every other array is read by zarr-python.  After each change the directory's ``.zmetadata``
-is brought up to date, for readers that depend on it; this reader never looks at it.
+Arrow; packed ones are decoded chunk by chunk; every other array is read by zarr-python.  After each
+change the directory's consolidated metadata are brought up to date, for readers that depend on
+them; this reader never looks at them.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import posixpath
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -22,14 +22,35 @@ import zarr
 from daf_storage import strings as vlen
 from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
 from daf_storage.model import AnyArray, Span, StorageType
+from daf_storage.packing import Packing
 from daf_storage.stores import Pin, ReadableStore, Transaction, WritableStore
 from daf_storage.stores._zarr_adapter import PinnedZarrStore
-from daf_storage.trees import _metadata_v2 as v2
-from daf_storage.trees._protocol import ArrayInfo, NodeKind
+from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat, ZarrVersion
+from daf_storage.trees._metadata_v2 import ZarrV2
+from daf_storage.trees._metadata_v3 import NODE_FILE, ZarrV3
+from daf_storage.trees._protocol import NodeKind, fill_blocks
+from daf_storage.trees._shards import ShardReader, ShardWriter
+
+_FORMATS: dict[ZarrVersion, ZarrFormat] = {2: ZarrV2(), 3: ZarrV3()}
+
+
+def zarr_formats() -> list[ZarrFormat]:
+    """Return what is known of each version of Zarr."""
+    return list(_FORMATS.values())
+
+
+def find_version(store: ReadableStore, root: str = "") -> ZarrVersion | None:
+    """Return the version of the Zarr hierarchy that is there; None if there is none."""
+    pin = store.pin(root)
+    if pin is None:
+        return None
+    if pin.size(NODE_FILE) is not None:
+        return 3
+    return 2 if _FORMATS[2].kind(pin, "") is not None else None
 
 
 class ZarrTree:
-    """Groups and arrays of a Zarr v2 hierarchy.
+    """Groups and arrays of a Zarr hierarchy.
 
     Parameters
     ----------
@@ -37,11 +58,16 @@ class ZarrTree:
         Where the bytes are.
     root
         Prefix of the hierarchy within the store; empty for the whole store.
+    zarr_format
+        Its version, 2 or 3; by default that of what is there, else 2.
     """
 
-    def __init__(self, store: ReadableStore, root: str = "") -> None:
+    def __init__(
+        self, store: ReadableStore, root: str = "", *, zarr_format: ZarrVersion | None = None
+    ) -> None:
         self._store = store
         self._root = root
+        self.format: ZarrFormat = _FORMATS[zarr_format or find_version(store, root) or 2]
 
     @property
     def location(self) -> str:
@@ -51,14 +77,14 @@ class ZarrTree:
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if it is neither a group nor an array."""
         pin = self._pin(path)
-        return None if pin is None else _kind(pin, "")
+        return None if pin is None else self.format.kind(pin, "")
 
     def children(self, path: str) -> dict[str, NodeKind]:
         """Return the groups and arrays directly below ``path``."""
         pin = self._pin(path)
         if pin is None:
             return {}
-        kinds = ((name, _kind(pin, name)) for name in pin.names())
+        kinds = ((name, self.format.kind(pin, name)) for name in pin.names())
         return {name: kind for name, kind in kinds if kind is not None}
 
     def identity(self, path: str) -> Hashable:
@@ -69,30 +95,48 @@ class ZarrTree:
     def node(self, path: str) -> ZarrNode | None:
         """Return the group or array at ``path``, pinned."""
         pin = self._pin(path)
-        kind = None if pin is None else _kind(pin, "")
+        kind = None if pin is None else self.format.kind(pin, "")
         if pin is None or kind is None:
             return None
-        return ZarrNode(pin, kind, what=f"{self.location}: {path}")
+        return ZarrNode(pin, kind, self.format, what=f"{self.location}: {path}")
+
+    def marker(self, name: str) -> Any:
+        """Return an attribute of the root; None if it has none."""
+        pin = self._pin("")
+        return None if pin is None else self.format.marker(pin, name)
 
     def _pin(self, path: str) -> Pin | None:
         return self._store.pin(posixpath.join(self._root, path) if path else self._root)
 
 
 class WritableZarrTree(ZarrTree):
-    """A Zarr v2 hierarchy that can be changed.
+    """A Zarr hierarchy that can be changed.
 
     Parameters
     ----------
     store
         Where the bytes are.
     consolidated
-        Whether to keep a ``.zmetadata`` at the root up to date.
+        Whether to keep the consolidated metadata at the root up to date.
+    zarr_format
+        Its version; by default that of what is there, else 2.
+    packing
+        How to pack arrays that are written; by default they are not.
     """
 
-    def __init__(self, store: WritableStore, root: str = "", *, consolidated: bool) -> None:
-        super().__init__(store, root)
+    def __init__(
+        self,
+        store: WritableStore,
+        root: str = "",
+        *,
+        consolidated: bool,
+        zarr_format: ZarrVersion | None = None,
+        packing: Packing | None = None,
+    ) -> None:
+        super().__init__(store, root, zarr_format=zarr_format)
+        self.packing = packing
         self._writable = store
-        self._consolidated = _Consolidated() if consolidated else None
+        self._consolidated = _Consolidated(self.format) if consolidated else None
 
     @contextmanager
     def transaction(self) -> Iterator[ZarrTransaction]:
@@ -127,47 +171,54 @@ class WritableZarrTree(ZarrTree):
 
         def current() -> bytes | None:
             pin = self._pin("")
-            return None if pin is None else pin.read(v2.CONSOLIDATED_FILE)
+            return None if pin is None else pin.read(self.format.consolidated_file)
 
         before = current()
         with self.transaction() as changes, self.lock():
             changes.refresh()
         return current() != before
 
+    def root_pin(self) -> Pin | None:
+        """Return a view of the root."""
+        return self._pin("")
+
     def path_in_store(self, path: str) -> str:
         """Return the key prefix of a node."""
         return posixpath.join(self._root, path) if path else self._root
 
     def refresh_consolidated(self, changes: Transaction, path: str | None) -> None:
-        """Bring ``.zmetadata`` up to date after a change at ``path`` (None: everything)."""
+        """Bring the consolidated metadata up to date after a change at ``path`` (None: all)."""
         pin = self._pin("")
         if self._consolidated is not None and pin is not None:
             data = self._consolidated.updated(pin, path)
-            changes.replace_file(self.path_in_store(v2.CONSOLIDATED_FILE), data)
+            changes.replace_file(self.path_in_store(self.format.consolidated_file), data)
 
 
 class ZarrNode:
     """A pinned group or array; see `Node`."""
 
-    def __init__(self, pin: Pin, kind: NodeKind, *, what: str) -> None:
+    def __init__(self, pin: Pin, kind: NodeKind, documents: ZarrFormat, *, what: str) -> None:
         self.kind = kind
         self.identity = pin.identity()
+        self._format = documents
         self._pin = pin
         self._what = what
 
-    def array(self, name: str = "") -> ZarrArray | None:
+    def array(self, name: str = "") -> ZarrArray | PackedArray | None:
         """Return this array, or the one of that name below this group."""
         what = f"{self._what}/{name}" if name else self._what
-        data = self._pin.read(posixpath.join(name, v2.ARRAY_FILE))
-        if data is None:
+        metadata = self._format.array(self._pin, name, what=what)
+        if metadata is None:
             return None
-        return ZarrArray(self._pin, name, v2.parse_array(data, what=what), what=what)
+        if metadata.shard is not None:
+            return PackedArray(self._pin, name, metadata, what=what)
+        return ZarrArray(self._pin, name, metadata, what=what)
 
 
 class ZarrArray:
     """An array of a pinned node; see `StoredArray`."""
 
-    def __init__(self, pin: Pin, path: str, metadata: v2.ArrayMetadata, *, what: str) -> None:
+    def __init__(self, pin: Pin, path: str, metadata: ArrayMetadata, *, what: str) -> None:
         self.info = replace(metadata.info, is_mappable=metadata.info.is_mappable and pin.is_local)
         self._is_ranged = metadata.info.is_mappable and not pin.is_local
         self._pin = pin
@@ -185,14 +236,17 @@ class ZarrArray:
         """Return a range of the first dimension."""
         return self.read_spans([span])[0]
 
-    def read_spans(self, spans: list[Span]) -> list[AnyArray]:
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension; of a server, asked for together."""
         if self.info.is_mappable:
             mapped = self._mapped()
-            return [mapped[span.slice] for span in spans]
-        if self._is_ranged and self.info.shape:
-            return self._ranged(spans)
-        return [self._foreign(span.slice) for span in spans]
+            parts = [mapped[span.slice] for span in spans]
+        elif self._is_ranged and self.info.shape:
+            parts = self._ranged(spans)
+        else:
+            picks = () if within is None else (within.slice,)
+            return [self._foreign(span.slice, *picks) for span in spans]
+        return parts if within is None else [part[:, within.slice] for part in parts]
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, decoded straight into Arrow where they are stored plainly."""
@@ -255,20 +309,36 @@ class ZarrArray:
 
     def _filled(self) -> AnyArray:
         """Stand in for a missing chunk, as the Zarr specification has it."""
-        if self._metadata.fill_value is None:
+        fill_value = self._metadata.fill_value
+        if fill_value is None:
             raise CorruptDataError(
                 f"{self._what}: the chunk file {self._metadata.first_chunk_key!r} is missing, "
                 "and the array has no fill value to stand in for it"
             )
-        return self._foreign(slice(None))
+        if fill_value or self.info.storage_type.is_string:
+            return self._foreign(slice(None))
+        try:
+            return _frozen(np.zeros(self.info.shape, self.info.storage_type.dtype))
+        except (MemoryError, ValueError):
+            raise CorruptDataError(
+                f"{self._what}: the array is said to have the shape {list(self.info.shape)}, which "
+                "does not fit into memory, and has no data"
+            ) from None
 
-    def _foreign(self, rows: slice) -> AnyArray:
-        """Let zarr-python read the array, whatever its codecs."""
+    def _foreign(self, *picks: slice) -> AnyArray:
+        """Let zarr-python read ranges of the array, whatever its codecs."""
+        rows = picks[0]
+        document = self._metadata.document
+        key = posixpath.join(self._path, NODE_FILE)
+        shown = {} if document is None else {key: document}
         try:
             array = zarr.open_array(
-                PinnedZarrStore(self._pin), path=self._path, mode="r", zarr_format=2
+                PinnedZarrStore(self._pin, shown),
+                path=self._path,
+                mode="r",
+                zarr_format=self._metadata.version,
             )
-            values = np.asarray(array[rows])
+            values = np.asarray(array[picks])
         except DafError:
             raise
         except Exception as error:  # zarr raises many kinds for data that it cannot read
@@ -286,7 +356,7 @@ class ZarrArray:
         below = [-(-n // c) for n, c in zip(self.info.shape[1:], self.info.chunks[1:], strict=True)]
         grid = itertools.product(range(first // height, -(-last // height)), *map(range, below))
         for position in grid:
-            key = self._metadata.separator.join(map(str, position))
+            key = self._metadata.chunk_key(position)
             if self._pin.size(posixpath.join(self._path, key)) is None:
                 raise CorruptDataError(
                     f"{self._what}: chunk {key!r} is missing, and the array has no fill value"
@@ -294,6 +364,30 @@ class ZarrArray:
 
     def _chunk_key(self) -> str:
         return posixpath.join(self._path, self._metadata.first_chunk_key)
+
+
+class PackedArray:
+    """An array of many small chunks in one file; see `StoredArray`."""
+
+    def __init__(self, pin: Pin, path: str, metadata: ArrayMetadata, *, what: str) -> None:
+        self.info = metadata.info
+        self._reader = ShardReader(pin, path, metadata, what=what)
+
+    def read(self) -> AnyArray:
+        """Return all elements, decoded."""
+        return self.read_rows(Span(0, self.info.shape[0]))
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the first dimension; decodes only its chunks."""
+        return self.read_spans([span])[0]
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
+        """Return several ranges of the first dimension; each chunk is decoded once."""
+        return self._reader.read_spans(spans, within)
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings."""
+        return self._reader.read_strings(Span(0, self.info.shape[0]))
 
 
 class ZarrTransaction:
@@ -305,17 +399,31 @@ class ZarrTransaction:
         self._tree = tree
         self._changes = changes
 
+    def packs(self, shape: tuple[int, ...], storage_type: StorageType) -> bool:
+        """Return whether an array of this kind would be packed."""
+        packing = self._tree.packing
+        return packing is not None and packing.chunks(shape, storage_type) is not None
+
+    def mark(self, name: str, numbers: tuple[int, ...]) -> None:
+        """Mark the root with a few numbers: an attribute in Zarr v3, an array in v2."""
+        pin = self._tree.root_pin()
+        old = None if pin is None else pin.read(NODE_FILE)
+        for file, data in self._tree.format.root_document(old, {name: list(numbers)}).items():
+            self._changes.replace_file(self._tree.path_in_store(file), data)
+            self._tree.refresh_consolidated(self._changes, None)
+            return
+        self.write_array(name, np.array(numbers, dtype=np.uint8))
+        self.publish(name, replace=False)
+
     def create_group(self, path: str) -> None:
         """Prepare a group."""
-        self._document(path, v2.GROUP_FILE, v2.GROUP_BYTES)
-        self._document(path, v2.ATTRIBUTES_FILE, v2.ATTRIBUTES_BYTES)
+        self._documents(path, self._tree.format.group_documents())
 
     def mark_group(self, path: str) -> None:
         """Make what is at ``path`` a group, in place; the root of the tree if it is empty."""
-        for name, data in (
-            (v2.GROUP_FILE, v2.GROUP_BYTES),
-            (v2.ATTRIBUTES_FILE, v2.ATTRIBUTES_BYTES),
-        ):
+        if not path and self._tree.format.root_document(None, {}):
+            return  # the marker makes it one
+        for name, data in self._tree.format.group_documents().items():
             key = posixpath.join(self._tree.path_in_store(path), name)
             self._changes.replace_file(key, data)
 
@@ -329,6 +437,9 @@ class ZarrTransaction:
     def write_array(self, path: str, values: AnyArray) -> None:
         """Prepare a numeric array."""
         kind = StorageType.of(values.dtype)
+        if self.packs(values.shape, kind):
+            self.write_blocks(path, values.shape, kind, [values])
+            return
         if not values.size or not values.flags.c_contiguous or values.dtype != kind.dtype:
             self.reserve_array(path, values.shape, kind)[...] = values
             return
@@ -338,10 +449,33 @@ class ZarrTransaction:
 
     def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
         """Prepare an array of strings."""
+        packing = self._tree.packing
+        if packing is not None and self.packs(shape, StorageType.STRING):
+            writer = ShardWriter(shape, StorageType.STRING, packing)
+            writer.add_strings(strings)
+            self._write_packed(path, shape, StorageType.STRING, writer, packing)
+            return
         self._array_documents(path, shape, StorageType.STRING)
         if len(strings):
             for block in vlen.encode_vlen_utf8(strings):
                 self._changes.write(self._chunk_key(path, shape), block)
+
+    def write_blocks(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        storage_type: StorageType,
+        blocks: Iterable[AnyArray],
+    ) -> None:
+        """Prepare a numeric array of consecutive ranges of its first dimension."""
+        packing = self._tree.packing
+        if packing is None or not self.packs(shape, storage_type):
+            fill_blocks(self.reserve_array(path, shape, storage_type), blocks)
+            return
+        writer = ShardWriter(shape, storage_type, packing)
+        for block in blocks:
+            writer.add_numbers(block)
+        self._write_packed(path, shape, storage_type, writer, packing)
 
     def reserve_array(
         self, path: str, shape: tuple[int, ...], storage_type: StorageType
@@ -372,72 +506,52 @@ class ZarrTransaction:
         """Bring the consolidated metadata up to date with everything there is."""
         self._tree.refresh_consolidated(self._changes, None)
 
-    def _array_documents(self, path: str, shape: tuple[int, ...], kind: StorageType) -> None:
-        self._document(path, v2.ARRAY_FILE, v2.render_array(shape, kind))
-        self._document(path, v2.ATTRIBUTES_FILE, v2.ATTRIBUTES_BYTES)
+    def _write_packed(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        kind: StorageType,
+        writer: ShardWriter,
+        packing: Packing,
+    ) -> None:
+        self._documents(path, self._tree.format.packed_documents(shape, kind, packing))
+        for part in writer.parts():
+            self._changes.write(self._chunk_key(path, shape), part)
 
-    def _document(self, path: str, name: str, data: bytes) -> None:
-        self._changes.write(posixpath.join(self._tree.path_in_store(path), name), data)
+    def _array_documents(self, path: str, shape: tuple[int, ...], kind: StorageType) -> None:
+        self._documents(path, self._tree.format.array_documents(shape, kind))
+
+    def _documents(self, path: str, documents: dict[str, bytes]) -> None:
+        for name, data in documents.items():
+            self._changes.write(posixpath.join(self._tree.path_in_store(path), name), data)
 
     def _chunk_key(self, path: str, shape: tuple[int, ...]) -> str:
-        return posixpath.join(self._tree.path_in_store(path), ".".join("0" * len(shape)))
+        return posixpath.join(self._tree.path_in_store(path), self._tree.format.chunk_key(shape))
 
 
 class _Consolidated:
-    """The documents of ``.zmetadata``, kept so that one change costs one property, not all.
+    """The consolidated documents, kept so that one change costs one property, not all.
 
     They are read anew whenever the file is not the one that was written last: another process
     has changed the data set.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, documents: ZarrFormat) -> None:
+        self._format = documents
         self._documents: dict[str, bytes] = {}
         self._last: bytes | None = None
 
     def updated(self, pin: Pin, path: str | None) -> bytes:
-        """Return the new contents of ``.zmetadata`` after a change at ``path``."""
-        if path is None or self._last is None or pin.read(v2.CONSOLIDATED_FILE) != self._last:
-            self._documents = dict(_documents(pin, ""))
+        """Return the new consolidated metadata after a change at ``path``."""
+        last = pin.read(self._format.consolidated_file)
+        if path is None or self._last is None or last != self._last:
+            self._documents = dict(self._format.documents(pin, ""))
         else:
             start = f"{path}/"
-            kept = {k: v for k, v in self._documents.items() if not k.startswith(start)}
-            self._documents = {**kept, **dict(_documents(pin, path))}
-        self._last = v2.render_consolidated(self._documents)
+            kept = {k: v for k, v in self._documents.items() if not f"{k}/".startswith(start)}
+            self._documents = {**kept, **dict(self._format.documents(pin, path))}
+        self._last = self._format.consolidated(pin, self._documents)
         return self._last
-
-
-def _documents(pin: Pin, path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the metadata documents at and below ``path``, as compact JSON."""
-    names = pin.names(path)
-    for name in (v2.GROUP_FILE, v2.ARRAY_FILE):
-        data = _compact(pin.read(posixpath.join(path, name))) if name in names else None
-        if data is None:
-            continue
-        yield posixpath.join(path, name), data
-        attributes = _compact(pin.read(posixpath.join(path, v2.ATTRIBUTES_FILE)))
-        yield posixpath.join(path, v2.ATTRIBUTES_FILE), attributes or v2.ATTRIBUTES_BYTES
-        if name == v2.GROUP_FILE:
-            for child in names:
-                if not child.startswith(".z"):
-                    yield from _documents(pin, posixpath.join(path, child))
-
-
-def _compact(data: bytes | None) -> bytes | None:
-    """Return a document on one line; None where it is missing or not JSON."""
-    try:
-        return (
-            None if data is None else json.dumps(json.loads(data), separators=(",", ":")).encode()
-        )
-    except ValueError:
-        return None
-
-
-def _kind(pin: Pin, path: str) -> NodeKind | None:
-    if pin.size(posixpath.join(path, v2.ARRAY_FILE)) is not None:
-        return "array"
-    if pin.size(posixpath.join(path, v2.GROUP_FILE)) is not None:
-        return "group"
-    return None
 
 
 def _frozen(values: AnyArray) -> AnyArray:
@@ -464,6 +578,3 @@ def _unreadable(what: str, error: Exception) -> DafError:
             "install it for numcodecs, or rewrite the array"
         )
     return CorruptDataError(f"{what}: the stored chunks cannot be decoded ({reason})")
-
-
-__all__ = ["ArrayInfo", "WritableZarrTree", "ZarrArray", "ZarrNode", "ZarrTransaction", "ZarrTree"]

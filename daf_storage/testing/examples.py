@@ -1,0 +1,97 @@
+"""Data sets to test with and to compare."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from daf_storage import DafReader, DafWriter
+
+CELLS = ["TATA", "GATA", "CATA"]
+GENES = ["RSPO3", "FOXA1", "WNT6", "TNNI1"]
+UMIS = np.array([[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1]], dtype=np.int64)
+
+
+def fill(daf: DafWriter) -> DafWriter:
+    """Add the axes, vectors, matrices and scalars that most tests look at."""
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.set_scalar("organism", "human")
+    daf.set_scalar("n", 7)
+    daf.set_vector("cell", "age", np.array([30, 60, 90], dtype=np.uint8))
+    daf.set_vector("cell", "type", ["Bcell", "TCell", "TCell"])
+    daf.set_vector("gene", "marker", [True, False, True, False])
+    daf.set_vector("gene", "flag", sp.csr_array(np.array([[False, True, False, True]])))
+    daf.set_matrix("cell", "gene", "UMIs", UMIS)
+    daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS))
+    return daf
+
+
+def fill_served(daf: DafWriter) -> DafWriter:
+    """Add what the other implementations' tests serve and convert: one of every encoding."""
+    daf.set_scalar("name", "served!")
+    daf.set_scalar("depth", np.int32(1))
+    for kind in ("b", "i1", "u2", "f4", "f8"):
+        daf.set_scalar(f"scalar {kind}", np.array([1]).astype(kind)[0])
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.add_axis("batch", [f"B{i:02}" for i in range(1, 21)])
+    daf.add_axis("none", [])
+    daf.set_vector("cell", "type", ["Bcell", "TCell", "TCell"])
+    daf.set_vector("cell", "score", np.array([1, 2, np.nan], dtype=np.float32))
+    daf.set_vector("gene", "marker", [True, False, True, False])
+    daf.set_vector("gene", "counts", sp.csr_array(np.array([[10, 0, 20, 0]], dtype=np.int32)))
+    daf.set_vector("gene", "flag", sp.csr_array(np.array([[False, True, False, True]])))
+    labels = [""] * 20
+    labels[1] = "foo"
+    daf.set_vector("batch", "label", labels)
+    daf.set_vector("none", "nothing", np.zeros(0))
+    daf.set_matrix("cell", "gene", "UMIs", UMIS)
+    daf.set_matrix("cell", "gene", "sparse_UMIs", sp.csc_array(UMIS.astype(np.int32)))
+    daf.set_matrix("cell", "gene", "mask", UMIS % 2 == 1)
+    daf.set_matrix("cell", "gene", "sparse_mask", sp.csc_array(UMIS % 2 == 1))
+    daf.set_matrix("cell", "gene", "one", UMIS.astype(np.float64), relayout=False)
+    daf.set_matrix("cell", "gene", "labels", np.array(list("abcdefghijkl")).reshape(3, 4))
+    sparse_labels = np.full((20, 3), "", dtype=object)
+    sparse_labels[2, 1] = "bar"
+    daf.set_matrix("batch", "cell", "sparse_labels", sparse_labels)
+    daf.set_matrix("cell", "cell", "square", np.arange(9).reshape(3, 3))
+    daf.set_matrix("none", "cell", "empty", np.zeros((0, 3)))
+    return daf
+
+
+def dense(values: Any) -> Any:
+    """Return a matrix as plain numpy."""
+    return values.toarray() if sp.issparse(values) else np.asarray(values)
+
+
+def contents(daf: DafReader) -> dict[str, Any]:
+    """Return all that a data set holds as plain Python, to compare two of them."""
+    axes = sorted(daf.axes_set())
+
+    def plain(values: Any) -> Any:
+        """NaN is not equal to itself; its text is."""
+        values = dense(values)
+        return (
+            np.where(np.isnan(values), "NaN", values.astype(object)).tolist()
+            if values.dtype.kind == "f"
+            else values.tolist()
+        )
+
+    return {
+        "scalars": {name: daf.get_scalar(name) for name in daf.scalars_set()},
+        "axes": {axis: daf.axis_entries(axis).tolist() for axis in axes},
+        "vectors": {
+            (axis, name): plain(daf.get_np_vector(axis, name))
+            for axis in axes
+            for name in daf.vectors_set(axis)
+        },
+        "matrices": {
+            (rows, columns, name): plain(daf.get_np_matrix(rows, columns, name))
+            for rows, columns in itertools.product(axes, axes)
+            for name in daf.matrices_set(rows, columns, relayout=False)
+        },
+    }

@@ -1,0 +1,356 @@
+"""The JSON documents of Zarr v3: ``zarr.json``, the one of the root with all others inline.
+
+Pure, but for looking documents up: bytes in, value objects out, and back.  Source: the Zarr v3 core
+specification and its codecs; what is written follows docs/reference/format.md to the letter.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
+from daf_storage.model import StorageType
+from daf_storage.packing import Packing
+from daf_storage.stores import Pin
+from daf_storage.trees._metadata import (
+    ArrayMetadata,
+    ShardLayout,
+    ZarrVersion,
+    compact,
+    lengths_of,
+    parse_json,
+    to_json,
+)
+from daf_storage.trees._protocol import ArrayInfo, NodeKind
+
+NODE_FILE: Final = "zarr.json"
+
+_GROUP: Final = {"zarr_format": 3, "node_type": "group"}
+_LITTLE: Final = {"name": "bytes", "configuration": {"endian": "little"}}
+_VLEN_UTF8: Final = {"name": "vlen-utf8", "configuration": {}}
+_COMPRESSIONS: Final = ("blosc", "zstd", "gzip")
+_FOREIGN_STRINGS: Final = ("fixed_length_utf32", "null_terminated_bytes")
+_BY_NAME: Final = {"string" if kind.is_string else kind.value.lower(): kind for kind in StorageType}
+
+
+class ZarrV3:
+    """The documents of Zarr v3; see `ZarrFormat`."""
+
+    version: ZarrVersion = 3
+    consolidated_file = NODE_FILE
+
+    def kind(self, pin: Pin, path: str) -> NodeKind | None:
+        """Return what is at ``path``; a document that cannot be read is told when it is used."""
+        data = pin.read(posixpath.join(path, NODE_FILE))
+        if data is None:
+            return None
+        try:
+            return "group" if parse_json(data, what=path).get("node_type") == "group" else "array"
+        except DafError:
+            return "array"
+
+    def array(self, pin: Pin, path: str, *, what: str) -> ArrayMetadata | None:
+        """Return the metadata of an array; None if there is nothing, or a group."""
+        data = pin.read(posixpath.join(path, NODE_FILE))
+        if data is None:
+            return None
+        document = parse_json(data, what=f"{what}: {NODE_FILE}")
+        if document.get("node_type") == "group":
+            return None
+        return parse_array(document, what=what)
+
+    def marker(self, pin: Pin, name: str) -> Any:
+        """Return an attribute of the root group."""
+        data = pin.read(NODE_FILE)
+        attributes = None if data is None else parse_json(data, what=NODE_FILE).get("attributes")
+        return attributes.get(name) if isinstance(attributes, dict) else None
+
+    def group_documents(self) -> dict[str, bytes]:
+        """Return the documents of a group by their names."""
+        return {NODE_FILE: to_json(_GROUP)}
+
+    def root_document(self, old: bytes | None, attributes: Mapping[str, Any]) -> dict[str, bytes]:
+        """Return the document of the root with more attributes, and those that it has."""
+        before = {} if old is None else _attributes(old)
+        return {NODE_FILE: to_json({**_GROUP, "attributes": {**before, **attributes}})}
+
+    def array_documents(
+        self, shape: tuple[int, ...], storage_type: StorageType
+    ) -> dict[str, bytes]:
+        """Return the documents of an array in a single uncompressed chunk, by their names."""
+        chunks = tuple(max(n, 1) for n in shape)
+        document = _array(shape, storage_type, chunks, [_serializer(storage_type)])
+        return {NODE_FILE: to_json(document)}
+
+    def packed_documents(
+        self, shape: tuple[int, ...], storage_type: StorageType, packing: Packing
+    ) -> dict[str, bytes]:
+        """Return the documents of a packed array, by their names.
+
+        All chunks are in one file.  Its shape is that of the array, rounded up to whole chunks:
+        otherwise zarr-python would refuse the whole group.
+        """
+        inner = packing.chunks(shape, storage_type) or shape
+        outer = tuple(-(-n // c) * c for n, c in zip(shape, inner, strict=True))
+        sharding = {
+            "chunk_shape": list(inner),
+            "codecs": [_serializer(storage_type), compression_of(packing, storage_type)],
+            "index_codecs": [_LITTLE, {"name": "crc32c"}],
+            "index_location": "start",
+        }
+        codecs: list[Mapping[str, Any]]
+        codecs = [{"name": "sharding_indexed", "configuration": sharding}]
+        return {NODE_FILE: to_json(_array(shape, storage_type, outer, codecs))}
+
+    def chunk_key(self, shape: tuple[int, ...]) -> str:
+        """Return the key of the single chunk of an array that is written."""
+        return "/".join(("c", *"0" * len(shape)))
+
+    def documents(self, pin: Pin, path: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the documents at and below ``path``, but for the root's."""
+        data = compact(pin.read(posixpath.join(path, NODE_FILE)))
+        if data is None:
+            return
+        if path:
+            yield path, data
+        if json.loads(data).get("node_type") == "group":
+            for child in pin.names(path):
+                if child != NODE_FILE and not child.startswith("."):
+                    yield from self.documents(pin, posixpath.join(path, child))
+
+    def consolidated(self, pin: Pin, documents: Mapping[str, bytes]) -> bytes:
+        """Return the root's document with all others in it.
+
+        Sorted, because zarr-python needs the keys of one group to be neighbours.  The documents
+        are compact JSON already, so they are joined as text.
+        """
+        old = pin.read(NODE_FILE)
+        root = {**_GROUP, "attributes": {} if old is None else _attributes(old)}
+        start = to_json(root).decode()[:-1]
+        inline = ",\n".join(
+            f"{json.dumps(path)}:{documents[path].decode()}" for path in sorted(documents)
+        )
+        return (
+            f'{start},"consolidated_metadata":{{"kind":"inline","must_understand":false,'
+            f'"metadata":{{\n{inline}\n}}}}}}'
+        ).encode()
+
+    def listed(self, consolidated: bytes) -> dict[str, bytes]:
+        """Return the documents that the root's has inline, and the root's, by their keys."""
+        root = json.loads(consolidated)
+        inline = root["consolidated_metadata"]
+        if inline["kind"] != "inline":
+            raise ValueError(f"consolidated metadata of kind {inline['kind']!r}")
+        found = {
+            posixpath.join(path.strip("/"), NODE_FILE): to_json(document)
+            for path, document in inline["metadata"].items()
+        }
+        return {**found, NODE_FILE: consolidated}
+
+
+def compression_of(packing: Packing, storage_type: StorageType) -> dict[str, Any]:
+    """Return the codec that compresses a chunk."""
+    if packing.codec in ("zstd", "gzip"):
+        extra = {"checksum": False} if packing.codec == "zstd" else {}
+        return {"name": packing.codec, "configuration": {"level": packing.level, **extra}}
+    options = {
+        "cname": packing.codec.removeprefix("blosc-"),
+        "clevel": packing.level,
+        "shuffle": "bitshuffle",
+        "typesize": 1 if storage_type.is_string else storage_type.dtype.itemsize,
+        "blocksize": 0,
+    }
+    return {"name": "blosc", "configuration": options}
+
+
+def parse_array(document: Mapping[str, Any], *, what: str) -> ArrayMetadata:
+    """Parse the document of an array; ``what`` names it in messages.
+
+    Raises
+    ------
+    CorruptDataError
+        Not the metadata of a Zarr v3 array.
+    UnsupportedDataError
+        Valid, but of a type, a grid or with an extension that is not read.
+    """
+    if document.get("zarr_format") != 3 or document.get("node_type") != "array":
+        raise CorruptDataError(
+            f"{what}: {NODE_FILE} is not that of a Zarr v3 array or group: zarr_format is "
+            f"{document.get('zarr_format')!r} and node_type is {document.get('node_type')!r}"
+        )
+    try:
+        shape = lengths_of(document["shape"])
+        data_type = document["data_type"]
+        grid, grid_options = _named(document["chunk_grid"])
+        outer = lengths_of(grid_options["chunk_shape"]) if grid == "regular" else ()
+        encoding, encoding_options = _named(document["chunk_key_encoding"])
+        codecs = [_named(codec) for codec in document["codecs"]]
+        fill_value = document["fill_value"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptDataError(
+            f"{what}: {NODE_FILE} is incomplete or malformed ({error!r})"
+        ) from None
+    if grid != "regular" or encoding not in ("default", "v2"):
+        raise UnsupportedDataError(
+            f"{what}: the chunks are in a {grid!r} grid with {encoding!r} keys; only a 'regular' "
+            "grid with 'default' keys is read"
+        )
+    if document.get("storage_transformers"):
+        raise UnsupportedDataError(f"{what}: the array has storage transformers; none are read")
+    if not codecs:
+        raise CorruptDataError(f"{what}: {NODE_FILE} has no codecs")
+    if len(shape) != len(outer):
+        raise CorruptDataError(f"{what}: shape {shape} and chunks {outer} differ in length")
+    kind = _storage_type(data_type, what=what)
+    is_exact = all(n in (c, 0) for n, c in zip(shape, outer, strict=True))
+    is_plain = is_exact and _is_serializer(codecs, kind, data_type)
+    shard = _shard(shape, outer, codecs, kind) if _is_native(data_type) else None
+    inner = lengths_of(codecs[0][1]["chunk_shape"]) if shard is not None else outer
+    return ArrayMetadata(
+        version=3,
+        info=ArrayInfo(
+            shape=shape,
+            storage_type=kind,
+            chunks=tuple(max(c, 1) for c in inner),
+            is_mappable=is_plain and not kind.is_string,
+        ),
+        has_plain_chunk=is_plain,
+        fill_value=fill_value,
+        separator=encoding_options.get("separator", "/" if encoding == "default" else "."),
+        prefix="c" if encoding == "default" else "",
+        shard=shard,
+        document=_mended(document, outer, codecs),
+    )
+
+
+def _array(
+    shape: tuple[int, ...],
+    storage_type: StorageType,
+    chunks: tuple[int, ...],
+    codecs: list[Mapping[str, Any]],
+) -> dict[str, Any]:
+    if storage_type.is_string:
+        fill: Any = ""
+    elif storage_type is StorageType.BOOL:
+        fill = False
+    else:
+        fill = 0 if storage_type.is_integer else 0.0
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(shape),
+        "data_type": "string" if storage_type.is_string else storage_type.value.lower(),
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": fill,
+        "codecs": codecs,
+    }
+
+
+def _serializer(storage_type: StorageType) -> Mapping[str, Any]:
+    return _VLEN_UTF8 if storage_type.is_string else _LITTLE
+
+
+def _attributes(root: bytes) -> dict[str, Any]:
+    found = parse_json(root, what=NODE_FILE).get("attributes")
+    return found if isinstance(found, dict) else {}
+
+
+def _named(value: Any) -> tuple[str, Mapping[str, Any]]:
+    """Return the name and the options of a codec or another extension point."""
+    if isinstance(value, str):
+        return value, {}
+    options = value.get("configuration", {})
+    name = value["name"]
+    if isinstance(name, str) and isinstance(options, dict):
+        return name, options
+    raise ValueError(f"the extension {value!r}")
+
+
+def _storage_type(data_type: Any, *, what: str) -> StorageType:
+    if _is_native(data_type):
+        return _BY_NAME[data_type]
+    if isinstance(data_type, dict) and data_type.get("name") in _FOREIGN_STRINGS:
+        return StorageType.STRING
+    raise UnsupportedDataError(
+        f"{what}: the array has the data type {data_type!r}; Daf has Bool, Int8 to Int64, UInt8 to "
+        "UInt64, Float32, Float64 and strings"
+    )
+
+
+def _is_native(data_type: Any) -> bool:
+    return isinstance(data_type, str) and data_type in _BY_NAME
+
+
+def _is_serializer(
+    codecs: list[tuple[str, Mapping[str, Any]]], kind: StorageType, data_type: Any
+) -> bool:
+    """Return whether the elements are stored as they are in memory, or as plain strings."""
+    if len(codecs) != 1 or not _is_native(data_type):
+        return False
+    name, options = codecs[0]
+    if kind.is_string:
+        return name == "vlen-utf8"
+    is_little = options.get("endian", "little") == "little"
+    return name == "bytes" and (is_little or kind.dtype.itemsize == 1)
+
+
+def _shard(
+    shape: tuple[int, ...],
+    outer: tuple[int, ...],
+    codecs: list[tuple[str, Mapping[str, Any]]],
+    kind: StorageType,
+) -> ShardLayout | None:
+    """Return how the single file of small chunks is made up; None for anything out of the common.
+
+    What is out of the common is left to zarr-python.
+    """
+    name, options = codecs[0]
+    if name != "sharding_indexed" or len(codecs) != 1 or not shape or 0 in shape:
+        return None
+    try:
+        inner = lengths_of(options["chunk_shape"])
+        codecs_within = [_named(codec) for codec in options["codecs"]]
+        index_codecs = [_named(codec) for codec in options["index_codecs"]]
+        location = options.get("index_location", "end")
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    is_single = len(inner) == len(shape) and all(n <= c for n, c in zip(shape, outer, strict=True))
+    named = "string" if kind.is_string else ""
+    if not is_single or 0 in inner or not _is_serializer(codecs_within[:1], kind, named or "int8"):
+        return None
+    compressions = codecs_within[1:]
+    if len(compressions) > 1 or any(c[0] not in _COMPRESSIONS for c in compressions):
+        return None
+    names = [codec[0] for codec in index_codecs]
+    is_index_plain = names[:1] == ["bytes"] and index_codecs[0][1].get("endian") == "little"
+    if not is_index_plain or names[1:] not in ([], ["crc32c"]) or location not in ("start", "end"):
+        return None
+    return ShardLayout(
+        grid=tuple(math.ceil(n / c) for n, c in zip(outer, inner, strict=True)),
+        codec={"id": compressions[0][0], **compressions[0][1]} if compressions else None,
+        index_at_start=location == "start",
+        has_checksum=len(names) > 1,
+    )
+
+
+def _mended(
+    document: Mapping[str, Any], outer: tuple[int, ...], codecs: list[tuple[str, Mapping[str, Any]]]
+) -> bytes | None:
+    """Round the shape of a shard up to whole chunks, where zarr-python would refuse it."""
+    name, options = codecs[0] if codecs else ("", {})
+    try:
+        inner = lengths_of(options["chunk_shape"]) if name == "sharding_indexed" else ()
+    except (KeyError, TypeError, ValueError):
+        return None
+    if len(inner) != len(outer) or 0 in inner or not inner:
+        return None
+    rounded = [-(-n // c) * c for n, c in zip(outer, inner, strict=True)]
+    if rounded == list(outer):
+        return None
+    grid = {"name": "regular", "configuration": {"chunk_shape": rounded}}
+    return to_json({**document, "chunk_grid": grid})

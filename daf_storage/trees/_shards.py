@@ -1,0 +1,327 @@
+"""Files of many small chunks, each compressed by itself: reading a part, and writing.
+
+Daf packs arrays like this, in the shape of the Zarr v3 sharding codec.  zarr-python reads them too
+and is what the tests compare with; here a chunk costs microseconds, and only those that are asked
+for are decoded.  Source: the specification of ``sharding_indexed``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import posixpath
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
+from typing import Any, Final
+
+import google_crc32c
+import numcodecs
+import numpy as np
+import pyarrow as pa
+
+from daf_storage import strings as vlen
+from daf_storage.errors import CorruptDataError, DafError
+from daf_storage.model import AnyArray, Span, StorageType
+from daf_storage.packing import Packing
+from daf_storage.stores import Pin
+from daf_storage.trees._metadata import ArrayMetadata, ShardLayout
+
+_ABSENT: Final = 2**64 - 1
+_CHECKSUM_BYTES: Final = 4
+_ENTRY_BYTES: Final = 16
+_BLOSC_HEADER_BYTES: Final = 16
+_FETCHED_CHUNKS: Final = 4096
+_COPY_BYTES: Final = 1 << 24
+_SPOOLED_BYTES: Final = 1 << 26
+_BITSHUFFLE: Final = 2
+
+Position = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """The part of an array that is read: a range of each dimension."""
+
+    spans: tuple[Span, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(span.size for span in self.spans)
+
+
+class ShardReader:
+    """The chunks of one array in its single file.
+
+    Parameters
+    ----------
+    pin, path
+        Where the array is.
+    metadata
+        Its metadata, which say that it is stored like this.
+    what
+        The array as messages name it.
+    """
+
+    def __init__(self, pin: Pin, path: str, metadata: ArrayMetadata, *, what: str) -> None:
+        if metadata.shard is None:
+            raise TypeError("the array is not one of many small chunks")
+        self._pin = pin
+        self._key = posixpath.join(path, metadata.first_chunk_key)
+        self._layout: ShardLayout = metadata.shard
+        self._info = metadata.info
+        self._fill_value = metadata.fill_value
+        self._what = what
+        self._size = pin.size(self._key)
+        self._index: AnyArray | None = None
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
+        """Return ranges of the first dimension of numbers; each chunk is decoded once.
+
+        Parameters
+        ----------
+        within
+            Of the second dimension of a matrix, only this range.
+        """
+        rest = [Span(0, n) for n in self._info.shape[1:]]
+        if within is not None:
+            rest[0] = within
+        boxes = [_Box((span, *rest)) for span in spans]
+        dtype = self._info.storage_type.dtype
+        out = [np.empty(box.shape, dtype) for box in boxes]
+        wanted: dict[Position, list[int]] = {}
+        for number, box in enumerate(boxes):
+            for position in self._positions(box):
+                wanted.setdefault(position, []).append(number)
+        for position, data in self._chunks(list(wanted)):
+            chunk = self._numbers(position, data)
+            for number in wanted[position]:
+                self._paste(position, chunk, boxes[number], out[number])
+        for values in out:
+            values.flags.writeable = False
+        return out
+
+    def read_strings(self, span: Span) -> pa.StringArray | pa.LargeStringArray:
+        """Return a range of a vector of strings; only its chunks are decoded."""
+        height = self._info.chunks[0]
+        parts = [pa.array([], pa.string())]
+        for position, data in self._chunks(list(self._positions(_Box((span,))))):
+            start = position[0] * height
+            texts = self._texts(position, data)
+            first, last = max(span.start, start), min(span.stop, start + height)
+            parts.append(texts.slice(first - start, last - first))
+        if (
+            any(pa.types.is_large_string(part.type) for part in parts)
+            or sum(part.nbytes for part in parts) >= 2**31
+        ):
+            parts = [part.cast(pa.large_string()) for part in parts]
+        return pa.concat_arrays(parts)
+
+    def _positions(self, box: _Box) -> Iterator[Position]:
+        """Return the chunks that overlap a box, in the order of the grid."""
+        if 0 in box.shape:
+            return iter(())
+        ranges = (
+            range(span.start // chunk, math.ceil(span.stop / chunk))
+            for span, chunk in zip(box.spans, self._info.chunks, strict=True)
+        )
+        return itertools.product(*ranges)
+
+    def _paste(self, position: Position, chunk: AnyArray, box: _Box, out: AnyArray) -> None:
+        """Copy what a chunk and a box share."""
+        source, target = [], []
+        for number, length, span in zip(position, self._info.chunks, box.spans, strict=True):
+            start = number * length
+            first, last = max(span.start, start), min(span.stop, start + length)
+            source.append(slice(first - start, last - start))
+            target.append(slice(first - span.start, last - span.start))
+        out[tuple(target)] = chunk[tuple(source)]
+
+    def _chunks(self, positions: list[Position]) -> Iterator[tuple[Position, memoryview | None]]:
+        """Yield the compressed bytes of chunks; None for one that is not stored."""
+        if self._size is None:
+            yield from ((position, None) for position in positions)
+            return
+        for first in range(0, len(positions), _FETCHED_CHUNKS):
+            some = positions[first : first + _FETCHED_CHUNKS]
+            places = [self._place(position) for position in some]
+            ranges = [place for place in places if place is not None]
+            parts = iter(self._pin.read_ranges(self._key, ranges) if ranges else [])
+            for position, place in zip(some, places, strict=True):
+                yield position, None if place is None else next(parts)
+
+    def _place(self, position: Position) -> tuple[int, int] | None:
+        """Return where a chunk is in the file, as start and stop."""
+        if self._index is None:
+            self._index = self._read_index()
+        number = int(np.ravel_multi_index(position, self._layout.grid))
+        offset, size_bytes = (int(n) for n in self._index[number])
+        if offset == size_bytes == _ABSENT:
+            return None
+        if self._size is None or offset + size_bytes > self._size:
+            raise CorruptDataError(
+                f"{self._what}: chunk {list(position)} is said to be at {offset:,} with "
+                f"{size_bytes:,} bytes, but the file has {self._size or 0:,}; it is truncated"
+            )
+        return offset, offset + size_bytes
+
+    def _read_index(self) -> AnyArray:
+        layout, size = self._layout, self._size or 0
+        index_bytes = math.prod(layout.grid) * _ENTRY_BYTES
+        needed = index_bytes + layout.has_checksum * _CHECKSUM_BYTES
+        if size < needed:
+            raise CorruptDataError(
+                f"{self._what}: the file has {size:,} bytes and no room for the index of its "
+                f"{math.prod(layout.grid):,} chunks; it is truncated"
+            )
+        start = 0 if layout.index_at_start else size - needed
+        data = self._pin.read_ranges(self._key, [(start, start + needed)])[0]
+        stored = data[:index_bytes]
+        if layout.has_checksum:
+            checksum = struct.unpack("<I", data[index_bytes:])[0]
+            if google_crc32c.value(bytes(stored)) != checksum:
+                raise CorruptDataError(
+                    f"{self._what}: the checksum of the index of its chunks is wrong; "
+                    "the file is damaged"
+                )
+        return np.frombuffer(stored, "<u8").reshape(-1, 2)
+
+    def _numbers(self, position: Position, data: memoryview | None) -> AnyArray:
+        dtype, shape = self._info.storage_type.dtype, self._info.chunks
+        if data is None:
+            return np.broadcast_to(np.array(self._fill_value).astype(dtype), shape)
+        size_bytes = math.prod(shape) * dtype.itemsize
+        decoded = self._decoded(position, data, size_bytes)
+        if len(decoded) != size_bytes:
+            raise CorruptDataError(
+                f"{self._what}: chunk {list(position)} holds {len(decoded):,} bytes, but "
+                f"{list(shape)} of {dtype} needs {size_bytes:,}"
+            )
+        return np.frombuffer(decoded, dtype).reshape(shape)
+
+    def _texts(self, position: Position, data: memoryview | None) -> pa.Array:
+        count = self._info.chunks[0]
+        if data is None:
+            return pa.repeat(pa.scalar(self._fill_value, pa.string()), count)
+        what = f"{self._what}: chunk {list(position)}"
+        texts = vlen.decode_vlen_utf8(memoryview(self._decoded(position, data, None)), what=what)
+        if len(texts) != count:
+            raise CorruptDataError(f"{what} holds {len(texts):,} strings instead of {count:,}")
+        return texts
+
+    def _decoded(
+        self, position: Position, data: memoryview, size_bytes: int | None
+    ) -> bytes | memoryview:
+        """Decompress a chunk; of numbers, never more than it should have."""
+        if self._layout.codec is None:
+            return data
+        try:
+            return _decompress(self._layout.codec["id"], data, size_bytes)
+        except DafError:
+            raise
+        except Exception as error:  # each codec raises its own
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise CorruptDataError(
+                f"{self._what}: chunk {list(position)} cannot be decompressed ({reason})"
+            ) from error
+
+
+def _decompress(codec: str, data: memoryview, size_bytes: int | None) -> bytes:
+    """Decompress bytes of an untrusted file."""
+    if codec == "gzip":
+        limit = 0 if size_bytes is None else size_bytes + 1
+        return zlib.decompressobj(wbits=31).decompress(data, limit)
+    if codec == "zstd":
+        return bytes(numcodecs.zstd.decompress(data))
+    if len(data) < _BLOSC_HEADER_BYTES:
+        raise ValueError("no room for a header")
+    uncompressed, _, compressed = struct.unpack("<III", data[4:_BLOSC_HEADER_BYTES])
+    if compressed != len(data) or (size_bytes is not None and uncompressed != size_bytes):
+        raise ValueError(f"the header tells {compressed:,} and {uncompressed:,} bytes")
+    return bytes(numcodecs.blosc.decompress(data))
+
+
+class ShardWriter:
+    """Compresses an array chunk by chunk; memory does not grow with it.
+
+    Parameters
+    ----------
+    shape, storage_type, packing
+        Of the array; its chunks follow from them.
+    """
+
+    def __init__(self, shape: tuple[int, ...], storage_type: StorageType, packing: Packing) -> None:
+        chunks = packing.chunks(shape, storage_type)
+        if chunks is None:
+            raise TypeError("the array is too small to be packed")
+        self._chunks = chunks
+        self._dtype = None if storage_type.is_string else storage_type.dtype
+        self._compress = _compressor(packing)
+        self._rest = np.empty(0, self._dtype or np.uint8)
+        self._places: list[tuple[int, int]] = []
+        self._grid = [math.ceil(n / c) for n, c in zip(shape, chunks, strict=True)]
+        self._end = math.prod(self._grid) * _ENTRY_BYTES + _CHECKSUM_BYTES
+        self._spool = SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115 - `parts` closes it
+
+    def add_numbers(self, block: AnyArray) -> None:
+        """Add the next range of the first dimension."""
+        if block.ndim == 1:
+            self._rest = self._add_row(np.concatenate([self._rest, block]), is_last=False)
+            return
+        for row in block:
+            self._add_row(row, is_last=True)
+
+    def add_strings(self, texts: pa.Array) -> None:
+        """Add all strings of a vector."""
+        height = self._chunks[0]
+        for start in range(0, len(texts), height):
+            part = texts.slice(start, height)
+            missing = height - len(part)
+            if missing:
+                part = pa.concat_arrays([part, pa.repeat(pa.scalar("", part.type), missing)])
+            self._add(b"".join(bytes(block) for block in vlen.encode_vlen_utf8(part)))
+
+    def parts(self) -> Iterator[bytes]:
+        """Yield the bytes of the file: the index, then the chunks."""
+        self._add_row(self._rest, is_last=True)
+        index = np.array(self._places, "<u8").tobytes()
+        with self._spool as spool:
+            yield index + struct.pack("<I", google_crc32c.value(index))
+            spool.seek(0)
+            while data := spool.read(_COPY_BYTES):
+                yield data
+
+    def _add_row(self, values: AnyArray, *, is_last: bool) -> AnyArray:
+        """Add whole chunks, and return what is left for the next; the last one is filled up."""
+        width = self._chunks[-1]
+        stop = values.size if is_last else values.size // width * width
+        for start in range(0, stop, width):
+            part = values[start : min(start + width, stop)]
+            missing = width - part.size
+            if missing:
+                part = np.concatenate([part, np.zeros(missing, part.dtype)])
+            self._add(np.ascontiguousarray(part, self._dtype))
+        return values[stop:]
+
+    def _add(self, data: Any) -> None:
+        compressed = self._compress(data)
+        self._spool.write(compressed)
+        self._places.append((self._end, len(compressed)))
+        self._end += len(compressed)
+
+
+def _compressor(packing: Packing) -> Any:
+    """Return the function that compresses a chunk."""
+    if packing.codec == "zstd":
+        return numcodecs.Zstd(packing.level).encode
+    if packing.codec == "gzip":
+        return numcodecs.GZip(packing.level).encode
+    name = packing.codec.removeprefix("blosc-").encode()
+
+    def compress(data: Any) -> bytes:
+        values = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data
+        return bytes(numcodecs.blosc.compress(values, name, packing.level, _BITSHUFFLE))
+
+    return compress

@@ -1,1 +1,0 @@
-"""Suites that every store, every tree and every format inherits."""
