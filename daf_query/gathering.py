@@ -72,10 +72,26 @@ def gather_dense(plan: SlicePlan) -> npt.NDArray[Any]:
         return _pick(texts, major, minor)
     if array.info.is_mappable:
         return _pick(array.read(), major, minor)
-    parts = array.read_spans(list(_runs(major.positions)))
-    empty = np.empty((0, array.info.shape[1]), dtype=array.info.storage_type.dtype)
-    picked = np.concatenate([empty, *parts])
-    return picked if minor.is_all else picked[:, minor.positions]
+    spans = list(_runs(major.positions))
+    dtype = array.info.storage_type.dtype
+    if minor.is_all:
+        parts = array.read_spans(spans)
+        return np.concatenate([np.empty((0, array.info.shape[1]), dtype), *parts])
+    out = np.empty((major.positions.size, minor.positions.size), dtype)
+    for within, places in _chunks_of(minor.positions, array.info.chunks[1]):
+        parts = array.read_spans(spans, within)
+        block = np.concatenate([np.empty((0, within.size), dtype), *parts])
+        out[:, places] = block[:, minor.positions[places] - within.start]
+    return out
+
+
+def _chunks_of(positions: Ranges, chunk: int) -> Iterator[tuple[Span, Ranges]]:
+    """Yield the ranges of neighbouring chunks that hold positions, and which these are."""
+    order = np.argsort(positions, kind="stable")
+    chunks = positions[order] // chunk
+    for places in np.split(order, np.flatnonzero(np.diff(chunks) > 1) + 1):
+        if places.size:
+            yield Span(int(positions[places[0]]), int(positions[places[-1]]) + 1), places
 
 
 def gather_sparse(

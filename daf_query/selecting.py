@@ -84,6 +84,23 @@ def _from_predicate(
     return np.sort(found.column(0).to_numpy().astype(np.int64))
 
 
+def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.int64]:
+    """Return the positions of an axis in an SQL order; equal entries keep theirs."""
+    if not by.strip():
+        raise errors.QueryError("the order is empty; write what comes after ORDER BY")
+    if _SELECT.match(by):
+        return _from_select(engine, engine.schemas[schema].daf, axis, by, "by")
+    table = f"{_quoted(schema)}.{_quoted(axis)}"
+    start = f"SELECT {_quoted(INDEX)} FROM {table} ORDER BY\n"  # noqa: S608 - as above
+    query = f"{start}{by}\n, {_quoted(INDEX)}"
+    try:
+        found = engine.plan_raw(query).to_arrow_table()
+    except Exception as error:  # the engine raises plain Exceptions
+        raise _explained(error, by, query, engine, what="order") from error
+    positions: npt.NDArray[np.int64] = found.column(0).to_numpy().astype(np.int64)
+    return positions
+
+
 def _wrong_axis(
     error: errors.VectorNotFoundError,
     daf: DafReader,
@@ -105,7 +122,9 @@ def _wrong_axis(
     return errors.VectorNotFoundError(f"{keyword}= on axis {axis!r}: {error}{hint}")
 
 
-def _explained(error: Exception, predicate: str, query: str, engine: Engine) -> errors.DafError:
+def _explained(
+    error: Exception, predicate: str, query: str, engine: Engine, *, what: str = "predicate"
+) -> errors.DafError:
     """Explain an error; places are counted within the predicate, not within our query."""
     explained = explain(error, query, engine.schemas)
     if isinstance(explained, errors.QueryError) and "syntax error" in str(explained):
@@ -117,7 +136,7 @@ def _explained(error: Exception, predicate: str, query: str, engine: Engine) -> 
         said = str(explained).split("\n", 1)[0].split(": ", 1)[1]
         shown = lines[line] if is_inside else lines[-1]
         return errors.QueryError(
-            f"SQL syntax error in the predicate: {said}\n  {shown}\n  {' ' * (column - 1)}^"
+            f"SQL syntax error in the {what}: {said}\n  {shown}\n  {' ' * (column - 1)}^"
         )
     return explained
 

@@ -16,8 +16,8 @@ from daf_query.catalog import DafSchema
 from daf_query.dataset import AxisDataset
 from daf_query.engine import Allow, Engine
 from daf_query.matrices import MatrixSlice, slice_matrix
-from daf_query.selecting import Selector, resolve
-from daf_storage import DafReader, errors, open_daf
+from daf_query.selecting import Selector, order_of, resolve
+from daf_storage import DafReader, DafWriter, ShowProgress, errors, open_daf
 
 Source: TypeAlias = str | Path | DafReader
 """A path of a data set, or a reader of one."""
@@ -209,6 +209,56 @@ class DafSession:
             )
         ]
         return slice_matrix(daf, rows_axis, columns_axis, name, chosen[0], chosen[1])
+
+    def reorder_axis(
+        self,
+        axis: str,
+        by: str,
+        *,
+        schema: str | None = None,
+        progress: ShowProgress = "auto",
+    ) -> None:
+        """Put the entries of an axis into an SQL order; its vectors and matrices follow.
+
+        See `daf_storage.DafWriter.reorder_axis`, which takes a list.
+
+        Parameters
+        ----------
+        by
+            What comes after ``ORDER BY``: ``"type, age DESC"``; entries that are equal keep their
+            order.  Or a whole SELECT that yields each ``name`` or ``index`` of the axis once.
+        schema
+            Which data set, where several are connected.
+        progress
+            Whether to show a bar on stderr.
+
+        Raises
+        ------
+        ReadOnlyError
+            The data set was opened for reading.
+        QueryError, VectorNotFoundError
+            The order is wrong.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 3, 2])
+        >>> connect(daf).reorder_axis("cell", "age DESC")
+        >>> daf.axis_entries("cell").tolist()
+        ['B', 'C', 'A']
+        """
+        tables = self._schema(schema)
+        daf = tables.daf
+        if not daf.has_axis(axis):
+            raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+        if not isinstance(daf, DafWriter):
+            raise errors.ReadOnlyError(
+                f"{daf.location}: it was opened for reading; open it with mode 'r+' to reorder it"
+            )
+        schema_name = next(n for n, found in self._engine.schemas.items() if found is tables)
+        daf.reorder_axis(axis, order_of(self._engine, schema_name, axis, by), progress=progress)
 
     def _schema(self, name: str | None) -> DafSchema:
         if name is None and len(self._engine.schemas) == 1:

@@ -197,6 +197,10 @@ class _SparseStringsNode:
         self.identity = node.identity
         self._array = array
 
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is the very same stored one."""
+        return isinstance(other, _SparseStringsNode) and self.identity == other.identity
+
     def array(self, name: str = "") -> StoredArray | None:
         """Return the array; it has no parts."""
         return None if name else self._array
@@ -339,6 +343,11 @@ def open_matrix(
     nnz = None
     if node.kind == "group":
         nnz = _required(node, "rowval", what).info.size
+        if nnz > shape[0] * shape[1]:
+            raise CorruptDataError(
+                f"{what}: rowval has {nnz:,} elements, but {shape[0]:,} x {shape[1]:,} has no room "
+                "for so many"
+            )
         values = node.array("nzval")
         storage_type = StorageType.BOOL if values is None else values.info.storage_type
         if values is not None:
@@ -352,7 +361,11 @@ def open_matrix(
 
 
 def _sparse_vector_info(node: Node, axis: str, name: str, length: int, what: str) -> VectorInfo:
-    _required(node, "nzind", what)
+    nnz = _required(node, "nzind", what).info.size
+    if nnz > length:
+        raise CorruptDataError(
+            f"{what}: nzind has {nnz:,} elements, but the axis has {length:,} entries"
+        )
     values = node.array("nzval")
     storage_type = StorageType.BOOL if values is None else values.info.storage_type
     return VectorInfo(axis, name, storage_type, length, True, max(length, 1))  # noqa: FBT003

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from daf_storage import archives, errors, hdf5_files, layout, mending
+from daf_storage import archives, backup, errors, hdf5_files, layout, mending
 from daf_storage.model import OpenMode, check_mode
 from daf_storage.packing import Packing, packing_of
 from daf_storage.paths import (
@@ -37,6 +37,7 @@ from daf_storage.stores import (
     MemoryStore,
     MmapZipStore,
     WritableStore,
+    interrupted_exchange,
     is_remote,
     shown_url,
 )
@@ -149,10 +150,11 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
     if where.is_archive:
         return _open_archive(where, mode, name, style)
     if mode == "r":
-        tree = ZarrTree(_existing(where.container, where.given))
+        tree = ZarrTree(_existing(where.container, where.given, is_read=True))
         style.check_found(tree)
         _check_group(tree)
         layout.check_version(tree)
+        backup.refuse_backup(where)
         return DafReader(tree, name=_reader_name(tree, name, where))
     return _open_directory_for_writing(where, mode, name, style)
 
@@ -372,7 +374,7 @@ def _open_directory_for_writing(
     where: DafPath, mode: OpenMode, name: str | None, style: _Style
 ) -> DafWriter:
     root, given = where.container, where.given
-    if mode == "r+":
+    if mode == "r+" or interrupted_exchange(root):
         _existing(root, given)
     if mode == "w" and root.exists():
         _empty(root, given)
@@ -390,6 +392,8 @@ def _open_directory_for_writing(
     if mode != "r+" and root.exists() and not root.is_dir():
         raise errors.NotADafError(f"{given}: there is a file of this name, not a directory")
     _make_or_check(tree, mode)
+    if backup.restore_backup(where):
+        tree.refresh()
     tree.recover()
     return DafWriter(tree, name=_unique(_name(tree, name, where)))
 
@@ -468,7 +472,15 @@ def _check_free_group(store: MmapZipStore, where: DafPath) -> None:
             )
 
 
-def _existing(root: Path, given: str) -> DirectoryStore:
+def _existing(root: Path, given: str, *, is_read: bool = False) -> DirectoryStore:
+    moved = interrupted_exchange(root)
+    if moved is not None and is_read:
+        raise errors.SourceNotFoundError(
+            f"{given}: a reordering was interrupted; open it for writing, or run 'daf repair "
+            f"{given}', to get back what was there"
+        )
+    if moved is not None:
+        os.rename(moved, root)
     if not root.is_dir():
         if root.exists():
             raise errors.NotADafError(f"{given}: there is a file of this name, not a directory")

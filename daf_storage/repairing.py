@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from pathlib import Path
 
 from daf_storage import archives, errors, layout
+from daf_storage.backup import restore_backup
 from daf_storage.mending import RecoveryWarning, mend_archive
 from daf_storage.opening import open_daf, open_directory_tree
 from daf_storage.paths import DafPath
-from daf_storage.stores import is_remote, shown_url
+from daf_storage.stores import is_remote, shown_url, unfinished_rebuilds
 from daf_storage.stores.mmap_zip import rebuild
 from daf_storage.trees import WritableTree, WritableZarrTree
 from daf_storage.verifying import container_of
@@ -52,6 +54,13 @@ def repair(path: str | Path) -> list[str]:
             return [_missing(one) for one in _add_groups(daf.writable_tree)]
     tree = open_directory_tree(where)
     done = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RecoveryWarning)
+        if restore_backup(where):
+            done.append("put back what another program was reordering when it was stopped")
+    for stale in unfinished_rebuilds(where.container):
+        shutil.rmtree(stale)
+        done.append("cleared away an unfinished reordering")
     if tree.recover():
         done.append("cleared away what a crashed writer had left")
     done += [_missing(one) for one in _add_groups(tree)]

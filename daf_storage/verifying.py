@@ -26,7 +26,7 @@ from daf_storage.opening import open_daf
 from daf_storage.paths import SHARED_ARCHIVE_SUFFIX, DafPath, parse_path
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import DafReader
-from daf_storage.stores import DirectoryStore, MmapZipStore, is_remote
+from daf_storage.stores import DirectoryStore, MmapZipStore, is_remote, unfinished_rebuilds
 from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, unused_bytes
 from daf_storage.trees import Tree, ZarrTree
 
@@ -160,6 +160,13 @@ def _verify_directory(where: DafPath) -> Iterator[Finding]:
             "warning",
             "",
             f"a writer is at work, or left something behind; 'daf repair {where.given}' clears it",
+        )
+    if unfinished_rebuilds(where.container):
+        yield Finding(
+            "warning",
+            "",
+            "a reordering was interrupted; do the same again to go on with it, or "
+            f"'daf repair {where.given}' to clear away what it left",
         )
     tree = ZarrTree(store)
     name = tree.format.consolidated_file

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_storage import errors, inputs, layout, relayout
+from daf_storage import errors, inputs, layout, relayout, reordering
 from daf_storage.conversions import first_duplicate
 from daf_storage.encoding import (
     EmptySparse,
@@ -28,8 +28,9 @@ from daf_storage.encoding import (
 )
 from daf_storage.inputs import SparseMatrixInput, SparseVectorInput
 from daf_storage.model import RESERVED_VECTORS, AnyArray, StorageType, check_name
+from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import DafReader
-from daf_storage.trees import TreeTransaction, WritableTree
+from daf_storage.trees import Node, TreeTransaction, WritableTree
 
 
 def _ignore(_: int) -> None:
@@ -151,6 +152,55 @@ class DafWriter(DafReader):
         with self._writable.transaction() as changes, self._writable.lock():
             for path in (layout.axis_path(axis), *self._paths_of_axis(axis)):
                 changes.remove(path)
+
+    def reorder_axis(self, axis: str, order: Any, *, progress: ShowProgress = "auto") -> None:
+        """Put the entries of an axis into another order; its vectors and matrices follow.
+
+        All of it changes in one step: whoever reads finds the old order or the new one.  After a
+        crash in the middle everything is as it was, and in a directory the same call goes on
+        where it had stopped.  `daf_query.DafSession.reorder_axis` takes an SQL order.
+
+        Parameters
+        ----------
+        order
+            All positions (from 0), or all entries, each once, in their new order.
+        progress
+            Whether to show a bar on stderr.
+
+        Raises
+        ------
+        AppendOnlyError
+            In an archive nothing can be replaced.
+        InvalidInputError, LengthError, EntryNotFoundError
+            An entry is missing in the order, or there twice.
+        InUseError
+            Another writer is at work.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 2, 3])
+        >>> daf.reorder_axis("cell", ["C", "A", "B"])
+        >>> daf.get_np_vector("cell", "age").tolist()
+        [3, 1, 2]
+        """
+        self._check_open()
+        self._require_axis(axis)
+        if self.is_append_only:
+            raise errors.AppendOnlyError(
+                f"{self.location}: can't reorder axis {axis!r} of a zip-backed data set, which is "
+                "append-only; convert it to a directory (.daf.zarr), reorder that, and convert back"
+            )
+        positions = reordering.permutation(self, axis, order)
+        paths = reordering.affected_paths(self, axis)
+        token = reordering.token_of(axis, positions)
+        with (
+            progress_bar(f"reorder {axis}", reordering.size_of(self, axis), show=progress) as bar,
+            self._writable.rebuilt(token, paths) as tree,
+        ):
+            reordering.write_reordered(self, tree, axis, positions, bar.add)
 
     # Vectors
 
@@ -432,11 +482,11 @@ class DafWriter(DafReader):
         meanwhile, nothing is put in place.
         """
         self._check_open()
-        lengths = [self.axis_length(axis) for axis in axes]
+        nodes = [self._tree.node(layout.axis_path(axis)) for axis in axes]
         with self._writable.transaction() as changes:
             yield path, changes
             with self._writable.lock():
-                self._check_axes_unchanged(path, axes, lengths)
+                self._check_axes_unchanged(path, axes, nodes)
                 is_stale = rewrites_flipped or self._tree.kind(path) is not None
                 if flipped is not None and overwrite and is_stale:
                     changes.remove(flipped)
@@ -450,12 +500,15 @@ class DafWriter(DafReader):
     ) -> AbstractContextManager[tuple[str, TreeTransaction]]:
         return self._change(layout.vector_path(axis, name), overwrite=overwrite, axes=(axis,))
 
-    def _check_axes_unchanged(self, path: str, axes: tuple[str, ...], lengths: list[int]) -> None:
-        for axis, length in zip(axes, lengths, strict=True):
-            if not self.has_axis(axis) or self.axis_length(axis) != length:
+    def _check_axes_unchanged(
+        self, path: str, axes: tuple[str, ...], nodes: list[Node | None]
+    ) -> None:
+        for axis, before in zip(axes, nodes, strict=True):
+            now = self._tree.node(layout.axis_path(axis))
+            if before is None or now is None or not before.is_same(now):
                 raise errors.LengthError(
-                    f"{self.location}: axis {axis!r} was replaced or deleted while {path} was "
-                    "being written; nothing was stored, write it for the new axis"
+                    f"{self.location}: axis {axis!r} was replaced, reordered or deleted while "
+                    f"{path} was being written; nothing was stored, write it for the new axis"
                 )
 
     def _remove(self, path: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 from daf_query import DafSession, connect
-from daf_storage import DafReader, MemoryDaf, ZarrDaf, import_h5ad
+from daf_storage import DafReader, MemoryDaf, Packing, StorageType, ZarrDaf, import_h5ad
 from tests.support import PBMC, create, fill
 
 # Speed is measured in benchmarks/ and never asserted in a test.
@@ -42,3 +42,15 @@ def pbmc_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pbmc") / "pbmc.daf.zarr"
     import_h5ad(PBMC, path, obs_is="cell", var_is="gene")
     return path
+
+
+@pytest.fixture
+def tiny_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pack arrays of any size, in chunks of two elements."""
+
+    def chunks(_: Packing, shape: tuple[int, ...], kind: StorageType) -> tuple[int, ...] | None:
+        if not shape or 0 in shape or (kind.is_string and len(shape) > 1):
+            return None
+        return (*(1,) * (len(shape) - 1), min(2, shape[-1]))
+
+    monkeypatch.setattr(Packing, "chunks", chunks)

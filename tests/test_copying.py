@@ -16,6 +16,7 @@ from daf_storage import (
     DafReader,
     DafWriter,
     MemoryDaf,
+    Packing,
     convert,
     copy_all,
     copying,
@@ -31,7 +32,18 @@ FORMATS = {
     "shared archive": "x.dafs.zarr.zip#/a/b",
     "HDF5": "x.h5df",
     "shared HDF5": "x.h5dfs#/a",
+    "directory, v3": "x.daf.zarr",
+    "directory, packed": "x.daf.zarr",
+    "archive, packed": "x.daf.zarr.zip",
+    "HDF5, packed": "x.h5df",
 }
+
+
+def options(name: str) -> dict[str, Any]:
+    """Return how a format is written."""
+    return (
+        {"packed": Packing()} if "packed" in name else {"zarr_format": 3 if "v3" in name else None}
+    )
 
 
 def types(daf: DafReader) -> dict[str, object]:
@@ -49,16 +61,17 @@ def types(daf: DafReader) -> dict[str, object]:
     return found
 
 
+@pytest.mark.usefixtures("tiny_chunks")
 @pytest.mark.parametrize(("source", "destination"), list(itertools.product(FORMATS, FORMATS)))
 def test_every_ordered_pair_of_formats(tmp_path: Path, source: str, destination: str) -> None:
     """Everything arrives: values, types, layouts and orientations; and nothing else."""
     (tmp_path / "from").mkdir()
     (tmp_path / "to").mkdir()
     one, other = f"{tmp_path}/from/{FORMATS[source]}", f"{tmp_path}/to/{FORMATS[destination]}"
-    daf = open_daf(one, "w+")
+    daf = open_daf(one, "w+", **options(source))
     assert isinstance(daf, DafWriter)
     fill_served(daf).close()
-    convert(one, other, progress="never")
+    convert(one, other, progress="never", **options(destination))
     with open_daf(one) as original, open_daf(other) as copy, MemoryDaf() as memory:
         expected = contents(fill_served(memory))
         assert contents(original) == expected

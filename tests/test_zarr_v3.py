@@ -50,18 +50,6 @@ from tests.support import UMIS, contents, create, fill, fill_served, served
 CODECS = ["blosc-zstd", "blosc-lz4", "zstd", "gzip"]
 
 
-@pytest.fixture
-def tiny_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pack arrays of any size, in chunks of two elements."""
-
-    def chunks(_: Packing, shape: tuple[int, ...], kind: StorageType) -> tuple[int, ...] | None:
-        if not shape or 0 in shape or (kind.is_string and len(shape) > 1):
-            return None
-        return (*(1,) * (len(shape) - 1), min(2, shape[-1]))
-
-    monkeypatch.setattr(Packing, "chunks", chunks)
-
-
 def new_tree(packing: Packing | None) -> WritableTree:
     """Return an empty tree of Zarr v3."""
     tree = WritableZarrTree(MemoryStore(), consolidated=False, zarr_format=3, packing=packing)
@@ -872,6 +860,13 @@ def test_huge_shapes_without_data(tmp_path: Path) -> None:
             daf.get_np_vector("cell", "age")
         with pytest.raises(errors.CorruptDataError, match="axes/gene"):
             daf.axis_entries("gene")
+    edited(root / "axes/gene", shape=[4])
+    with open_daf(root) as daf:
+        daf.axis_length("gene")
+        with pytest.raises(errors.CorruptDataError, match="no room for so many"):
+            daf.get_np_matrix("cell", "gene", "sparse")
+        with pytest.raises(errors.CorruptDataError, match="the axis has 4 entries"):
+            daf.get_np_vector("gene", "flag")
     assert verify(root)
 
 

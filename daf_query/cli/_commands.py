@@ -100,6 +100,14 @@ def convert_command(options: argparse.Namespace) -> None:
         )
 
 
+def reorder_command(options: argparse.Namespace) -> None:
+    """Put an axis into another order and say so."""
+    with connect(open_daf(options.path, "r+")) as session:
+        session.reorder_axis(options.axis, options.by, progress=_show(options))
+    if not options.quiet:
+        print(f"reordered axis {options.axis} of {options.path} by {options.by}")
+
+
 def _packing(options: argparse.Namespace) -> bool | Packing:
     """Return how to pack, from the options of the command line."""
     if not options.packed and options.codec is None and options.level is None:

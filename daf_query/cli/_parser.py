@@ -40,6 +40,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage
     _add_extract(commands)
     _add_export(commands)
     _add_convert(commands)
+    _add_reorder(commands)
     _add_verify(commands)
     _add_repair(commands)
     _add_serve(commands)
@@ -212,6 +213,23 @@ def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--level", type=int, help="from 1, fast, to 9 (zstd: 22), small")
     _add_quiet(parser)
     parser.set_defaults(command=_commands.convert_command)
+
+
+def _add_reorder(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(
+        commands,
+        "reorder",
+        "put the entries of an axis into another order; its vectors and matrices follow",
+        '  daf reorder pbmc.daf.zarr cell --by "type, age DESC"\n'
+        '  daf reorder pbmc.daf.zarr gene --by "name"',
+    )
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("axis", metavar="AXIS")
+    parser.add_argument(
+        "--by", required=True, metavar="ORDER", help="what comes after ORDER BY in SQL"
+    )
+    _add_quiet(parser)
+    parser.set_defaults(command=_commands.reorder_command)
 
 
 def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -6,7 +6,12 @@ dictionary, `MmapZipStore` in an entry of a ZIP archive.
 """
 
 from daf_storage.stores._allocate import allocate
-from daf_storage.stores._directory import DirectoryStore, replace_directory
+from daf_storage.stores._directory import (
+    DirectoryStore,
+    interrupted_exchange,
+    replace_directory,
+    unfinished_rebuilds,
+)
 from daf_storage.stores._mapping import map_range
 from daf_storage.stores._memory import MemoryStore
 from daf_storage.stores._protocol import Pin, ReadableStore, Transaction, WritableStore
@@ -33,9 +38,11 @@ __all__ = [
     "WritableStore",
     "ZarrArchiveStore",
     "allocate",
+    "interrupted_exchange",
     "is_remote",
     "map_range",
     "replace_archive",
     "replace_directory",
     "shown_url",
+    "unfinished_rebuilds",
 ]

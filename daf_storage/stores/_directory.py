@@ -13,6 +13,8 @@ for writing later can tell a crashed writer's leftovers (and clear them) from a 
 from __future__ import annotations
 
 import fcntl
+import glob
+import hashlib
 import mmap
 import os
 import shutil
@@ -35,6 +37,11 @@ from daf_storage.stores._protocol import LocalReads
 STAGING = ".daf.staging"
 """Directory below the root in which changes are prepared; exists only while a writer works."""
 
+REBUILD_SUFFIX = ".rebuilt"
+"""How the copies end that are to take the place of a directory."""
+
+_READY_SUFFIX = ".ready"
+_OLD_SUFFIX = ".old"
 _TIME_STEP_NS = 100_000_000
 _TARGET_FILE = "target"
 _TRASH = "trash-"
@@ -101,12 +108,56 @@ class DirectoryStore:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Exclude other writers of this directory; the lock dies with the process."""
-        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+        while True:
+            descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if _is_at(descriptor, self.root):  # or else it was rebuilt meanwhile
+                    yield
+                    return
+            finally:
+                os.close(descriptor)
+
+    @contextmanager
+    def rebuilt(self, token: str, without: list[str]) -> Iterator[DirectoryStore]:
+        """Hand out a copy beside this directory, of hard links; the two are exchanged at the end.
+
+        Raises
+        ------
+        InUseError
+            Another writer is preparing something: it would be lost.
+        """
+        root = Path(os.path.realpath(self.root))
+        with self.lock():
+            self.recover()
+            self._refuse_other_writers()
+            aside = root.with_name(f".{root.name}.{_state(root, token)}{REBUILD_SUFFIX}")
+            for stale in _beside(root, "*"):
+                if stale != aside:
+                    shutil.rmtree(stale, ignore_errors=True)
+            try:
+                _link_tree(root, aside, without)
+                copy = DirectoryStore(aside, location=self.location)
+                copy.recover()
+                yield copy
+                self._refuse_other_writers()
+                _exchange(aside, root)
+            except Exception:
+                shutil.rmtree(aside, ignore_errors=True)
+                raise
+
+    def _discard_exchanged(self) -> None:
+        """Delete what a crash right before or after an exchange has left beside the directory."""
+        root = Path(os.path.realpath(self.root))
+        for leftover in _beside(root, ".*"):
+            with suppress(OSError), _exclusive(root), _exclusive(leftover):
+                shutil.rmtree(leftover)
+
+    def _refuse_other_writers(self) -> None:
+        if self.has_leftovers():
+            raise errors.InUseError(
+                f"{self.location}: another writer is at work; try again when it is done"
+            )
 
     def has_leftovers(self) -> bool:
         """Return whether a writer is at work, or has crashed and left something behind."""
@@ -117,6 +168,7 @@ class DirectoryStore:
 
     def recover(self) -> bool:
         """Undo or clear away what crashed writers left; return whether there was anything."""
+        self._discard_exchanged()
         staging = self.root / STAGING
         try:
             tokens = list(staging.iterdir())
@@ -145,11 +197,21 @@ class DirectoryPin(LocalReads):
         File times advance in steps of milliseconds, so a directory that was changed just now
         equals nothing: a second change within the same step would not show.
         """
-        status = os.fstat(self._descriptor)
+        status = self.status()
         changed = status.st_mtime_ns, status.st_ctime_ns
         if time.time_ns() - max(changed) < _TIME_STEP_NS:
             return (object(),)
         return status.st_dev, status.st_ino, *changed
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another pin is of the same directory: both hold it open."""
+        if not isinstance(other, DirectoryPin):
+            return False
+        return os.path.samestat(self.status(), other.status())
+
+    def status(self) -> os.stat_result:
+        """Return what the file system knows of the directory."""
+        return os.fstat(self._descriptor)
 
     def names(self, key: str = "") -> list[str]:
         """Return the names directly below ``key``, sorted."""
@@ -364,6 +426,77 @@ def replace_directory(source: Path, target: Path) -> None:
         os.rename(target, old)
         os.rename(source, target)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def unfinished_rebuilds(root: Path) -> list[Path]:
+    """Return the copies beside a directory that a crash kept from taking its place."""
+    return _beside(Path(os.path.realpath(root)), "")
+
+
+def _beside(root: Path, ending: str) -> list[Path]:
+    """Return the copies beside a directory, in whatever state their names end with."""
+    start = glob.escape(f".{root.name}.")
+    return sorted(root.parent.glob(f"{start}*{REBUILD_SUFFIX}{ending}"))
+
+
+def interrupted_exchange(root: Path) -> Path | None:
+    """Return where a directory is that a crash caught between two renames."""
+    found = _beside(root, _OLD_SUFFIX)
+    return found[0] if found and not root.exists() else None
+
+
+def _state(root: Path, token: str) -> str:
+    """Return what tells a rebuild of these very files from any other."""
+    found = hashlib.sha256(token.encode())
+    for folder, names, files in os.walk(root):
+        names[:] = sorted(name for name in names if name != STAGING)
+        for file in sorted(files):
+            status = os.stat(os.path.join(folder, file))
+            told = (os.path.relpath(os.path.join(folder, file), root), status.st_ino)
+            found.update(repr((*told, status.st_size, status.st_mtime_ns)).encode())
+    return found.hexdigest()[:16]
+
+
+def _link_tree(source: Path, target: Path, without: list[str]) -> None:
+    """Link every file into another directory, but for those below some prefixes."""
+    left_out = {os.path.join(source, prefix) for prefix in without} | {str(source / STAGING)}
+    try:
+        target.mkdir(exist_ok=True)
+    except PermissionError as error:
+        raise errors.ReadOnlyError(
+            f"{source}: this needs permission to write in the directory that it is in, "
+            f"{source.parent}"
+        ) from error
+    for folder, names, files in os.walk(source):
+        names[:] = [name for name in names if os.path.join(folder, name) not in left_out]
+        copy = target / os.path.relpath(folder, source)
+        copy.mkdir(exist_ok=True)
+        for file in files:
+            if not (copy / file).exists():
+                _link(os.path.join(folder, file), copy / file)
+
+
+def _link(source: str, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(source, target)
+
+
+def _exchange(aside: Path, root: Path) -> None:
+    """Put a copy in the place of a directory; the old one goes when no reader needs it."""
+    ready = aside.with_name(f"{aside.name}{_READY_SUFFIX}")  # from here on nothing is resumed
+    os.rename(aside, ready)
+    old = ready
+    if not _swap.exchange(ready, root):
+        old = aside.with_name(f"{aside.name}{_OLD_SUFFIX}")
+        os.rename(root, old)
+        os.rename(ready, root)
+    trash = root / STAGING / f"{_TRASH}{uuid.uuid4().hex}"
+    trash.parent.mkdir(exist_ok=True)
+    os.rename(old, trash)
+    _discard(trash)
+    _remove_if_empty(trash.parent)
 
 
 def _remove_if_empty(directory: Path) -> None:

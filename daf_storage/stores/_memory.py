@@ -51,6 +51,19 @@ class MemoryStore:
         with self._lock:
             yield
 
+    @contextmanager
+    def rebuilt(self, token: str, without: list[str]) -> Iterator[MemoryStore]:  # noqa: ARG002 - nothing is left to be found
+        """Hand out a copy that takes the place of this store at the end."""
+        with self._lock:
+            copy = MemoryStore(location=self.location)
+            copy._entries = {
+                key: data
+                for key, data in self._entries.items()
+                if not any(_is_below(key, prefix) for prefix in without)
+            }
+            yield copy
+            self._entries = copy._entries
+
     def recover(self) -> bool:
         """Nothing outlives a crash of the process."""
         return False

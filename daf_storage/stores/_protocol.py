@@ -29,6 +29,10 @@ class Pin(Protocol):
         """Return a value that differs whenever what is below the prefix was replaced."""
         ...
 
+    def is_same(self, other: object) -> bool:
+        """Return whether another pin is of the very same data, also if it is new."""
+        ...
+
     def names(self, key: str = "") -> list[str]:
         """Return the names directly below ``key``, sorted; empty where there is nothing."""
         ...
@@ -54,6 +58,14 @@ class LocalReads:
     """What pins of local stores have in common: parts are views of what `map` returns."""
 
     is_local = True
+
+    def identity(self) -> Hashable:
+        """Return what tells this data from any other; each pin has its own."""
+        raise NotImplementedError
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another pin is of the very same data."""
+        return isinstance(other, LocalReads) and self.identity() == other.identity()
 
     def map(self, key: str) -> memoryview | None:
         """Return the bytes of ``key``; each pin has its own."""
@@ -135,6 +147,14 @@ class WritableStore(ReadableStore, Protocol):
 
     def lock(self) -> AbstractContextManager[None]:
         """Exclude other writers, of this process and others, for the length of the block."""
+        ...
+
+    def rebuilt(self, token: str, without: list[str]) -> AbstractContextManager[WritableStore]:
+        """Hand out a copy without some prefixes, which takes the place of this store at the end.
+
+        That is one atomic step; an exception leaves everything as it was.  What a crashed attempt
+        with the same token had published is found in the copy, if nothing was changed since.
+        """
         ...
 
     def recover(self) -> bool:

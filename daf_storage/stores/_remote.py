@@ -270,6 +270,10 @@ class RemotePin:
         """Return what stays the same: a server's data must not change while it is open."""
         return id(self._files), self._start
 
+    def is_same(self, other: object) -> bool:
+        """Return whether another pin is of the same place."""
+        return isinstance(other, RemotePin) and self.identity() == other.identity()
+
     def names(self, key: str = "") -> list[str]:
         """Return the names that the metadata has directly below ``key``."""
         start = f"{self._start}{key}/" if key else self._start

@@ -6,6 +6,7 @@ matrices; set, get, overwrite and delete; defaults; and what is refused, in whic
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -603,11 +604,11 @@ class ChangingDafSuite(DafSuite):
         for axes, values in ((("cell", "gene"), UMIS * 2), (("gene", "cell"), (UMIS * 2).T)):
             assert full.get_np_matrix(*axes, "UMIs").tolist() == values.tolist()
 
-    @pytest.mark.parametrize("entries", [None, ["x", "y"]])
+    @pytest.mark.parametrize("entries", [None, ["x", "y"], ["x", "y", "z"]])
     def test_an_axis_that_changes_while_a_property_is_written(
         self, full: DafWriter, entries: list[str] | None
     ) -> None:
-        """Nothing is stored for an axis that is gone or has another length by then."""
+        """Nothing is stored for an axis that is gone or is another one by then."""
 
         def change() -> None:
             full.delete_axis("cell")
@@ -623,7 +624,9 @@ class ChangingDafSuite(DafSuite):
                 change()
 
         for write in (fill_vector, fill_matrix):
-            with pytest.raises(errors.LengthError, match="axis 'cell' was replaced or deleted"):
+            with pytest.raises(
+                errors.LengthError, match="axis 'cell' was replaced, reordered or deleted"
+            ):
                 write()
             if entries is None:
                 full.add_axis("cell", CELLS)
@@ -640,9 +643,100 @@ class ChangingDafSuite(DafSuite):
         assert not full.has_matrix("cell", "gene", "UMIs")
         full.delete_matrix("gene", "cell", "UMIs", must_exist=False)
 
+    def test_reordering_an_axis(self, daf: DafWriter) -> None:
+        """Its entries, vectors and matrices follow, in either place; everything else stays."""
+        fill_served(daf)
+        daf.set_matrix("cell", "cell", "sparse square", sp.csc_array(np.arange(9).reshape(3, 3)))
+        before = contents(daf)
+        daf.reorder_axis("cell", ["CATA", "TATA", "GATA"], progress="never")
+        assert contents(daf) == reordered(before, "cell", [2, 0, 1])
+        daf.reorder_axis("gene", np.array([3, 1, 0, 2], np.uint8), progress="never")
+        after = reordered(reordered(before, "cell", [2, 0, 1]), "gene", [3, 1, 0, 2])
+        assert contents(daf) == after
+        assert daf.vector_info("gene", "flag").is_sparse
+        assert daf.matrix_info("cell", "gene", "sparse_UMIs").is_sparse
+        rows = daf.get_sparse_matrix("cell", "gene", "sparse_UMIs").rowval
+        assert rows.tolist() == sorted_within(daf, "cell", "gene", "sparse_UMIs")
+        daf.reorder_axis("none", [])
+        daf.set_vector("cell", "new", [1, 2, 3])
+        assert daf.axis_indices("cell", ["TATA"]).tolist() == [1]
+
+    @pytest.mark.parametrize(
+        ("order", "error", "message"),
+        [
+            (["TATA", "GATA"], errors.LengthError, "has length 2, but axis 'cell' has 3"),
+            (["TATA", "GATA", "NADA"], errors.EntryNotFoundError, "NADA"),
+            (["TATA", "GATA", "TATA"], errors.InvalidInputError, "'TATA' more than once"),
+            ([0, 1, 1], errors.InvalidInputError, "'GATA' more than once"),
+            ([0, 1, 3], errors.InvalidInputError, "outside of 0 to 2"),
+            ([-1, 0, 1], errors.InvalidInputError, "outside of 0 to 2"),
+            ([0.0, 1.0, 2.0], errors.InvalidInputError, "a list of all its positions"),
+            ([[0, 1, 2]], errors.InvalidInputError, "not 2 dimensions"),
+        ],
+    )
+    def test_orders_that_are_none(
+        self, full: DafWriter, order: Any, error: Any, message: str
+    ) -> None:
+        """Each entry has to be there exactly once; nothing is changed."""
+        before = contents(full)
+        with pytest.raises(error, match=message):
+            full.reorder_axis("cell", order)
+        with pytest.raises(errors.AxisNotFoundError):
+            full.reorder_axis("sell", [0])
+        assert contents(full) == before
+
+    def test_a_property_that_is_written_while_its_axis_is_reordered(self, full: DafWriter) -> None:
+        """It is refused: it is in the old order."""
+
+        def write() -> None:
+            with full.empty_dense_vector("cell", "v", "i4") as values:
+                values[:] = [1, 2, 3]
+                try:
+                    full.reorder_axis("cell", [2, 1, 0])
+                except errors.InUseError:
+                    raise errors.LengthError("reordered") from None
+
+        with pytest.raises(errors.LengthError, match="reordered"):
+            write()
+        assert not full.has_vector("cell", "v")
+
+
+def reordered(found: dict[str, Any], axis: str, order: list[int]) -> dict[str, Any]:
+    """Return what `contents` would find after a reordering: the slow, obvious way."""
+    matrices = {}
+    for (rows, columns, name), values in found["matrices"].items():
+        kept = [values[n] for n in order] if rows == axis else values
+        matrices[rows, columns, name] = (
+            [[row[n] for n in order] for row in kept] if columns == axis else kept
+        )
+    return {
+        "scalars": found["scalars"],
+        "axes": {a: [e[n] for n in order] if a == axis else e for a, e in found["axes"].items()},
+        "vectors": {
+            key: [values[n] for n in order] if key[0] == axis else values
+            for key, values in found["vectors"].items()
+        },
+        "matrices": matrices,
+    }
+
+
+def sorted_within(daf: DafReader, rows: str, columns: str, name: str) -> list[int]:
+    """Return the row numbers of a sparse matrix, sorted within each column."""
+    parts = daf.get_sparse_matrix(rows, columns, name)
+    ends = (parts.colptr.astype(int) - 1).tolist()
+    found = [sorted(parts.rowval[a:b].tolist()) for a, b in itertools.pairwise(ends)]
+    return [number for column in found for number in column]
+
 
 class AppendOnlyDafSuite(DafSuite):
     """The contract of formats in which properties can be added, and nothing else."""
+
+    def test_an_axis_is_not_reordered(self, full: DafWriter) -> None:
+        """The way out is to convert."""
+        before = contents(full)
+        with pytest.raises(errors.AppendOnlyError, match="convert it to a directory"):
+            full.reorder_axis("cell", [2, 1, 0])
+        assert contents(full) == before
 
     @pytest.mark.parametrize(
         "change",

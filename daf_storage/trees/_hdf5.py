@@ -241,6 +241,24 @@ class WritableHdf5Tree(Hdf5Tree):
         with self._shared.lock:
             yield
 
+    @contextmanager
+    def rebuilt(self, token: str, without: list[str]) -> Iterator[WritableHdf5Tree]:  # noqa: ARG002 - a crash leaves nothing to be found
+        """Hand out an empty tree, whose nodes take the places of these at the end, at once.
+
+        At once for this process, which alone has the file open; HDF5 has no atomic changes.
+        """
+        prepared = posixpath.join(STAGING, uuid.uuid4().hex)
+        target = WritableHdf5Tree(self._shared, self.path_in_file(prepared), packing=self.packing)
+        with self._shared.lock:
+            self._shared.file.require_group(self.path_in_file(prepared))
+        try:
+            yield target
+            with self._shared.lock, self.transaction() as changes:
+                for path in without:
+                    changes.adopt(posixpath.join(prepared, path), path)
+        finally:
+            self.recover()
+
     def recover(self) -> bool:
         """Clear away what a crashed writer left."""
         with self._shared.lock:
@@ -263,6 +281,10 @@ class Hdf5Node:
         self._shared = shared
         self._object = found
         self._what = what
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is the very same stored one."""
+        return isinstance(other, Hdf5Node) and self.identity == other.identity
 
     def array(self, name: str = "") -> Hdf5Array | None:
         """Return this dataset, or the one of that name below this group."""
@@ -493,6 +515,16 @@ class Hdf5Transaction:
             file.move(self._prepared(path), target)
             self._shared.note_change(target)
             file.flush()
+
+    def adopt(self, source: str, path: str) -> None:
+        """Put a node that is elsewhere in the tree in place of the one at ``path``."""
+        target = self._tree.path_in_file(path)
+        with self._shared.lock:
+            if target in self._shared.file:
+                self._take_away(target)
+            self._shared.file.move(self._tree.path_in_file(source), target)
+            self._shared.note_change(target)
+            self._shared.file.flush()
 
     def remove(self, path: str) -> None:
         """Take a node away; what others have open stays readable until they let go."""

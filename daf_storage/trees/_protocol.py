@@ -77,6 +77,10 @@ class Node(Protocol):
         """Equal for two nodes only if they hold the same data; what a cache goes by."""
         ...
 
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is the very same stored one, also if that is new."""
+        ...
+
     def array(self, name: str = "") -> StoredArray | None:
         """Return this array, or the array of that name below this group; None if absent."""
         ...
@@ -193,6 +197,14 @@ class WritableTree(Tree, Protocol):
 
     def lock(self) -> AbstractContextManager[None]:
         """Exclude other writers for the length of the block."""
+        ...
+
+    def rebuilt(self, token: str, without: list[str]) -> AbstractContextManager[WritableTree]:
+        """Hand out a tree without some nodes, which takes the place of this one at the end.
+
+        That is one atomic step, as far as the format has such; an exception leaves everything as
+        it was.  What a crashed attempt with the same token had published may be found in it.
+        """
         ...
 
     def recover(self) -> bool:

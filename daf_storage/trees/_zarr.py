@@ -159,6 +159,22 @@ class WritableZarrTree(ZarrTree):
         with self._writable.lock():
             yield
 
+    @contextmanager
+    def rebuilt(self, token: str, without: list[str]) -> Iterator[WritableZarrTree]:
+        """Hand out a tree without some nodes, which takes the place of this one at the end."""
+        paths = [self.path_in_store(path) for path in without]
+        with self._writable.rebuilt(token, paths) as store:
+            tree = WritableZarrTree(
+                store,
+                self._root,
+                consolidated=self._consolidated is not None,
+                zarr_format=self.format.version,
+                packing=self.packing,
+            )
+            yield tree
+            if self._consolidated is not None:
+                tree.refresh()
+
     def recover(self) -> bool:
         """Clear away what a crashed writer left, and mend the consolidated metadata."""
         found = self._writable.recover()
@@ -201,18 +217,22 @@ class ZarrNode:
         self.kind = kind
         self.identity = pin.identity()
         self._format = documents
-        self._pin = pin
+        self.pin = pin
         self._what = what
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is the very same stored one."""
+        return isinstance(other, ZarrNode) and self.pin.is_same(other.pin)
 
     def array(self, name: str = "") -> ZarrArray | PackedArray | None:
         """Return this array, or the one of that name below this group."""
         what = f"{self._what}/{name}" if name else self._what
-        metadata = self._format.array(self._pin, name, what=what)
+        metadata = self._format.array(self.pin, name, what=what)
         if metadata is None:
             return None
         if metadata.shard is not None:
-            return PackedArray(self._pin, name, metadata, what=what)
-        return ZarrArray(self._pin, name, metadata, what=what)
+            return PackedArray(self.pin, name, metadata, what=what)
+        return ZarrArray(self.pin, name, metadata, what=what)
 
 
 class ZarrArray:

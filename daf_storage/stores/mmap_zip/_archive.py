@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 from zlib import crc32
 
 from daf_storage import errors
@@ -269,6 +269,10 @@ class MmapZipStore(ArchiveReader):
         """Exclude other threads that write; other processes are excluded all the time."""
         with self._writer_lock:
             yield
+
+    def rebuilt(self, token: str, without: list[str]) -> NoReturn:  # noqa: ARG002 - refused
+        """Refuse: an archive is only added to."""
+        raise errors.append_only(self.location, ", ".join(without))
 
     def recover(self) -> bool:
         """Return whether opening found something to recover; asked again, there is nothing."""

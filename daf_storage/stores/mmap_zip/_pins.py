@@ -54,6 +54,10 @@ class ArchivePin:
         """Return what changes whenever something is added below the prefix."""
         return self._identity
 
+    def is_same(self, other: object) -> bool:
+        """Return whether another pin is of the very same entries."""
+        return isinstance(other, ArchivePin) and self._identity == other.identity()
+
     def names(self, key: str = "") -> list[str]:
         """Return the names directly below ``key``, sorted."""
         return self._archive.find_names(f"{self._start}{key}" if key else self._prefix, self._limit)

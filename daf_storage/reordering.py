@@ -1,0 +1,255 @@
+"""Putting the entries of an axis into another order: its vectors and matrices follow.
+
+Each property is written anew in blocks, into a tree that takes the place of the old one when all
+of them are there.  Knows readers and transactions; decides nothing of formats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+
+from daf_storage import errors, layout
+from daf_storage.encoding import write_text
+from daf_storage.inputs import strings_input
+from daf_storage.layout import StoredMatrix, StoredVector
+from daf_storage.model import AnyArray, Span
+from daf_storage.reader import DafReader
+from daf_storage.trees import StoredArray, TreeTransaction, WritableTree
+
+_BLOCK_ELEMENTS = 1 << 21
+
+Report = Callable[[int], None]
+
+
+def permutation(daf: DafReader, axis: str, order: Any) -> AnyArray:
+    """Return which old position comes to each new one, int64.
+
+    Parameters
+    ----------
+    order
+        All positions, or all entries, each once, in their new order.
+
+    Raises
+    ------
+    InvalidInputError, EntryNotFoundError
+        Something is missing, or there twice.
+    """
+    length = daf.axis_length(axis)
+    listed = order if isinstance(order, np.ndarray | pa.Array | pa.ChunkedArray) else list(order)
+    values: Any = np.asarray(listed)
+    if values.ndim == 1 and values.size == length == 0:
+        return np.empty(0, np.int64)
+    if values.ndim == 1 and values.dtype.kind in "UTO":
+        entries = strings_input(values, what=f"the order of axis {axis!r}")
+        values = daf.axis_indices(axis, entries.to_numpy(zero_copy_only=False))
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise errors.InvalidInputError(
+            f"{daf.location}: the order of axis {axis!r} must be a list of all its positions or of "
+            f"all its entries, not {values.ndim} dimensions of {values.dtype}"
+        )
+    if len(values) != length:
+        what = f"the order of axis {axis!r}"
+        raise errors.wrong_length(daf.location, what, len(values), axis, length)
+    if int(values.min()) < 0 or int(values.max()) >= length:
+        raise errors.InvalidInputError(
+            f"{daf.location}: the order of axis {axis!r} has positions outside of 0 to "
+            f"{length - 1:,}"
+        )
+    counts = np.bincount(values.astype(np.int64), minlength=length)
+    if not bool(np.all(counts == 1)):
+        name = daf.axis_entries(axis)[int(np.argmax(counts))]
+        raise errors.InvalidInputError(
+            f"{daf.location}: the order of axis {axis!r} has {name!r} more than once; each entry "
+            "must be there exactly once"
+        )
+    positions: AnyArray = values.astype(np.int64)
+    return positions
+
+
+def token_of(axis: str, positions: AnyArray) -> str:
+    """Return what tells this reordering from any other."""
+    return hashlib.sha256(axis.encode() + b"\0" + positions.tobytes()).hexdigest()
+
+
+def affected_paths(daf: DafReader, axis: str) -> list[str]:
+    """Return the paths of everything that follows the order of an axis, itself first."""
+    paths = [layout.axis_path(axis)]
+    paths += [layout.vector_path(axis, name) for name in sorted(daf.vectors_set(axis))]
+    for rows, columns in _pairs(daf, axis):
+        names = sorted(daf.matrices_set(rows, columns, relayout=False))
+        paths += [layout.matrix_path(rows, columns, name) for name in names]
+    return paths
+
+
+def size_of(daf: DafReader, axis: str) -> int:
+    """Return how many elements will be reported as done."""
+    arrays = [a for _, stored in _properties(daf, axis) for a in stored.arrays().values()]
+    return sum(array.info.size for array in arrays)
+
+
+def write_reordered(
+    daf: DafReader, tree: WritableTree, axis: str, positions: AnyArray, report: Report
+) -> None:
+    """Write everything that follows the order of an axis; what is there already is complete."""
+    path = layout.axis_path(axis)
+    if tree.kind(path) is None:
+        entries = daf.get_pa_vector(axis, "name").take(pa.array(positions))
+        with _new(tree, path) as changes:
+            changes.write_strings(path, entries, (len(entries),))
+    for path, stored in _properties(daf, axis):
+        if tree.kind(path) is None:
+            with _new(tree, path) as changes:
+                if isinstance(stored, StoredVector):
+                    _write_vector(changes, path, stored, positions)
+                else:
+                    _write_matrix(changes, path, stored, axis, positions)
+        report(sum(array.info.size for array in stored.arrays().values()))
+
+
+@contextmanager
+def _new(tree: WritableTree, path: str) -> Iterator[TreeTransaction]:
+    """Prepare a property, and put it in place when the block ends well."""
+    with tree.transaction() as changes:
+        yield changes
+        changes.publish(path, replace=False)
+
+
+def _pairs(daf: DafReader, axis: str) -> list[tuple[str, str]]:
+    others = sorted(daf.axes_set() - {axis})
+    return [(axis, axis), *((axis, o) for o in others), *((o, axis) for o in others)]
+
+
+def _properties(daf: DafReader, axis: str) -> Iterator[tuple[str, StoredVector | StoredMatrix]]:
+    for name in sorted(daf.vectors_set(axis)):
+        yield layout.vector_path(axis, name), daf.open_vector(axis, name)
+    for rows, columns in _pairs(daf, axis):
+        for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
+            yield layout.matrix_path(rows, columns, name), daf.open_matrix(rows, columns, name)
+
+
+def _write_vector(
+    changes: TreeTransaction, path: str, stored: StoredVector, positions: AnyArray
+) -> None:
+    if stored.info.storage_type.is_string:
+        texts = stored.read_strings().take(pa.array(positions))
+        write_text(changes, path, texts, (len(texts),))
+        return
+    if not stored.info.is_sparse:
+        values = stored.read(Span(0, stored.info.length))
+        blocks = (values[part] for part in _cut(positions, 1))
+        changes.write_blocks(path, (positions.size,), stored.info.storage_type, blocks)
+        return
+    parts = stored.sparse_parts()
+    places = _inverse(positions)[parts.nzind.astype(np.int64) - 1]
+    order = np.argsort(places)
+    changes.create_group(path)
+    changes.write_array(f"{path}/nzind", (places[order] + 1).astype(parts.nzind.dtype))
+    if parts.nzval is not None:
+        changes.write_array(f"{path}/nzval", parts.nzval[order])
+
+
+def _write_matrix(
+    changes: TreeTransaction, path: str, stored: StoredMatrix, axis: str, positions: AnyArray
+) -> None:
+    info = stored.info
+    rows = positions if info.rows_axis == axis else None
+    columns = positions if info.columns_axis == axis else None
+    every = np.arange(info.shape[1])
+    majors = every if columns is None else columns
+    if info.is_sparse:
+        _write_sparse(changes, path, stored, rows, majors)
+        return
+    array = stored.dense()
+    if info.storage_type.is_string:
+        numbers = np.arange(array.info.size).reshape(array.info.shape)[majors]
+        numbers = numbers if rows is None else numbers[:, rows]
+        texts = array.read_strings().take(pa.array(numbers.reshape(-1)))
+        write_text(changes, path, texts, array.info.shape)
+        return
+    blocks = _dense_blocks(array, majors, rows)
+    changes.write_blocks(path, array.info.shape, info.storage_type, blocks)
+
+
+def _dense_blocks(
+    array: StoredArray, majors: AnyArray, rows: AnyArray | None
+) -> Iterator[AnyArray]:
+    for part in _cut(majors, array.info.shape[1]):
+        block = np.concatenate(array.read_spans([Span(int(n), int(n) + 1) for n in part]))
+        yield block if rows is None else block[:, rows]
+
+
+def _write_sparse(
+    changes: TreeTransaction,
+    path: str,
+    stored: StoredMatrix,
+    rows: AnyArray | None,
+    majors: AnyArray,
+) -> None:
+    """Write the columns ``majors`` one after the other, their rows moved and sorted again."""
+    colptr = stored.colptr()
+    lengths = np.diff(colptr)[majors]
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    rowval = stored.entries("rowval")
+    kind = rowval.info.storage_type
+    changes.create_group(path)
+    stored_colptr = np.asarray(stored.sparse_parts().colptr)
+    changes.write_array(f"{path}/colptr", (ends + 1).astype(stored_colptr.dtype))
+    moved = None if rows is None else _inverse(rows)
+
+    def blocks(part: str) -> Iterator[AnyArray]:
+        for block in np.split(majors, np.flatnonzero(np.diff(ends[1:] // _BLOCK_ELEMENTS)) + 1):
+            spans = [Span(int(colptr[n]), int(colptr[n + 1])) for n in block]
+            found = np.concatenate(rowval.read_spans(spans)) if spans else np.empty(0, kind.dtype)
+            order = None
+            if moved is not None:
+                found = _checked(found, moved.size, stored.what)
+                found = (moved[found.astype(np.int64) - 1] + 1).astype(kind.dtype)
+                order = _order_within(found, np.diff(colptr)[block], moved.size)
+            if part == "nzval" and spans:
+                found = np.concatenate(stored.entries(part).read_spans(spans))
+            yield found if order is None else found[order]
+
+    nnz = (int(ends[-1]),)
+    changes.write_blocks(f"{path}/rowval", nnz, kind, blocks("rowval"))
+    if stored.has_values():
+        values = stored.entries("nzval").info.storage_type
+        changes.write_blocks(f"{path}/nzval", nnz, values, blocks("nzval"))
+
+
+def _order_within(rows: AnyArray, lengths: AnyArray, n_rows: int) -> AnyArray:
+    """Return the order that sorts the rows of each column; columns follow one another."""
+    pointers = np.concatenate([[0], np.cumsum(lengths)])
+    places: Any = sp.csr_array(
+        (np.arange(rows.size), rows.astype(np.int64) - 1, pointers), shape=(lengths.size, n_rows)
+    )
+    places.sort_indices()
+    return np.asarray(places.data)
+
+
+def _checked(rows: AnyArray, n_rows: int, what: str) -> AnyArray:
+    if rows.size and (int(rows.min()) < 1 or int(rows.max()) > n_rows):
+        raise errors.CorruptDataError(
+            f"{what}: rowval leaves the range 1 to {n_rows:,} of its rows axis"
+        )
+    return rows
+
+
+def _cut(positions: AnyArray, width: int) -> Iterator[AnyArray]:
+    """Yield positions in parts of bounded numbers of elements."""
+    step = max(_BLOCK_ELEMENTS // max(width, 1), 1)
+    for start in range(0, positions.size, step):
+        yield positions[start : start + step]
+
+
+def _inverse(positions: AnyArray) -> AnyArray:
+    """Return which new position each old one comes to."""
+    found = np.empty(positions.size, np.int64)
+    found[positions] = np.arange(positions.size)
+    return found
