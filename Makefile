@@ -39,6 +39,7 @@ bench: setup  ## Measure speed, as ratios within one run.
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/archive.py
 	$(BIN)/python benchmarks/packed.py
+	$(BIN)/python benchmarks/formats.py
 	$(BIN)/python benchmarks/remote.py
 
 crash-points: setup  ## Crash an archive's writer at every step, and print how many there are.

@@ -7,6 +7,7 @@ sparse, and each orientation of a matrix is copied as it is.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,11 +30,21 @@ from daf_storage.writer import DafWriter
 _BLOCK_BYTES = 1 << 24
 
 
-def copy_all(source: DafReader, destination: DafWriter, *, progress: ShowProgress = "auto") -> None:
+def copy_all(
+    source: DafReader,
+    destination: DafWriter,
+    *,
+    link: bool = False,
+    progress: ShowProgress = "auto",
+) -> None:
     """Copy everything into an empty data set, of whatever format, and compare the two.
 
     Parameters
     ----------
+    link
+        From one directory to another: whether the two share the files whose bytes are the same,
+        by hard links.  That costs no space; no writer here changes a file in place, but another
+        program might.  Without it they are copied, sharing blocks where the file system can.
     progress
         Whether to show a bar on stderr.
 
@@ -61,7 +72,7 @@ def copy_all(source: DafReader, destination: DafWriter, *, progress: ShowProgres
     total = 2 * sum(_size_bytes(a) for _, parts in _properties(source) for a in parts.values())
     with progress_bar("copy", total, show=progress) as bar:
         with destination.batch():
-            _copy(source, destination, bar.add)
+            _copy(source, destination, bar.add, link=link)
         _compare(source, destination, bar.add)
 
 
@@ -72,6 +83,7 @@ def convert(
     overwrite: bool = False,
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
+    link: bool = False,
     progress: ShowProgress = "auto",
 ) -> None:
     """Copy a data set to another path, in the format that the path asks for.
@@ -86,6 +98,8 @@ def convert(
         Whether a data set that is at the destination is replaced.
     zarr_format, packed
         How to write it, see `open_daf`.
+    link
+        From one directory to another: whether to share files, see `copy_all`.
     progress
         Whether to show a bar on stderr.
 
@@ -109,7 +123,7 @@ def convert(
             destination, overwrite=overwrite, zarr_format=zarr_format, packed=packed
         ) as new,
     ):
-        copy_all(daf, new, progress=progress)
+        copy_all(daf, new, link=link, progress=progress)
 
 
 def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:
@@ -132,7 +146,9 @@ def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:
     return "r+"
 
 
-def _copy(source: DafReader, destination: DafWriter, add: Callable[[int], None]) -> None:
+def _copy(
+    source: DafReader, destination: DafWriter, add: Callable[[int], None], *, link: bool
+) -> None:
     for name in sorted(source.scalars_set()):
         array = layout.open_array(source.tree, layout.scalar_path(name))
         if array is None or array.info.size != 1:
@@ -150,7 +166,11 @@ def _copy(source: DafReader, destination: DafWriter, add: Callable[[int], None])
             if "" not in parts:
                 changes.create_group(path)
             for part, array in parts.items():
-                _copy_array(changes, f"{path}/{part}" if part else path, array, add)
+                place = f"{path}/{part}" if part else path
+                if _adopt(changes, place, array, link=link):
+                    add(_size_bytes(array))
+                else:
+                    _copy_array(changes, place, array, add)
 
 
 @contextmanager
@@ -161,6 +181,18 @@ def _property(destination: DafWriter, path: str) -> Iterator[TreeTransaction]:
         yield changes
         with tree.lock():
             changes.publish(path, replace=False)
+
+
+def _adopt(changes: TreeTransaction, path: str, array: StoredArray, *, link: bool) -> bool:
+    """Copy an array whose file has the same bytes in both formats, without reading it."""
+    descriptor = array.open_file()
+    if descriptor is None:
+        return False
+    try:
+        shape, kind = array.info.shape, array.info.storage_type
+        return changes.adopt_array(path, shape, kind, descriptor, link=link)
+    finally:
+        os.close(descriptor)
 
 
 def _copy_array(

@@ -160,6 +160,10 @@ class SparseStrings:
         values = self.read() if within is None else self.read()[:, within.slice]
         return [values[span.slice] for span in spans]
 
+    def open_file(self) -> None:
+        """Return nothing: only those that are not empty are stored."""
+        return
+
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, the empty ones too, flattened in C order."""
         texts = _required(self._node, "nztxt", self._what).read_strings()

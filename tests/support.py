@@ -113,6 +113,12 @@ class _RecordingPin:
     def size(self, key: str) -> int | None:
         return self._pin.size(key)
 
+    def is_same(self, other: object) -> bool:
+        return isinstance(other, _RecordingPin) and self._pin.is_same(other._pin)
+
+    def open_file(self, key: str) -> int | None:
+        return self._pin.open_file(key)
+
     def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         self._reads.keys.append(f"{self._prefix}/{key}".lstrip("/"))
         return self._pin.read_ranges(key, ranges)

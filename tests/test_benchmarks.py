@@ -25,6 +25,18 @@ def test_the_benchmarks_run(script: str, lines: int) -> None:
     assert found.stdout.count(" x\n") == lines
 
 
+def test_every_pair_of_formats_is_equal() -> None:
+    """It prints the matrix of all ordered pairs, each compared with what was put in."""
+    found = subprocess.run(
+        [sys.executable, str(FOLDER / "formats.py"), "--small"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.count(" ok") == 9 * 9
+    assert found.stdout.count(" equal\n") == 9
+
+
 def test_the_remote_benchmark_runs() -> None:
     """It counts requests and bytes of three tasks in two formats."""
     found = subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -137,6 +138,7 @@ def test_a_copy_that_differs_is_noticed(
         out[0, 0] += 1
 
     monkeypatch.setattr(copying, "_copy_array", spoil)
+    monkeypatch.setattr(copying, "_adopt", lambda *_, **__: False)
     with pytest.raises(errors.CorruptDataError, match="UMIs is not the same as in"):
         convert(tmp_path / "x.daf.zarr", tmp_path / name)
     assert [p.name for p in tmp_path.iterdir()] == ["x.daf.zarr"]
@@ -221,3 +223,39 @@ def test_copies_stream(tmp_path: Path, name: str) -> None:
         check=True,
     )
     assert int(found.stdout) < 120
+
+
+@pytest.mark.parametrize("versions", [(2, 2), (2, 3), (3, 2)])
+@pytest.mark.parametrize("link", [True, False])
+def test_files_of_the_same_bytes(tmp_path: Path, versions: Any, link: bool) -> None:  # noqa: FBT001
+    """Between directories they are linked on request, else copied without being read here."""
+    one, other = tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr"
+    daf = open_daf(one, "w", zarr_format=versions[0])
+    assert isinstance(daf, DafWriter)
+    fill_served(daf)
+    convert(one, other, zarr_format=versions[1], link=link)
+    chunks = [("matrices/cell/gene/UMIs/" + {2: "0.0", 3: "c/0/0"}[v]) for v in versions]
+    assert (one / chunks[0]).samefile(other / chunks[1]) == link
+    with open_daf(one) as original, open_daf(other) as copy:
+        assert contents(copy) == contents(original)
+    changed = open_daf(other, "r+")
+    assert isinstance(changed, DafWriter)
+    changed.reorder_axis("cell", [2, 1, 0])
+    changed.set_matrix("cell", "gene", "UMIs", np.zeros((3, 4)), overwrite=True)
+    with open_daf(one) as original, MemoryDaf() as memory:
+        assert contents(original) == contents(fill_served(memory))
+
+
+def test_copies_within_the_kernel_have_a_fallback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the kernel cannot copy between two file systems, the bytes are read and written."""
+
+    def refuse(*_: Any, **__: Any) -> int:
+        raise OSError(18, "Invalid cross-device link")
+
+    for name in ("copy_file_range", "link"):
+        monkeypatch.setattr(os, name, refuse)
+    fill_served(create(tmp_path / "x.daf.zarr"))
+    convert(tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr", link=True)
+    assert verify(tmp_path / "y.daf.zarr") == []

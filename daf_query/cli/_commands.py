@@ -89,6 +89,7 @@ def convert_command(options: argparse.Namespace) -> None:
         overwrite=options.overwrite,
         zarr_format=options.zarr_format,
         packed=_packing(options),
+        link=options.link,
         progress=_show(options),
     )
     if not options.quiet:

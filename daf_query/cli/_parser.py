@@ -211,6 +211,11 @@ def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--codec", choices=get_args(CodecName), help="how to compress; blosc-zstd by default"
     )
     parser.add_argument("--level", type=int, help="from 1, fast, to 9 (zstd: 22), small")
+    parser.add_argument(
+        "--link",
+        action="store_true",
+        help="between directories: share the files that are the same, by hard links",
+    )
     _add_quiet(parser)
     parser.set_defaults(command=_commands.convert_command)
 

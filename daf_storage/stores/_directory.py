@@ -40,6 +40,7 @@ STAGING = ".daf.staging"
 REBUILD_SUFFIX = ".rebuilt"
 """How the copies end that are to take the place of a directory."""
 
+_COPY_BYTES = 1 << 24
 _READY_SUFFIX = ".ready"
 _OLD_SUFFIX = ".old"
 _TIME_STEP_NS = 100_000_000
@@ -239,6 +240,10 @@ class DirectoryPin(LocalReads):
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def open_file(self, key: str) -> int | None:
+        """Return a descriptor of the file."""
+        return self._open(key)
+
     def map(self, key: str) -> memoryview | None:
         """Map the file; the mapping lives as long as a view of it."""
         descriptor = self._open(key)
@@ -273,6 +278,18 @@ class DirectoryTransaction:
         """Append ``data`` to the prepared file of ``key``."""
         with open(self._prepared(key), "ab") as file:
             file.write(data)
+
+    def adopt(self, key: str, descriptor: int, *, link: bool) -> bool:
+        """Link or copy the file within the kernel."""
+        path = self._prepared(key)
+        if link:
+            with suppress(OSError):  # another file system, or none with hard links
+                # An absolute path needs no directory, but only with one are links followed.
+                os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
+                return True
+        with open(path, "wb") as file:
+            _copy_within_kernel(descriptor, file.fileno())
+        return True
 
     def reserve(self, key: str, size_bytes: int) -> AnyArray:
         """Return the prepared file of ``key``, mapped and writable.
@@ -324,6 +341,22 @@ class DirectoryTransaction:
         path = self._new / key
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
+
+
+def _copy_within_kernel(source: int, target: int) -> None:
+    """Copy a file; where the file system can, the two share their blocks."""
+    size_bytes = os.fstat(source).st_size
+    done = 0
+    try:
+        while done < size_bytes:
+            count = os.copy_file_range(source, target, size_bytes - done, done, done)
+            if count == 0:
+                break
+            done += count
+    except (AttributeError, OSError):  # not Linux, or between two kinds of file systems
+        done = min(done, size_bytes)
+    while part := os.pread(source, _COPY_BYTES, done):
+        done += os.pwrite(target, part, done)
 
 
 def _new_token(staging: Path) -> tuple[Path, int]:

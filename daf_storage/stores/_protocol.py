@@ -45,6 +45,13 @@ class Pin(Protocol):
         """Return the number of bytes of ``key`` without reading them; None if it is absent."""
         ...
 
+    def open_file(self, key: str) -> int | None:
+        """Return a descriptor of a file that holds these bytes and no others, to be closed.
+
+        None if there is no such file, because it is absent or the store keeps bytes otherwise.
+        """
+        ...
+
     def map(self, key: str) -> memoryview | None:
         """Return the bytes of ``key`` without copying them; None if it is absent.
 
@@ -58,6 +65,10 @@ class LocalReads:
     """What pins of local stores have in common: parts are views of what `map` returns."""
 
     is_local = True
+
+    def open_file(self, key: str) -> int | None:  # noqa: ARG002 - few have one
+        """Return nothing: the bytes are not in a file of their own."""
+        return None
 
     def identity(self) -> Hashable:
         """Return what tells this data from any other; each pin has its own."""
@@ -99,6 +110,14 @@ class Transaction(Protocol):
         """Prepare the bytes of ``key``; nothing is visible yet.  Repeated calls append.
 
         They must not change before they are published.
+        """
+        ...
+
+    def adopt(self, key: str, descriptor: int, *, link: bool) -> bool:
+        """Prepare the bytes of an open file for ``key`` without reading them; say if that worked.
+
+        As a second name of the file, or as a copy whose blocks are shared where the file system
+        can.  A store that keeps bytes otherwise does nothing.
         """
         ...
 

@@ -352,6 +352,10 @@ class Hdf5Array:
                 f"{self._what}: the strings are not UTF-8 ({_reason(error)})"
             ) from error
 
+    def open_file(self) -> None:
+        """Return nothing: all datasets are in one file."""
+        return
+
     def _mapped(self) -> AnyArray:
         dtype = self.info.storage_type.dtype
         size_bytes = self.info.size * dtype.itemsize
@@ -464,6 +468,18 @@ class Hdf5Transaction:
             start += len(block)
         with self._shared.lock:
             dataset.flush()
+
+    def adopt_array(
+        self,
+        path: str,  # noqa: ARG002 - see below
+        shape: tuple[int, ...],  # noqa: ARG002
+        storage_type: StorageType,  # noqa: ARG002
+        descriptor: int,  # noqa: ARG002
+        *,
+        link: bool,  # noqa: ARG002
+    ) -> bool:
+        """Do nothing: all datasets are in one file."""
+        return False
 
     def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
         """Prepare an array of strings, given flattened in C order."""

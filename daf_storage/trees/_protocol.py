@@ -59,6 +59,13 @@ class StoredArray(Protocol):
         """
         ...
 
+    def open_file(self) -> int | None:
+        """Return a descriptor of a file of just the elements, one after the other, to be closed.
+
+        None if there is no such file.
+        """
+        ...
+
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all elements of an array of strings, flattened in C order."""
         ...
@@ -159,6 +166,21 @@ class TreeTransaction(Protocol):
         blocks: Iterable[AnyArray],
     ) -> None:
         """Prepare a numeric array of consecutive ranges of its first dimension."""
+        ...
+
+    def adopt_array(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        storage_type: StorageType,
+        descriptor: int,
+        *,
+        link: bool,
+    ) -> bool:
+        """Prepare an array whose elements are those of a file; say if that worked.
+
+        Nothing is read: the file is linked or copied as a whole, where the format has such files.
+        """
         ...
 
     def reserve_array(

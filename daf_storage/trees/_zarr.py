@@ -285,6 +285,12 @@ class ZarrArray:
             )
         return decoded
 
+    def open_file(self) -> int | None:
+        """Return a descriptor of the single plain chunk's file, if it has one of its own."""
+        if not self._metadata.has_plain_chunk or self.info.size == 0:
+            return None
+        return self._pin.open_file(self._chunk_key())
+
     def _mapped(self) -> AnyArray:
         dtype = self.info.storage_type.dtype
         if self.info.size == 0:
@@ -409,6 +415,10 @@ class PackedArray:
         """Return all strings."""
         return self._reader.read_strings(Span(0, self.info.shape[0]))
 
+    def open_file(self) -> None:
+        """Return nothing: the elements are compressed."""
+        return
+
 
 class ZarrTransaction:
     """Changes to a Zarr hierarchy; see `TreeTransaction`."""
@@ -496,6 +506,23 @@ class ZarrTransaction:
         for block in blocks:
             writer.add_numbers(block)
         self._write_packed(path, shape, storage_type, writer, packing)
+
+    def adopt_array(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        storage_type: StorageType,
+        descriptor: int,
+        *,
+        link: bool,
+    ) -> bool:
+        """Prepare an array whose single chunk is a file that is there already."""
+        if self.packs(shape, storage_type):
+            return False
+        if not self._changes.adopt(self._chunk_key(path, shape), descriptor, link=link):
+            return False
+        self._array_documents(path, shape, storage_type)
+        return True
 
     def reserve_array(
         self, path: str, shape: tuple[int, ...], storage_type: StorageType

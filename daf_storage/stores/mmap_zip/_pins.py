@@ -54,6 +54,10 @@ class ArchivePin:
         """Return what changes whenever something is added below the prefix."""
         return self._identity
 
+    def open_file(self, key: str) -> int | None:  # noqa: ARG002 - as for all pins
+        """Return nothing: the bytes are not in a file of their own."""
+        return None
+
     def is_same(self, other: object) -> bool:
         """Return whether another pin is of the very same entries."""
         return isinstance(other, ArchivePin) and self._identity == other.identity()
