@@ -8,17 +8,45 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Hashable, Iterable
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
+import datafusion
 import pyarrow as pa
 from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
 from daf_query.dataset import AxisColumns, AxisDataset, axis_columns
-from daf_storage import DafReader
+from daf_query.scanning import ScanReport
+from daf_storage import DafReader, DecodedCache
 
 SCALARS = "scalars"
 """The table of the scalars, unless an axis has that name."""
+
+
+_Counted: TypeAlias = Mapping[tuple[int, str], datafusion.DataFrame]
+_counted: ContextVar[_Counted] = ContextVar("daf_query.counted", default=MappingProxyType({}))
+
+
+@contextmanager
+def counting(schemas: Iterable[DafSchema]) -> Iterator[None]:
+    """Plan with tables that have the right number of rows and no columns.
+
+    The engine knows how many rows such a table has, and answers ``count(*)`` without scanning it.
+    """
+    context = datafusion.SessionContext()
+    tables = {}
+    for schema in schemas:
+        for axis in schema.daf.axes_set():
+            rows = pa.record_batch([pa.nulls(schema.daf.axis_length(axis))], names=["none"])
+            tables[id(schema), axis] = context.create_dataframe([[rows]])
+    token = _counted.set(tables)
+    try:
+        yield
+    finally:
+        _counted.reset(token)
 
 
 class UnreadableVectorWarning(UserWarning):
@@ -38,6 +66,9 @@ class DafSchema(SchemaProvider):
 
     def __init__(self, daf: DafReader) -> None:
         self._daf = daf
+        self._cache = DecodedCache()
+        self.reports: list[ScanReport] | None = None
+        """Where scans leave their reports, while somebody wants to know."""
         self._known: dict[str, tuple[Hashable, AxisColumns]] = {}
         self._added: dict[str, Any] = {}
         self._warned: set[str] = set()
@@ -62,6 +93,9 @@ class DafSchema(SchemaProvider):
         """Return a table as it is now; None if there is none."""
         if name in self._added:
             return Table(self._added[name])
+        counted = _counted.get().get((id(self), name))
+        if counted is not None:
+            return Table(counted)
         if self._daf.has_axis(name):
             return Table(self.dataset(name))
         return Table(scalars_table(self._daf)) if name == SCALARS else None
@@ -84,7 +118,9 @@ class DafSchema(SchemaProvider):
             self._warn(known[1])
             with self._lock:
                 self._known[axis] = known
-        return AxisDataset(self._daf, axis, columns=known[1])
+        return AxisDataset(
+            self._daf, axis, columns=known[1], cache=self._cache, reports=self.reports
+        )
 
     def _warn(self, columns: AxisColumns) -> None:
         """Say once of each vector that it is left out, and why."""

@@ -1,22 +1,37 @@
-"""A column: an Arrow field and a way to read any range of its rows.
+"""A column: an Arrow field, and ways to read a range of its rows or some of them.
 
-Numbers stay in the mapped file; strings are decoded once.  NaN becomes NULL, because engines
-disagree on how NaN compares (greater than everything, or nothing) and agree on NULL.
+Numbers stay in the mapped file; strings are decoded once, and those with few distinct values are
+kept as codes too.  NaN becomes NULL, because engines disagree on how NaN compares (greater than
+everything, or nothing) and agree on NULL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from daf_storage import DafReader, Span, StorageType, VectorInfo, errors
+from daf_query.evaluating import Codes, Mask, Values, Zones, of_texts
+from daf_query.predicates import Predicate
+from daf_storage import DafReader, DecodedCache, Span, StorageType, StoredVector, VectorInfo, errors
 
 INDEX = "index"
 NAME = "name"
+
+ZONE_ROWS = 1 << 16
+"""The rows of which the smallest and the largest value are remembered together."""
+
+_MAX_DISTINCT = 1 << 16
+_SAMPLE_ROWS = 1 << 13
+_MAX_DISTINCT_OF_SAMPLE = 1 << 11
+
+Positions = npt.NDArray[np.int64]
 
 
 def arrow_type(storage_type: StorageType) -> pa.DataType:
@@ -28,6 +43,31 @@ def arrow_type(storage_type: StorageType) -> pa.DataType:
     if storage_type.is_string:
         return pa.string()
     return pa.from_numpy_dtype(storage_type.dtype.newbyteorder("="))
+
+
+class OpenColumn(Protocol):
+    """A column that is being read; all that is read through it belongs together."""
+
+    @property
+    def zones(self) -> ZoneMap | None:
+        """What was learnt of its ranges; None where that is not worth it, or nothing yet."""
+        ...
+
+    def load(self) -> None:
+        """Get ready to be read: holds memory and no open file from here on, where it can."""
+        ...
+
+    def values(self, span: Span) -> Values:
+        """Return the values of a range of rows, to evaluate a predicate on."""
+        ...
+
+    def array(self, span: Span) -> pa.Array:
+        """Return a range of rows; of mapped numbers, without copying them."""
+        ...
+
+    def take(self, span: Span, places: Positions) -> pa.Array:
+        """Return some rows of a range, by their ascending places within it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +84,8 @@ class Column:
         is_float = kind in (StorageType.FLOAT32, StorageType.FLOAT64)
         return pa.field(self.info.name, arrow_type(kind), nullable=is_float)
 
-    def open(self, daf: DafReader) -> Callable[[Span], pa.Array]:
-        """Return a function that reads a range of rows; all it reads belongs together.
+    def open(self, daf: DafReader, cache: DecodedCache) -> OpenColumn:
+        """Begin to read it.
 
         Raises
         ------
@@ -53,9 +93,9 @@ class Column:
             The vector was replaced since by one of another type or length: ask again.
         """
         if self.info.name == INDEX:
-            return lambda span: pa.array(np.arange(span.start, span.stop))
+            return IndexColumn(self.info.length)
         if self.info.name == NAME:
-            return _sliced(daf.get_pa_vector(self.info.axis, NAME))
+            return TextColumn(lambda: daf.entries_of(self.info.axis))
         stored = daf.open_vector(self.info.axis, self.info.name)
         found = (stored.info.storage_type, stored.info.length)
         if found != (self.info.storage_type, self.info.length):
@@ -63,16 +103,321 @@ class Column:
                 f"{daf.location}: vector {self.info.name!r} of axis {self.info.axis!r} was "
                 "replaced while it was being queried; run the query again"
             )
+        key = (daf.location, self.info.axis, self.info.name)
         if self.info.storage_type.is_string:
-            return _sliced(daf.strings_of(stored))
-        read = stored.reader()
-        return lambda span: number_array(read(span))
+            place = (*key, "codes")
+            return TextColumn(
+                lambda: daf.strings_of(stored),
+                lambda texts: cache.get(place, stored.identity, lambda: TextCodes.of(texts())),
+                cache.peek(place, stored.identity),
+            )
+        zones = cache.get((*key, "zones"), stored.identity, lambda: ZoneMap.of(stored.info))
+        if stored.info.is_sparse or stored.info.chunk_rows < stored.info.length:
+            return NumberColumn(stored.info, stored.reader, zones)
+        return NumberColumn(
+            stored.info,
+            stored.reader,
+            zones,
+            view=lambda: cache.get((*key, "view"), stored.identity, lambda: _View.of(stored)),
+        )
 
 
-def _sliced(strings: Any) -> Callable[[Span], pa.Array]:
-    if len(strings) and pa.types.is_large_string(strings.type):
-        return lambda span: strings.slice(span.start, span.size).cast(pa.string())
-    return lambda span: strings.slice(span.start, span.size)
+class IndexColumn:
+    """The positions along the axis."""
+
+    def __init__(self, length: int) -> None:
+        starts = np.arange(0, length, ZONE_ROWS)
+        self.zones: ZoneMap | None = ZoneMap(
+            starts, np.minimum(starts + ZONE_ROWS, length) - 1, length, is_known=True
+        )
+
+    def load(self) -> None:
+        """Do nothing."""
+
+    def values(self, span: Span) -> Values:
+        """Return the positions of a range."""
+        return np.arange(span.start, span.stop)
+
+    def array(self, span: Span) -> pa.Array:
+        """Return the positions of a range."""
+        return pa.array(np.arange(span.start, span.stop))
+
+    def take(self, span: Span, places: Positions) -> pa.Array:
+        """Return some positions."""
+        return pa.array(places + span.start)
+
+
+class _View:
+    """A whole vector in memory or mapped; a mapping that is kept need not be faulted in again."""
+
+    def __init__(self, values: npt.NDArray[Any], size_bytes: int) -> None:
+        self.values = values
+        self.nbytes = size_bytes + 256
+
+    @classmethod
+    def of(cls, stored: StoredVector) -> _View:
+        """Return the view of a dense vector in a single chunk."""
+        values = stored.reader()(Span(0, stored.info.length))
+        return cls(values, 0 if stored.is_mapped else values.nbytes)
+
+    def read(self, span: Span) -> npt.NDArray[Any]:
+        """Return a range."""
+        return self.values[span.slice]
+
+
+class NumberColumn:
+    """A vector of numbers.
+
+    A dense one in a single chunk is a view of the mapped file.  The last range that was read of
+    any other is kept, for the columns of a filter that are asked for as well.
+    """
+
+    def __init__(
+        self,
+        info: VectorInfo,
+        reader: Callable[[], Callable[[Span], npt.NDArray[Any]]],
+        zones: ZoneMap,
+        *,
+        view: Callable[[], _View] | None = None,
+    ) -> None:
+        self.zones: ZoneMap | None = zones
+        self._chunk_rows = info.chunk_rows
+        self._is_view = view is not None
+        self._open: Callable[[], Any] | None = reader if view is None else lambda: view().read
+        self._lock = threading.Lock()
+        self._loaded: Callable[[Span], npt.NDArray[Any]] | None = None
+        self._last = threading.local()
+
+    def load(self) -> None:
+        """Map or fetch the vector, and let go of its files."""
+        with self._lock:
+            if self._open is not None:
+                self._loaded = self._open()
+                self._open = None
+
+    def _read(self, span: Span) -> npt.NDArray[Any]:
+        if self._loaded is None:
+            self.load()
+        if self._loaded is None:
+            raise TypeError("the column cannot be loaded")
+        return self._loaded(span)
+
+    def values(self, span: Span) -> npt.NDArray[Any]:
+        """Return the numbers of a range; remembers a range that had to be decoded."""
+        if self._is_view:
+            return self._read(span)
+        last = getattr(self._last, "read", None)
+        if last is None or last[0] != span:
+            last = self._last.read = (span, self._read(span))
+        values: npt.NDArray[Any] = last[1]
+        return values
+
+    def array(self, span: Span) -> pa.Array:
+        """Return a range, NaN as null."""
+        return number_array(self.values(span))
+
+    def take(self, span: Span, places: Positions) -> pa.Array:
+        """Return some numbers, NaN as null; of several chunks, only those with one are decoded."""
+        known = getattr(self._last, "read", None)
+        if self._is_view or (known is not None and known[0] == span):
+            return number_array(self.values(span)[places])
+        if self._chunk_rows >= span.size:
+            return number_array(self._read(span)[places])
+        chunks = (places + span.start) // self._chunk_rows
+        parts = []
+        for group in np.split(places, np.flatnonzero(np.diff(chunks) > 1) + 1):
+            if group.size:
+                first, last_place = span.start + int(group[0]), span.start + int(group[-1])
+                read = self._read(Span(first, last_place + 1))
+                parts.append(read[group - int(group[0])])
+        return number_array(np.concatenate(parts))
+
+
+class TextColumn:
+    """A vector of strings.
+
+    Parameters
+    ----------
+    decode
+        Returns all of them.
+    encode
+        Returns their codes, given the former; None if it is not worth trying.
+    known
+        Their codes, where they were made before.
+    """
+
+    def __init__(
+        self,
+        decode: Callable[[], Any],
+        encode: Callable[[Callable[[], Any]], TextCodes] | None = None,
+        known: TextCodes | None = None,
+    ) -> None:
+        self._decode: Callable[[], Any] | None = decode
+        self._encode = encode
+        self._codes = known
+        self._texts: Any = None
+        self._lock = threading.RLock()
+
+    @property
+    def zones(self) -> ZoneMap | None:
+        """What is known of ranges of codes."""
+        return None if self._codes is None else self._codes.zones
+
+    def load(self) -> None:
+        """Decode the strings, unless their codes may do."""
+        if self._codes is None:
+            self._decoded()
+
+    def values(self, span: Span) -> Values:
+        """Return the codes of a range, or the strings if there are too many distinct ones."""
+        codes = self._coded()
+        if codes is None:
+            return self._decoded().slice(span.start, span.size)
+        return Codes(codes.codes[span.slice], codes.texts, codes.table)
+
+    def array(self, span: Span) -> pa.Array:
+        """Return a range."""
+        return _as_string(self._decoded().slice(span.start, span.size))
+
+    def take(self, span: Span, places: Positions) -> pa.Array:
+        """Return some of the strings."""
+        codes = self._coded()
+        if codes is not None:
+            return codes.texts.take(pa.array(codes.codes[span.slice][places]))
+        return _as_string(self._decoded().take(pa.array(places + span.start)))
+
+    def _coded(self) -> TextCodes | None:
+        with self._lock:
+            if self._codes is None and self._encode is not None:
+                self._codes = self._encode(self._decoded)
+            return self._codes if self._codes is not None and self._codes.is_useful else None
+
+    def _decoded(self) -> Any:
+        with self._lock:
+            if self._decode is not None:
+                self._texts = self._decode()
+                self._decode = None
+            return self._texts
+
+
+def _as_string(texts: Any) -> pa.Array:
+    return texts.cast(pa.string()) if pa.types.is_large_string(texts.type) else texts
+
+
+class TextCodes:
+    """Strings with few distinct values: a number for each row, and the sorted strings."""
+
+    def __init__(self, codes: npt.NDArray[Any] | None, texts: pa.Array) -> None:
+        self.codes: npt.NDArray[Any] = np.empty(0, np.uint8) if codes is None else codes
+        self.texts = texts
+        self.is_useful = codes is not None
+        self.zones = ZoneMap.of_codes(self) if codes is not None else None
+        self._tables: dict[Hashable, Mask] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        return int(self.codes.nbytes + self.texts.nbytes) + 256
+
+    @classmethod
+    def of(cls, texts: Any) -> TextCodes:
+        """Return the codes of decoded strings; useless ones if too many are distinct."""
+        none = cls(None, pa.array([], pa.string()))
+        step = max(len(texts) // _SAMPLE_ROWS, 1)
+        sample = texts.take(pa.array(np.arange(0, len(texts), step)))
+        if len(texts) == 0 or len(sample.unique()) > _MAX_DISTINCT_OF_SAMPLE:
+            return none
+        encoded = texts.dictionary_encode()
+        if len(encoded.dictionary) > _MAX_DISTINCT:
+            return none
+        order = pc.sort_indices(encoded.dictionary).to_numpy()
+        kind = np.uint8 if len(order) <= 1 << 8 else np.uint16
+        rank = np.empty(len(order), kind)
+        rank[order] = np.arange(len(order))
+        codes = rank[encoded.indices.to_numpy()]
+        return cls(codes, encoded.dictionary.take(pa.array(order)).cast(pa.string()))
+
+    def table(self, predicate: Predicate) -> Mask:
+        """Return for which of the distinct strings a predicate on this column is true."""
+        found = self._tables.get(predicate)
+        if found is None:
+            found = of_texts(predicate, self.texts)
+            if len(self._tables) < 1 << 8:
+                self._tables[predicate] = found
+        return found
+
+
+class ZoneMap:
+    """The smallest and largest values of ranges of rows, as far as somebody has read them."""
+
+    def __init__(
+        self,
+        low: npt.NDArray[Any],
+        high: npt.NDArray[Any],
+        length: int,
+        *,
+        is_known: bool,
+        table: Callable[[Predicate], Mask] | None = None,
+    ) -> None:
+        self._low, self._high = low, high
+        self._length = length
+        self._is_known = np.full(len(low), is_known)
+        self._has_null = np.zeros(len(low), np.bool_)
+        self._has_value = np.full(len(low), is_known)
+        self._table = table
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes."""
+        return int(self._low.nbytes + self._high.nbytes) + 3 * len(self._low) + 256
+
+    @classmethod
+    def of(cls, info: VectorInfo) -> ZoneMap:
+        """Return an empty one for a vector."""
+        count = -(-info.length // ZONE_ROWS)
+        kind = info.storage_type.dtype.newbyteorder("=")
+        return cls(np.zeros(count, kind), np.zeros(count, kind), info.length, is_known=False)
+
+    @classmethod
+    def of_codes(cls, codes: TextCodes) -> ZoneMap:
+        """Return that of strings, whose bounds are codes."""
+        starts = np.arange(0, len(codes.codes), ZONE_ROWS)
+        low = np.minimum.reduceat(codes.codes, starts)
+        high = np.maximum.reduceat(codes.codes, starts)
+        return cls(low, high, len(codes.codes), is_known=True, table=codes.table)
+
+    def zones(self, first: int, last: int) -> Zones:
+        """Return what is known of some ranges."""
+        part = slice(first, last)
+        return Zones(
+            self._low[part],
+            self._high[part],
+            self._is_known[part],
+            self._has_null[part],
+            self._has_value[part],
+            self._table,
+        )
+
+    def learn(self, span: Span, values: npt.NDArray[Any]) -> None:
+        """Take note of values that were read anyway; threads that do so twice write the same."""
+        for zone in range(-(-span.start // ZONE_ROWS), len(self._low)):
+            start, stop = zone * ZONE_ROWS, min((zone + 1) * ZONE_ROWS, self._length)
+            if stop > span.stop:
+                return
+            if not self._is_known[zone]:
+                self._note(zone, values[start - span.start : stop - span.start])
+
+    def _note(self, zone: int, part: npt.NDArray[Any]) -> None:
+        low, high = part.min(), part.max()
+        if low != low:  # noqa: PLR0124 - NaN, which is null here
+            valid = part[~np.isnan(part)]
+            self._has_null[zone] = True
+            self._has_value[zone] = valid.size > 0
+            low, high = (valid.min(), valid.max()) if valid.size else (0, 0)
+        else:
+            self._has_value[zone] = True
+        self._low[zone], self._high[zone] = low, high
+        self._is_known[zone] = True  # last: others may be reading
 
 
 def number_array(values: Any) -> pa.Array:

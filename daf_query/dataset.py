@@ -1,8 +1,9 @@
 """An axis as a ``pyarrow.dataset.Dataset``, for DataFusion, DuckDB and polars alike.
 
 The class is a Dataset in name only: there is no C++ dataset behind it, so every inherited member
-is either defined here or refused.  A scan reads the columns that it projects and filters by, in
-row ranges that end where chunks end.  Filters are applied exactly.
+is either defined here or refused.  Filters are applied exactly, and as SQL has it: a row for which
+the filter is null is left out.  Those that can be looked into (`predicates`) are evaluated by
+`scanning`; Arrow evaluates the others, on all rows.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from daf_query import planning
 from daf_query.columns import INDEX, NAME, Column
-from daf_storage import DafError, DafReader, Span, errors, open_daf
+from daf_query.predicates import Constant, Predicate, parse
+from daf_query.scanning import Scan, ScanReport, balanced
+from daf_storage import DafError, DafReader, DecodedCache, Span, errors, open_daf
 
-_MIN_FRAGMENT_ROWS = 1 << 17
-_BATCH_ROWS = 1 << 16
+_BATCH_ROWS = 1 << 17
 _MISSING_FIELD = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ", re.DOTALL)
-_ROWS_ONLY = pa.schema([pa.field("", pa.null())])
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,12 @@ class AxisDataset(ds.Dataset):
         The axis; its entries are the rows.
     columns
         Its columns, where they are known already.
+    base_filter
+        Only the rows for which this is true.
+    cache
+        What was decoded and learnt by other scans, to be shared with them.
+    reports
+        Where to leave a report of each scan.
 
     Examples
     --------
@@ -82,9 +88,14 @@ class AxisDataset(ds.Dataset):
         *,
         columns: AxisColumns | None = None,
         base_filter: pc.Expression | None = None,
+        cache: DecodedCache | None = None,
+        reports: list[ScanReport] | None = None,
     ) -> None:
         # The parent's __init__ refuses to run, and is not needed.
         self._daf = daf
+        self._cache = cache or DecodedCache()
+        self._reports = reports
+        self._last_filter: tuple[pc.Expression, Predicate | None] | None = None
         self._columns = columns or axis_columns(daf, axis)
         self._base_filter = base_filter
 
@@ -121,11 +132,16 @@ class AxisDataset(ds.Dataset):
 
     def get_fragments(
         self,
-        filter: pc.Expression | None = None,  # noqa: A002, ARG002 - pyarrow's signature
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
     ) -> Iterator[AxisFragment]:
-        """Yield row ranges that can be scanned side by side; each ends where chunks end."""
-        spans = self._spans() or [Span(0, 0)]
-        return (AxisFragment(self, span) for span in spans)
+        """Yield row ranges that can be scanned side by side; each ends where chunks end.
+
+        Ranges in which the filter cannot be true are left out.
+        """
+        combined = _both(self._base_filter, _expression(filter))
+        scan = self._scan()
+        groups = balanced(scan.parts(self._parsed(combined)))
+        return (AxisFragment(self, scan, group) for group in groups or [[Span(0, 0)]])
 
     def scanner(
         self,
@@ -135,26 +151,62 @@ class AxisDataset(ds.Dataset):
         **_: Any,
     ) -> ds.Scanner:
         """Return a scanner of all rows; nothing is read until it is consumed."""
-        return self.scan(Span(0, self._columns.length), columns, filter, batch_size)
+        return self.scan(self._scan(), None, columns, filter, batch_size)
 
     def scan(
         self,
-        span: Span,
+        scan: Scan,
+        parts: Sequence[Span] | None,
         columns: Any,
         filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
         batch_rows: int,
     ) -> ds.Scanner:
-        """Return a scanner of a range of rows."""
+        """Return a scanner of some parts; by default, of all in which the filter may be true."""
         combined = _both(self._base_filter, _expression(filter))
-        names = self._needed(columns, combined)
-        chosen = [self._columns.columns[name] for name in names]
-        schema = pa.schema([column.field for column in chosen]) if chosen else _ROWS_ONLY
-        batches = self._batches(span, chosen, schema, max(batch_rows, _BATCH_ROWS))
+        predicate = self._parsed(combined)
+        names = self._needed(columns, combined if predicate is None else None)
         if columns is None:
             columns = self.schema.names
+        batches = self._batches(scan, parts, names, predicate)
+        schema = pa.schema([self._columns.columns[name].field for name in names])
+        left = None if predicate is not None else combined
+        if predicate is not None and names == list(columns):
+            return AxisScanner(schema, batches, batch_rows)
         return ds.Scanner.from_batches(
-            batches, schema=schema, columns=columns, filter=combined, batch_size=batch_rows
+            batches, schema=schema, columns=columns, filter=left, batch_size=batch_rows
         )
+
+    def _batches(
+        self,
+        scan: Scan,
+        parts: Sequence[Span] | None,
+        names: list[str],
+        predicate: Predicate | None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches; nothing is planned or read before the first is asked for."""
+        chosen = scan.parts(predicate) if parts is None else parts
+        is_all = predicate is None or predicate == Constant(value=True)
+        yield from scan.batches(chosen, names, None if is_all else predicate)
+
+    def _scan(self) -> Scan:
+        report = ScanReport(self._columns.axis, self._columns.length)
+        if self._reports is not None:
+            self._reports.append(report)
+        own = self._columns
+        return Scan(self._daf, own.columns, own.length, self._cache, report)
+
+    def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
+        """Return what a filter says; None if Arrow has to evaluate it.
+
+        An engine passes the same filter to a table and to each of its fragments.
+        """
+        last = self._last_filter
+        if last is not None and expression is not None and expression.equals(last[0]):
+            return last[1]
+        predicate = parse(expression, self.schema)
+        if expression is not None:
+            self._last_filter = (expression, predicate)
+        return predicate
 
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
         """Return the number of rows; without a filter nothing is read."""
@@ -169,6 +221,7 @@ class AxisDataset(ds.Dataset):
             self._columns.axis,
             columns=self._columns,
             base_filter=_both(self._base_filter, expression),
+            cache=self._cache,
         )
 
     def sort_by(self, sorting: Any, **kwargs: Any) -> ds.InMemoryDataset:
@@ -194,17 +247,6 @@ class AxisDataset(ds.Dataset):
 
     def _get_fragments(self, filter: pc.Expression | None) -> Iterator[AxisFragment]:  # noqa: A002
         return self.get_fragments(filter)
-
-    def _spans(self) -> list[Span]:
-        length = self._columns.length
-        rows = planning.fragment_rows(
-            length, max_fragments=2 * (os.cpu_count() or 1), min_rows=_MIN_FRAGMENT_ROWS
-        )
-        return planning.aligned_spans(length, step=self._step(), target_rows=rows)
-
-    def _step(self) -> int:
-        chunk_rows = (column.info.chunk_rows for column in self._columns.columns.values())
-        return planning.common_step(chunk_rows, length=self._columns.length)
 
     def _needed(self, columns: Any, filter: pc.Expression | None) -> list[str]:  # noqa: A002
         """Return the columns that a scan has to read, in the order of the schema."""
@@ -253,24 +295,69 @@ class AxisDataset(ds.Dataset):
         match = _MISSING_FIELD.search(message)
         return match.group(1) if match else None
 
-    def _batches(
-        self, span: Span, columns: Sequence[Column], schema: pa.Schema, batch_rows: int
-    ) -> Iterator[pa.RecordBatch]:
-        readers = [column.open(self._daf) for column in columns]
-        for part in _parts(span, step=self._step(), target_rows=batch_rows):
-            arrays = [read(part) for read in readers] or [pa.nulls(part.size)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+class AxisScanner:
+    """Batches that are filtered and projected already; what engines ask of a ``ds.Scanner``."""
+
+    def __init__(
+        self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], batch_rows: int
+    ) -> None:
+        self.projected_schema = schema
+        self.dataset_schema = schema
+        self._batches = batches
+        self._batch_rows = batch_rows
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches, none of them with more rows than was asked for."""
+        for batch in self._batches:
+            if not batch.num_columns:
+                yield batch
+                continue
+            for start in range(0, batch.num_rows, self._batch_rows):
+                yield batch.slice(start, self._batch_rows)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the batches as a stream."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        """Return all rows."""
+        if len(self.projected_schema):
+            return pa.Table.from_batches(self._batches, self.projected_schema)
+        return self._rows().to_table()
+
+    def count_rows(self) -> int:
+        """Return how many rows there are."""
+        return sum(batch.num_rows for batch in self._batches)
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Return the first rows; reads no more than it has to."""
+        return self._rows().head(num_rows)
+
+    def take(self, indices: Any) -> pa.Table:
+        """Return rows by their positions among those that are left."""
+        return self.to_table().take(pa.array(indices))
+
+    def scan_batches(self) -> Iterator[Any]:
+        """Yield the batches as pyarrow's own scanner wraps them."""
+        yield from self._rows().scan_batches()
+
+    def _rows(self) -> ds.Scanner:
+        return ds.Scanner.from_batches(self.to_batches(), schema=self.projected_schema)
 
 
 class AxisFragment:
-    """A range of rows of an `AxisDataset`."""
+    """Some row ranges of an `AxisDataset`."""
 
-    def __init__(self, dataset: AxisDataset, span: Span) -> None:
+    def __init__(self, dataset: AxisDataset, scan: Scan, parts: Sequence[Span]) -> None:
         self._dataset = dataset
-        self.span = span
+        self._scan = scan
+        self.parts = parts
+        """The ranges, ascending."""
 
     def __repr__(self) -> str:
-        return f"AxisFragment({self._dataset!r}, [{self.span.start}, {self.span.stop}))"
+        first, last = self.parts[0].start, self.parts[-1].stop
+        return f"AxisFragment({self._dataset!r}, {len(self.parts)} in [{first}, {last}))"
 
     @property
     def physical_schema(self) -> pa.Schema:
@@ -291,7 +378,7 @@ class AxisFragment:
         **_: Any,
     ) -> ds.Scanner:
         """Return a scanner of these rows."""
-        return self._dataset.scan(self.span, columns, filter, batch_size)
+        return self._dataset.scan(self._scan, self.parts, columns, filter, batch_size)
 
     def to_batches(
         self, schema: pa.Schema | None = None, **kwargs: Any
@@ -307,15 +394,8 @@ class AxisFragment:
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
         """Return the number of rows; without a filter nothing is read."""
         if filter is None and not self._dataset.is_filtered:
-            return self.span.size
+            return sum(part.size for part in self.parts)
         return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
-
-
-def _parts(span: Span, *, step: int, target_rows: int) -> Iterator[Span]:
-    if span.size == 0:
-        yield span
-    for part in planning.aligned_spans(span.size, step=step, target_rows=target_rows):
-        yield Span(span.start + part.start, span.start + part.stop)
 
 
 def _expression(filter: Any) -> pc.Expression | None:  # noqa: A002 - pyarrow's name

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 import datafusion
 
-from daf_query.catalog import DafCatalog, DafSchema
+from daf_query.catalog import DafCatalog, DafSchema, counting
 from daf_query.messages import explain
 from daf_storage import DafReader
 
@@ -52,4 +52,16 @@ class Engine:
             .with_allow_dml(is_write)
             .with_allow_statements(is_write)
         )
-        return self.context.sql_with_options(query, options)
+        frame = self.context.sql_with_options(query, options)
+        lowered = query.lower()
+        if "count" in lowered and "where" not in lowered and _only_counts(frame):
+            with counting(self.schemas.values()):
+                return self.context.sql_with_options(query, options)
+        return frame
+
+
+def _only_counts(frame: datafusion.DataFrame) -> bool:
+    """Return whether a query uses no column of any table, so that only numbers of rows matter."""
+    lines = str(frame.optimized_logical_plan().display_indent()).splitlines()
+    scans = [line.strip() for line in lines if line.strip().startswith("TableScan:")]
+    return bool(scans) and all(scan.endswith(" projection=[]") for scan in scans)

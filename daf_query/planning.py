@@ -38,12 +38,3 @@ def aligned_spans(length: int, *, step: int, target_rows: int) -> list[Span]:
     """
     rows = max(math.ceil(target_rows / step), 1) * step
     return [Span(start, min(start + rows, length)) for start in range(0, length, rows)]
-
-
-def fragment_rows(length: int, *, max_fragments: int, min_rows: int) -> int:
-    """Return how many rows a fragment should have.
-
-    >>> fragment_rows(1_000_000, max_fragments=8, min_rows=65_536)
-    125000
-    """
-    return max(math.ceil(length / max_fragments), min_rows)

@@ -15,6 +15,7 @@ puts each property in place in one atomic step.
 
 from daf_storage import errors, settings
 from daf_storage.copying import convert, copy_all
+from daf_storage.decoded import DecodedCache
 from daf_storage.encoding import EmptySparse
 from daf_storage.errors import DafError
 from daf_storage.h5ad import (
@@ -56,6 +57,7 @@ __all__ = [
     "DafReader",
     "DafServer",
     "DafWriter",
+    "DecodedCache",
     "DirectoryStore",
     "EmptySparse",
     "Finding",

@@ -37,6 +37,12 @@ class DecodedCache:
                 self._entries.popitem(last=False)
         return decoded
 
+    def peek(self, key: Hashable, identity: Hashable) -> Any:
+        """Return the array of ``key`` if it is here; None if not, and nothing is decoded."""
+        with self._lock:
+            found = self._entries.get(key)
+            return found[1] if found is not None and found[0] == identity else None
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:

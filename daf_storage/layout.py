@@ -242,6 +242,11 @@ class StoredVector:
         mapped = array.read()  # a single chunk is fetched and decoded once, not once per range
         return lambda span: mapped[span.slice]
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether reading a dense vector costs no memory: it is a view of a file."""
+        return not self.info.is_sparse and _required(self._node, "", self._what).info.is_mappable
+
     def arrays(self) -> dict[str, StoredArray]:
         """Return the stored arrays by their name below the vector's; a dense one has none."""
         return _arrays(self._node, ("nzind", "nzval"), self.info.is_sparse, self._what)

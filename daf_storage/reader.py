@@ -86,6 +86,7 @@ class DafReader:
         self._name = name
         self._is_closed = False
         self._decoded = DecodedCache()
+        self._unique: dict[str, Hashable] = {}
         self._release = None if on_close is None else weakref.finalize(self, on_close)
 
     @property
@@ -499,13 +500,23 @@ class DafReader:
 
     def _entries(self, axis: str) -> Any:
         node = self._axis_node(axis)
-
-        def decode() -> Any:
-            entries = self._axis_array(axis, node).read_strings()
+        entries = self._decode_entries(axis, node)
+        if self._unique.get(axis) != node.identity:
             check_unique(self.location, axis, entries)
-            return entries
+            self._unique[axis] = node.identity
+        return entries
 
-        return self._decoded.get((axis,), node.identity, decode)
+    def _decode_entries(self, axis: str, node: Node) -> Any:
+        return self._decoded.get(
+            (axis,), node.identity, lambda: self._axis_array(axis, node).read_strings()
+        )
+
+    def entries_of(self, axis: str) -> pa.StringArray | pa.LargeStringArray:
+        """Return the entries of an axis, decoded once, without checking that they are unique.
+
+        That check takes longer than all else on millions of entries; scans do not need it.
+        """
+        return self._decode_entries(axis, self._axis_node(axis))
 
     def _strings(self, stored: StoredVector) -> Any:
         key = (stored.info.axis, stored.info.name)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
-from daf_query import AxisDataset, connect, dataset
+from daf_query import AxisDataset, connect, scanning
 from daf_storage import MemoryDaf, ZarrDaf, errors, strings
 from tests.support import CELLS, create, recorded_reads, reopen
 from tests.test_foreign_arrays import put
@@ -74,7 +74,8 @@ def test_fragments_are_the_rows_in_parts(large: AxisDataset) -> None:
     assert first.physical_schema == large.schema
     assert first.partition_expression.equals(pc.scalar(True))
     assert first.count_rows(pc.field("index") < 10) == 10
-    assert sum(batch.num_rows for batch in first.to_batches(columns=["age"])) == first.span.size
+    rows = sum(part.size for part in first.parts)
+    assert sum(batch.num_rows for batch in first.to_batches(columns=["age"])) == rows
 
 
 def test_inherited_members_work_or_refuse(large: AxisDataset) -> None:
@@ -218,11 +219,11 @@ class TestReads:
         daf.add_axis("cell", [f"c{i}" for i in range(1000)])
         put(path, "vectors/cell/a", np.arange(1000), chunks=(70,))
         put(path, "vectors/cell/b", np.arange(1000), chunks=(35,))
-        monkeypatch.setattr(dataset, "_MIN_FRAGMENT_ROWS", 100)
-        monkeypatch.setattr(dataset, "_BATCH_ROWS", 100)
+        monkeypatch.setattr(scanning, "MIN_PART_ROWS", 100)
         monkeypatch.setattr("os.cpu_count", lambda: 4)
         table = AxisDataset(ZarrDaf(path), "cell")
-        spans = [fragment.span for fragment in table.get_fragments()]
+        spans = [part for fragment in table.get_fragments() for part in fragment.parts]
+        assert len(spans) == 8
         assert all(span.stop % 70 == 0 for span in spans[:-1])
         with recorded_reads(monkeypatch) as reads:
             total = sum(f.to_table(columns=["a", "b"]).num_rows for f in table.get_fragments())
@@ -271,7 +272,7 @@ def test_hundreds_of_columns_need_few_open_files(
     daf.add_axis("cell", [f"c{i}" for i in range(400)])
     for i in range(300):
         daf.set_vector("cell", f"v{i}", np.arange(400) + i)
-    monkeypatch.setattr(dataset, "_MIN_FRAGMENT_ROWS", 100)
+    monkeypatch.setattr(scanning, "MIN_PART_ROWS", 100)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 60, hard))
     try:

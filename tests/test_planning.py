@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_query.planning import aligned_spans, common_step, fragment_rows
+from daf_query.planning import aligned_spans, common_step
 
 CHUNKS = st.lists(st.integers(1, 50), max_size=4)
 
@@ -29,9 +29,3 @@ def test_a_common_step_cuts_no_chunk(chunks: list[int], length: int) -> None:
     inner = [rows for rows in chunks if rows < length]
     assert step <= length
     assert all(step % rows == 0 for rows in inner) or step == max(inner)
-
-
-def test_fragments_are_few_and_not_small() -> None:
-    """At most so many, and none below the minimum."""
-    assert fragment_rows(10, max_fragments=8, min_rows=100) == 100
-    assert fragment_rows(1_000_000, max_fragments=4, min_rows=100) == 250_000

@@ -1,0 +1,297 @@
+"""What a filter says, as a tree of value objects.
+
+Engines hand filters over as pyarrow expressions, which can be evaluated but not looked into.  They
+can be serialised, though: to a record batch of the literals, whose metadata spell
+it out.
+Whatever is not recognised there makes the answer None, and Arrow evaluates the filter instead.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+OPERATORS = {
+    "equal": "==",
+    "not_equal": "!=",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+}
+_NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_FLIPPED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """A column compared with a value; true for no row in which it is null."""
+
+    column: str
+    operator: str
+    """One of ``== != < <= > >=``."""
+    value: Any
+    """Of the column's own type; never null."""
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """Whether a column is one of some values; true for no row in which it is null."""
+
+    column: str
+    values: tuple[Any, ...]
+    is_negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """Whether a column is null."""
+
+    column: str
+    is_negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A column of Bool itself."""
+
+    column: str
+    is_negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The same for every row."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """All parts are true."""
+
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """A part is true."""
+
+    parts: tuple[Predicate, ...]
+
+
+Predicate: TypeAlias = Compare | In | Null | Truth | Constant | Both | Either
+
+
+def columns_of(predicate: Predicate) -> list[str]:
+    """Return the columns of a predicate, in the order in which they first occur."""
+    if isinstance(predicate, Both | Either):
+        return list(dict.fromkeys(c for part in predicate.parts for c in columns_of(part)))
+    return [] if isinstance(predicate, Constant) else [predicate.column]
+
+
+def parse(expression: pc.Expression | None, schema: pa.Schema) -> Predicate | None:
+    """Return what an expression says; None if any part of it is not known here.
+
+    A value is known only if it has the very type of its column: comparing different types is left
+    to Arrow, whose rules those are.
+
+    >>> schema = pa.schema([("age", pa.int64())])
+    >>> parse(~(pc.field("age") == 9), schema)
+    Compare(column='age', operator='!=', value=9)
+    """
+    if expression is None:
+        return Constant(value=True)
+    try:
+        tokens, literals = _serialised(expression)
+        found = _Parser(tokens, literals, schema).parse()
+    except (_UnknownError, pa.ArrowException, LookupError, ValueError, TypeError, StopIteration):
+        return None
+    return found
+
+
+class _UnknownError(Exception):
+    """The expression has a part that is not known here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    name: str
+    arguments: list[Any]
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+
+
+class _Parser:
+    """Reads the tokens of one expression: ``call``, its arguments, its options, ``end``."""
+
+    def __init__(
+        self, tokens: list[tuple[str, str]], literals: pa.RecordBatch, schema: pa.Schema
+    ) -> None:
+        self._tokens: Iterator[tuple[str, str]] = iter(tokens)
+        self._literals = literals
+        self._schema = schema
+
+    def parse(self) -> Predicate:
+        found = self._predicate(self._node(next(self._tokens)), negated=False)
+        if next(self._tokens, None) is not None:
+            raise _UnknownError
+        return found
+
+    def _node(self, token: tuple[str, str]) -> Any:
+        kind, value = token
+        if kind == "field_ref":
+            if value not in self._schema.names:
+                raise _UnknownError
+            return _Field(value)
+        if kind == "literal":
+            return self._literals.column(int(value))[0]
+        if kind != "call":
+            raise _UnknownError
+        arguments: list[Any] = []
+        options: dict[str, Any] = {}
+        while True:
+            token = next(self._tokens)
+            if token[0] == "end":
+                return _Call(value, arguments, options)
+            if token[0] == "options":
+                options = self._options(int(token[1]))
+            else:
+                arguments.append(self._node(token))
+
+    def _options(self, number: int) -> dict[str, Any]:
+        scalar = self._literals.column(number)[0]
+        return {name: scalar[name] for name in scalar}
+
+    def _predicate(self, node: Any, *, negated: bool) -> Predicate:
+        """Return a node as a predicate; negations move down to the columns."""
+        if isinstance(node, _Field):
+            if self._schema.field(node.name).type != pa.bool_():
+                raise _UnknownError
+            return Truth(node.name, negated)
+        if isinstance(node, pa.Scalar):
+            if not pa.types.is_boolean(node.type) or not node.is_valid:
+                raise _UnknownError
+            return Constant(value=node.as_py() != negated)
+        if node.name == "invert":
+            return self._predicate(node.arguments[0], negated=not negated)
+        if node.name in ("and_kleene", "or_kleene"):
+            is_both = (node.name == "and_kleene") != negated
+            parts = [self._predicate(one, negated=negated) for one in node.arguments]
+            return _joined(parts, is_both=is_both)
+        return self._leaf(node, negated=negated)
+
+    def _leaf(self, node: _Call, *, negated: bool) -> Predicate:
+        if node.name in ("is_null", "is_valid"):
+            field = node.arguments[0]
+            if not isinstance(field, _Field):
+                raise _UnknownError
+            return Null(field.name, (node.name == "is_valid") != negated)
+        if node.name == "is_in":
+            field = node.arguments[0]
+            if not isinstance(field, _Field):
+                raise _UnknownError
+            values = node.options["value_set"]
+            listed = self._listed(field, values.as_py(), values.type.value_type)
+            return In(field.name, listed, negated)
+        operator = OPERATORS[node.name]
+        left, right = node.arguments
+        if isinstance(right, _Field):
+            left, right, operator = right, left, _FLIPPED[operator]
+        if not isinstance(left, _Field) or not isinstance(right, pa.Scalar) or not right.is_valid:
+            raise _UnknownError
+        self._check_type(left, right.type)
+        value = right.as_py()
+        if isinstance(value, float) and math.isnan(value):
+            raise _UnknownError
+        return Compare(left.name, _NEGATED[operator] if negated else operator, value)
+
+    def _listed(self, field: _Field, values: list[Any], kind: pa.DataType) -> tuple[Any, ...]:
+        """Return the values of a list that the type of a column can have at all.
+
+        Engines write down integers as Int64 and floats as Float64, whatever the column is.
+        """
+        own = self._schema.field(field.name).type
+        if None in values:
+            raise _UnknownError
+        if own == kind:
+            return tuple(values)
+        if pa.types.is_integer(own) and pa.types.is_integer(kind):
+            limits = np.iinfo(own.to_pandas_dtype())
+            return tuple(value for value in values if limits.min <= value <= limits.max)
+        if own == pa.float32() and kind == pa.float64():
+            return tuple(value for value in values if float(np.float32(value)) == value)
+        raise _UnknownError
+
+    def _check_type(self, field: _Field, kind: pa.DataType) -> None:
+        if self._schema.field(field.name).type != kind:
+            raise _UnknownError
+
+
+def _joined(parts: list[Predicate], *, is_both: bool) -> Predicate:
+    """Join predicates, flat: the parts of a part of the same kind become its own."""
+    kind: type[Both | Either] = Both if is_both else Either
+    flat: list[Predicate] = []
+    for part in parts:
+        flat += part.parts if isinstance(part, kind) else [part]
+    return kind(tuple(flat))
+
+
+def _serialised(expression: pc.Expression) -> tuple[list[tuple[str, str]], pa.RecordBatch]:
+    """Return the tokens that spell an expression, and the batch of its literals."""
+    reader = pa.ipc.open_file(expression.__reduce__()[1][0])
+    batch = reader.get_batch(0)
+    return _metadata_of(reader.schema), batch
+
+
+class _ArrowSchema(ctypes.Structure):
+    """The first members of the structure of the Arrow C data interface."""
+
+    _fields_ = (
+        ("format", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("metadata", ctypes.c_void_p),
+        ("rest", ctypes.c_void_p * 8),
+    )
+
+
+def _metadata_of(schema: pa.Schema) -> list[tuple[str, str]]:
+    """Return the metadata of a schema in order; as a dictionary, keys would occur once only.
+
+    The C data interface lays them out as a number of pairs, then each length and its bytes.
+    """
+    exported = _ArrowSchema()
+    address = ctypes.addressof(exported)
+    schema._export_to_c(address)  # noqa: SLF001 - documented by pyarrow for this purpose
+    try:
+        if not exported.metadata:
+            return []
+        place = int(exported.metadata)
+
+        def number() -> int:
+            nonlocal place
+            found = ctypes.c_int32.from_address(place).value
+            place += 4
+            return found
+
+        def text() -> str:
+            nonlocal place
+            length = number()
+            data = ctypes.string_at(place, length)
+            place += length
+            return data.decode()
+
+        return [(text(), text()) for _ in range(number())]
+    finally:
+        pa.Schema._import_from_c(address)  # noqa: SLF001 - releases what was exported

@@ -1,0 +1,268 @@
+"""Reading a table: the columns of a filter first, and of the others just the rows that are left.
+
+A scan cuts its rows into parts that end where chunks end.  It leaves out the parts of which the
+smallest and largest values say that the filter is true for no row, evaluates the filter on the rest
+with numpy, and takes the other columns only where rows are left.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from daf_query import planning
+from daf_query.columns import ZONE_ROWS, Column, OpenColumn, Positions
+from daf_query.evaluating import Codes, Mask, Values, Zones, evaluate, may_match
+from daf_query.predicates import Both, Compare, Constant, Predicate, columns_of
+from daf_storage import DafReader, DecodedCache, Span
+
+PART_ROWS = 1 << 20
+"""The rows on which a filter is evaluated at a time."""
+
+MIN_PART_ROWS = 1 << 16
+"""The fewest rows that are worth a part of their own."""
+
+_MIN_BATCH_ROWS = 1 << 15
+_SELECTIVE = 16
+_EMPTY = pa.schema([])
+
+
+@dataclass
+class ScanReport:
+    """What a scan did, for people who want to know; counted while it runs."""
+
+    axis: str
+    length: int
+    predicate: str = ""
+    """What of the filter was evaluated here."""
+    ranges: int = 0
+    """Parts of the table."""
+    pruned: int = 0
+    """Parts that were left out."""
+    rows_pruned: int = 0
+    """Rows that were left out, of those parts and of others."""
+    read: int = 0
+    """Parts that were looked at."""
+    rows_in: int = 0
+    """Rows for which the filter was evaluated."""
+    rows_out: int = 0
+    """Rows that were handed on."""
+    values: dict[str, int] = field(default_factory=dict)
+    """Number of values that were read, by column."""
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def count(self, column: str, number: int) -> None:
+        """Add to the values read of a column."""
+        with self.lock:
+            self.values[column] = self.values.get(column, 0) + number
+
+
+class Scan:
+    """The columns of one table as they are read for one query.
+
+    All fragments of a query share it: each column is opened once, so that what they read belongs
+    together.
+    """
+
+    def __init__(
+        self,
+        daf: DafReader,
+        columns: dict[str, Column],
+        length: int,
+        cache: DecodedCache,
+        report: ScanReport,
+    ) -> None:
+        self._daf = daf
+        self._columns = columns
+        self._length = length
+        self._cache = cache
+        self._open: dict[str, OpenColumn] = {}
+        self._lock = threading.Lock()
+        self.report = report
+
+    def column(self, name: str) -> OpenColumn:
+        """Return a column, ready to be read."""
+        opened = self._opened(name)
+        opened.load()
+        return opened
+
+    def _opened(self, name: str) -> OpenColumn:
+        """Return a column, opened when it is first asked for; nothing is read yet."""
+        with self._lock:
+            if name not in self._open:
+                self._open[name] = self._columns[name].open(self._daf, self._cache)
+            return self._open[name]
+
+    def parts(self, predicate: Predicate | None) -> list[Span]:
+        """Return the ranges of rows in which the filter may be true for a row."""
+        step = planning.common_step(
+            (column.info.chunk_rows for column in self._columns.values()), length=self._length
+        )
+        share = -(-self._length // (2 * (os.cpu_count() or 1)))
+        target = min(PART_ROWS, max(share, MIN_PART_ROWS))
+        parts = planning.aligned_spans(self._length, step=step, target_rows=target)
+        self.report.ranges = len(parts)
+        if predicate is None or isinstance(predicate, Constant):
+            kept = parts if predicate is None or predicate.value else []
+        else:
+            self.report.predicate = str(predicate)
+            kept = self._possible(predicate, parts, step)
+        self.report.pruned = len(parts) - len(kept)
+        self.report.rows_pruned = self._length - sum(part.size for part in kept)
+        return kept
+
+    def _possible(self, predicate: Predicate, parts: Sequence[Span], step: int) -> list[Span]:
+        """Return what is left of the parts where zones say that the filter may be true."""
+        count = -(-self._length // ZONE_ROWS)
+        known: dict[str, Zones | None] = {}
+        for name in columns_of(predicate):
+            zones = self._opened(name).zones
+            known[name] = None if zones is None else zones.zones(0, count)
+        found = np.flatnonzero(may_match(predicate, known.__getitem__, count))
+        if found.size == count:
+            return list(parts)
+        kept = []
+        for part in parts:
+            inside = found[(found >= part.start // ZONE_ROWS) & (found * ZONE_ROWS < part.stop)]
+            if inside.size:
+                start = max(int(inside[0]) * ZONE_ROWS // step * step, part.start)
+                stop = -(-(int(inside[-1]) + 1) * ZONE_ROWS // step) * step
+                kept.append(Span(start, min(stop, part.stop)))
+        return kept
+
+    def batches(
+        self, parts: Sequence[Span], names: Sequence[str], predicate: Predicate | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some parts for which the filter is true."""
+        if predicate is None and not names:
+            total = sum(part.size for part in parts)
+            self.report.rows_out += total
+            yield _batch_of([], _EMPTY, total)  # counting reads nothing
+            return
+        fields = [self._columns[name].field for name in names]
+        schema = pa.schema(fields) if fields else _EMPTY
+        few: list[pa.RecordBatch] = []
+        for part in parts:
+            batch = self._batch(part, names, predicate, schema)
+            if batch is None:
+                continue
+            few.append(batch)
+            if sum(one.num_rows for one in few) >= _MIN_BATCH_ROWS:
+                yield _joined(few, schema)
+                few = []
+        if few:
+            yield _joined(few, schema)
+
+    def _batch(
+        self, part: Span, names: Sequence[str], predicate: Predicate | None, schema: pa.Schema
+    ) -> pa.RecordBatch | None:
+        """Return the rows of one part for which the filter is true; None if there are none."""
+        places = None if predicate is None else self._places(predicate, part)
+        count = part.size if places is None else places.size
+        with self.report.lock:
+            self.report.read += 1
+            self.report.rows_in += part.size
+            self.report.rows_out += count
+        if count == 0:
+            return None
+        arrays = []
+        for name in names:
+            column = self.column(name)
+            self.report.count(name, count)
+            arrays.append(column.array(part) if places is None else column.take(part, places))
+        return _batch_of(arrays, schema, count)
+
+    def _places(self, predicate: Predicate, part: Span) -> Positions | None:
+        """Return for which rows of a part the filter is true, by place; None if for all."""
+        conditions = list(predicate.parts) if isinstance(predicate, Both) else [predicate]
+        mask: Mask | None = None
+        places: Positions | None = None
+        for condition in sorted(conditions, key=self._cost):
+            if places is None:
+                found = evaluate(condition, self._values(part), part.size)
+                mask = found if mask is None else mask & found
+                count = int(np.count_nonzero(mask))
+                if count == 0:
+                    return np.empty(0, np.int64)
+                if count * _SELECTIVE <= part.size:
+                    places = np.flatnonzero(mask)
+            else:
+                found = evaluate(condition, self._values_at(part, places), places.size)
+                places = places[found]
+                if places.size == 0:
+                    return places
+        if places is None and mask is not None:
+            return None if bool(mask.all()) else np.flatnonzero(mask)
+        return places
+
+    def _cost(self, condition: Predicate) -> int:
+        """Return what to evaluate first: what is cheap, and leaves few rows."""
+        is_text = any(
+            self._columns[name].info.storage_type.is_string and self._opened(name).zones is None
+            for name in columns_of(condition)
+        )
+        is_equality = isinstance(condition, Compare) and condition.operator == "=="
+        return 2 * is_text + (not is_equality)
+
+    def _values(self, part: Span) -> Callable[[str], Values]:
+        def values(name: str) -> Values:
+            column = self.column(name)
+            self.report.count(name, part.size)
+            found = column.values(part)
+            if column.zones is not None and isinstance(found, np.ndarray):
+                column.zones.learn(part, found)
+            return found
+
+        return values
+
+    def _values_at(self, part: Span, places: Positions) -> Callable[[str], Values]:
+        def values(name: str) -> Values:
+            self.report.count(name, places.size)
+            return _picked(self.column(name).values(part), places)
+
+        return values
+
+
+def balanced(parts: Sequence[Span], *, max_groups: int | None = None) -> list[list[Span]]:
+    """Divide parts into groups of about the same number of rows, one for a thread each.
+
+    >>> [len(group) for group in balanced([Span(i, i + 1) for i in range(5)], max_groups=2)]
+    [3, 2]
+    """
+    total = sum(part.size for part in parts)
+    count = min(max_groups or os.cpu_count() or 1, len(parts))
+    groups: list[list[Span]] = []
+    done = 0
+    for part in parts:
+        if not groups or (done * count >= total * len(groups) and len(groups) < count):
+            groups.append([])
+        groups[-1].append(part)
+        done += part.size
+    return groups
+
+
+def _picked(values: Values, places: Positions) -> Values:
+    if isinstance(values, Codes):
+        return Codes(values.codes[places], values.texts, values.table)
+    return values[places] if isinstance(values, np.ndarray) else values.take(pa.array(places))
+
+
+def _batch_of(arrays: list[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
+    """Return a batch; one without columns still has its number of rows."""
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_arrays([pa.nulls(count)], names=["none"]).select([])
+
+
+def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    if not len(schema):
+        return _batch_of([], schema, sum(batch.num_rows for batch in batches))
+    arrays = [pa.concat_arrays([b.column(n) for b in batches]) for n in range(len(schema))]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
