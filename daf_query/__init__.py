@@ -18,8 +18,23 @@ mapped file when its values are asked for.
 """
 
 from daf_query.catalog import UnreadableVectorWarning
-from daf_query.dataset import AxisDataset
+from daf_query.dataset import AxisDataset, TableDataset
 from daf_query.matrices import MatrixSlice
 from daf_query.session import DafSession, connect
+from daf_query.spatial import UnusedIndexWarning
+from daf_query.zarr_tables import ZarrTable, zarr_table
+from daf_query.zarr_writing import append_rows, build_spatial_index
 
-__all__ = ["AxisDataset", "DafSession", "MatrixSlice", "UnreadableVectorWarning", "connect"]
+__all__ = [
+    "AxisDataset",
+    "DafSession",
+    "MatrixSlice",
+    "TableDataset",
+    "UnreadableVectorWarning",
+    "UnusedIndexWarning",
+    "ZarrTable",
+    "append_rows",
+    "build_spatial_index",
+    "connect",
+    "zarr_table",
+]

@@ -18,9 +18,13 @@ import datafusion
 import pyarrow as pa
 from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
-from daf_query.dataset import AxisColumns, AxisDataset, axis_columns
+from daf_query.columns import Positions
+from daf_query.dataset import AxisDataset, TableColumns, TableDataset, axis_columns
 from daf_query.scanning import ScanReport
 from daf_storage import DafReader, DecodedCache
+
+PUBLIC = "public"
+"""The schema of the tables that belong to no data set."""
 
 SCALARS = "scalars"
 """The table of the scalars, unless an axis has that name."""
@@ -64,12 +68,13 @@ class Names(list[str]):
 class DafSchema(SchemaProvider):
     """The tables of one data set."""
 
-    def __init__(self, daf: DafReader) -> None:
+    def __init__(self, daf: DafReader, shared: Mapping[str, TableDataset] | None = None) -> None:
         self._daf = daf
+        self._shared = {} if shared is None else shared
         self._cache = DecodedCache()
         self.reports: list[ScanReport] | None = None
         """Where scans leave their reports, while somebody wants to know."""
-        self._known: dict[str, tuple[Hashable, AxisColumns]] = {}
+        self._known: dict[str, tuple[Hashable, TableColumns]] = {}
         self._added: dict[str, Any] = {}
         self._warned: set[str] = set()
         self._lock = threading.Lock()
@@ -83,11 +88,13 @@ class DafSchema(SchemaProvider):
     def table_names(self) -> Names:
         """The axes in alphabetical order, then ``scalars``, then what queries created."""
         axes = sorted(self._daf.axes_set())
-        return Names(axes + [SCALARS] * (SCALARS not in axes) + sorted(self._added))
+        others = sorted({*self._added, *self._shared} - {*axes, SCALARS})
+        return Names(axes + [SCALARS] * (SCALARS not in axes) + others)
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name."""
-        return name in self._added or name == SCALARS or self._daf.has_axis(name)
+        own = name in self._added or name == SCALARS or self._daf.has_axis(name)
+        return own or name in self._shared
 
     def table(self, name: str) -> Table | None:
         """Return a table as it is now; None if there is none."""
@@ -98,6 +105,8 @@ class DafSchema(SchemaProvider):
             return Table(counted)
         if self._daf.has_axis(name):
             return Table(self.dataset(name))
+        if name in self._shared:
+            return Table(restricted(name, self._shared[name]))
         return Table(scalars_table(self._daf)) if name == SCALARS else None
 
     def register_table(self, name: str, table: Any) -> None:
@@ -122,28 +131,83 @@ class DafSchema(SchemaProvider):
             self._daf, axis, columns=known[1], cache=self._cache, reports=self.reports
         )
 
-    def _warn(self, columns: AxisColumns) -> None:
+    def _warn(self, columns: TableColumns) -> None:
         """Say once of each vector that it is left out, and why."""
         for name, problem in columns.problems.items():
-            text = f"the table {columns.axis!r} lacks the column {name!r}: {problem}"
+            text = f"the table {columns.table!r} lacks the column {name!r}: {problem}"
             if text not in self._warned:
                 self._warned.add(text)
                 warnings.warn(text, UnreadableVectorWarning, stacklevel=3)
 
 
-class DafCatalog(CatalogProvider):
-    """The schemas of a session."""
+class SharedSchema(SchemaProvider):
+    """Tables that belong to no data set."""
 
-    def __init__(self, schemas: dict[str, DafSchema]) -> None:
+    def __init__(self, shared: Mapping[str, TableDataset]) -> None:
+        self._shared = shared
+        self._added: dict[str, Any] = {}
+
+    @property
+    def table_names(self) -> Names:
+        """What was registered, then what queries created."""
+        return Names(sorted(self._shared) + sorted(self._added))
+
+    def table_exist(self, name: str) -> bool:
+        """Return whether there is a table of this name."""
+        return name in self._shared or name in self._added
+
+    def table(self, name: str) -> Table | None:
+        """Return a table; None if there is none."""
+        if name in self._added:
+            return Table(self._added[name])
+        return Table(restricted(name, self._shared[name])) if name in self._shared else None
+
+    def register_table(self, name: str, table: Any) -> None:
+        """Add a table for the life of the session."""
+        self._added[name] = table
+
+    def deregister_table(self, name: str, cascade: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the engine's signature
+        """Drop a table that a query created."""
+        self._added.pop(name, None)
+
+
+class DafCatalog(CatalogProvider):
+    """The schemas of a session; what is added to or removed from the mappings shows at once."""
+
+    def __init__(
+        self, schemas: Mapping[str, DafSchema], shared: Mapping[str, TableDataset]
+    ) -> None:
         self._schemas = schemas
+        self._public = SharedSchema(shared)
 
     def schema_names(self) -> set[str]:
         """Return the names of the data sets."""
-        return set(self._schemas)
+        return {*self._schemas, PUBLIC}
 
-    def schema(self, name: str) -> DafSchema | None:  # type: ignore[override] # a provider will do
+    def schema(self, name: str) -> SchemaProvider | None:  # type: ignore[override] # a provider will do
         """Return one data set's schema."""
-        return self._schemas.get(name)
+        return self._schemas.get(name) or (self._public if name == PUBLIC else None)
+
+
+_rows: ContextVar[Mapping[str, Positions]] = ContextVar(
+    "daf_query.rows", default=MappingProxyType({})
+)
+
+
+@contextmanager
+def only_rows(rows: Mapping[str, Positions]) -> Iterator[None]:
+    """Plan with tables that have only the rows that an index left."""
+    token = _rows.set(rows)
+    try:
+        yield
+    finally:
+        _rows.reset(token)
+
+
+def restricted(name: str, table: TableDataset) -> TableDataset:
+    """Return a table with only the rows that an index left, if it was asked."""
+    rows = _rows.get().get(name)
+    return table if rows is None else table.restricted(rows)
 
 
 def scalars_table(daf: DafReader) -> pa.dataset.Dataset:

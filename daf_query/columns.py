@@ -8,7 +8,7 @@ everything, or nothing) and agree on NULL.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -65,17 +65,56 @@ class OpenColumn(Protocol):
         """Return a range of rows; of mapped numbers, without copying them."""
         ...
 
+    def pick(self, span: Span, places: Positions) -> Values:
+        """Return the values of some rows of a range, to evaluate a predicate on."""
+        ...
+
     def take(self, span: Span, places: Positions) -> pa.Array:
         """Return some rows of a range, by their ascending places within it."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of an axis table, as the metadata describes it; no data was read."""
+class Column(Protocol):
+    """One column of a table, as the metadata describes it; no data was read."""
 
+    @property
+    def field(self) -> pa.Field:
+        """Its name and Arrow type."""
+        ...
+
+    @property
+    def chunk_rows(self) -> int:
+        """How many rows are stored together."""
+        ...
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are strings or bytes, which are dear to compare."""
+        ...
+
+    def open(self, cache: DecodedCache) -> OpenColumn:
+        """Begin to read it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class VectorColumn:
+    """A vector of an axis as a column."""
+
+    daf: DafReader
+    """The data set."""
     info: VectorInfo
     """The vector behind it."""
+
+    @property
+    def chunk_rows(self) -> int:
+        """How many rows are stored together."""
+        return self.info.chunk_rows
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are strings."""
+        return self.info.storage_type.is_string
 
     @property
     def field(self) -> pa.Field:
@@ -84,7 +123,7 @@ class Column:
         is_float = kind in (StorageType.FLOAT32, StorageType.FLOAT64)
         return pa.field(self.info.name, arrow_type(kind), nullable=is_float)
 
-    def open(self, daf: DafReader, cache: DecodedCache) -> OpenColumn:
+    def open(self, cache: DecodedCache) -> OpenColumn:
         """Begin to read it.
 
         Raises
@@ -92,6 +131,7 @@ class Column:
         FormatError
             The vector was replaced since by one of another type or length: ask again.
         """
+        daf = self.daf
         if self.info.name == INDEX:
             return IndexColumn(self.info.length)
         if self.info.name == NAME:
@@ -111,7 +151,10 @@ class Column:
                 lambda texts: cache.get(place, stored.identity, lambda: TextCodes.of(texts())),
                 cache.peek(place, stored.identity),
             )
-        zones = cache.get((*key, "zones"), stored.identity, lambda: ZoneMap.of(stored.info))
+        kind = self.info.storage_type.dtype
+        zones = cache.get(
+            (*key, "zones"), stored.identity, lambda: ZoneMap.of(stored.info.length, kind)
+        )
         if stored.info.is_sparse or stored.info.chunk_rows < stored.info.length:
             return NumberColumn(stored.info, stored.reader, zones)
         return NumberColumn(
@@ -141,6 +184,10 @@ class IndexColumn:
     def array(self, span: Span) -> pa.Array:
         """Return the positions of a range."""
         return pa.array(np.arange(span.start, span.stop))
+
+    def pick(self, span: Span, places: Positions) -> Values:
+        """Return some positions."""
+        return places + span.start
 
     def take(self, span: Span, places: Positions) -> pa.Array:
         """Return some positions."""
@@ -216,21 +263,20 @@ class NumberColumn:
         """Return a range, NaN as null."""
         return number_array(self.values(span))
 
-    def take(self, span: Span, places: Positions) -> pa.Array:
-        """Return some numbers, NaN as null; of several chunks, only those with one are decoded."""
+    def pick(self, span: Span, places: Positions) -> npt.NDArray[Any]:
+        """Return some numbers; of several chunks, only those with one are decoded."""
         known = getattr(self._last, "read", None)
         if self._is_view or (known is not None and known[0] == span):
-            return number_array(self.values(span)[places])
-        if self._chunk_rows >= span.size:
-            return number_array(self._read(span)[places])
-        chunks = (places + span.start) // self._chunk_rows
-        parts = []
-        for group in np.split(places, np.flatnonzero(np.diff(chunks) > 1) + 1):
-            if group.size:
-                first, last_place = span.start + int(group[0]), span.start + int(group[-1])
-                read = self._read(Span(first, last_place + 1))
-                parts.append(read[group - int(group[0])])
-        return number_array(np.concatenate(parts))
+            return self.values(span)[places]
+        parts = [
+            self._read(within)[rest]
+            for within, rest in runs_of_chunks(span, places, self._chunk_rows)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate([self._read(Span(0, 0)), *parts])
+
+    def take(self, span: Span, places: Positions) -> pa.Array:
+        """Return some numbers, NaN as null."""
+        return number_array(self.pick(span, places))
 
 
 class TextColumn:
@@ -278,6 +324,13 @@ class TextColumn:
     def array(self, span: Span) -> pa.Array:
         """Return a range."""
         return _as_string(self._decoded().slice(span.start, span.size))
+
+    def pick(self, span: Span, places: Positions) -> Values:
+        """Return some of the strings, or their codes."""
+        codes = self._coded()
+        if codes is None:
+            return self._decoded().take(pa.array(places + span.start))
+        return Codes(codes.codes[span.slice][places], codes.texts, codes.table)
 
     def take(self, span: Span, places: Positions) -> pa.Array:
         """Return some of the strings."""
@@ -372,11 +425,11 @@ class ZoneMap:
         return int(self._low.nbytes + self._high.nbytes) + 3 * len(self._low) + 256
 
     @classmethod
-    def of(cls, info: VectorInfo) -> ZoneMap:
-        """Return an empty one for a vector."""
-        count = -(-info.length // ZONE_ROWS)
-        kind = info.storage_type.dtype.newbyteorder("=")
-        return cls(np.zeros(count, kind), np.zeros(count, kind), info.length, is_known=False)
+    def of(cls, length: int, kind: np.dtype[Any]) -> ZoneMap:
+        """Return one of which nothing is known yet."""
+        count = -(-length // ZONE_ROWS)
+        kind = kind.newbyteorder("=")
+        return cls(np.zeros(count, kind), np.zeros(count, kind), length, is_known=False)
 
     @classmethod
     def of_codes(cls, codes: TextCodes) -> ZoneMap:
@@ -418,6 +471,22 @@ class ZoneMap:
             self._has_value[zone] = True
         self._low[zone], self._high[zone] = low, high
         self._is_known[zone] = True  # last: others may be reading
+
+
+def runs_of_chunks(
+    span: Span, places: Positions, chunk_rows: int
+) -> Iterator[tuple[Span, Positions]]:
+    """Yield the ranges of neighbouring chunks that have some rows of a range, and which rows.
+
+    >>> runs = runs_of_chunks(Span(10, 40), np.array([1, 2, 25]), 5)
+    >>> [(span.start, span.stop, rest.tolist()) for span, rest in runs]
+    [(11, 13, [0, 1]), (35, 36, [0])]
+    """
+    chunks = (places + span.start) // chunk_rows
+    for group in np.split(places, np.flatnonzero(np.diff(chunks) > 1) + 1):
+        if group.size:
+            first = int(group[0])
+            yield Span(span.start + first, span.start + int(group[-1]) + 1), group - first
 
 
 def number_array(values: Any) -> pa.Array:

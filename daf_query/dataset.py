@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from daf_query.columns import INDEX, NAME, Column
+from daf_query.columns import INDEX, NAME, Column, Positions, VectorColumn
 from daf_query.predicates import Constant, Predicate, parse
 from daf_query.scanning import Scan, ScanReport, balanced
 from daf_storage import DafError, DafReader, DecodedCache, Span, errors, open_daf
@@ -28,101 +28,90 @@ _MISSING_FIELD = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ", re.DOTA
 
 
 @dataclass(frozen=True)
-class AxisColumns:
-    """The columns of an axis at one moment, and what could not be made a column."""
+class TableColumns:
+    """The columns of a table at one moment, and what could not be made a column."""
 
-    axis: str
-    """The axis."""
+    table: str
+    """The name of the table: an axis."""
     length: int
-    """Number of its entries: the rows of the table."""
-    columns: dict[str, Column]
-    """By name: ``name``, ``index``, then the vectors in alphabetical order."""
-    problems: dict[str, str]
-    """Vectors that cannot be read, and why."""
+    """Its number of rows."""
+    columns: Mapping[str, Column]
+    """By name; of an axis ``name``, ``index``, then the vectors in alphabetical order."""
+    problems: Mapping[str, str]
+    """What cannot be read, and why."""
 
 
-def axis_columns(daf: DafReader, axis: str) -> AxisColumns:
+def axis_columns(daf: DafReader, axis: str) -> TableColumns:
     """Return the columns of an axis; reads metadata only."""
     length = daf.axis_length(axis)
-    columns, problems = {}, {}
+    columns: dict[str, Column] = {}
+    problems = {}
     for name in (NAME, INDEX, *sorted(daf.vectors_set(axis))):
         try:
-            columns[name] = Column(daf.vector_info(axis, name))
+            columns[name] = VectorColumn(daf, daf.vector_info(axis, name))
         except DafError as error:
             problems[name] = str(error)
-    return AxisColumns(axis, length, columns, problems)
+    return TableColumns(axis, length, columns, problems)
 
 
-class AxisDataset(ds.Dataset):
-    """The table of one axis.
+class TableDataset(ds.Dataset):
+    """A table of columns that are read when they are asked for.
 
     Parameters
     ----------
-    daf
-        The data set.
-    axis
-        The axis; its entries are the rows.
     columns
-        Its columns, where they are known already.
+        Its columns.
+    location
+        Where they are, for messages.
     base_filter
         Only the rows for which this is true.
+    rows
+        Only these rows, ascending.
     cache
         What was decoded and learnt by other scans, to be shared with them.
     reports
         Where to leave a report of each scan.
-
-    Examples
-    --------
-    >>> import daf_storage
-    >>> daf = daf_storage.MemoryDaf()
-    >>> daf.add_axis("cell", ["TATA", "GATA"])
-    >>> daf.set_vector("cell", "age", [30, 60])
-    >>> AxisDataset(daf, "cell").to_table(columns=["name"], filter=pc.field("age") > 40).to_pylist()
-    [{'name': 'GATA'}]
     """
 
     def __init__(
         self,
-        daf: DafReader,
-        axis: str,
+        columns: TableColumns,
         *,
-        columns: AxisColumns | None = None,
+        location: str,
         base_filter: pc.Expression | None = None,
+        rows: Positions | None = None,
         cache: DecodedCache | None = None,
         reports: list[ScanReport] | None = None,
     ) -> None:
         # The parent's __init__ refuses to run, and is not needed.
-        self._daf = daf
+        self._columns = columns
+        self._location = location
+        self._base_filter = base_filter
+        self._rows = rows
         self._cache = cache or DecodedCache()
         self._reports = reports
         self._last_filter: tuple[pc.Expression, Predicate | None] | None = None
-        self._columns = columns or axis_columns(daf, axis)
-        self._base_filter = base_filter
 
     def __repr__(self) -> str:
-        return f"AxisDataset({self._daf.location!r}, {self._columns.axis!r})"
+        return f"{type(self).__name__}({self._location!r}, {self._columns.table!r})"
 
     def __reduce__(self) -> Any:
-        """Pickle the place, not the data; the other process opens it again."""
-        if self._daf.location.startswith("<") or self._base_filter is not None:
-            raise errors.InvalidInputError(
-                f"{self!r} cannot be pickled: it is in memory or filtered; pickle its to_table()"
-            )
-        return _reopen, (os.path.abspath(self._daf.location), self._columns.axis)
+        """Refuse: only what can be opened again by its path can be pickled."""
+        raise errors.InvalidInputError(f"{self!r} cannot be pickled; pickle its to_table()")
 
     @property
-    def axis_columns(self) -> AxisColumns:
-        """The columns, and the vectors that cannot be columns."""
+    def table_columns(self) -> TableColumns:
+        """The columns, and what cannot be a column."""
         return self._columns
 
     @property
     def is_filtered(self) -> bool:
         """Whether `filter` leaves only some of the rows."""
-        return self._base_filter is not None
+        return self._base_filter is not None or self._rows is not None
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema: ``name``, ``index``, then the vectors."""
+        """The Arrow schema."""
         return pa.schema([column.field for column in self._columns.columns.values()])
 
     @property
@@ -133,7 +122,7 @@ class AxisDataset(ds.Dataset):
     def get_fragments(
         self,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
-    ) -> Iterator[AxisFragment]:
+    ) -> Iterator[TableFragment]:
         """Yield row ranges that can be scanned side by side; each ends where chunks end.
 
         Ranges in which the filter cannot be true are left out.
@@ -141,7 +130,7 @@ class AxisDataset(ds.Dataset):
         combined = _both(self._base_filter, _expression(filter))
         scan = self._scan()
         groups = balanced(scan.parts(self._parsed(combined)))
-        return (AxisFragment(self, scan, group) for group in groups or [[Span(0, 0)]])
+        return (TableFragment(self, scan, group) for group in groups or [[Span(0, 0)]])
 
     def scanner(
         self,
@@ -171,10 +160,15 @@ class AxisDataset(ds.Dataset):
         schema = pa.schema([self._columns.columns[name].field for name in names])
         left = None if predicate is not None else combined
         if predicate is not None and names == list(columns):
-            return AxisScanner(schema, batches, batch_rows)
-        return ds.Scanner.from_batches(
-            batches, schema=schema, columns=columns, filter=left, batch_size=batch_rows
+            return TableScanner(schema, batches, batch_rows)
+        plain = _plain(schema)
+        scanner = ds.Scanner.from_batches(
+            _cast(batches, plain), schema=plain, columns=columns, filter=left, batch_size=batch_rows
         )
+        if plain == schema or isinstance(columns, dict):
+            return scanner
+        wanted = pa.schema([schema.field(name) for name in columns])
+        return TableScanner(wanted, _cast(scanner.to_batches(), wanted), batch_rows)
 
     def _batches(
         self,
@@ -189,11 +183,11 @@ class AxisDataset(ds.Dataset):
         yield from scan.batches(chosen, names, None if is_all else predicate)
 
     def _scan(self) -> Scan:
-        report = ScanReport(self._columns.axis, self._columns.length)
+        report = ScanReport(self._columns.table, self._columns.length)
         if self._reports is not None:
             self._reports.append(report)
         own = self._columns
-        return Scan(self._daf, own.columns, own.length, self._cache, report)
+        return Scan(own.columns, own.length, self._cache, report, self._rows)
 
     def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
         """Return what a filter says; None if Arrow has to evaluate it.
@@ -214,15 +208,22 @@ class AxisDataset(ds.Dataset):
             return self._columns.length
         return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
 
-    def filter(self, expression: pc.Expression) -> AxisDataset:
+    def filter(self, expression: pc.Expression) -> Self:
         """Return the same table with only the rows for which ``expression`` is true."""
-        return AxisDataset(
-            self._daf,
-            self._columns.axis,
-            columns=self._columns,
-            base_filter=_both(self._base_filter, expression),
-            cache=self._cache,
-        )
+        return self._changed(base_filter=_both(self._base_filter, expression))
+
+    def restricted(self, rows: Positions) -> Self:
+        """Return the same table with only some rows, given ascending."""
+        return self._changed(rows=rows)
+
+    def _changed(self, **changes: Any) -> Self:
+        """Return a copy that differs in something and shares what was decoded."""
+        copy = type(self).__new__(type(self))
+        for name, value in vars(self).items():
+            setattr(copy, name, value)
+        for name, value in {**changes, "last_filter": None}.items():
+            setattr(copy, f"_{name}", value)
+        return copy
 
     def sort_by(self, sorting: Any, **kwargs: Any) -> ds.InMemoryDataset:
         """Return the sorted table, in memory."""
@@ -245,7 +246,7 @@ class AxisDataset(ds.Dataset):
             f"cast the result instead (asked for {schema.names})"
         )
 
-    def _get_fragments(self, filter: pc.Expression | None) -> Iterator[AxisFragment]:  # noqa: A002
+    def _get_fragments(self, filter: pc.Expression | None) -> Iterator[TableFragment]:  # noqa: A002
         return self.get_fragments(filter)
 
     def _needed(self, columns: Any, filter: pc.Expression | None) -> list[str]:  # noqa: A002
@@ -266,8 +267,14 @@ class AxisDataset(ds.Dataset):
         """Say which columns there are, or why this one cannot be read."""
         if name in self._columns.problems:
             return errors.UnsupportedDataError(self._columns.problems[name])
+        return self._unknown_column(name)
+
+    def _unknown_column(self, name: str) -> DafError:
         known = self._columns.columns
-        return errors.vector_not_found(self._daf.location, self._columns.axis, name, known)
+        return errors.NotFoundError(
+            f"{self._location}: the table {self._columns.table!r} has no column {name!r}; it has "
+            f"{errors.known_names(known, none='none')}{errors.nearest(name, known)}"
+        )
 
     def _columns_of(self, expression: pc.Expression) -> set[str]:
         """Return the columns of an expression: those that binding it finds missing."""
@@ -296,7 +303,60 @@ class AxisDataset(ds.Dataset):
         return match.group(1) if match else None
 
 
-class AxisScanner:
+class AxisDataset(TableDataset):
+    """The table of one axis.
+
+    Parameters
+    ----------
+    daf
+        The data set.
+    axis
+        The axis; its entries are the rows.
+    columns
+        Its columns, where they are known already.
+    cache, reports
+        See `TableDataset`.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> daf = daf_storage.MemoryDaf()
+    >>> daf.add_axis("cell", ["TATA", "GATA"])
+    >>> daf.set_vector("cell", "age", [30, 60])
+    >>> AxisDataset(daf, "cell").to_table(columns=["name"], filter=pc.field("age") > 40).to_pylist()
+    [{'name': 'GATA'}]
+    """
+
+    def __init__(
+        self,
+        daf: DafReader,
+        axis: str,
+        *,
+        columns: TableColumns | None = None,
+        cache: DecodedCache | None = None,
+        reports: list[ScanReport] | None = None,
+    ) -> None:
+        super().__init__(
+            columns or axis_columns(daf, axis),
+            location=daf.location,
+            cache=cache,
+            reports=reports,
+        )
+
+    def __reduce__(self) -> Any:
+        """Pickle the place, not the data; the other process opens it again."""
+        if self._location.startswith("<") or self.is_filtered:
+            raise errors.InvalidInputError(
+                f"{self!r} cannot be pickled: it is in memory or filtered; pickle its to_table()"
+            )
+        return _reopen, (os.path.abspath(self._location), self._columns.table)
+
+    def _unknown_column(self, name: str) -> DafError:
+        own = self._columns
+        return errors.vector_not_found(self._location, own.table, name, own.columns)
+
+
+class TableScanner:
     """Batches that are filtered and projected already; what engines ask of a ``ds.Scanner``."""
 
     def __init__(
@@ -346,10 +406,10 @@ class AxisScanner:
         return ds.Scanner.from_batches(self.to_batches(), schema=self.projected_schema)
 
 
-class AxisFragment:
-    """Some row ranges of an `AxisDataset`."""
+class TableFragment:
+    """Some row ranges of a `TableDataset`."""
 
-    def __init__(self, dataset: AxisDataset, scan: Scan, parts: Sequence[Span]) -> None:
+    def __init__(self, dataset: TableDataset, scan: Scan, parts: Sequence[Span]) -> None:
         self._dataset = dataset
         self._scan = scan
         self.parts = parts
@@ -357,7 +417,7 @@ class AxisFragment:
 
     def __repr__(self) -> str:
         first, last = self.parts[0].start, self.parts[-1].stop
-        return f"AxisFragment({self._dataset!r}, {len(self.parts)} in [{first}, {last}))"
+        return f"TableFragment({self._dataset!r}, {len(self.parts)} in [{first}, {last}))"
 
     @property
     def physical_schema(self) -> pa.Schema:
@@ -396,6 +456,21 @@ class AxisFragment:
         if filter is None and not self._dataset.is_filtered:
             return sum(part.size for part in self.parts)
         return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """Return a schema without views, which Arrow stores and cannot compare."""
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    return pa.schema([field.with_type(plain.get(field.type, field.type)) for field in schema])
+
+
+def _cast(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        arrays = [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(batch.columns, schema, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
 
 
 def _expression(filter: Any) -> pc.Expression | None:  # noqa: A002 - pyarrow's name

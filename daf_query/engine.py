@@ -7,8 +7,11 @@ from typing import Final, Literal, TypeAlias
 
 import datafusion
 
-from daf_query.catalog import DafCatalog, DafSchema, counting
+from daf_query.catalog import PUBLIC, DafCatalog, DafSchema, counting, only_rows
+from daf_query.dataset import TableDataset
 from daf_query.messages import explain
+from daf_query.spatial import indexed_rows
+from daf_query.zarr_tables import ZarrTable
 from daf_storage import DafReader
 
 Allow: TypeAlias = Literal["read", "write"]
@@ -21,9 +24,11 @@ class Engine:
     """A DataFusion context over data sets; each is a schema, the only one is the default."""
 
     def __init__(self, data_sets: Mapping[str, DafReader]) -> None:
-        self.schemas = {name: DafSchema(daf) for name, daf in data_sets.items()}
+        self.shared: dict[str, TableDataset] = {}
+        """Tables that belong to no data set, by name."""
+        self.schemas = {name: DafSchema(daf, self.shared) for name, daf in data_sets.items()}
         """The tables of each data set, by schema name."""
-        default = next(iter(data_sets)) if len(data_sets) == 1 else "public"
+        default = next(iter(data_sets)) if len(data_sets) == 1 else PUBLIC
         config = (
             datafusion.SessionConfig()
             .with_information_schema(enabled=True)
@@ -34,7 +39,11 @@ class Engine:
         )
         self.context = datafusion.SessionContext(config)
         """The DataFusion context."""
-        self.context.register_catalog_provider(_CATALOG, DafCatalog(self.schemas))
+        self.context.register_catalog_provider(_CATALOG, DafCatalog(self.schemas, self.shared))
+
+    def add(self, name: str, daf: DafReader) -> None:
+        """Add a data set as a schema."""
+        self.schemas[name] = DafSchema(daf, self.shared)
 
     def plan(self, query: str, *, allow: Allow = "read") -> datafusion.DataFrame:
         """Plan a query; errors speak of axes and vectors."""
@@ -56,6 +65,11 @@ class Engine:
         lowered = query.lower()
         if "count" in lowered and "where" not in lowered and _only_counts(frame):
             with counting(self.schemas.values()):
+                return self.context.sql_with_options(query, options)
+        zarr_tables = {n: t for n, t in self.shared.items() if isinstance(t, ZarrTable)}
+        rows = indexed_rows(frame, zarr_tables) if zarr_tables and "st_" in lowered else {}
+        if rows:
+            with only_rows(rows):
                 return self.context.sql_with_options(query, options)
         return frame
 

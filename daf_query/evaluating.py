@@ -93,6 +93,8 @@ def of_texts(predicate: Predicate, texts: pa.Array) -> Mask:
 
 def _of_numbers(predicate: Predicate, values: npt.NDArray[Any]) -> Mask:
     is_float = values.dtype.kind == "f"
+    if values.dtype.kind == "M":
+        return _of_times(predicate, values)
     if isinstance(predicate, Truth):
         mask: Mask = values.view(np.bool_)
         return ~mask if predicate.is_negated else mask
@@ -108,6 +110,15 @@ def _of_numbers(predicate: Predicate, values: npt.NDArray[Any]) -> Mask:
         found = _NUMPY[predicate.operator](values, predicate.value)
         return found & ~np.isnan(values) if is_float and predicate.operator == "!=" else found
     raise TypeError(f"{predicate} is not about numbers")
+
+
+def _of_times(predicate: Predicate, values: npt.NDArray[Any]) -> Mask:
+    """Evaluate a predicate on times, whose constants are numbers of their unit."""
+    null: Mask = np.isnat(values)
+    if isinstance(predicate, Null):
+        return ~null if predicate.is_negated else null
+    found = _of_numbers(predicate, values.view(np.int64))
+    return found & ~null
 
 
 def _of_codes(predicate: Predicate, column: Codes) -> Mask:

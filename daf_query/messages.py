@@ -105,7 +105,7 @@ def _unknown_column(field: str, text: str, schemas: Mapping[str, DafSchema]) -> 
     valid = {_unquoted(one) for one in listed.split(", ") if one}
     tables = _tables_of(listed, schemas)
     for tables_of, axis in tables:
-        problem = tables_of.dataset(axis).axis_columns.problems.get(name)
+        problem = tables_of.dataset(axis).table_columns.problems.get(name)
         if problem is not None:
             return errors.UnsupportedDataError(problem)
     elsewhere = [

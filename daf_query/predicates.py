@@ -26,6 +26,7 @@ OPERATORS = {
     "greater": ">",
     "greater_equal": ">=",
 }
+_KNOWN_TYPES = (pa.float16(), pa.float32(), pa.float64(), pa.string(), pa.string_view(), pa.bool_())
 _NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _FLIPPED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
@@ -197,6 +198,7 @@ class _Parser:
             field = node.arguments[0]
             if not isinstance(field, _Field):
                 raise _UnknownError
+            self._check_type(field, self._schema.field(field.name).type)
             return Null(field.name, (node.name == "is_valid") != negated)
         if node.name == "is_in":
             field = node.arguments[0]
@@ -212,7 +214,7 @@ class _Parser:
         if not isinstance(left, _Field) or not isinstance(right, pa.Scalar) or not right.is_valid:
             raise _UnknownError
         self._check_type(left, right.type)
-        value = right.as_py()
+        value = right.value if pa.types.is_timestamp(right.type) else right.as_py()
         if isinstance(value, float) and math.isnan(value):
             raise _UnknownError
         return Compare(left.name, _NEGATED[operator] if negated else operator, value)
@@ -225,17 +227,24 @@ class _Parser:
         own = self._schema.field(field.name).type
         if None in values:
             raise _UnknownError
-        if own == kind:
+        if pa.types.is_timestamp(own):
+            raise _UnknownError
+        if own == kind or {own, kind} == {pa.string(), pa.string_view()}:
+            self._check_type(field, kind)
             return tuple(values)
         if pa.types.is_integer(own) and pa.types.is_integer(kind):
             limits = np.iinfo(own.to_pandas_dtype())
             return tuple(value for value in values if limits.min <= value <= limits.max)
-        if own == pa.float32() and kind == pa.float64():
-            return tuple(value for value in values if float(np.float32(value)) == value)
+        if own in (pa.float16(), pa.float32()) and kind == pa.float64():
+            exact = own.to_pandas_dtype()
+            return tuple(value for value in values if float(exact(value)) == value)
         raise _UnknownError
 
     def _check_type(self, field: _Field, kind: pa.DataType) -> None:
-        if self._schema.field(field.name).type != kind:
+        own = self._schema.field(field.name).type
+        is_time = pa.types.is_timestamp(own) and own.tz is None
+        is_known = own in _KNOWN_TYPES or pa.types.is_integer(own) or is_time
+        if not is_known or (own != kind and {own, kind} != {pa.string(), pa.string_view()}):
             raise _UnknownError
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from daf_query import planning
 from daf_query.columns import ZONE_ROWS, Column, OpenColumn, Positions
-from daf_query.evaluating import Codes, Mask, Values, Zones, evaluate, may_match
+from daf_query.evaluating import Mask, Values, Zones, evaluate, may_match
 from daf_query.predicates import Both, Compare, Constant, Predicate, columns_of
-from daf_storage import DafReader, DecodedCache, Span
+from daf_storage import DecodedCache, Span
 
 PART_ROWS = 1 << 20
 """The rows on which a filter is evaluated at a time."""
@@ -67,17 +67,22 @@ class Scan:
 
     All fragments of a query share it: each column is opened once, so that what they read belongs
     together.
+
+    Parameters
+    ----------
+    rows
+        The only rows there are, ascending, where an index has told which may be wanted.
     """
 
     def __init__(
         self,
-        daf: DafReader,
-        columns: dict[str, Column],
+        columns: Mapping[str, Column],
         length: int,
         cache: DecodedCache,
         report: ScanReport,
+        rows: Positions | None = None,
     ) -> None:
-        self._daf = daf
+        self._rows = rows
         self._columns = columns
         self._length = length
         self._cache = cache
@@ -95,13 +100,13 @@ class Scan:
         """Return a column, opened when it is first asked for; nothing is read yet."""
         with self._lock:
             if name not in self._open:
-                self._open[name] = self._columns[name].open(self._daf, self._cache)
+                self._open[name] = self._columns[name].open(self._cache)
             return self._open[name]
 
     def parts(self, predicate: Predicate | None) -> list[Span]:
         """Return the ranges of rows in which the filter may be true for a row."""
         step = planning.common_step(
-            (column.info.chunk_rows for column in self._columns.values()), length=self._length
+            (column.chunk_rows for column in self._columns.values()), length=self._length
         )
         share = -(-self._length // (2 * (os.cpu_count() or 1)))
         target = min(PART_ROWS, max(share, MIN_PART_ROWS))
@@ -112,6 +117,9 @@ class Scan:
         else:
             self.report.predicate = str(predicate)
             kept = self._possible(predicate, parts, step)
+        if self._rows is not None:
+            ends = np.searchsorted(self._rows, [(part.start, part.stop) for part in kept])
+            kept = [part for part, (a, b) in zip(kept, ends.reshape(-1, 2), strict=True) if a < b]
         self.report.pruned = len(parts) - len(kept)
         self.report.rows_pruned = self._length - sum(part.size for part in kept)
         return kept
@@ -139,7 +147,7 @@ class Scan:
         self, parts: Sequence[Span], names: Sequence[str], predicate: Predicate | None
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some parts for which the filter is true."""
-        if predicate is None and not names:
+        if predicate is None and not names and self._rows is None:
             total = sum(part.size for part in parts)
             self.report.rows_out += total
             yield _batch_of([], _EMPTY, total)  # counting reads nothing
@@ -162,7 +170,7 @@ class Scan:
         self, part: Span, names: Sequence[str], predicate: Predicate | None, schema: pa.Schema
     ) -> pa.RecordBatch | None:
         """Return the rows of one part for which the filter is true; None if there are none."""
-        places = None if predicate is None else self._places(predicate, part)
+        places = self._places(predicate, part)
         count = part.size if places is None else places.size
         with self.report.lock:
             self.report.read += 1
@@ -177,11 +185,16 @@ class Scan:
             arrays.append(column.array(part) if places is None else column.take(part, places))
         return _batch_of(arrays, schema, count)
 
-    def _places(self, predicate: Predicate, part: Span) -> Positions | None:
+    def _places(self, predicate: Predicate | None, part: Span) -> Positions | None:
         """Return for which rows of a part the filter is true, by place; None if for all."""
-        conditions = list(predicate.parts) if isinstance(predicate, Both) else [predicate]
         mask: Mask | None = None
         places: Positions | None = None
+        if self._rows is not None:
+            first, last = np.searchsorted(self._rows, [part.start, part.stop])
+            places = self._rows[first:last] - part.start
+        if predicate is None:
+            return places
+        conditions = list(predicate.parts) if isinstance(predicate, Both) else [predicate]
         for condition in sorted(conditions, key=self._cost):
             if places is None:
                 found = evaluate(condition, self._values(part), part.size)
@@ -203,7 +216,7 @@ class Scan:
     def _cost(self, condition: Predicate) -> int:
         """Return what to evaluate first: what is cheap, and leaves few rows."""
         is_text = any(
-            self._columns[name].info.storage_type.is_string and self._opened(name).zones is None
+            self._columns[name].is_text and self._opened(name).zones is None
             for name in columns_of(condition)
         )
         is_equality = isinstance(condition, Compare) and condition.operator == "=="
@@ -223,7 +236,7 @@ class Scan:
     def _values_at(self, part: Span, places: Positions) -> Callable[[str], Values]:
         def values(name: str) -> Values:
             self.report.count(name, places.size)
-            return _picked(self.column(name).values(part), places)
+            return self.column(name).pick(part, places)
 
         return values
 
@@ -244,12 +257,6 @@ def balanced(parts: Sequence[Span], *, max_groups: int | None = None) -> list[li
         groups[-1].append(part)
         done += part.size
     return groups
-
-
-def _picked(values: Values, places: Positions) -> Values:
-    if isinstance(values, Codes):
-        return Codes(values.codes[places], values.texts, values.table)
-    return values[places] if isinstance(values, np.ndarray) else values.take(pa.array(places))
 
 
 def _batch_of(arrays: list[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:

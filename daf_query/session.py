@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,14 +12,14 @@ from typing import Self, TypeAlias
 import datafusion
 
 from daf_query.catalog import DafSchema
-from daf_query.dataset import AxisDataset
+from daf_query.dataset import AxisDataset, TableDataset
 from daf_query.engine import Allow, Engine
 from daf_query.matrices import MatrixSlice, slice_matrix
 from daf_query.selecting import Selector, order_of, resolve
 from daf_storage import DafReader, DafWriter, ShowProgress, errors, open_daf
 
-Source: TypeAlias = str | Path | DafReader
-"""A path of a data set, or a reader of one."""
+Source: TypeAlias = str | Path | DafReader | TableDataset
+"""A path of a data set, a reader of one, or a table."""
 
 _SUFFIXES = re.compile(r"(\.dafs?)?(\.zarr|\.h5dfs?)?(\.zip)?$")
 
@@ -49,10 +48,20 @@ def connect(source: Source | Mapping[str, Source]) -> DafSession:
     >>> connect(daf).sql("SELECT name FROM cell WHERE age > 40").to_pydict()
     {'name': ['GATA']}
     """
+    if isinstance(source, TableDataset):
+        session = DafSession({})
+        session.register(source, source.table_columns.table)
+        return session
     if isinstance(source, Mapping):
         if not source:
             raise errors.InvalidInputError("connect() was given no data set")
-        return DafSession({name: _opened(one) for name, one in source.items()})
+        session = DafSession(
+            {n: _opened(one) for n, one in source.items() if not isinstance(one, TableDataset)}
+        )
+        for name, one in source.items():
+            if isinstance(one, TableDataset):
+                session.register(one, name)
+        return session
     daf = _opened(source)
     return DafSession({_schema_name(daf): daf})
 
@@ -98,11 +107,63 @@ class DafSession:
     def tables(self) -> list[str]:
         """Return the names of the tables, as queries write them."""
         is_single = len(self._engine.schemas) == 1
-        return [
+        own = [
             table if is_single else f"{schema}.{table}"
             for schema, tables in self._engine.schemas.items()
             for table in tables.table_names
+            if table not in self._engine.shared
         ]
+        return own + sorted(self._engine.shared)
+
+    def register(self, source: Source, name: str | None = None) -> None:
+        """Connect another data set, as a schema, or a table of any kind.
+
+        Parameters
+        ----------
+        source
+            A path or a reader of a data set; or a table, such as `zarr_table` makes.
+        name
+            The schema or table name; by default that of the file, or of the table.
+
+        Raises
+        ------
+        ExistsError
+            Something is connected by this name.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> session = connect(daf_storage.MemoryDaf(name="one"))
+        >>> other = daf_storage.MemoryDaf(name="two")
+        >>> other.add_axis("donor", ["N1", "N2"])
+        >>> session.register(other, "other")
+        >>> session.sql("SELECT count(*) AS n FROM other.donor").to_pydict()
+        {'n': [2]}
+        """
+        if isinstance(source, TableDataset):
+            self._check_free(name or source.table_columns.table)
+            self._engine.shared[name or source.table_columns.table] = source
+            return
+        daf = _opened(source)
+        self._check_free(name or _schema_name(daf))
+        self._engine.add(name or _schema_name(daf), daf)
+
+    def unregister(self, name: str) -> None:
+        """Let go of a data set or a table; what was opened for it is closed."""
+        if name in self._engine.shared:
+            del self._engine.shared[name]
+            return
+        if name not in self._engine.schemas:
+            known = [*self._engine.schemas, *self._engine.shared]
+            has = errors.known_names(known, none="nothing")
+            raise errors.NotFoundError(f"nothing is connected as {name!r}; there are {has}")
+        self._engine.schemas.pop(name).daf.close()
+
+    def _check_free(self, name: str) -> None:
+        if name in self._engine.schemas or name in self._engine.shared or name == "public":
+            raise errors.ExistsError(
+                f"something is connected as {name!r} already; pass another name, or unregister it"
+            )
 
     def sql(self, query: str, *, allow: Allow = "read") -> datafusion.DataFrame:
         """Plan a SQL query; rows are computed when the result is asked for them.
@@ -282,10 +343,10 @@ class DafSession:
         return "".join(parts)
 
 
-def _opened(source: Source) -> DafReader:
+def _opened(source: object) -> DafReader:
     if isinstance(source, DafReader):
         return source
-    if isinstance(source, str | os.PathLike):
+    if isinstance(source, str | Path):
         return open_daf(source)
     raise errors.InvalidInputError(
         f"cannot connect to {source!r} of type {type(source).__name__}; pass a path, a reader, "

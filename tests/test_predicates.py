@@ -221,7 +221,7 @@ def test_evaluating_equals_the_obvious_way(
     zones: dict[str, Any] = {"s": codes.zones.zones(0, 1) if coded and codes.zones else None}
     for name, column in columns.items():
         daf.set_vector("cell", name, column)
-        learnt = ZoneMap.of(daf.vector_info("cell", name))
+        learnt = ZoneMap.of(count, column.dtype)
         learnt.learn(Span(0, count), column)
         zones[name] = learnt.zones(0, 1)
     assert may_match(predicate, zones.__getitem__, 1)[0] or not any(expected)

@@ -1,0 +1,282 @@
+"""Any group of aligned one-dimensional Zarr arrays as a table.
+
+The convention is that of zarr-datafusion-search: the arrays of the group ``meta`` are the columns
+of a table, an array of the same name in the sibling group ``indexes`` is the index of one.
+zarr-python reads the arrays, chunk by chunk.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import zarr
+
+from daf_query.columns import OpenColumn, Positions, ZoneMap, runs_of_chunks
+from daf_query.dataset import TableColumns, TableDataset
+from daf_query.evaluating import Values
+from daf_storage import DecodedCache, Span, ZarrArchiveStore, errors, optional_import
+
+META: Final = "meta"
+INDEXES: Final = "indexes"
+GEOMETRY: Final = "bbox"
+"""The column that holds geometries, as WKB."""
+
+_GEOMETRY_METADATA: Final = {
+    "ARROW:extension:name": "geoarrow.wkb",
+    "ARROW:extension:metadata": '{"crs": "EPSG:4326", "crs_type": "authority_code"}',
+}
+_UNITS: Final = ("s", "ms", "us", "ns")
+_REMOTE: Final = ("http://", "https://", "s3://", "gs://", "az://", "abfs://")
+
+
+def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
+    """Return a group of aligned one-dimensional Zarr arrays as a table.
+
+    Parameters
+    ----------
+    path
+        A directory, a ZIP archive (``.zip``), or the URL of a directory with consolidated metadata;
+        Zarr v3 or v2.
+    group
+        The group whose arrays are the columns.
+
+    Returns
+    -------
+    ZarrTable
+        A pyarrow Dataset, for `DafSession.register`, DataFusion, DuckDB and polars.  The types are
+        those of the arrays: Bool, integers, floats, ``string_view`` for strings, ``binary_view``
+        for bytes and raw bits, timestamps; ``bbox`` is WKB in EPSG:4326.  NaN and NaT are null.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is no such group.
+    FormatError
+        The arrays have different lengths, or none can be a column.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> meta = zarr.open_group(folder, mode="w").create_group("meta")
+    >>> _ = meta.create_array("cloud", data=np.array([0.1, 0.9, 0.5]), chunks=(2,))
+    >>> import pyarrow.compute as pc
+    >>> zarr_table(folder).to_table(filter=pc.field("cloud") > 0.4).to_pydict()
+    {'cloud': [0.9, 0.5]}
+    """
+    location = str(path)
+    root = _open_group(location)
+    found = root.get(group) if group else root
+    if not isinstance(found, zarr.Group):
+        known = errors.known_names(sorted(root.group_keys()), none="no groups")
+        raise errors.SourceNotFoundError(f"{location}: there is no group {group!r}; it has {known}")
+    columns: dict[str, ZarrColumn] = {}
+    problems: dict[str, str] = {}
+    for name, array in sorted(found.arrays()):
+        field = _field(name, array)
+        if field is None or array.ndim != 1:
+            kind = array.dtype if array.ndim == 1 else f"{array.ndim} dimensions"
+            problems[name] = (
+                f"{location}: the array {group}/{name} has {kind}, which no column can have; the "
+                "other columns can be used"
+            )
+        else:
+            columns[name] = ZarrColumn(array, field, f"{location}: {group}/{name}")
+    if not columns:
+        raise errors.FormatError(
+            f"{location}: the group {group!r} has no array that can be a column; "
+            f"{'; '.join(problems.values()) or 'it has none at all'}"
+        )
+    lengths = {name: column.length for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name}: {length:,}" for name, length in lengths.items())
+        raise errors.FormatError(
+            f"{location}: the arrays of the group {group!r} are not aligned, they have different "
+            f"lengths ({listed}); append to all of them, or delete the odd one"
+        )
+    table = TableColumns(group, next(iter(lengths.values())), columns, problems)
+    return ZarrTable(table, location, root.get(INDEXES))
+
+
+class ZarrTable(TableDataset):
+    """A table of Zarr arrays; `zarr_table` makes one."""
+
+    def __init__(self, columns: TableColumns, location: str, indexes: Any) -> None:
+        super().__init__(columns, location=location)
+        self._indexes = indexes
+
+    def spatial_index(self, column: str) -> npt.NDArray[np.uint8] | None:
+        """Return the R-tree of a column, as the library geo-index stores it; None without one."""
+        found = None if self._indexes is None else self._indexes.get(column)
+        if not isinstance(found, zarr.Array) or found.dtype != np.uint8 or found.ndim != 1:
+            return None
+        return np.asarray(found[:])
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows."""
+        return self._columns.length
+
+    @property
+    def location(self) -> str:
+        """Where it is, for messages."""
+        return self._location
+
+
+@dataclass(frozen=True, eq=False)
+class ZarrColumn:
+    """One array as a column."""
+
+    array: Any
+    """The ``zarr.Array``."""
+    field: pa.Field
+    """Its name and Arrow type."""
+    what: str
+    """The array as messages name it."""
+
+    @property
+    def length(self) -> int:
+        """Number of rows."""
+        return int(self.array.shape[0])
+
+    @property
+    def chunk_rows(self) -> int:
+        """How many rows are stored together."""
+        return max(int(self.array.chunks[0]), 1)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are strings or bytes."""
+        return _is_variable(self.field.type)
+
+    def open(self, cache: DecodedCache) -> OpenColumn:
+        """Begin to read it."""
+        key = (self.what, "zones")
+        zones = None
+        if self.array.dtype.kind in "biuf":
+            kind = self.array.dtype
+            zones = cache.get(key, self.what, lambda: ZoneMap.of(self.length, kind))
+        return OpenZarrColumn(self, zones)
+
+    def read(self, span: Span) -> Any:
+        """Return a range as numpy; only its chunks are decoded."""
+        try:
+            return np.asarray(self.array[span.start : span.stop])
+        except Exception as error:  # zarr raises many kinds for data that it cannot read
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise errors.CorruptDataError(
+                f"{self.what}: the stored chunks cannot be decoded ({reason})"
+            ) from error
+
+
+class OpenZarrColumn:
+    """A column that is being read; each thread remembers the last range that it decoded."""
+
+    def __init__(self, column: ZarrColumn, zones: ZoneMap | None) -> None:
+        self.zones = zones
+        self._column = column
+        self._last = threading.local()
+
+    def load(self) -> None:
+        """Do nothing: chunks are read when they are needed."""
+
+    def values(self, span: Span) -> Values:
+        """Return the values of a range, to evaluate a predicate on."""
+        return _comparable(self._read(span))
+
+    def array(self, span: Span) -> pa.Array:
+        """Return a range."""
+        return _arrow(self._read(span), self._column.field.type)
+
+    def pick(self, span: Span, places: Positions) -> Values:
+        """Return the values of some rows; only their chunks are decoded."""
+        return _comparable(self._picked(span, places))
+
+    def take(self, span: Span, places: Positions) -> pa.Array:
+        """Return some rows; only their chunks are decoded."""
+        return _arrow(self._picked(span, places), self._column.field.type)
+
+    def _read(self, span: Span) -> Any:
+        last = getattr(self._last, "read", None)
+        if last is None or last[0] != span:
+            last = self._last.read = (span, self._column.read(span))
+        return last[1]
+
+    def _picked(self, span: Span, places: Positions) -> Any:
+        last = getattr(self._last, "read", None)
+        if last is not None and last[0] == span:
+            return last[1][places]
+        runs = runs_of_chunks(span, places, self._column.chunk_rows)
+        parts = [self._column.read(within)[rest] for within, rest in runs]
+        return np.concatenate(parts) if parts else self._column.read(Span(0, 0))
+
+
+def _open_group(location: str) -> Any:
+    """Open the root group of a directory, an archive, or what is on a server."""
+    store: Any = location
+    if location.startswith(_REMOTE):
+        obstore = optional_import("obstore.store", extra="remote")
+        options = {"client_options": {"allow_http": True}} if location.startswith("http:") else {}
+        store = zarr.storage.ObjectStore(obstore.from_url(location, **options), read_only=True)
+    elif not Path(location).exists():
+        raise errors.SourceNotFoundError(f"no such file or directory: {location}")
+    elif location.endswith(".zip"):
+        store = ZarrArchiveStore(location, read_only=True)
+    try:
+        return zarr.open_group(store, mode="r")
+    except Exception as error:  # zarr raises many kinds for what is no group
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise errors.FormatError(f"{location}: not a zarr group ({reason})") from error
+
+
+def _field(name: str, array: Any) -> pa.Field | None:
+    """Return the Arrow field of an array; None if Arrow has no type for it here."""
+    kind = array.dtype
+    is_v2 = array.metadata.zarr_format == 2
+    data_type = type(array.metadata.dtype if is_v2 else array.metadata.data_type)
+    if data_type.__name__ == "VariableLengthBytes" or kind.kind in "VS":
+        if kind.names is not None:
+            return None
+        metadata = _GEOMETRY_METADATA if name == GEOMETRY else None
+        return pa.field(name, pa.binary_view(), metadata=metadata)
+    if kind.kind in "UT" or data_type.__name__ == "VariableLengthUTF8":
+        return pa.field(name, pa.string_view())
+    if kind.kind == "M":
+        unit, step = np.datetime_data(kind)
+        return pa.field(name, pa.timestamp(unit)) if unit in _UNITS and step == 1 else None
+    if kind.kind in "biuf" and kind.itemsize <= 8:
+        return pa.field(name, pa.from_numpy_dtype(kind.newbyteorder("=")))
+    return None
+
+
+def _is_variable(kind: pa.DataType) -> bool:
+    return kind in (pa.string_view(), pa.binary_view())
+
+
+def _comparable(values: Any) -> Values:
+    """Return values as predicates are evaluated on: numbers, or Arrow strings."""
+    if values.dtype.kind in "biufM":
+        return np.asarray(values, values.dtype.newbyteorder("="))
+    if values.dtype.kind == "V" or (values.dtype == object and _is_bytes(values)):
+        return pa.array([bytes(one) for one in values], pa.binary())
+    return pa.array(values.astype(object), pa.string())
+
+
+def _is_bytes(values: Any) -> bool:
+    return values.size > 0 and not isinstance(values[0], str)
+
+
+def _arrow(values: Any, kind: pa.DataType) -> pa.Array:
+    """Return values as Arrow; NaN and NaT are null."""
+    if kind == pa.binary_view():
+        return pa.array([bytes(one) for one in values], pa.binary()).cast(kind)
+    if kind == pa.string_view():
+        return pa.array(values.astype(object), pa.string()).cast(kind)
+    native = np.asarray(values, values.dtype.newbyteorder("="))
+    return pa.array(native, kind, from_pandas=True)

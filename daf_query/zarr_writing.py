@@ -1,0 +1,172 @@
+"""Adding to a group of aligned Zarr arrays: rows, and spatial indexes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import datafusion
+import numpy as np
+import pyarrow as pa
+import zarr
+
+from daf_query.zarr_tables import GEOMETRY, INDEXES, META, zarr_table
+from daf_storage import errors, optional_import
+
+_PENDING: Final = "daf_append_from"
+"""Attribute of the group with the length to go back to, while rows are being added."""
+
+
+def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str = META) -> int:
+    """Add rows to all arrays of a table in one step; return how many rows it has then.
+
+    If something fails half-way, all arrays get back the length that they had.  A crash leaves a
+    note of it, and the next call begins with that.  Readers see arrays of different lengths
+    meanwhile, and refuse.  An index of the table does not fit any more until it is built anew.
+
+    Parameters
+    ----------
+    path
+        A directory.
+    rows
+        The values of each column, all of one length.
+
+    Raises
+    ------
+    InvalidInputError, LengthError
+        A column is missing or unknown, or the lengths differ; nothing was changed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> meta = zarr.open_group(folder, mode="w").create_group("meta")
+    >>> _ = meta.create_array("cloud", data=np.array([0.1, 0.9]), chunks=(2,))
+    >>> append_rows(folder, {"cloud": [0.5]})
+    3
+    """
+    found = _writable(path, group)
+    arrays = dict(found.arrays())
+    columns = {name: _values(rows[name]) for name in _names(rows)}
+    if columns.keys() != arrays.keys():
+        has = errors.known_names(arrays, none="none")
+        raise errors.InvalidInputError(
+            f"{path}: rows need exactly the columns of the group {group!r}, {has}; got "
+            f"{errors.known_names(columns, none='none')}"
+        )
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) > 1:
+        raise errors.LengthError(f"{path}: the columns of the rows have lengths {sorted(lengths)}")
+    _recover(found)
+    start = min((array.shape[0] for array in arrays.values()), default=0)
+    if any(array.shape[0] != start for array in arrays.values()):
+        zarr_table(path, group)  # says which has which length
+    found.attrs[_PENDING] = start
+    try:
+        for name, array in arrays.items():
+            array.resize((start + len(columns[name]),))
+            array[start:] = columns[name]
+    except BaseException:
+        _recover(found)
+        raise
+    del found.attrs[_PENDING]
+    return int(start + max(lengths, default=0))
+
+
+def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = META) -> int:
+    """Build the R-tree of a column of geometries; return how many rows it covers.
+
+    It is stored beside the group, in ``indexes``, as the library geo-index has it; see
+    `zarr_table`.  Needs the extra ``spatial``.
+
+    Parameters
+    ----------
+    path
+        A directory.
+    column
+        A column of WKB.
+    """
+    rtree = optional_import("geoindex_rs.rtree", extra="spatial")
+    table = zarr_table(path, group)
+    if column not in table.schema.names:
+        raise table.column_not_found(column)
+    context = datafusion.SessionContext()
+    optional_import("geodatafusion", extra="spatial").register_all(context)
+    context.register_table("t", table)
+    name = '"' + column.replace('"', '""') + '"'
+    sides = ", ".join(f"ST_{side}({name}) AS {side}" for side in ("XMin", "YMin", "XMax", "YMax"))
+    query = f"SELECT {sides} FROM t"  # noqa: S608 - the name is quoted
+    boxes = [
+        np.asarray(side.combine_chunks()) for side in context.sql(query).to_arrow_table().columns
+    ]
+    builder = rtree.RTreeBuilder(num_items=table.row_count)
+    builder.add(*_finite([np.array(side, np.float64) for side in boxes]))
+    data = np.frombuffer(builder.finish(), dtype=np.uint8)
+    _replace_array(Path(path), column, data)
+    return table.row_count
+
+
+def _finite(sides: list[Any]) -> list[Any]:
+    """Put empty geometries somewhere: an index may name too many rows, but not too few."""
+    is_empty = ~np.all(np.isfinite(sides), axis=0)
+    if is_empty.any():
+        anywhere = int(np.argmin(is_empty))
+        for side in sides:
+            side[is_empty] = 0.0 if is_empty.all() else side[anywhere]
+    return sides
+
+
+def _replace_array(root: Path, column: str, data: Any) -> None:
+    """Write the index aside and rename it into its place."""
+    indexes = zarr.open_group(str(root), mode="r+", use_consolidated=False).require_group(INDEXES)
+    aside = f".{uuid.uuid4().hex}"
+    try:
+        indexes.create_array(aside, data=data, chunks=(max(len(data), 1),), compressors=None)
+        target = root / INDEXES / column
+        shutil.rmtree(target, ignore_errors=True)
+        os.rename(root / INDEXES / aside, target)
+    finally:
+        shutil.rmtree(root / INDEXES / aside, ignore_errors=True)
+
+
+def _writable(path: str | Path, group: str) -> Any:
+    if not Path(path).is_dir():
+        raise errors.SourceNotFoundError(
+            f"{path}: there is no such directory; rows are added to directories only"
+        )
+    cause: Exception | None = None
+    try:
+        found = zarr.open_group(str(path), mode="r+", use_consolidated=False)[group]
+    except Exception as error:  # noqa: BLE001 - zarr raises many kinds
+        found, cause = None, error
+    if not isinstance(found, zarr.Group):
+        raise errors.SourceNotFoundError(f"{path}: there is no group {group!r}") from cause
+    return found
+
+
+def _recover(group: Any) -> None:
+    """Give all arrays the length back that they had before rows were being added."""
+    start = group.attrs.get(_PENDING)
+    if start is None:
+        return
+    for _, array in group.arrays():
+        if array.shape[0] != start:
+            array.resize((int(start),))
+    del group.attrs[_PENDING]
+
+
+def _names(rows: Mapping[str, Any] | pa.Table) -> list[str]:
+    return list(rows.column_names if isinstance(rows, pa.Table) else rows)
+
+
+def _values(column: Any) -> Any:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.Array):
+        return column.to_numpy(zero_copy_only=False)
+    values: Any = np.asarray(column)
+    return np.array(column, dtype=object) if values.dtype.kind in "US" else values
