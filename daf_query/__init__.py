@@ -19,6 +19,7 @@ mapped file when its values are asked for.
 
 from daf_query.catalog import UnreadableVectorWarning
 from daf_query.dataset import AxisDataset, TableDataset
+from daf_query.explaining import Explanation
 from daf_query.matrices import MatrixSlice
 from daf_query.session import DafSession, connect
 from daf_query.spatial import UnusedIndexWarning
@@ -28,6 +29,7 @@ from daf_query.zarr_writing import append_rows, build_spatial_index
 __all__ = [
     "AxisDataset",
     "DafSession",
+    "Explanation",
     "MatrixSlice",
     "TableDataset",
     "UnreadableVectorWarning",

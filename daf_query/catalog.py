@@ -71,7 +71,7 @@ class DafSchema(SchemaProvider):
     def __init__(self, daf: DafReader, shared: Mapping[str, TableDataset] | None = None) -> None:
         self._daf = daf
         self._shared = {} if shared is None else shared
-        self._cache = DecodedCache()
+        self.cache = DecodedCache()
         self.reports: list[ScanReport] | None = None
         """Where scans leave their reports, while somebody wants to know."""
         self._known: dict[str, tuple[Hashable, TableColumns]] = {}
@@ -128,7 +128,7 @@ class DafSchema(SchemaProvider):
             with self._lock:
                 self._known[axis] = known
         return AxisDataset(
-            self._daf, axis, columns=known[1], cache=self._cache, reports=self.reports
+            self._daf, axis, columns=known[1], cache=self.cache, reports=self.reports
         )
 
     def _warn(self, columns: TableColumns) -> None:

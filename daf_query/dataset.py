@@ -88,8 +88,8 @@ class TableDataset(ds.Dataset):
         self._location = location
         self._base_filter = base_filter
         self._rows = rows
-        self._cache = cache or DecodedCache()
-        self._reports = reports
+        self.cache = cache or DecodedCache()
+        self.reports = reports
         self._last_filter: tuple[pc.Expression, Predicate | None] | None = None
 
     def __repr__(self) -> str:
@@ -184,10 +184,10 @@ class TableDataset(ds.Dataset):
 
     def _scan(self) -> Scan:
         report = ScanReport(self._columns.table, self._columns.length)
-        if self._reports is not None:
-            self._reports.append(report)
+        if self.reports is not None:
+            self.reports.append(report)
         own = self._columns
-        return Scan(own.columns, own.length, self._cache, report, self._rows)
+        return Scan(own.columns, own.length, self.cache, report, self._rows)
 
     def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
         """Return what a filter says; None if Arrow has to evaluate it.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final, Literal, TypeAlias
 
 import datafusion
@@ -10,6 +11,7 @@ import datafusion
 from daf_query.catalog import PUBLIC, DafCatalog, DafSchema, counting, only_rows
 from daf_query.dataset import TableDataset
 from daf_query.messages import explain
+from daf_query.scanning import ScanReport
 from daf_query.spatial import indexed_rows
 from daf_query.zarr_tables import ZarrTable
 from daf_storage import DafReader
@@ -44,6 +46,27 @@ class Engine:
     def add(self, name: str, daf: DafReader) -> None:
         """Add a data set as a schema."""
         self.schemas[name] = DafSchema(daf, self.shared)
+
+    @contextmanager
+    def reporting(self) -> Iterator[list[ScanReport]]:
+        """Collect a report of each scan that is planned within the block."""
+        reports: list[ScanReport] = []
+        self._report_to(reports)
+        try:
+            yield reports
+        finally:
+            self._report_to(None)
+
+    def _report_to(self, reports: list[ScanReport] | None) -> None:
+        for schema in self.schemas.values():
+            schema.reports = reports
+        for table in self.shared.values():
+            table.reports = reports
+
+    def cache_hits(self) -> int:
+        """Return how often something decoded or learnt was used again."""
+        own = sum(schema.cache.hits for schema in self.schemas.values())
+        return own + sum(table.cache.hits for table in self.shared.values())
 
     def plan(self, query: str, *, allow: Allow = "read") -> datafusion.DataFrame:
         """Plan a query; errors speak of axes and vectors."""

@@ -26,6 +26,7 @@ OPERATORS = {
     "greater": ">",
     "greater_equal": ">=",
 }
+_MOST_SHOWN = 5
 _KNOWN_TYPES = (pa.float16(), pa.float32(), pa.float64(), pa.string(), pa.string_view(), pa.bool_())
 _NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _FLIPPED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -96,6 +97,34 @@ def columns_of(predicate: Predicate) -> list[str]:
     if isinstance(predicate, Both | Either):
         return list(dict.fromkeys(c for part in predicate.parts for c in columns_of(part)))
     return [] if isinstance(predicate, Constant) else [predicate.column]
+
+
+def describe(predicate: Predicate) -> str:
+    """Return a predicate as people write it.
+
+    >>> describe(Both((Compare("age", ">", 4), In("donor", ("a", "b"), is_negated=True))))
+    "age > 4 AND donor NOT IN ('a', 'b')"
+    """
+    if isinstance(predicate, Both | Either):
+        word = " AND " if isinstance(predicate, Both) else " OR "
+        inner = [
+            f"({describe(part)})" if isinstance(part, Both | Either) else describe(part)
+            for part in predicate.parts
+        ]
+        return word.join(inner)
+    if isinstance(predicate, Constant):
+        return str(predicate.value).upper()
+    negation = "NOT " if getattr(predicate, "is_negated", False) else ""
+    if isinstance(predicate, Truth):
+        return f"{negation}{predicate.column}"
+    if isinstance(predicate, Null):
+        return f"{predicate.column} IS {negation}NULL"
+    if isinstance(predicate, In):
+        shown = ", ".join(repr(value) for value in predicate.values[:_MOST_SHOWN])
+        more = len(predicate.values) - _MOST_SHOWN
+        rest = f" and {more:,} more" if more > 0 else ""
+        return f"{predicate.column} {negation}IN ({shown}{rest})"
+    return f"{predicate.column} {predicate.operator} {predicate.value!r}"
 
 
 def parse(expression: pc.Expression | None, schema: pa.Schema) -> Predicate | None:

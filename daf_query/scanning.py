@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow as pa
 from daf_query import planning
 from daf_query.columns import ZONE_ROWS, Column, OpenColumn, Positions
 from daf_query.evaluating import Mask, Values, Zones, evaluate, may_match
-from daf_query.predicates import Both, Compare, Constant, Predicate, columns_of
+from daf_query.predicates import Both, Compare, Constant, Predicate, columns_of, describe
 from daf_storage import DecodedCache, Span
 
 PART_ROWS = 1 << 20
@@ -36,10 +37,12 @@ _EMPTY = pa.schema([])
 class ScanReport:
     """What a scan did, for people who want to know; counted while it runs."""
 
-    axis: str
+    table: str
     length: int
     predicate: str = ""
-    """What of the filter was evaluated here."""
+    """The filter, as far as it was evaluated here."""
+    index_rows: int | None = None
+    """How many rows an index left, if one was used."""
     ranges: int = 0
     """Parts of the table."""
     pruned: int = 0
@@ -53,8 +56,15 @@ class ScanReport:
     rows_out: int = 0
     """Rows that were handed on."""
     values: dict[str, int] = field(default_factory=dict)
-    """Number of values that were read, by column."""
+    """Number of values that were read, by column; those of filters and of results add up."""
+    item_bytes: dict[str, int] = field(default_factory=dict)
+    """The size of a value, by column; strings have none."""
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain Python, for machines."""
+        told = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "lock"}
+        return {**told, "values": dict(self.values), "item_bytes": dict(self.item_bytes)}
 
     def count(self, column: str, number: int) -> None:
         """Add to the values read of a column."""
@@ -85,6 +95,7 @@ class Scan:
         self._rows = rows
         self._columns = columns
         self._length = length
+        report.index_rows = None if rows is None else rows.size
         self._cache = cache
         self._open: dict[str, OpenColumn] = {}
         self._lock = threading.Lock()
@@ -100,7 +111,10 @@ class Scan:
         """Return a column, opened when it is first asked for; nothing is read yet."""
         with self._lock:
             if name not in self._open:
-                self._open[name] = self._columns[name].open(self._cache)
+                column = self._columns[name]
+                self._open[name] = column.open(self._cache)
+                if not column.is_text:
+                    self.report.item_bytes[name] = max(column.field.type.bit_width // 8, 1)
             return self._open[name]
 
     def parts(self, predicate: Predicate | None) -> list[Span]:
@@ -115,7 +129,7 @@ class Scan:
         if predicate is None or isinstance(predicate, Constant):
             kept = parts if predicate is None or predicate.value else []
         else:
-            self.report.predicate = str(predicate)
+            self.report.predicate = describe(predicate)
             kept = self._possible(predicate, parts, step)
         if self._rows is not None:
             ends = np.searchsorted(self._rows, [(part.start, part.stop) for part in kept])
@@ -173,7 +187,7 @@ class Scan:
         places = self._places(predicate, part)
         count = part.size if places is None else places.size
         with self.report.lock:
-            self.report.read += 1
+            self.report.read += part.size > 0
             self.report.rows_in += part.size
             self.report.rows_out += count
         if count == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +15,7 @@ import datafusion
 from daf_query.catalog import DafSchema
 from daf_query.dataset import AxisDataset, TableDataset
 from daf_query.engine import Allow, Engine
+from daf_query.explaining import Explanation
 from daf_query.matrices import MatrixSlice, slice_matrix
 from daf_query.selecting import Selector, order_of, resolve
 from daf_storage import DafReader, DafWriter, ShowProgress, errors, open_daf
@@ -190,6 +192,31 @@ class DafSession:
             The query would change something.
         """
         return self._engine.plan(query, allow=allow)
+
+    def explain(self, query: str) -> Explanation:
+        """Run a query and tell what it cost: ranges left out and read, values of each column.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 2, 3])
+        >>> daf.set_vector("cell", "score", [0.1, 0.2, 0.3])
+        >>> told = connect(daf).explain("SELECT score FROM cell WHERE age > 2")
+        >>> told.rows, told.scans[0].values
+        (1, {'age': 3, 'score': 1})
+        """
+        with self._engine.reporting() as reports:
+            hits = self._engine.cache_hits()
+            started = time.perf_counter()
+            frame = self.sql(query)
+            rows = sum(batch.num_rows for batch in frame.collect())
+            seconds = time.perf_counter() - started
+            plan = str(frame.execution_plan().display_indent())
+            scans = tuple(report for report in reports if report.read)
+            hits = self._engine.cache_hits() - hits
+        return Explanation(query, seconds, rows, scans, hits, plan)
 
     def dataset(self, axis: str, *, schema: str | None = None) -> AxisDataset:
         """Return the table of an axis as a pyarrow Dataset, for DuckDB, polars and pyarrow.

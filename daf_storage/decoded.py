@@ -21,6 +21,8 @@ class DecodedCache:
         self._max_bytes = max_bytes
         self._entries: OrderedDict[Hashable, tuple[Hashable, Any]] = OrderedDict()
         self._lock = threading.Lock()
+        self.hits = 0
+        """How often something was found here."""
 
     def get(self, key: Hashable, identity: Hashable, decode: Callable[[], Any]) -> Any:
         """Return the array of ``key``, decoding it if it is not here or was replaced."""
@@ -28,6 +30,7 @@ class DecodedCache:
             found = self._entries.get(key)
             if found is not None and found[0] == identity:
                 self._entries.move_to_end(key)
+                self.hits += 1
                 return found[1]
         decoded = decode()
         with self._lock:
