@@ -8,7 +8,7 @@ everything, or nothing) and agree on NULL.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -45,12 +45,28 @@ def arrow_type(storage_type: StorageType) -> pa.DataType:
     return pa.from_numpy_dtype(storage_type.dtype.newbyteorder("="))
 
 
+class TextLookup(Protocol):
+    """An index of a column of texts."""
+
+    def find(self, texts: Iterable[str]) -> Positions:
+        """Return the rows that may hold one of some texts, ascending, and all that do."""
+        ...
+
+    def texts(self, rows: Positions) -> pa.Array | None:
+        """Return the texts of a few rows; None if they are so many that decoding all is faster."""
+        ...
+
+
 class OpenColumn(Protocol):
     """A column that is being read; all that is read through it belongs together."""
 
     @property
     def zones(self) -> ZoneMap | None:
         """What was learnt of its ranges; None where that is not worth it, or nothing yet."""
+        ...
+
+    def find(self, texts: Iterable[str]) -> Positions | None:
+        """Return the rows that may hold one of some texts, ascending; None without an index."""
         ...
 
     def load(self) -> None:
@@ -105,6 +121,8 @@ class VectorColumn:
     """The data set."""
     info: VectorInfo
     """The vector behind it."""
+    find_index: Callable[[DafReader, str, str, DecodedCache], TextLookup | None] = lambda *_: None
+    """Returns the index of a vector of strings, if it has one that fits."""
 
     @property
     def chunk_rows(self) -> int:
@@ -135,7 +153,10 @@ class VectorColumn:
         if self.info.name == INDEX:
             return IndexColumn(self.info.length)
         if self.info.name == NAME:
-            return TextColumn(lambda: daf.entries_of(self.info.axis))
+            return TextColumn(
+                lambda: daf.entries_of(self.info.axis),
+                index=lambda: self.find_index(daf, self.info.axis, self.info.name, cache),
+            )
         stored = daf.open_vector(self.info.axis, self.info.name)
         found = (stored.info.storage_type, stored.info.length)
         if found != (self.info.storage_type, self.info.length):
@@ -150,6 +171,7 @@ class VectorColumn:
                 lambda: daf.strings_of(stored),
                 lambda texts: cache.get(place, stored.identity, lambda: TextCodes.of(texts())),
                 cache.peek(place, stored.identity),
+                index=lambda: self.find_index(daf, self.info.axis, self.info.name, cache),
             )
         kind = self.info.storage_type.dtype
         zones = cache.get(
@@ -167,6 +189,10 @@ class VectorColumn:
 
 class IndexColumn:
     """The positions along the axis."""
+
+    def find(self, texts: Iterable[str]) -> None:  # noqa: ARG002 - these are numbers
+        """Return nothing: there are no texts here."""
+        return
 
     def __init__(self, length: int) -> None:
         starts = np.arange(0, length, ZONE_ROWS)
@@ -235,6 +261,10 @@ class NumberColumn:
         self._loaded: Callable[[Span], npt.NDArray[Any]] | None = None
         self._last = threading.local()
 
+    def find(self, texts: Iterable[str]) -> None:  # noqa: ARG002 - these are numbers
+        """Return nothing: there are no texts here."""
+        return
+
     def load(self) -> None:
         """Map or fetch the vector, and let go of its files."""
         with self._lock:
@@ -290,6 +320,8 @@ class TextColumn:
         Returns their codes, given the former; None if it is not worth trying.
     known
         Their codes, where they were made before.
+    index
+        Returns their index, if there is one.
     """
 
     def __init__(
@@ -297,7 +329,13 @@ class TextColumn:
         decode: Callable[[], Any],
         encode: Callable[[Callable[[], Any]], TextCodes] | None = None,
         known: TextCodes | None = None,
+        *,
+        index: Callable[[], TextLookup | None] = lambda: None,
     ) -> None:
+        self._find_index = index
+        self._index: TextLookup | None = None
+        self._has_looked = False
+        self._last = threading.local()
         self._decode: Callable[[], Any] | None = decode
         self._encode = encode
         self._codes = known
@@ -310,9 +348,30 @@ class TextColumn:
         return None if self._codes is None else self._codes.zones
 
     def load(self) -> None:
-        """Decode the strings, unless their codes may do."""
-        if self._codes is None:
+        """Decode the strings, unless their codes or their index may do."""
+        if self._codes is None and self._lookup() is None:
             self._decoded()
+
+    def find(self, texts: Iterable[str]) -> Positions | None:
+        """Return the rows that may hold one of some texts."""
+        index = self._lookup()
+        return None if index is None else index.find(texts)
+
+    def _lookup(self) -> TextLookup | None:
+        with self._lock:
+            if not self._has_looked:
+                self._index, self._has_looked = self._find_index(), True
+            return self._index
+
+    def _few(self, rows: Positions) -> Any:
+        """Return some of the strings: by the index if they are few and not decoded yet."""
+        index = None if self._decode is None else self._lookup()
+        if index is None:
+            return self._decoded().take(pa.array(rows))
+        last = getattr(self._last, "few", None)
+        if last is None or not np.array_equal(last[0], rows):
+            last = self._last.few = (rows, index.texts(rows))
+        return self._decoded().take(pa.array(rows)) if last[1] is None else last[1]
 
     def values(self, span: Span) -> Values:
         """Return the codes of a range, or the strings if there are too many distinct ones."""
@@ -327,17 +386,20 @@ class TextColumn:
 
     def pick(self, span: Span, places: Positions) -> Values:
         """Return some of the strings, or their codes."""
-        codes = self._coded()
-        if codes is None:
-            return self._decoded().take(pa.array(places + span.start))
+        codes = self._codes if self._has_index() else self._coded()
+        if codes is None or not codes.is_useful:
+            return self._few(places + span.start)
         return Codes(codes.codes[span.slice][places], codes.texts, codes.table)
 
     def take(self, span: Span, places: Positions) -> pa.Array:
         """Return some of the strings."""
-        codes = self._coded()
-        if codes is not None:
+        codes = self._codes if self._has_index() else self._coded()
+        if codes is not None and codes.is_useful:
             return codes.texts.take(pa.array(codes.codes[span.slice][places]))
-        return _as_string(self._decoded().take(pa.array(places + span.start)))
+        return _as_string(self._few(places + span.start))
+
+    def _has_index(self) -> bool:
+        return self._codes is None and self._lookup() is not None
 
     def _coded(self) -> TextCodes | None:
         with self._lock:

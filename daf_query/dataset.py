@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from daf_query.columns import INDEX, NAME, Column, Positions, VectorColumn
+from daf_query.indexes import find_index
 from daf_query.predicates import Constant, Predicate, parse
 from daf_query.scanning import Scan, ScanReport, balanced
 from daf_storage import DafError, DafReader, DecodedCache, Span, errors, open_daf
@@ -48,7 +49,7 @@ def axis_columns(daf: DafReader, axis: str) -> TableColumns:
     problems = {}
     for name in (NAME, INDEX, *sorted(daf.vectors_set(axis))):
         try:
-            columns[name] = VectorColumn(daf, daf.vector_info(axis, name))
+            columns[name] = VectorColumn(daf, daf.vector_info(axis, name), find_index)
         except DafError as error:
             problems[name] = str(error)
     return TableColumns(axis, length, columns, problems)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from daf_query import planning
 from daf_query.columns import ZONE_ROWS, Column, OpenColumn, Positions
 from daf_query.evaluating import Mask, Values, Zones, evaluate, may_match
-from daf_query.predicates import Both, Compare, Constant, Predicate, columns_of, describe
+from daf_query.predicates import Both, Compare, Constant, In, Predicate, columns_of, describe
 from daf_storage import DecodedCache, Span
 
 PART_ROWS = 1 << 20
@@ -130,6 +130,7 @@ class Scan:
             kept = parts if predicate is None or predicate.value else []
         else:
             self.report.predicate = describe(predicate)
+            self._look_up(predicate)
             kept = self._possible(predicate, parts, step)
         if self._rows is not None:
             ends = np.searchsorted(self._rows, [(part.start, part.stop) for part in kept])
@@ -137,6 +138,23 @@ class Scan:
         self.report.pruned = len(parts) - len(kept)
         self.report.rows_pruned = self._length - sum(part.size for part in kept)
         return kept
+
+    def _look_up(self, predicate: Predicate) -> None:
+        """Leave only the rows that indexes name, where a condition of texts has one."""
+        for condition in predicate.parts if isinstance(predicate, Both) else (predicate,):
+            if isinstance(condition, Compare) and condition.operator == "==":
+                wanted: tuple[Any, ...] = (condition.value,)
+            elif isinstance(condition, In) and not condition.is_negated:
+                wanted = condition.values
+            else:
+                continue
+            if not self._columns[condition.column].is_text:
+                continue
+            rows = self._opened(condition.column).find(wanted)
+            if rows is not None and rows.size * _SELECTIVE <= self._length:
+                known = self._rows
+                self._rows = rows if known is None else np.intersect1d(known, rows)
+                self.report.index_rows = self._rows.size
 
     def _possible(self, predicate: Predicate, parts: Sequence[Span], step: int) -> list[Span]:
         """Return what is left of the parts where zones say that the filter may be true."""

@@ -8,6 +8,7 @@ zarr-python reads the arrays, chunk by chunk.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -182,6 +183,10 @@ class OpenZarrColumn:
         self.zones = zones
         self._column = column
         self._last = threading.local()
+
+    def find(self, texts: Iterable[str]) -> None:  # noqa: ARG002 - there is no such index
+        """Return nothing: only axes have indexes of texts."""
+        return
 
     def load(self) -> None:
         """Do nothing: chunks are read when they are needed."""

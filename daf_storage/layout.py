@@ -160,6 +160,14 @@ class SparseStrings:
         values = self.read() if within is None else self.read()[:, within.slice]
         return [values[span.slice] for span in spans]
 
+    def stamp(self) -> None:
+        """Return nothing: it is not told here when the elements change."""
+        return
+
+    def plain_strings(self) -> None:
+        """Return nothing: the strings are stored otherwise."""
+        return
+
     def open_file(self) -> None:
         """Return nothing: only those that are not empty are stored."""
         return
@@ -254,6 +262,10 @@ class StoredVector:
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all elements of a vector of strings."""
         return _required(self._node, "", self._what).read_strings()
+
+    def text_array(self) -> StoredArray:
+        """Return the stored array of a vector of strings."""
+        return _required(self._node, "", self._what)
 
     def sparse_parts(self) -> SparseVectorParts:
         """Return the stored parts of a sparse vector; checked when first asked for."""

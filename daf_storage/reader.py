@@ -511,6 +511,12 @@ class DafReader:
             (axis,), node.identity, lambda: self._axis_array(axis, node).read_strings()
         )
 
+    def text_array(self, axis: str, name: str) -> StoredArray:
+        """Return the stored array of a vector of strings, or of the entries (``name``), pinned."""
+        if name == NAME_VECTOR:
+            return self._axis_array(axis, self._axis_node(axis))
+        return self.open_vector(axis, name).text_array()
+
     def entries_of(self, axis: str) -> pa.StringArray | pa.LargeStringArray:
         """Return the entries of an axis, decoded once, without checking that they are unique.
 

@@ -116,6 +116,9 @@ class _RecordingPin:
     def is_same(self, other: object) -> bool:
         return isinstance(other, _RecordingPin) and self._pin.is_same(other._pin)
 
+    def stamp(self, key: str) -> list[int] | None:
+        return self._pin.stamp(key)
+
     def open_file(self, key: str) -> int | None:
         return self._pin.open_file(key)
 

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from daf_query.cli import _output
 from daf_query.demo import run_demo
+from daf_query.indexes import build_index
 from daf_query.session import connect
 from daf_storage import (
     DafReader,
     DafServer,
+    DafWriter,
     Packing,
     Report,
     ShowProgress,
@@ -107,6 +109,16 @@ def reorder_command(options: argparse.Namespace) -> None:
         session.reorder_axis(options.axis, options.by, progress=_show(options))
     if not options.quiet:
         print(f"reordered axis {options.axis} of {options.path} by {options.by}")
+
+
+def index_command(options: argparse.Namespace) -> None:
+    """Build indexes and say which."""
+    with open_daf(options.path, "r+") as daf:
+        assert isinstance(daf, DafWriter)  # noqa: S101 - that is what the mode means
+        done = build_index(daf, options.axis, options.vectors or None)
+    if not options.quiet:
+        listed = ", ".join(done) or "nothing: no text has many different values"
+        print(f"indexed {listed} of axis {options.axis} of {options.path}")
 
 
 def _packing(options: argparse.Namespace) -> bool | Packing:

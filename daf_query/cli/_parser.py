@@ -41,6 +41,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage
     _add_export(commands)
     _add_convert(commands)
     _add_reorder(commands)
+    _add_index(commands)
     _add_verify(commands)
     _add_repair(commands)
     _add_serve(commands)
@@ -235,6 +236,21 @@ def _add_reorder(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     _add_quiet(parser)
     parser.set_defaults(command=_commands.reorder_command)
+
+
+def _add_index(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(
+        commands,
+        "index",
+        "store an index with which rows are found by name, or by another text, at once",
+        "  daf index pbmc.daf.zarr cell              # the names, and texts with many values\n"
+        "  daf index pbmc.daf.zarr cell barcode",
+    )
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("axis", metavar="AXIS")
+    parser.add_argument("vectors", metavar="VECTOR", nargs="*", help="'name' for the entries")
+    _add_quiet(parser)
+    parser.set_defaults(command=_commands.index_command)
 
 
 def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -240,6 +240,16 @@ class DirectoryPin(LocalReads):
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def stamp(self, key: str) -> list[int] | None:
+        """Return the size and the time of the file; None while it is too new to tell by them."""
+        try:
+            status = os.stat(key, dir_fd=self._descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if time.time_ns() - status.st_mtime_ns < _TIME_STEP_NS:
+            return None
+        return [status.st_size, status.st_mtime_ns]
+
     def open_file(self, key: str) -> int | None:
         """Return a descriptor of the file."""
         return self._open(key)

@@ -45,6 +45,13 @@ class Pin(Protocol):
         """Return the number of bytes of ``key`` without reading them; None if it is absent."""
         ...
 
+    def stamp(self, key: str) -> list[int] | None:
+        """Return numbers that are others whenever the bytes of ``key`` are, to be remembered.
+
+        None if it is absent, or the store cannot tell.
+        """
+        ...
+
     def open_file(self, key: str) -> int | None:
         """Return a descriptor of a file that holds these bytes and no others, to be closed.
 
@@ -65,6 +72,10 @@ class LocalReads:
     """What pins of local stores have in common: parts are views of what `map` returns."""
 
     is_local = True
+
+    def stamp(self, key: str) -> list[int] | None:  # noqa: ARG002 - few can tell
+        """Return nothing: what is in memory is not remembered."""
+        return None
 
     def open_file(self, key: str) -> int | None:  # noqa: ARG002 - few have one
         """Return nothing: the bytes are not in a file of their own."""

@@ -270,6 +270,10 @@ class RemotePin:
         """Return what stays the same: a server's data must not change while it is open."""
         return id(self._files), self._start
 
+    def stamp(self, key: str) -> list[int] | None:  # noqa: ARG002 - as for all pins
+        """Return nothing: servers tell versions in their own ways."""
+        return None
+
     def open_file(self, key: str) -> int | None:  # noqa: ARG002 - as for all pins
         """Return nothing: the bytes are not in a file of their own."""
         return None

@@ -352,6 +352,14 @@ class Hdf5Array:
                 f"{self._what}: the strings are not UTF-8 ({_reason(error)})"
             ) from error
 
+    def stamp(self) -> None:
+        """Return nothing: it is not told here when the elements change."""
+        return
+
+    def plain_strings(self) -> None:
+        """Return nothing: the strings are stored otherwise."""
+        return
+
     def open_file(self) -> None:
         """Return nothing: all datasets are in one file."""
         return

@@ -59,6 +59,17 @@ class StoredArray(Protocol):
         """
         ...
 
+    def stamp(self) -> list[int] | None:
+        """Return numbers that are others whenever the elements are; None if that cannot be told."""
+        ...
+
+    def plain_strings(self) -> memoryview | None:
+        """Return an array of strings as it is stored: a count, then each length and its bytes.
+
+        None if it is stored otherwise.
+        """
+        ...
+
     def open_file(self) -> int | None:
         """Return a descriptor of a file of just the elements, one after the other, to be closed.
 

@@ -285,6 +285,18 @@ class ZarrArray:
             )
         return decoded
 
+    def stamp(self) -> list[int] | None:
+        """Return what tells the single plain chunk from any other."""
+        if not self._metadata.has_plain_chunk or self.info.size == 0:
+            return None
+        return self._pin.stamp(self._chunk_key())
+
+    def plain_strings(self) -> memoryview | None:
+        """Return the single plain chunk of strings, mapped."""
+        if not self.info.storage_type.is_string or not self._metadata.has_plain_chunk:
+            return None
+        return self._pin.map(self._chunk_key())
+
     def open_file(self) -> int | None:
         """Return a descriptor of the single plain chunk's file, if it has one of its own."""
         if not self._metadata.has_plain_chunk or self.info.size == 0:
@@ -414,6 +426,14 @@ class PackedArray:
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""
         return self._reader.read_strings(Span(0, self.info.shape[0]))
+
+    def stamp(self) -> None:
+        """Return nothing: it is not told here when the elements change."""
+        return
+
+    def plain_strings(self) -> None:
+        """Return nothing: the strings are stored otherwise."""
+        return
 
     def open_file(self) -> None:
         """Return nothing: the elements are compressed."""

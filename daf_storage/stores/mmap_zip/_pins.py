@@ -30,6 +30,10 @@ class Entries(Protocol):
         """Return the length of an entry; None if there is none."""
         ...
 
+    def find_stamp(self, name: str, limit: int) -> list[int] | None:
+        """Return the length and the checksum of an entry; None if there is none."""
+        ...
+
 
 class ArchivePin:
     """A view of the entries that an archive had at one moment; see `Pin`."""
@@ -53,6 +57,10 @@ class ArchivePin:
     def identity(self) -> Hashable:
         """Return what changes whenever something is added below the prefix."""
         return self._identity
+
+    def stamp(self, key: str) -> list[int] | None:
+        """Return the size and the checksum of an entry."""
+        return self._archive.find_stamp(self._start + key, self._limit)
 
     def open_file(self, key: str) -> int | None:  # noqa: ARG002 - as for all pins
         """Return nothing: the bytes are not in a file of their own."""

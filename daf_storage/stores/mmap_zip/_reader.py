@@ -129,6 +129,11 @@ class ArchiveReader:
         entry = self._find(key, limit)
         return None if entry is None else entry.size_bytes
 
+    def find_stamp(self, key: str, limit: int) -> list[int] | None:
+        """Return the length and the checksum of one of the first ``limit`` entries."""
+        entry = self._find(key, limit)
+        return None if entry is None else [entry.size_bytes, entry.crc]
+
     def find_bytes(self, key: str, limit: int) -> memoryview | None:
         """Return the bytes of one of the first ``limit`` entries."""
         entry = self._find(key, limit)
