@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LOCK := requirements/lock.txt
 DEMO ?= build/demo
+EXTRAS ?= demo
 TESTS ?=
 
 .PHONY: help setup demo test check format bench crash-points lock test-lowest clean
@@ -16,7 +17,7 @@ setup: $(VENV)/.installed  ## Make the virtual environment.
 $(VENV)/.installed: pyproject.toml $(LOCK)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable ".[demo]" --group dev
+	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable ".[$(EXTRAS)]" --group dev
 	@touch $@
 
 demo: setup  ## Import, query, slice and plot real data into build/demo.
@@ -53,7 +54,8 @@ lock:  ## Pin the newest versions anew.
 	build/lock-venv/bin/python -m pip freeze --all --exclude-editable > $(LOCK)
 
 test-lowest:  ## Run the tests with the lowest versions that are promised.
-	$(MAKE) test VENV=.venv-lowest LOCK=requirements/lowest.txt
+	$(MAKE) test VENV=.venv-lowest LOCK=requirements/lowest.txt \
+		EXTRAS=anndata,hdf5,pandas,plot,polars,remote,zip
 
 clean:  ## Delete what was built.
 	rm -rf build dist .venv .venv-lowest
