@@ -128,10 +128,14 @@ class TableDataset(ds.Dataset):
 
         Ranges in which the filter cannot be true are left out.
         """
-        combined = _both(self._base_filter, _expression(filter))
+        expression = _expression(filter)
         scan = self._scan()
-        groups = balanced(scan.parts(self._parsed(combined)))
-        return (TableFragment(self, scan, group) for group in groups or [[Span(0, 0)]])
+        groups = balanced(scan.parts(self._parsed(_both(self._base_filter, expression))))
+        return (TableFragment(self, scan, group, expression) for group in groups or [[Span(0, 0)]])
+
+    def new_scan(self) -> Scan:
+        """Return a scan of all rows, which knows of no filter."""
+        return self._scan()
 
     def scanner(
         self,
@@ -410,9 +414,16 @@ class TableScanner:
 class TableFragment:
     """Some row ranges of a `TableDataset`."""
 
-    def __init__(self, dataset: TableDataset, scan: Scan, parts: Sequence[Span]) -> None:
+    def __init__(
+        self,
+        dataset: TableDataset,
+        scan: Scan,
+        parts: Sequence[Span],
+        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+    ) -> None:
         self._dataset = dataset
         self._scan = scan
+        self._filter = filter
         self.parts = parts
         """The ranges, ascending."""
 
@@ -439,7 +450,12 @@ class TableFragment:
         **_: Any,
     ) -> ds.Scanner:
         """Return a scanner of these rows."""
-        return self._dataset.scan(self._scan, self.parts, columns, filter, batch_size)
+        scan = self._scan if _is_same(_expression(filter), self._filter) else self._all_rows()
+        return self._dataset.scan(scan, self.parts, columns, filter, batch_size)
+
+    def _all_rows(self) -> Scan:
+        """Return a scan for another filter: an index may have left out rows for this one."""
+        return self._dataset.new_scan()
 
     def to_batches(
         self, schema: pa.Schema | None = None, **kwargs: Any
@@ -479,6 +495,12 @@ def _expression(filter: Any) -> pc.Expression | None:  # noqa: A002 - pyarrow's 
     if isinstance(filter, pa.Scalar):
         return pc.scalar(bool(filter.as_py()))
     return filter
+
+
+def _is_same(first: pc.Expression | None, second: pc.Expression | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return bool(first.equals(second))
 
 
 def _both(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:

@@ -85,6 +85,8 @@ class Engine:
             .with_allow_statements(is_write)
         )
         frame = self.context.sql_with_options(query, options)
+        if is_write:  # what changes something may have been done by planning it
+            return frame
         lowered = query.lower()
         if "count" in lowered and "where" not in lowered and _only_counts(frame):
             with counting(self.schemas.values()):

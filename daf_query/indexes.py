@@ -188,10 +188,13 @@ def _read_index(daf: DafReader, axis: str, name: str) -> TextIndex | None:
     parts = {part: node.array(part) for part in ("stamp", "hash", "row", "start")}
     if any(part is None for part in parts.values()):
         return None
-    read = {part: array.read() for part, array in parts.items() if array is not None}
     array = daf.text_array(axis, name)
-    stamp, chunk = array.stamp(), array.plain_strings()
-    if stamp is None or chunk is None or read["stamp"].tolist() != [_VERSION, *stamp]:
+    stamp = array.stamp()
+    if stamp is None:  # on a server, say, where reading the index would be a download
+        return None
+    read = {part: stored.read() for part, stored in parts.items() if stored is not None}
+    chunk = array.plain_strings()
+    if chunk is None or read["stamp"].tolist() != [_VERSION, *stamp]:
         return None
     count = array.info.size
     if read["hash"].size != count or read["row"].size != count:
@@ -209,6 +212,8 @@ def _build(daf: DafWriter, axis: str, name: str, *, is_wanted: bool) -> bool:
             f"{daf.location}: {name!r} of axis {axis!r} cannot be indexed: it is compressed, in "
             "HDF5 or in memory, was written this very moment, or is empty; only plain Zarr can"
         )
+    if _read_index(daf, axis, name) is not None:
+        return True  # an archive could not replace it, and need not
     texts = array.read_strings()
     if not is_wanted and name != NAME and len(texts.unique()) * 4 < len(texts):
         return False

@@ -181,7 +181,8 @@ class Scan:
         """Yield the rows of some parts for which the filter is true."""
         if predicate is None and not names and self._rows is None:
             total = sum(part.size for part in parts)
-            self.report.rows_out += total
+            with self.report.lock:
+                self.report.rows_out += total
             yield _batch_of([], _EMPTY, total)  # counting reads nothing
             return
         fields = [self._columns[name].field for name in names]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import zarr
 
-from daf_query.columns import OpenColumn, Positions, ZoneMap, runs_of_chunks
+from daf_query.columns import OpenColumn, Positions, runs_of_chunks
 from daf_query.dataset import TableColumns, TableDataset
 from daf_query.evaluating import Values
 from daf_storage import DecodedCache, Span, ZarrArchiveStore, errors, optional_import
@@ -156,14 +156,9 @@ class ZarrColumn:
         """Whether its values are strings or bytes."""
         return _is_variable(self.field.type)
 
-    def open(self, cache: DecodedCache) -> OpenColumn:
-        """Begin to read it."""
-        key = (self.what, "zones")
-        zones = None
-        if self.array.dtype.kind in "biuf":
-            kind = self.array.dtype
-            zones = cache.get(key, self.what, lambda: ZoneMap.of(self.length, kind))
-        return OpenZarrColumn(self, zones)
+    def open(self, cache: DecodedCache) -> OpenColumn:  # noqa: ARG002 - see below
+        """Begin to read it; nothing is remembered, since arrays may change without a sign of it."""
+        return OpenZarrColumn(self)
 
     def read(self, span: Span) -> Any:
         """Return a range as numpy; only its chunks are decoded."""
@@ -179,8 +174,9 @@ class ZarrColumn:
 class OpenZarrColumn:
     """A column that is being read; each thread remembers the last range that it decoded."""
 
-    def __init__(self, column: ZarrColumn, zones: ZoneMap | None) -> None:
-        self.zones = zones
+    zones = None
+
+    def __init__(self, column: ZarrColumn) -> None:
         self._column = column
         self._last = threading.local()
 

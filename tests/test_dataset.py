@@ -281,3 +281,12 @@ def test_hundreds_of_columns_need_few_open_files(
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert found.shape == (400, 302)
+
+
+def test_a_fragment_and_another_filter(large: AxisDataset) -> None:
+    """A fragment that was found for one filter can be scanned with another, or with none."""
+    only = pc.field("index") == pa.scalar(7, pa.int64())
+    fragments = list(large.restricted(np.arange(100)).get_fragments(only))
+    assert sum(f.to_table(filter=only).num_rows for f in fragments) == 1
+    assert sum(f.to_table().num_rows for f in fragments) == 100
+    assert sum(f.count_rows(pc.field("index") < 5) for f in fragments) == 5

@@ -9,6 +9,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import zarr
 from hypothesis import given
@@ -178,4 +179,24 @@ def test_on_the_command_line(
     assert (
         indexes.find_index(writer, "cell", "name", connect(writer)._engine.schemas["copy"].cache)
         is None
+    )
+
+
+def test_building_it_again_is_fine(path: Path) -> None:
+    """One that fits is kept, also in an archive, which could not replace it."""
+    for _ in range(2):
+        with reopen(path) as daf:
+            assert build_index(daf, "cell", ["name"]) == ["name"]
+
+
+def test_a_fragment_of_an_index_and_another_filter(path: Path) -> None:
+    """The rows that an index left out for one filter are there for another."""
+    with reopen(path) as daf:
+        build_index(daf, "cell")
+    table = connect(path).dataset("cell")
+    only = pc.field("name") == "é7"
+    fragments = list(table.get_fragments(only))
+    assert sum(f.to_table(filter=only).num_rows for f in fragments) == 1
+    assert sum(f.to_table(columns=["age"]).num_rows for f in fragments) == sum(
+        part.size for f in fragments for part in f.parts
     )

@@ -233,3 +233,14 @@ def test_closing_a_session_closes_its_data_sets() -> None:
         assert repr(session).startswith("DafSession(")
     with pytest.raises(errors.InvalidInputError, match="was closed"):
         daf.axes_set()
+
+
+def test_what_is_created_is_created_once() -> None:
+    """A query that changes something is planned once, whatever it counts."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    session = connect(daf)
+    session.sql("CREATE TABLE counts AS SELECT count(*) AS n FROM cell", allow="write")
+    assert session.sql("SELECT n FROM counts").to_pydict() == {"n": [2]}
+    session.sql("INSERT INTO counts SELECT count(*) AS n FROM cell", allow="write").collect()
+    assert session.sql("SELECT count(n) AS k FROM counts").to_pydict() == {"k": [2]}

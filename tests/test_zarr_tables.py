@@ -391,3 +391,14 @@ def test_on_a_server(store: Path, tmp_path: Path) -> None:
         assert table.to_table(columns=["id"], filter=pc.field("int32") == 42).to_pydict() == {
             "id": ["scene 42 é"]
         }
+
+
+def test_an_array_that_changes_between_queries(tmp_path: Path) -> None:
+    """Nothing that was learnt of the old values keeps new ones from being found."""
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    array = meta.create_array("x", data=np.zeros(100), chunks=(10,))
+    session = connect(zarr_table(tmp_path))
+    query = "SELECT count(*) AS n FROM meta WHERE x > 5"
+    assert session.sql(query).to_pydict() == {"n": [0]}
+    array[50] = 9
+    assert session.sql(query).to_pydict() == {"n": [1]}
