@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from daf_storage import errors
-from daf_storage.opening import open_daf
+from daf_storage.opening import check_style, open_daf
 from daf_storage.packing import Packing
 from daf_storage.paths import DafPath, parse_path
 from daf_storage.stores import replace_archive, replace_directory
@@ -41,6 +41,9 @@ def new_data_set(
     """
     where = parse_path(path)
     style: Any = {"zarr_format": zarr_format, "packed": packed}
+    check_style(where.given, zarr_format, packed)
+    if where.kind == "hdf5" and zarr_format is not None:
+        raise errors.InvalidInputError(f"{where.given}: an HDF5 file has no zarr_format")
     if where.group:
         with open_daf(where.given, "w+", **style) as daf, _writer(daf, where).batch():
             yield _writer(daf, where)

@@ -278,6 +278,11 @@ def _open_hdf5(
     return DafWriter(tree, name=_unique(_named(tree, name, full_name)), on_close=on_close)
 
 
+def check_style(what: str, zarr_format: ZarrVersion | None, packed: bool | Packing) -> None:  # noqa: FBT001 - as in open_daf
+    """Refuse ways of writing that do not go together, before anything is made."""
+    _Style(zarr_format, packing_of(packed)).check(what, "w")
+
+
 def MemoryDaf(  # noqa: N802 - as in all implementations
     *,
     name: str | None = None,

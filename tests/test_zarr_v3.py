@@ -296,7 +296,9 @@ def test_converting_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
         )
         == 1
     )
-    assert "use zarr_format=3" in capsys.readouterr().err
+    assert f"daf: error: {tmp_path}/e.daf.zarr: Zarr v2 would" in capsys.readouterr().err
+    assert main(["convert", str(start), str(tmp_path / "e.h5df"), "--zarr-format", "3"]) == 1
+    assert f"daf: error: {tmp_path}/e.h5df: an HDF5 file has no" in capsys.readouterr().err
 
 
 # What the reference writes
