@@ -347,7 +347,8 @@ def test_random_queries_equal_duckdb(monkeypatch: pytest.MonkeyPatch, packed: bo
     db = connect(daf)
     table = AxisDataset(daf, "cell").to_table()
     connection = duckdb.connect()
-    connection.register("cell", table)
+    connection.register("arrow", table)
+    connection.execute("CREATE TABLE cell AS SELECT * FROM arrow")
     count = int(os.environ.get("DAF_RANDOM_QUERIES", "300"))
     rng = random.Random(11 + packed)
     for number in range(count):
