@@ -270,8 +270,35 @@ def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
+    copied = shutil.copyfile
+    done: list[int] = []
+
+    def stop(source: Any, target: Any) -> Any:
+        done.append(1)
+        if len(done) == 3:
+            Path(target).write_bytes(Path(source).read_bytes()[:1])
+            raise Crash
+        return copied(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copyfile", stop)
+        with pytest.raises(Crash):
+            daf.reorder_axis("cell", ORDER)
     daf.reorder_axis("cell", ORDER)
     assert contents(ZarrDaf(path)) == reordered(before, "cell", ORDER)
+    assert verify(path) == []
+    assert not list(path.rglob("*.copied"))
+
+
+def test_permissions_stay(tmp_path: Path) -> None:
+    """Those of the directories, which are made anew, too: a lab shares them by group."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    path.chmod(0o2770)
+    (path / "vectors").chmod(0o750)
+    daf.reorder_axis("cell", ORDER)
+    assert path.stat().st_mode & 0o7777 == 0o2770
+    assert (path / "vectors").stat().st_mode & 0o7777 == 0o750
 
 
 # What the reference implementation leaves

@@ -514,6 +514,9 @@ def _link_tree(source: Path, target: Path, without: list[str]) -> None:
         names[:] = [name for name in names if os.path.join(folder, name) not in left_out]
         copy = target / os.path.relpath(folder, source)
         copy.mkdir(exist_ok=True)
+        shutil.copystat(folder, copy)
+        for half in copy.glob(".*.copied"):
+            half.unlink()
         for file in files:
             if not (copy / file).exists():
                 _link(os.path.join(folder, file), copy / file)
@@ -523,7 +526,9 @@ def _link(source: str, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:  # a file system without hard links
-        shutil.copyfile(source, target)
+        aside = target.with_name(f".{target.name}.copied")
+        shutil.copyfile(source, aside)
+        os.replace(aside, target)  # a crash must not leave half of it to be found again
 
 
 def _exchange(aside: Path, root: Path) -> None:
