@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from daf_storage.errors import CorruptDataError, NotADafError, VersionError
 from daf_storage.model import AnyArray, MatrixInfo, Span, StorageType, VectorInfo
-from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray, Tree
+from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray, Tree, WithoutFile
 
 VERSION: Final = (1, 0)
 """Major and minor version of the Daf layout that is written and read."""
@@ -135,7 +135,7 @@ class SparseMatrixParts:
         """The stored elements; None where all are true (Bool)."""
 
 
-class SparseStrings:
+class SparseStrings(WithoutFile):
     """Strings of which only those that are not empty are stored, presented as a dense array.
 
     HDF5 files have them; see `StoredArray` for the members.
@@ -159,18 +159,6 @@ class SparseStrings:
         """Return several ranges of the first dimension as objects."""
         values = self.read() if within is None else self.read()[:, within.slice]
         return [values[span.slice] for span in spans]
-
-    def stamp(self) -> None:
-        """Return nothing: it is not told here when the elements change."""
-        return
-
-    def plain_strings(self) -> None:
-        """Return nothing: the strings are stored otherwise."""
-        return
-
-    def open_file(self) -> None:
-        """Return nothing: only those that are not empty are stored."""
-        return
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, the empty ones too, flattened in C order."""

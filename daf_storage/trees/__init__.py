@@ -14,6 +14,7 @@ from daf_storage.trees._protocol import (
     StoredArray,
     Tree,
     TreeTransaction,
+    WithoutFile,
     WritableTree,
 )
 from daf_storage.trees._zarr import WritableZarrTree, ZarrTree, find_version, zarr_formats
@@ -28,6 +29,7 @@ __all__ = [
     "StoredArray",
     "Tree",
     "TreeTransaction",
+    "WithoutFile",
     "WritableHdf5Tree",
     "WritableTree",
     "WritableZarrTree",

@@ -29,7 +29,7 @@ from daf_storage.model import AnyArray, Span, StorageType
 from daf_storage.optional import optional_import
 from daf_storage.packing import Packing
 from daf_storage.stores import allocate, map_range
-from daf_storage.trees._protocol import ArrayInfo, NodeKind, fill_blocks
+from daf_storage.trees._protocol import ArrayInfo, NodeKind, WithoutFile, fill_blocks
 
 STAGING = ".daf.staging"
 """Group in which changes are prepared; exists only while a writer works."""
@@ -299,7 +299,7 @@ class Hdf5Node:
             return Hdf5Array(self._shared, found, what=what)
 
 
-class Hdf5Array:
+class Hdf5Array(WithoutFile):
     """One dataset; see `StoredArray`."""
 
     def __init__(self, shared: Hdf5File, dataset: Any, *, what: str) -> None:
@@ -351,18 +351,6 @@ class Hdf5Array:
             raise CorruptDataError(
                 f"{self._what}: the strings are not UTF-8 ({_reason(error)})"
             ) from error
-
-    def stamp(self) -> None:
-        """Return nothing: it is not told here when the elements change."""
-        return
-
-    def plain_strings(self) -> None:
-        """Return nothing: the strings are stored otherwise."""
-        return
-
-    def open_file(self) -> None:
-        """Return nothing: all datasets are in one file."""
-        return
 
     def _mapped(self) -> AnyArray:
         dtype = self.info.storage_type.dtype

@@ -245,6 +245,22 @@ class WritableTree(Tree, Protocol):
         ...
 
 
+class WithoutFile:
+    """What arrays have in common whose elements are not the bytes of a file of their own."""
+
+    def stamp(self) -> None:
+        """Return nothing: it cannot be told when the elements change."""
+        return
+
+    def plain_strings(self) -> None:
+        """Return nothing: the strings are stored otherwise."""
+        return
+
+    def open_file(self) -> None:
+        """Return nothing: there is no such file."""
+        return
+
+
 def fill_blocks(out: AnyArray, blocks: Iterable[AnyArray]) -> None:
     """Fill an array with consecutive ranges of its first dimension."""
     start = 0

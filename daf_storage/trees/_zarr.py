@@ -28,7 +28,7 @@ from daf_storage.stores._zarr_adapter import PinnedZarrStore
 from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat, ZarrVersion
 from daf_storage.trees._metadata_v2 import ZarrV2
 from daf_storage.trees._metadata_v3 import NODE_FILE, ZarrV3
-from daf_storage.trees._protocol import NodeKind, fill_blocks
+from daf_storage.trees._protocol import NodeKind, WithoutFile, fill_blocks
 from daf_storage.trees._shards import ShardReader, ShardWriter
 
 _FORMATS: dict[ZarrVersion, ZarrFormat] = {2: ZarrV2(), 3: ZarrV3()}
@@ -404,7 +404,7 @@ class ZarrArray:
         return posixpath.join(self._path, self._metadata.first_chunk_key)
 
 
-class PackedArray:
+class PackedArray(WithoutFile):
     """An array of many small chunks in one file; see `StoredArray`."""
 
     def __init__(self, pin: Pin, path: str, metadata: ArrayMetadata, *, what: str) -> None:
@@ -426,18 +426,6 @@ class PackedArray:
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""
         return self._reader.read_strings(Span(0, self.info.shape[0]))
-
-    def stamp(self) -> None:
-        """Return nothing: it is not told here when the elements change."""
-        return
-
-    def plain_strings(self) -> None:
-        """Return nothing: the strings are stored otherwise."""
-        return
-
-    def open_file(self) -> None:
-        """Return nothing: the elements are compressed."""
-        return
 
 
 class ZarrTransaction:
