@@ -18,8 +18,8 @@ import datafusion
 import pyarrow as pa
 from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
-from daf_query.columns import Positions
 from daf_query.dataset import AxisDataset, TableColumns, TableDataset, axis_columns
+from daf_query.evaluating import Positions
 from daf_query.scanning import ScanReport
 from daf_storage import DafReader, DecodedCache
 

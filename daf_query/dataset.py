@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from daf_query.columns import INDEX, NAME, Column, Positions, VectorColumn
+from daf_query.columns import INDEX, NAME, Column, VectorColumn
+from daf_query.evaluating import Positions
 from daf_query.indexes import find_index
 from daf_query.predicates import Constant, Predicate, parse
 from daf_query.scanning import Scan, ScanReport, balanced

@@ -20,6 +20,9 @@ from daf_query.predicates import Both, Compare, Constant, Either, In, Null, Pred
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
+Positions: TypeAlias = npt.NDArray[np.int64]
+"""Row numbers, from 0."""
+
 _NUMPY: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,

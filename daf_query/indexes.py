@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.columns import INDEX, NAME, Positions
+from daf_query.columns import INDEX, NAME
+from daf_query.evaluating import Positions
 from daf_storage import DafReader, DafWriter, DecodedCache, errors
 
 GROUP: Final = "indexes"

@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query import planning
-from daf_query.columns import ZONE_ROWS, Column, OpenColumn, Positions
-from daf_query.evaluating import Mask, Values, Zones, evaluate, may_match
+from daf_query.columns import Column, OpenColumn
+from daf_query.evaluating import Mask, Positions, Values, Zones, evaluate, may_match
 from daf_query.predicates import Both, Compare, Constant, In, Predicate, columns_of, describe
+from daf_query.zones import ZONE_ROWS
 from daf_storage import DecodedCache, Span
 
 PART_ROWS = 1 << 20

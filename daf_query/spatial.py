@@ -15,7 +15,7 @@ from typing import Any
 import datafusion
 import numpy as np
 
-from daf_query.columns import Positions
+from daf_query.evaluating import Positions
 from daf_query.zarr_tables import ZarrTable
 from daf_storage import optional_import
 

@@ -18,9 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import zarr
 
-from daf_query.columns import OpenColumn, Positions, runs_of_chunks
+from daf_query.columns import OpenColumn, runs_of_chunks
 from daf_query.dataset import TableColumns, TableDataset
-from daf_query.evaluating import Values
+from daf_query.evaluating import Positions, Values
 from daf_storage import DecodedCache, Span, ZarrArchiveStore, errors, optional_import
 
 META: Final = "meta"

@@ -18,9 +18,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 
 from daf_query import AxisDataset, connect, scanning
-from daf_query.columns import TextCodes, ZoneMap
 from daf_query.evaluating import evaluate, may_match
 from daf_query.predicates import Both, Compare, Constant, Either, In, Null, Truth, columns_of, parse
+from daf_query.texts import TextCodes
+from daf_query.zones import ZoneMap
 from daf_storage import DafWriter, MemoryDaf, Packing, Span
 
 SCHEMA = pa.schema(
@@ -342,6 +343,7 @@ def test_random_queries_equal_duckdb(monkeypatch: pytest.MonkeyPatch, packed: bo
     monkeypatch.setattr(scanning, "MIN_PART_ROWS", 700)
     monkeypatch.setattr(scanning, "ZONE_ROWS", 512)
     monkeypatch.setattr("daf_query.columns.ZONE_ROWS", 512)
+    monkeypatch.setattr("daf_query.zones.ZONE_ROWS", 512)
     daf = MemoryDaf(packed=Packing("blosc-lz4", chunk_kb=1) if packed else False)
     big_table(daf)
     db = connect(daf)

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 import pytest
 
 from daf_query import AxisDataset, DafSession, connect, scanning
-from daf_query.columns import ZONE_ROWS, runs_of_chunks
+from daf_query.columns import runs_of_chunks
+from daf_query.zones import ZONE_ROWS
 from daf_storage import DafWriter, MemoryDaf, Packing, Span, errors
 from daf_storage.trees._shards import ShardReader
 from tests.support import create, recorded_reads
