@@ -169,15 +169,15 @@ class VectorColumn:
 class IndexColumn:
     """The positions along the axis."""
 
-    def find(self, texts: Iterable[str]) -> None:  # noqa: ARG002 - these are numbers
-        """Return nothing: there are no texts here."""
-        return
-
     def __init__(self, length: int) -> None:
         starts = np.arange(0, length, ZONE_ROWS)
         self.zones: ZoneMap | None = ZoneMap(
             starts, np.minimum(starts + ZONE_ROWS, length) - 1, length, is_known=True
         )
+
+    def find(self, texts: Iterable[str]) -> None:  # noqa: ARG002 - these are numbers
+        """Return nothing: there are no texts here."""
+        return
 
     def load(self) -> None:
         """Do nothing."""

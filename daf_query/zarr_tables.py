@@ -21,7 +21,15 @@ import zarr
 from daf_query.columns import OpenColumn, runs_of_chunks
 from daf_query.dataset import TableColumns, TableDataset
 from daf_query.evaluating import Positions, Values
-from daf_storage import DecodedCache, Span, ZarrArchiveStore, errors, optional_import
+from daf_storage import (
+    DecodedCache,
+    Span,
+    ZarrArchiveStore,
+    errors,
+    is_remote,
+    optional_import,
+    shown_url,
+)
 
 META: Final = "meta"
 INDEXES: Final = "indexes"
@@ -33,7 +41,8 @@ _GEOMETRY_METADATA: Final = {
     "ARROW:extension:metadata": '{"crs": "EPSG:4326", "crs_type": "authority_code"}',
 }
 _UNITS: Final = ("s", "ms", "us", "ns")
-_REMOTE: Final = ("http://", "https://", "s3://", "gs://", "az://", "abfs://")
+PENDING: Final = "daf_append"
+"""Attribute of a group, while rows are being added: the lengths before and after."""
 
 
 def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
@@ -71,8 +80,8 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
     >>> zarr_table(folder).to_table(filter=pc.field("cloud") > 0.4).to_pydict()
     {'cloud': [0.9, 0.5]}
     """
-    location = str(path)
-    root = _open_group(location)
+    location = shown_url(str(path)) if is_remote(path) else str(path)
+    root = _open_group(path, location)
     found = root.get(group) if group else root
     if not isinstance(found, zarr.Group):
         known = errors.known_names(sorted(root.group_keys()), none="no groups")
@@ -100,6 +109,12 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
         raise errors.FormatError(
             f"{location}: the arrays of the group {group!r} are not aligned, they have different "
             f"lengths ({listed}); append to all of them, or delete the odd one"
+        )
+    if PENDING in found.attrs:
+        raise errors.FormatError(
+            f"{location}: rows are being added to the group {group!r}, or that was interrupted: "
+            "the last of them may lack values; try again, or call append_rows, which begins with "
+            "undoing what was not completed"
         )
     table = TableColumns(group, next(iter(lengths.values())), columns, problems)
     return ZarrTable(table, location, root.get(INDEXES))
@@ -166,6 +181,10 @@ class ZarrColumn:
             return np.asarray(self.array[span.start : span.stop])
         except Exception as error:  # zarr raises many kinds for data that it cannot read
             reason = " ".join(str(error).split()) or type(error).__name__
+            if is_remote(self.what):  # a server's error has the whole URL in it, secrets too
+                raise errors.RemoteError(
+                    f"{self.what}: the chunks cannot be read ({type(error).__name__})"
+                ) from None
             raise errors.CorruptDataError(
                 f"{self.what}: the stored chunks cannot be decoded ({reason})"
             ) from error
@@ -218,22 +237,33 @@ class OpenZarrColumn:
         return np.concatenate(parts) if parts else self._column.read(Span(0, 0))
 
 
-def _open_group(location: str) -> Any:
+def _open_group(path: str | Path, location: str) -> Any:
     """Open the root group of a directory, an archive, or what is on a server."""
+    if is_remote(path):
+        return _open_remote_group(str(path), location)
     store: Any = location
-    if location.startswith(_REMOTE):
-        obstore = optional_import("obstore.store", extra="remote")
-        options = {"client_options": {"allow_http": True}} if location.startswith("http:") else {}
-        store = zarr.storage.ObjectStore(obstore.from_url(location, **options), read_only=True)
-    elif not Path(location).exists():
+    if not Path(location).exists():
         raise errors.SourceNotFoundError(f"no such file or directory: {location}")
-    elif location.endswith(".zip"):
+    if location.endswith(".zip"):
         store = ZarrArchiveStore(location, read_only=True)
     try:
         return zarr.open_group(store, mode="r")
     except Exception as error:  # zarr raises many kinds for what is no group
         reason = " ".join(str(error).split()) or type(error).__name__
         raise errors.FormatError(f"{location}: not a zarr group ({reason})") from error
+
+
+def _open_remote_group(url: str, location: str) -> Any:
+    """Open a group on a server; its own errors have the whole URL in them, secrets too."""
+    obstore = optional_import("obstore.store", extra="remote")
+    options = {"client_options": {"allow_http": True}} if url.startswith("http:") else {}
+    try:
+        store = zarr.storage.ObjectStore(obstore.from_url(url, **options), read_only=True)
+        return zarr.open_group(store, mode="r")
+    except Exception as error:  # noqa: BLE001 - zarr and obstore raise many kinds
+        raise errors.FormatError(
+            f"{location}: no zarr group can be opened there ({type(error).__name__})"
+        ) from None
 
 
 def _field(name: str, array: Any) -> pa.Field | None:

@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 import zarr
 
-from daf_query.zarr_tables import GEOMETRY, INDEXES, META, zarr_table
+from daf_query.zarr_tables import GEOMETRY, INDEXES, META, PENDING, zarr_table
 from daf_storage import errors, optional_import
 
-_PENDING: Final = "daf_append_from"
-"""Attribute of the group with the length to go back to, while rows are being added."""
+_SIDES: Final = ("XMin", "YMin", "XMax", "YMax")
 
 
 def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str = META) -> int:
@@ -50,6 +49,7 @@ def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str
     3
     """
     found = _writable(path, group)
+    _recover(found)
     arrays = dict(found.arrays())
     columns = {name: _values(rows[name]) for name in _names(rows)}
     if columns.keys() != arrays.keys():
@@ -61,11 +61,10 @@ def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str
     lengths = {len(values) for values in columns.values()}
     if len(lengths) > 1:
         raise errors.LengthError(f"{path}: the columns of the rows have lengths {sorted(lengths)}")
-    _recover(found)
     start = min((array.shape[0] for array in arrays.values()), default=0)
     if any(array.shape[0] != start for array in arrays.values()):
         zarr_table(path, group)  # says which has which length
-    found.attrs[_PENDING] = start
+    found.attrs[PENDING] = [start, start + max(lengths, default=0)]
     try:
         for name, array in arrays.items():
             array.resize((start + len(columns[name]),))
@@ -73,7 +72,7 @@ def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str
     except BaseException:
         _recover(found)
         raise
-    del found.attrs[_PENDING]
+    del found.attrs[PENDING]
     return int(start + max(lengths, default=0))
 
 
@@ -94,20 +93,29 @@ def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = M
     table = zarr_table(path, group)
     if column not in table.schema.names:
         raise table.column_not_found(column)
-    context = datafusion.SessionContext()
-    optional_import("geodatafusion", extra="spatial").register_all(context)
-    context.register_table("t", table)
-    name = '"' + column.replace('"', '""') + '"'
-    sides = ", ".join(f"ST_{side}({name}) AS {side}" for side in ("XMin", "YMin", "XMax", "YMax"))
-    query = f"SELECT {sides} FROM t"  # noqa: S608 - the name is quoted
-    boxes = [
-        np.asarray(side.combine_chunks()) for side in context.sql(query).to_arrow_table().columns
-    ]
+    parts = [_boxes(batch) for batch in table.scanner(columns=[column]).to_batches()]
+    boxes = np.concatenate([np.empty((len(_SIDES), 0)), *parts], axis=1)
     builder = rtree.RTreeBuilder(num_items=table.row_count)
-    builder.add(*_finite([np.array(side, np.float64) for side in boxes]))
+    builder.add(*_finite(list(boxes)))
     data = np.frombuffer(builder.finish(), dtype=np.uint8)
     _replace_array(Path(path), column, data)
     return table.row_count
+
+
+def _boxes(batch: pa.RecordBatch) -> Any:
+    """Return the sides of the boxes of a batch of geometries, in its order.
+
+    One batch at a time, in one partition: the engine hands on several in whatever order they come.
+    """
+    config = datafusion.SessionConfig().with_target_partitions(1)
+    context = datafusion.SessionContext(config)
+    optional_import("geodatafusion", extra="spatial").register_all(context)
+    field = batch.schema.field(0).with_name("g")
+    renamed = pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema([field]))
+    context.register_record_batches("t", [[renamed]])
+    sides = ", ".join(f"ST_{side}(g)" for side in _SIDES)
+    found = context.sql(f"SELECT {sides} FROM t").to_arrow_table()  # noqa: S608 - no input in it
+    return np.array([np.asarray(side.combine_chunks(), np.float64) for side in found.columns])
 
 
 def _finite(sides: list[Any]) -> list[Any]:
@@ -150,13 +158,20 @@ def _writable(path: str | Path, group: str) -> Any:
 
 def _recover(group: Any) -> None:
     """Give all arrays the length back that they had before rows were being added."""
-    start = group.attrs.get(_PENDING)
-    if start is None:
+    pending = group.attrs.get(PENDING)
+    if pending is None:
         return
+    start, stop = (int(length) for length in pending)
+    lengths = {name: int(array.shape[0]) for name, array in group.arrays()}
+    if not set(lengths.values()) <= {start, stop}:
+        raise errors.FormatError(
+            f"{group.path}: adding rows was interrupted between {start:,} and {stop:,} of them, "
+            f"and the arrays have other lengths by now ({lengths}): somebody else has changed "
+            f"them; see to it that all of them are whole, and delete the attribute {PENDING!r}"
+        )
     for _, array in group.arrays():
-        if array.shape[0] != start:
-            array.resize((int(start),))
-    del group.attrs[_PENDING]
+        array.resize((start,))
+    del group.attrs[PENDING]
 
 
 def _names(rows: Mapping[str, Any] | pa.Table) -> list[str]:

@@ -45,6 +45,8 @@ from daf_storage.stores import (
     MmapZipStore,
     Recovery,
     ZarrArchiveStore,
+    is_remote,
+    shown_url,
 )
 from daf_storage.verifying import Finding, verify
 from daf_storage.writer import DafWriter
@@ -90,11 +92,13 @@ __all__ = [
     "export_h5ad",
     "from_anndata",
     "import_h5ad",
+    "is_remote",
     "open_daf",
     "optional_import",
     "progress_bar",
     "repair",
     "settings",
+    "shown_url",
     "to_anndata",
     "verify",
 ]

@@ -244,3 +244,17 @@ def test_what_is_created_is_created_once() -> None:
     assert session.sql("SELECT n FROM counts").to_pydict() == {"n": [2]}
     session.sql("INSERT INTO counts SELECT count(*) AS n FROM cell", allow="write").collect()
     assert session.sql("SELECT count(n) AS k FROM counts").to_pydict() == {"k": [2]}
+
+
+def test_counting_rows_of_a_subquery() -> None:
+    """Also where the subquery names columns, none of which is needed."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    daf.set_vector("cell", "age", [1, 2])
+    session = connect(daf)
+    for query in (
+        "SELECT count(*) AS n FROM (SELECT age FROM cell)",
+        "WITH c AS (SELECT name, age FROM cell) SELECT count(*) AS n FROM c",
+        "SELECT count(*) AS n FROM (SELECT age AS x FROM cell ORDER BY age)",
+    ):
+        assert session.sql(query).to_pydict() == {"n": [2]}

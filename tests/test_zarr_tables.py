@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import struct
+import traceback
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from daf_query import (
     append_rows,
     build_spatial_index,
     connect,
+    scanning,
     zarr_table,
     zarr_tables,
     zarr_writing,
@@ -402,3 +404,46 @@ def test_an_array_that_changes_between_queries(tmp_path: Path) -> None:
     assert session.sql(query).to_pydict() == {"n": [0]}
     array[50] = 9
     assert session.sql(query).to_pydict() == {"n": [1]}
+
+
+def test_an_index_of_many_parts_is_in_the_order_of_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts are scanned by several threads; each row still finds its own box."""
+    monkeypatch.setattr(scanning, "MIN_PART_ROWS", 50)
+    monkeypatch.setattr(scanning, "PART_ROWS", 50)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    count = 2_000
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    geometries = objects([square(i, i) for i in range(count)])
+    meta.create_array("bbox", shape=(count,), dtype=BYTES, chunks=(50,))[:] = geometries
+    assert build_spatial_index(tmp_path) == count
+    index = zarr_table(tmp_path).spatial_index("bbox")
+    for row in range(0, count, 37):
+        found = np.asarray(rtree.search(index, row + 0.1, row + 0.1, row + 0.2, row + 0.2))
+        assert found.tolist() == [row]
+
+
+def test_an_append_that_was_interrupted_is_told(tmp_path: Path) -> None:
+    """Arrays may be aligned and lack values; what others added since is never taken away."""
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    array = meta.create_array("x", data=np.arange(5), chunks=(10,))
+    meta.attrs["daf_append"] = [5, 7]
+    array.resize((7,))
+    with pytest.raises(errors.FormatError, match="may lack values"):
+        zarr_table(tmp_path)
+    assert append_rows(tmp_path, {"x": [8]}) == 6
+    assert zarr_table(tmp_path).to_table().to_pydict() == {"x": [0, 1, 2, 3, 4, 8]}
+    meta.attrs["daf_append"] = [5, 7]
+    with pytest.raises(errors.FormatError, match="somebody else has changed them"):
+        append_rows(tmp_path, {"x": [9]})
+    assert meta["x"].shape == (6,)  # type: ignore[union-attr]
+
+
+def test_secrets_of_a_url_are_in_no_message() -> None:
+    """Not in the message and not in what it was raised from."""
+    pytest.importorskip("obstore")
+    word = "hid" + "den"  # a traceback shows this line too
+    with pytest.raises(errors.FormatError, match="127.0.0.1:1/x.zarr: no zarr group") as caught:
+        zarr_table(f"http://me:{word}@127.0.0.1:1/x.zarr?token={word}")
+    assert word not in "".join(traceback.format_exception(caught.value))
