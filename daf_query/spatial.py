@@ -49,7 +49,12 @@ def indexed_rows(
 
     A table that a query scans more than once is left alone: its scans may have other conditions.
     """
-    nodes = list(_nodes(frame.optimized_logical_plan()))
+    plan = frame.optimized_logical_plan()
+    nodes = list(_nodes(plan))
+    lines = str(plan.display_indent()).splitlines()
+    shown = sum(line.strip().startswith("TableScan:") for line in lines)
+    if shown != sum(_kind(node) == "TableScan" for node in nodes):
+        return {}  # a subquery within an expression scans tables too, and needs all of their rows
     scans = Counter(_table_of(node) for node in nodes if _kind(node) == "TableScan")
     found: dict[str, Positions] = {}
     for node in nodes:

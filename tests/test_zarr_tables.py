@@ -230,6 +230,9 @@ def test_the_seeds_own_flow(store: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "SELECT count(*) AS n FROM meta WHERE ST_Disjoint(bbox, ST_GeomFromText('POINT(5.1 5.1)'))",
         "SELECT count(*) AS n FROM meta AS a JOIN meta AS b ON a.int32 = b.int32 WHERE ST_Intersects(a.bbox, ST_GeomFromText('POINT(5.1 5.1)'))",
         "SELECT count(*) AS n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POLYGON EMPTY'))",
+        "SELECT id, (SELECT count(id) FROM meta) AS n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(5.1 5.1)'))",
+        "SELECT id FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(5.1 5.1)')) AND int32 < (SELECT max(int32) FROM meta)",
+        "SELECT id FROM meta AS m WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(5.1 5.1)')) AND EXISTS (SELECT 1 FROM meta AS k WHERE k.int32 = m.int32 + 50)",
     ]
     plain = with_geometry(zarr_table(store))
     expected = [plain.sql(query).to_pydict() for query in queries]
