@@ -20,7 +20,7 @@ mapped file when its values are asked for.
 from daf_query.catalog import UnreadableVectorWarning
 from daf_query.dataset import AxisDataset, TableDataset
 from daf_query.explaining import Explanation
-from daf_query.indexes import build_index
+from daf_query.indexes import build_index, build_point_index
 from daf_query.matrices import MatrixSlice
 from daf_query.session import DafSession, connect
 from daf_query.spatial import UnusedIndexWarning
@@ -38,6 +38,7 @@ __all__ = [
     "ZarrTable",
     "append_rows",
     "build_index",
+    "build_point_index",
     "build_spatial_index",
     "connect",
     "zarr_table",

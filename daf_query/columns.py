@@ -8,7 +8,7 @@ everything, or nothing) and agree on NULL.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,9 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.evaluating import Positions, Values
-from daf_query.texts import TextCodes, TextColumn, TextLookup
+from daf_query.predicates import Predicate
+from daf_query.texts import TextCodes, TextColumn
 from daf_query.zones import ZONE_ROWS, ZoneMap
 from daf_storage import DafReader, DecodedCache, Span, StorageType, StoredVector, VectorInfo, errors
+
+_SELECTIVE = 128
 
 INDEX = "index"
 NAME = "name"
@@ -44,8 +47,11 @@ class OpenColumn(Protocol):
         """What was learnt of its ranges; None where that is not worth it, or nothing yet."""
         ...
 
-    def find(self, texts: Iterable[str]) -> Positions | None:
-        """Return the rows that may hold one of some texts, ascending; None without an index."""
+    def find(self, conditions: Sequence[Predicate], length: int) -> Positions | None:
+        """Return the rows for which all conditions on it may be true, ascending.
+
+        None if no index tells, or they are too many of the column's ``length`` to be worth it.
+        """
         ...
 
     def load(self) -> None:
@@ -66,6 +72,26 @@ class OpenColumn(Protocol):
 
     def take(self, span: Span, places: Positions) -> pa.Array:
         """Return some rows of a range, by their ascending places within it."""
+        ...
+
+
+class Numbers(Protocol):
+    """An index of a column of numbers."""
+
+    def find(self, conditions: Iterable[Predicate], most: int) -> Positions | None:
+        """Return the rows for which all conditions may be true; None if it cannot tell."""
+        ...
+
+
+class Indexes(Protocol):
+    """The indexes of the columns of a table."""
+
+    def lookup(self, name: str, cache: DecodedCache) -> Any:
+        """Return what finds rows by the value of a column; None if nothing does."""
+        ...
+
+    def ranges(self, name: str) -> ZoneMap | None:
+        """Return the smallest and largest values of ranges of rows, if they were stored."""
         ...
 
 
@@ -100,8 +126,8 @@ class VectorColumn:
     """The data set."""
     info: VectorInfo
     """The vector behind it."""
-    find_index: Callable[[DafReader, str, str, DecodedCache], TextLookup | None] = lambda *_: None
-    """Returns the index of a vector of strings, if it has one that fits."""
+    indexes: Indexes
+    """The indexes of the axis."""
 
     @property
     def chunk_rows(self) -> int:
@@ -134,7 +160,7 @@ class VectorColumn:
         if self.info.name == NAME:
             return TextColumn(
                 lambda: daf.entries_of(self.info.axis),
-                index=lambda: self.find_index(daf, self.info.axis, self.info.name, cache),
+                index=lambda: self.indexes.lookup(self.info.name, cache),
             )
         stored = daf.open_vector(self.info.axis, self.info.name)
         found = (stored.info.storage_type, stored.info.length)
@@ -146,22 +172,41 @@ class VectorColumn:
         key = (daf.location, self.info.axis, self.info.name)
         if self.info.storage_type.is_string:
             place = (*key, "codes")
+            texts = daf.known_strings(stored)
+
+            def encode() -> TextCodes:
+                length = stored.info.length
+                batches = stored.string_batches() if texts is None else iter([texts])
+                codes: TextCodes = cache.get(
+                    place, stored.identity, lambda: TextCodes.of(batches, length)
+                )
+                return codes
+
             return TextColumn(
                 lambda: daf.strings_of(stored),
-                lambda texts: cache.get(place, stored.identity, lambda: TextCodes.of(texts())),
+                encode,
                 cache.peek(place, stored.identity),
-                index=lambda: self.find_index(daf, self.info.axis, self.info.name, cache),
+                texts,
+                index=lambda: self.indexes.lookup(self.info.name, cache),
             )
         kind = self.info.storage_type.dtype
         zones = cache.get(
-            (*key, "zones"), stored.identity, lambda: ZoneMap.of(stored.info.length, kind)
+            (*key, "zones"),
+            stored.identity,
+            lambda: self.indexes.ranges(self.info.name) or ZoneMap.of(stored.info.length, kind),
         )
+
+        def lookup() -> Numbers | None:
+            found: Numbers | None = self.indexes.lookup(self.info.name, cache)
+            return found
+
         if stored.info.is_sparse or stored.info.chunk_rows < stored.info.length:
-            return NumberColumn(stored.info, stored.reader, zones)
+            return NumberColumn(stored.info, stored.reader, zones, lookup)
         return NumberColumn(
             stored.info,
             stored.reader,
             zones,
+            lookup,
             view=lambda: cache.get((*key, "view"), stored.identity, lambda: _View.of(stored)),
         )
 
@@ -175,8 +220,8 @@ class IndexColumn:
             starts, np.minimum(starts + ZONE_ROWS, length) - 1, length, is_known=True
         )
 
-    def find(self, texts: Iterable[str]) -> None:  # noqa: ARG002 - these are numbers
-        """Return nothing: there are no texts here."""
+    def find(self, conditions: Sequence[Predicate], length: int) -> None:  # noqa: ARG002
+        """Return nothing: the ranges do as well."""
         return
 
     def load(self) -> None:
@@ -229,10 +274,12 @@ class NumberColumn:
         info: VectorInfo,
         reader: Callable[[], Callable[[Span], npt.NDArray[Any]]],
         zones: ZoneMap,
+        lookup: Callable[[], Numbers | None] = lambda: None,
         *,
         view: Callable[[], _View] | None = None,
     ) -> None:
         self.zones: ZoneMap | None = zones
+        self._lookup = lookup
         self._chunk_rows = info.chunk_rows
         self._is_view = view is not None
         self._open: Callable[[], Any] | None = reader if view is None else lambda: view().read
@@ -240,9 +287,10 @@ class NumberColumn:
         self._loaded: Callable[[Span], npt.NDArray[Any]] | None = None
         self._last = threading.local()
 
-    def find(self, texts: Iterable[str]) -> None:  # noqa: ARG002 - these are numbers
-        """Return nothing: there are no texts here."""
-        return
+    def find(self, conditions: Sequence[Predicate], length: int) -> Positions | None:
+        """Return the rows for which all conditions may be true, by the index."""
+        index = self._lookup()
+        return None if index is None else index.find(conditions, length // _SELECTIVE)
 
     def load(self) -> None:
         """Map or fetch the vector, and let go of its files."""

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn, Self
 
 import pyarrow as pa
@@ -20,9 +21,9 @@ import pyarrow.dataset as ds
 
 from daf_query.columns import INDEX, NAME, Column, VectorColumn
 from daf_query.evaluating import Positions
-from daf_query.indexes import find_index
+from daf_query.indexes import StoredIndexes
 from daf_query.predicates import Constant, Predicate, parse
-from daf_query.scanning import Scan, ScanReport, balanced
+from daf_query.scanning import FindPoints, Scan, ScanReport, balanced
 from daf_storage import DafError, DafReader, DecodedCache, Span, errors, open_daf
 
 _BATCH_ROWS = 1 << 17
@@ -41,6 +42,13 @@ class TableColumns:
     """By name; of an axis ``name``, ``index``, then the vectors in alphabetical order."""
     problems: Mapping[str, str]
     """What cannot be read, and why."""
+    points: FindPoints = lambda *_: ()
+    """Returns the indexes over two of some columns."""
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema; engines ask for it several times per query."""
+        return pa.schema([column.field for column in self.columns.values()])
 
 
 def axis_columns(daf: DafReader, axis: str) -> TableColumns:
@@ -48,12 +56,13 @@ def axis_columns(daf: DafReader, axis: str) -> TableColumns:
     length = daf.axis_length(axis)
     columns: dict[str, Column] = {}
     problems = {}
+    indexes = StoredIndexes(daf, axis)
     for name in (NAME, INDEX, *sorted(daf.vectors_set(axis))):
         try:
-            columns[name] = VectorColumn(daf, daf.vector_info(axis, name), find_index)
+            columns[name] = VectorColumn(daf, daf.vector_info(axis, name), indexes)
         except DafError as error:
             problems[name] = str(error)
-    return TableColumns(axis, length, columns, problems)
+    return TableColumns(axis, length, columns, problems, indexes.points)
 
 
 class TableDataset(ds.Dataset):
@@ -114,7 +123,7 @@ class TableDataset(ds.Dataset):
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema."""
-        return pa.schema([column.field for column in self._columns.columns.values()])
+        return self._columns.schema
 
     @property
     def partition_expression(self) -> pc.Expression:
@@ -163,7 +172,7 @@ class TableDataset(ds.Dataset):
         if columns is None:
             columns = self.schema.names
         batches = self._batches(scan, parts, names, predicate)
-        schema = pa.schema([self._columns.columns[name].field for name in names])
+        schema = pa.schema([self.schema.field(name) for name in names])
         left = None if predicate is not None else combined
         if predicate is not None and names == list(columns):
             return TableScanner(schema, batches, batch_rows)
@@ -193,7 +202,7 @@ class TableDataset(ds.Dataset):
         if self.reports is not None:
             self.reports.append(report)
         own = self._columns
-        return Scan(own.columns, own.length, self.cache, report, self._rows)
+        return Scan(own.columns, own.length, self.cache, report, self._rows, own.points)
 
     def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
         """Return what a filter says; None if Arrow has to evaluate it.

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from daf_query.predicates import Both, Compare, Constant, Either, In, Null, Predicate, Truth
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Bits: TypeAlias = npt.NDArray[np.uint64]
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 """Row numbers, from 0."""
@@ -163,6 +164,8 @@ class Zones:
     """Whether there is anything else in it."""
     table: Callable[[Predicate], Mask] | None = None
     """For strings, whose bounds are codes: for which of them a predicate is true."""
+    present: Bits | None = None
+    """For few distinct strings: which of them each range has, a bit each."""
 
 
 def may_match(predicate: Predicate, zones: Callable[[str], Zones | None], count: int) -> Mask:
@@ -193,6 +196,10 @@ def _possible(predicate: Predicate, zones: Zones) -> Mask:
     if isinstance(predicate, Null):
         return zones.has_value if predicate.is_negated else zones.has_null
     low, high = zones.low, zones.high
+    if zones.table is not None and zones.present is not None:
+        bits = _bits_of(np.flatnonzero(zones.table(predicate)))
+        has_some: Mask = (zones.present & bits) != 0
+        return has_some
     if zones.table is not None:
         counts = np.concatenate([[0], np.cumsum(zones.table(predicate))])
         some: Mask = counts[high.astype(np.int64) + 1] > counts[low.astype(np.int64)]
@@ -220,3 +227,25 @@ def _possible(predicate: Predicate, zones: Zones) -> Mask:
     }
     possible: Mask = zones.has_value & tests[predicate.operator]()
     return possible
+
+
+_MAX_BITS = 64
+
+
+def present_bits(codes: npt.NDArray[Any], starts: Positions, distinct: int) -> Bits | None:
+    """Return which codes each range of rows has, as bits; None if there are too many for that.
+
+    >>> present_bits(np.array([0, 2, 2, 1], np.uint8), np.array([0, 3]), 3).tolist()
+    [5, 2]
+    """
+    if distinct > _MAX_BITS or not starts.size:
+        return None
+    bits = np.left_shift(np.uint64(1), np.arange(distinct, dtype=np.uint64))
+    ends = [*starts[1:], len(codes)]
+    parts = (np.bincount(codes[a:b], minlength=distinct) for a, b in zip(starts, ends, strict=True))
+    return np.array([np.bitwise_or.reduce(bits[part > 0]) for part in parts], np.uint64)
+
+
+def _bits_of(codes: npt.NDArray[np.intp]) -> np.uint64:
+    bits: Bits = np.left_shift(np.uint64(1), codes.astype(np.uint64))
+    return np.uint64(np.bitwise_or.reduce(bits))

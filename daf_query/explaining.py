@@ -50,7 +50,8 @@ def _text(scan: ScanReport) -> str:
         f"  rows     {scan.rows_pruned:,} left out, {scan.rows_in:,} read, {scan.rows_out:,} kept",
     ]
     if scan.index_rows is not None:
-        lines.append(f"  index    left {scan.index_rows:,} rows")
+        of = f" of {'; '.join(scan.indexes)}" if scan.indexes else ""
+        lines.append(f"  index    left {scan.index_rows:,} rows{of}")
     if scan.predicate:
         lines.append(f"  filter   {scan.predicate}")
     for name, count in sorted(scan.values.items()):

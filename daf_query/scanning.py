@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from daf_query.evaluating import Mask, Positions, Values, Zones, evaluate, may_m
 from daf_query.predicates import Both, Compare, Constant, In, Predicate, columns_of, describe
 from daf_query.zones import ZONE_ROWS
 from daf_storage import DecodedCache, Span
+
+CPUS = os.cpu_count() or 1
+"""How many parts can be scanned side by side."""
 
 PART_ROWS = 1 << 20
 """The rows on which a filter is evaluated at a time."""
@@ -43,7 +46,9 @@ class ScanReport:
     predicate: str = ""
     """The filter, as far as it was evaluated here."""
     index_rows: int | None = None
-    """How many rows an index left, if one was used."""
+    """How many rows indexes left, if any was used."""
+    indexes: list[str] = field(default_factory=list)
+    """The columns whose indexes were used."""
     ranges: int = 0
     """Parts of the table."""
     pruned: int = 0
@@ -65,12 +70,26 @@ class ScanReport:
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain Python, for machines."""
         told = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "lock"}
-        return {**told, "values": dict(self.values), "item_bytes": dict(self.item_bytes)}
+        copied = {"values": dict(self.values), "item_bytes": dict(self.item_bytes)}
+        return {**told, **copied, "indexes": list(self.indexes)}
 
     def count(self, column: str, number: int) -> None:
         """Add to the values read of a column."""
         with self.lock:
             self.values[column] = self.values.get(column, 0) + number
+
+
+class Points(Protocol):
+    """An index over two columns of coordinates."""
+
+    columns: tuple[str, str]
+
+    def find(self, conditions: Mapping[str, Sequence[Predicate]], most: int) -> Positions | None:
+        """Return the rows for which all conditions may be true; None if it cannot tell."""
+        ...
+
+
+FindPoints: TypeAlias = Callable[[Sequence[str], DecodedCache], Sequence[Points]]
 
 
 class Scan:
@@ -83,6 +102,8 @@ class Scan:
     ----------
     rows
         The only rows there are, ascending, where an index has told which may be wanted.
+    points
+        Returns the indexes over two of some columns.
     """
 
     def __init__(
@@ -92,7 +113,9 @@ class Scan:
         cache: DecodedCache,
         report: ScanReport,
         rows: Positions | None = None,
+        points: FindPoints = lambda *_: (),
     ) -> None:
+        self._points = points
         self._rows = rows
         self._columns = columns
         self._length = length
@@ -123,7 +146,7 @@ class Scan:
         step = planning.common_step(
             (column.chunk_rows for column in self._columns.values()), length=self._length
         )
-        share = -(-self._length // (2 * (os.cpu_count() or 1)))
+        share = -(-self._length // (2 * CPUS))
         target = min(PART_ROWS, max(share, MIN_PART_ROWS))
         parts = planning.aligned_spans(self._length, step=step, target_rows=target)
         self.report.ranges = len(parts)
@@ -141,20 +164,25 @@ class Scan:
         return kept
 
     def _look_up(self, predicate: Predicate) -> None:
-        """Leave only the rows that indexes name, where a condition of texts has one."""
+        """Leave only the rows that indexes name, where they are few."""
+        by_column: dict[str, list[Predicate]] = {}
         for condition in predicate.parts if isinstance(predicate, Both) else (predicate,):
-            if isinstance(condition, Compare) and condition.operator == "==":
-                wanted: tuple[Any, ...] = (condition.value,)
-            elif isinstance(condition, In) and not condition.is_negated:
-                wanted = condition.values
-            else:
-                continue
-            if not self._columns[condition.column].is_text:
-                continue
-            rows = self._opened(condition.column).find(wanted)
-            if rows is not None and rows.size * _SELECTIVE <= self._length:
+            if isinstance(condition, Compare | In):
+                by_column.setdefault(condition.column, []).append(condition)
+        found = {
+            name: self._opened(name).find(conditions, self._length)
+            for name, conditions in by_column.items()
+        }
+        numbers = [name for name in by_column if not self._columns[name].is_text]
+        if len(numbers) > 1:
+            for points in self._points(numbers, self._cache):
+                rows = points.find(by_column, self._length // _SELECTIVE)
+                found[", ".join(points.columns)] = rows
+        for name, rows in found.items():
+            if rows is not None:
                 known = self._rows
                 self._rows = rows if known is None else np.intersect1d(known, rows)
+                self.report.indexes.append(name)
                 self.report.index_rows = self._rows.size
 
     def _possible(self, predicate: Predicate, parts: Sequence[Span], step: int) -> list[Span]:
@@ -282,7 +310,7 @@ def balanced(parts: Sequence[Span], *, max_groups: int | None = None) -> list[li
     [3, 2]
     """
     total = sum(part.size for part in parts)
-    count = min(max_groups or os.cpu_count() or 1, len(parts))
+    count = min(max_groups or CPUS, len(parts))
     groups: list[list[Span]] = []
     done = 0
     for part in parts:

@@ -1,9 +1,12 @@
-"""Columns of strings: decoded once, as codes where few are distinct, singly by an index."""
+"""Columns of strings: as codes where few are distinct, singly by an index, or all, decoded once.
+
+Codes take a byte or two per row.  Strings of which there are codes are not kept beside them.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,15 +20,17 @@ from daf_query.zones import ZoneMap
 from daf_storage import Span
 
 _MAX_DISTINCT = 1 << 16
+_SELECTIVE = 16
+_BATCH_ROWS = 1 << 17
 _SAMPLE_ROWS = 1 << 13
 _MAX_DISTINCT_OF_SAMPLE = 1 << 11
 
 
-class TextLookup(Protocol):
+class Texts(Protocol):
     """An index of a column of texts."""
 
-    def find(self, texts: Iterable[str]) -> Positions:
-        """Return the rows that may hold one of some texts, ascending, and all that do."""
+    def find(self, conditions: Iterable[Predicate], most: int) -> Positions | None:
+        """Return the rows for which all conditions may be true; None if it cannot tell."""
         ...
 
     def texts(self, rows: Positions) -> pa.Array | None:
@@ -41,9 +46,11 @@ class TextColumn:
     decode
         Returns all of them.
     encode
-        Returns their codes, given the former; None if it is not worth trying.
+        Returns their codes; None if it is not worth trying.
     known
         Their codes, where they were made before.
+    texts
+        All of them, where they were decoded before.
     index
         Returns their index, if there is one.
     """
@@ -51,20 +58,22 @@ class TextColumn:
     def __init__(
         self,
         decode: Callable[[], Any],
-        encode: Callable[[Callable[[], Any]], TextCodes] | None = None,
+        encode: Callable[[], TextCodes] | None = None,
         known: TextCodes | None = None,
+        texts: Any = None,
         *,
-        index: Callable[[], TextLookup | None] = lambda: None,
+        index: Callable[[], Texts | None] = lambda: None,
     ) -> None:
         self._find_index = index
-        self._index: TextLookup | None = None
+        self._index: Texts | None = None
         self._has_looked = False
         self._last = threading.local()
-        self._decode: Callable[[], Any] | None = decode
+        self._lock = threading.RLock()
+        self._decode: Callable[[], Any] | None = decode if texts is None else None
         self._encode = encode
         self._codes = known
-        self._texts: Any = None
-        self._lock = threading.RLock()
+        self._texts = texts
+        self._let_go()
 
     @property
     def zones(self) -> ZoneMap | None:
@@ -72,16 +81,21 @@ class TextColumn:
         return None if self._codes is None else self._codes.zones
 
     def load(self) -> None:
-        """Decode the strings, unless their codes or their index may do."""
-        if self._codes is None and self._lookup() is None:
-            self._decoded()
+        """Do nothing: the first to read it decodes what it needs, and lets go of the files."""
 
-    def find(self, texts: Iterable[str]) -> Positions | None:
-        """Return the rows that may hold one of some texts."""
+    def _let_go(self) -> None:
+        """Forget the files where the codes will do."""
+        if self._codes is not None:
+            self._encode = None
+            if self._codes.is_useful:
+                self._decode = None
+
+    def find(self, conditions: Sequence[Predicate], length: int) -> Positions | None:
+        """Return the rows for which all conditions may be true, by the index."""
         index = self._lookup()
-        return None if index is None else index.find(texts)
+        return None if index is None else index.find(conditions, length // _SELECTIVE)
 
-    def _lookup(self) -> TextLookup | None:
+    def _lookup(self) -> Texts | None:
         with self._lock:
             if not self._has_looked:
                 self._index, self._has_looked = self._find_index(), True
@@ -106,6 +120,9 @@ class TextColumn:
 
     def array(self, span: Span) -> pa.Array:
         """Return a range."""
+        codes = self._codes
+        if self._texts is None and codes is not None and codes.is_useful:
+            return codes.texts.take(pa.array(codes.codes[span.slice]))
         return _as_string(self._decoded().slice(span.start, span.size))
 
     def pick(self, span: Span, places: Positions) -> Values:
@@ -128,7 +145,8 @@ class TextColumn:
     def _coded(self) -> TextCodes | None:
         with self._lock:
             if self._codes is None and self._encode is not None:
-                self._codes = self._encode(self._decoded)
+                self._codes = self._encode()
+                self._let_go()
             return self._codes if self._codes is not None and self._codes.is_useful else None
 
     def _decoded(self) -> Any:
@@ -136,6 +154,7 @@ class TextColumn:
             if self._decode is not None:
                 self._texts = self._decode()
                 self._decode = None
+                self._encode = None
             return self._texts
 
 
@@ -159,22 +178,24 @@ class TextCodes:
         return int(self.codes.nbytes + self.texts.nbytes) + 256
 
     @classmethod
-    def of(cls, texts: Any) -> TextCodes:
-        """Return the codes of decoded strings; useless ones if too many are distinct."""
-        none = cls(None, pa.array([], pa.string()))
-        step = max(len(texts) // _SAMPLE_ROWS, 1)
-        sample = texts.take(pa.array(np.arange(0, len(texts), step)))
-        if len(texts) == 0 or len(sample.unique()) > _MAX_DISTINCT_OF_SAMPLE:
-            return none
-        encoded = texts.dictionary_encode()
-        if len(encoded.dictionary) > _MAX_DISTINCT:
-            return none
-        order = pc.sort_indices(encoded.dictionary).to_numpy()
-        kind = np.uint8 if len(order) <= 1 << 8 else np.uint16
-        rank = np.empty(len(order), kind)
+    def of(cls, batches: Iterable[pa.Array], length: int) -> TextCodes:
+        """Return the codes of strings, given in pieces; useless ones if too many are distinct."""
+        codes = np.empty(length, np.uint16)
+        known = pa.array([], pa.string())
+        place = 0
+        for encoded in _encoded(batches):
+            values = encoded.dictionary.cast(pa.string())
+            is_new = pc.is_null(pc.index_in(values, value_set=known))
+            known = pa.concat_arrays([known, values.filter(is_new)])
+            if len(known) > _MAX_DISTINCT or _is_varied(encoded, place):
+                return cls(None, pa.array([], pa.string()))
+            ranks = pc.index_in(values, value_set=known).to_numpy().astype(np.uint16)
+            np.take(ranks, encoded.indices.to_numpy(), out=codes[place : place + len(encoded)])
+            place += len(encoded)
+        order = pc.sort_indices(known).to_numpy()
+        rank = np.empty(len(order), np.uint8 if len(order) <= 1 << 8 else np.uint16)
         rank[order] = np.arange(len(order))
-        codes = rank[encoded.indices.to_numpy()]
-        return cls(codes, encoded.dictionary.take(pa.array(order)).cast(pa.string()))
+        return cls(rank[codes] if length else None, known.take(pa.array(order)))
 
     def table(self, predicate: Predicate) -> Mask:
         """Return for which of the distinct strings a predicate on this column is true."""
@@ -184,3 +205,17 @@ class TextCodes:
             if len(self._tables) < 1 << 8:
                 self._tables[predicate] = found
         return found
+
+
+def _encoded(batches: Iterable[pa.Array]) -> Iterator[pa.DictionaryArray]:
+    """Yield pieces as dictionaries, none of them large."""
+    for batch in batches:
+        for start in range(0, len(batch), _BATCH_ROWS):
+            piece = batch.slice(start, _BATCH_ROWS)
+            yield piece if pa.types.is_dictionary(piece.type) else piece.dictionary_encode()
+
+
+def _is_varied(encoded: pa.DictionaryArray, place: int) -> bool:
+    """Return whether the first strings are so many different ones that codes are not worth it."""
+    sample = encoded.indices.slice(0, _SAMPLE_ROWS)
+    return place == 0 and len(sample.unique()) > _MAX_DISTINCT_OF_SAMPLE

@@ -8,7 +8,7 @@ zarr-python reads the arrays, chunk by chunk.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ import zarr
 from daf_query.columns import OpenColumn, runs_of_chunks
 from daf_query.dataset import TableColumns, TableDataset
 from daf_query.evaluating import Positions, Values
+from daf_query.predicates import Predicate
 from daf_storage import (
     DecodedCache,
     Span,
@@ -199,8 +200,8 @@ class OpenZarrColumn:
         self._column = column
         self._last = threading.local()
 
-    def find(self, texts: Iterable[str]) -> None:  # noqa: ARG002 - there is no such index
-        """Return nothing: only axes have indexes of texts."""
+    def find(self, conditions: Sequence[Predicate], length: int) -> None:  # noqa: ARG002
+        """Return nothing: only axes have such indexes."""
         return
 
     def load(self) -> None:

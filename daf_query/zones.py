@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.evaluating import Mask, Zones
+from daf_query.evaluating import Bits, Mask, Zones, present_bits
 from daf_query.predicates import Predicate
 from daf_storage import Span
 
@@ -27,18 +27,42 @@ class ZoneMap:
         *,
         is_known: bool,
         table: Callable[[Predicate], Mask] | None = None,
+        present: Bits | None = None,
     ) -> None:
         self._low, self._high = low, high
         self._length = length
         self._is_known = np.full(len(low), is_known)
-        self._has_null = np.zeros(len(low), np.bool_)
-        self._has_value = np.full(len(low), is_known)
+        self._nulls = np.zeros(len(low), np.int64)
+        self._sizes = np.minimum(length - ZONE_ROWS * np.arange(len(low)), ZONE_ROWS)
         self._table = table
+        self._present = present
+
+    @property
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """What is known, to be stored."""
+        return {"low": self._low, "high": self._high, "null": self._nulls}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], length: int) -> ZoneMap | None:
+        """Return it from its parts; None if they do not fit the column."""
+        parts = [arrays.get(name) for name in ("low", "high", "null")]
+        count = -(-length // ZONE_ROWS)
+        low, high, nulls = parts
+        if (
+            low is None
+            or high is None
+            or nulls is None
+            or {len(low), len(high), len(nulls)} != {count}
+        ):
+            return None
+        found = cls(low, high, length, is_known=True)
+        found._nulls = nulls
+        return found
 
     @property
     def nbytes(self) -> int:
         """How much memory it takes."""
-        return int(self._low.nbytes + self._high.nbytes) + 3 * len(self._low) + 256
+        return int(self._low.nbytes + self._high.nbytes) + 17 * len(self._low) + 256
 
     @classmethod
     def of(cls, length: int, kind: np.dtype[Any]) -> ZoneMap:
@@ -53,7 +77,8 @@ class ZoneMap:
         starts = np.arange(0, len(codes), ZONE_ROWS)
         low = np.minimum.reduceat(codes, starts)
         high = np.maximum.reduceat(codes, starts)
-        return cls(low, high, len(codes), is_known=True, table=table)
+        present = present_bits(codes, starts, int(high.max(initial=0)) + 1)
+        return cls(low, high, len(codes), is_known=True, table=table, present=present)
 
     def zones(self, first: int, last: int) -> Zones:
         """Return what is known of some ranges."""
@@ -62,9 +87,10 @@ class ZoneMap:
             self._low[part],
             self._high[part],
             self._is_known[part],
-            self._has_null[part],
-            self._has_value[part],
+            self._nulls[part] > 0,
+            self._nulls[part] < self._sizes[part],
             self._table,
+            None if self._present is None else self._present[part],
         )
 
     def learn(self, span: Span, values: npt.NDArray[Any]) -> None:
@@ -80,10 +106,7 @@ class ZoneMap:
         low, high = part.min(), part.max()
         if low != low:  # noqa: PLR0124 - NaN, which is null here
             valid = part[~np.isnan(part)]
-            self._has_null[zone] = True
-            self._has_value[zone] = valid.size > 0
+            self._nulls[zone] = part.size - valid.size
             low, high = (valid.min(), valid.max()) if valid.size else (0, 0)
-        else:
-            self._has_value[zone] = True
         self._low[zone], self._high[zone] = low, high
         self._is_known[zone] = True  # last: others may be reading

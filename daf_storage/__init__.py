@@ -48,6 +48,7 @@ from daf_storage.stores import (
     is_remote,
     shown_url,
 )
+from daf_storage.trees import StoredArray
 from daf_storage.verifying import Finding, verify
 from daf_storage.writer import DafWriter
 
@@ -79,6 +80,7 @@ __all__ = [
     "SparseMatrixParts",
     "SparseVectorParts",
     "StorageType",
+    "StoredArray",
     "StoredMatrix",
     "StoredVector",
     "UnsafeAlignmentWarning",

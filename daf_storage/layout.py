@@ -7,12 +7,13 @@ Bool.  Knows trees, and no concrete one.  Source: docs/reference/format.md.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from daf_storage import strings
 from daf_storage.errors import CorruptDataError, NotADafError, VersionError
 from daf_storage.model import AnyArray, MatrixInfo, Span, StorageType, VectorInfo
 from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray, Tree, WithoutFile
@@ -247,12 +248,36 @@ class StoredVector:
         """Return the stored arrays by their name below the vector's; a dense one has none."""
         return _arrays(self._node, ("nzind", "nzval"), self.info.is_sparse, self._what)
 
+    def all_arrays(self) -> list[StoredArray]:
+        """Return the stored arrays that it consists of: one, if it is dense."""
+        return list(self.arrays().values()) if self.info.is_sparse else [self.text_array()]
+
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all elements of a vector of strings."""
         return _required(self._node, "", self._what).read_strings()
 
+    def string_batches(self) -> Iterator[pa.Array]:
+        """Yield the elements of a vector of strings piece by piece, as codes where that is cheap.
+
+        Where they are stored plainly, no more than a piece is in memory.
+        """
+        array = self.text_array()
+        data = array.plain_strings() if array.info.size else None
+        if data is None:
+            yield array.read_strings()
+            return
+        rows = 0
+        for batch in strings.decode_batches(data, what=self._what):
+            rows += len(batch)
+            yield batch
+        if rows != self.info.length:
+            raise CorruptDataError(
+                f"{self._what}: the chunk holds {rows:,} strings, but the axis has "
+                f"{self.info.length:,} entries"
+            )
+
     def text_array(self) -> StoredArray:
-        """Return the stored array of a vector of strings."""
+        """Return the stored array of a vector of strings, or of a dense one."""
         return _required(self._node, "", self._what)
 
     def sparse_parts(self) -> SparseVectorParts:

@@ -517,6 +517,13 @@ class DafReader:
             return self._axis_array(axis, self._axis_node(axis))
         return self.open_vector(axis, name).text_array()
 
+    def vector_identity(self, axis: str, name: str) -> Hashable:
+        """Return a value that changes whenever a vector does, or the entries (``name``)."""
+        is_name = name == NAME_VECTOR
+        return self._tree.identity(
+            layout.axis_path(axis) if is_name else layout.vector_path(axis, name)
+        )
+
     def entries_of(self, axis: str) -> pa.StringArray | pa.LargeStringArray:
         """Return the entries of an axis, decoded once, without checking that they are unique.
 
@@ -531,6 +538,10 @@ class DafReader:
     def strings_of(self, stored: StoredVector) -> pa.StringArray | pa.LargeStringArray:
         """Return all elements of a pinned vector of strings, decoded once and remembered."""
         return self._strings(stored)
+
+    def known_strings(self, stored: StoredVector) -> Any:
+        """Return all elements of a pinned vector of strings if they are remembered, or None."""
+        return self._decoded.peek((stored.info.axis, stored.info.name), stored.identity)
 
     def _find_matrix(self, rows_axis: str, columns_axis: str, name: str) -> StoredMatrix | None:
         shape = (self.axis_length(rows_axis), self.axis_length(columns_axis))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from daf_storage.errors import CorruptDataError
@@ -23,6 +24,7 @@ _COUNT_BYTES = 4
 _LENGTH_BYTES = 4
 _MAX_PAGE_BYTES = 1 << 30
 _ENCODE_BLOCK = 1 << 20
+_BATCH_ROWS = 1 << 17
 
 _I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
 _BYTE_ARRAY, _UTF8, _PLAIN, _RLE = 6, 0, 0, 3
@@ -58,14 +60,7 @@ def decode_vlen_utf8(
     >>> decode_vlen_utf8(memoryview(bytes.fromhex("01000000 02000000 6869")), what="x").to_pylist()
     ['hi']
     """
-    if len(data) < _COUNT_BYTES:
-        raise CorruptDataError(f"{what}: a chunk of strings has only {len(data)} bytes")
-    count = int.from_bytes(data[:_COUNT_BYTES], "little")
-    payload = data[_COUNT_BYTES:]
-    if count * _LENGTH_BYTES > len(payload):
-        raise CorruptDataError(
-            f"{what}: the chunk is truncated: {len(payload):,} bytes cannot hold {count:,} strings"
-        )
+    count, payload = _counted(data, what=what)
     pages = [
         _decode_page(page, n, what=what)
         for page, n in _split(payload, count, what=what, max_page_bytes=max_page_bytes)
@@ -73,6 +68,44 @@ def decode_vlen_utf8(
     if len(pages) == 1:
         return pages[0]
     return pa.concat_arrays([page.cast(pa.large_string()) for page in pages])
+
+
+def decode_batches(
+    data: memoryview,
+    *,
+    what: str,
+    batch_rows: int = _BATCH_ROWS,
+    max_page_bytes: int = _MAX_PAGE_BYTES,
+) -> Iterator[pa.DictionaryArray]:
+    """Decode one ``vlen-utf8`` chunk piece by piece, each string of a piece once.
+
+    Of ten million strings with few distinct ones, no more than a piece is in memory.  The
+    parameters and errors are those of `decode_vlen_utf8`.
+
+    >>> data = memoryview(bytes.fromhex("02000000 01000000 41 01000000 41"))
+    >>> [(b.dictionary.to_pylist(), b.indices.to_pylist()) for b in decode_batches(data, what="x")]
+    [(['A'], [0, 0])]
+    """
+    count, payload = _counted(data, what=what)
+    for page, n in _split(payload, count, what=what, max_page_bytes=max_page_bytes):
+        if n == 0:
+            _decode_page(page, n, what=what)
+            continue
+        n_bytes = rows = 0
+        try:
+            for batch in _page_file(page, n, dictionary=True).iter_batches(
+                batch_rows, use_threads=False
+            ):
+                codes = batch.column(0)
+                codes.dictionary.validate(full=True)
+                lengths = pc.binary_length(codes.dictionary).to_numpy().astype(np.int64)
+                n_bytes += int(lengths[codes.indices.to_numpy()].sum())
+                rows += len(codes)
+                yield codes
+        except (pa.ArrowException, OSError) as error:
+            raise _truncated(n, error, what=what) from error
+        if rows != n or n_bytes + _LENGTH_BYTES * n != len(page):
+            raise CorruptDataError(f"{what}: bytes follow the last of {n:,} strings")
 
 
 def encode_vlen_utf8(strings: pa.Array) -> Iterator[memoryview]:
@@ -104,6 +137,33 @@ def _encode_block(strings: pa.Array) -> memoryview:
     return out.data
 
 
+def _counted(data: memoryview, *, what: str) -> tuple[int, memoryview]:
+    """Return how many strings a chunk has, and the bytes after that."""
+    if len(data) < _COUNT_BYTES:
+        raise CorruptDataError(f"{what}: a chunk of strings has only {len(data)} bytes")
+    count = int.from_bytes(data[:_COUNT_BYTES], "little")
+    payload = data[_COUNT_BYTES:]
+    if count * _LENGTH_BYTES > len(payload):
+        raise CorruptDataError(
+            f"{what}: the chunk is truncated: {len(payload):,} bytes cannot hold {count:,} strings"
+        )
+    return count, payload
+
+
+def _truncated(count: int, error: Exception, *, what: str) -> CorruptDataError:
+    return CorruptDataError(
+        f"{what}: the chunk of {count:,} strings is truncated or not UTF-8 ({error})"
+    )
+
+
+def _page_file(payload: memoryview, count: int, *, dictionary: bool = False) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        pa.BufferReader(pa.py_buffer(_parquet_file(payload, count))),
+        pre_buffer=False,
+        read_dictionary=["s"] if dictionary else None,
+    )
+
+
 def _split(
     payload: memoryview, count: int, *, what: str, max_page_bytes: int
 ) -> Iterator[tuple[memoryview, int]]:
@@ -130,17 +190,13 @@ def _decode_page(payload: memoryview, count: int, *, what: str) -> pa.StringArra
             raise CorruptDataError(f"{what}: {len(payload):,} bytes follow the last string")
         return pa.array([], pa.string())
     try:
-        table = pq.ParquetFile(
-            pa.BufferReader(pa.py_buffer(_parquet_file(payload, count))), pre_buffer=False
-        ).read(use_threads=False)
+        table = _page_file(payload, count).read(use_threads=False)
         strings = table.column(0).combine_chunks()
         if isinstance(strings, pa.ChunkedArray):
             strings = pa.concat_arrays(strings.chunks)
         strings.validate(full=True)
     except (pa.ArrowException, OSError) as error:
-        raise CorruptDataError(
-            f"{what}: the chunk of {count:,} strings is truncated or not UTF-8 ({error})"
-        ) from error
+        raise _truncated(count, error, what=what) from error
     offsets = np.frombuffer(strings.buffers()[1], dtype=np.int32)
     if len(strings) != count or int(offsets[count]) + _LENGTH_BYTES * count != len(payload):
         raise CorruptDataError(f"{what}: bytes follow the last of {count:,} strings")

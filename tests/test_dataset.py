@@ -221,7 +221,7 @@ class TestReads:
         put(path, "vectors/cell/a", np.arange(1000), chunks=(70,))
         put(path, "vectors/cell/b", np.arange(1000), chunks=(35,))
         monkeypatch.setattr(scanning, "MIN_PART_ROWS", 100)
-        monkeypatch.setattr("os.cpu_count", lambda: 4)
+        monkeypatch.setattr(scanning, "CPUS", 4)
         table = AxisDataset(ZarrDaf(path), "cell")
         spans = [part for fragment in table.get_fragments() for part in fragment.parts]
         assert len(spans) == 8

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import scipy.sparse
 import zarr
 from hypothesis import given
 
-from daf_query import build_index, connect, indexes
+from daf_query import build_index, build_point_index, connect, hashing, indexes
 from daf_query.cli import main
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, convert, errors, open_daf, strings, verify
+from daf_query.zones import ZONE_ROWS
+from daf_storage import (
+    DafWriter,
+    DecodedCache,
+    MemoryDaf,
+    Packing,
+    ZarrDaf,
+    convert,
+    errors,
+    open_daf,
+    strings,
+    verify,
+)
 from tests.support import create, reopen
 
 N = 5_000
@@ -27,15 +42,15 @@ def test_hashes_of_many_are_those_of_each(texts: list[str], block: int) -> None:
     """In blocks of any size, also of slices."""
     texts = [text for text in texts if not any(0xD800 <= ord(c) < 0xE000 for c in text)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(indexes, "_BLOCK_BYTES", block)
-        found = indexes.hashes_of(pa.array(["skipped", *texts], pa.string()).slice(1))
-    assert found.tolist() == [indexes.hash_of(text) for text in texts]
+        patch.setattr(hashing, "_BLOCK_BYTES", block)
+        found = hashing.hashes_of(pa.array(["skipped", *texts], pa.string()).slice(1))
+    assert found.tolist() == [hashing.hash_of(text) for text in texts]
 
 
 def test_hashes_of_different_texts_differ() -> None:
     """Of a hundred thousand names, also those that differ in order or length alone."""
     names = [f"cell_{i}" for i in range(100_000)] + ["", "\0", "\0\0", "ab", "ba", "a", "aa"]
-    assert len(set(indexes.hashes_of(pa.array(names)).tolist())) == len(names)
+    assert len(set(hashing.hashes_of(pa.array(names)).tolist())) == len(names)
 
 
 @pytest.fixture(params=["x.daf.zarr", "x.daf.zarr.zip"])
@@ -139,27 +154,27 @@ def test_an_index_that_is_damaged_or_not_ours(path: Path) -> None:
     with reopen(path) as daf:
         build_index(daf, "cell")
     group = zarr.open_group(path / "indexes/cell/name", mode="r+")
-    del group["row"]
+    del group["lookup/row"]
     assert connect(path).sql(QUERIES[0]).to_pydict()["age"] == [4999]
-    (path / "indexes/cell/barcode/.zgroup").unlink()
+    (path / "indexes/cell/barcode/lookup/.zgroup").unlink()
     assert connect(path).sql("SELECT age FROM cell WHERE barcode = 'code 6'").to_pydict() == {
         "age": [6]
     }
 
 
 def test_what_cannot_be_indexed() -> None:
-    """Each says why; asked for nothing in particular, it is left out."""
+    """Each says why."""
     daf = MemoryDaf()
     daf.add_axis("cell", ["a", "b"])
     daf.set_vector("cell", "age", [1, 2])
+    daf.set_vector("cell", "is_odd", [True, False])
     daf.set_vector("cell", "code", ["x", "y"])
-    assert build_index(daf, "cell") == []
-    with pytest.raises(errors.InvalidInputError, match="holds no strings; numbers need no index"):
-        build_index(daf, "cell", ["age"])
-    with pytest.raises(errors.InvalidInputError, match="holds no strings"):
-        build_index(daf, "cell", ["index"])
-    with pytest.raises(errors.InvalidInputError, match="only plain Zarr can"):
-        build_index(daf, "cell", ["code"])
+    for name in ("index", "is_odd"):
+        with pytest.raises(errors.InvalidInputError, match="needs no index"):
+            build_index(daf, "cell", [name])
+    for name in ("index", "code", "name"):
+        with pytest.raises(errors.InvalidInputError, match="holds no numbers"):
+            build_point_index(daf, "cell", "age", name)
     with pytest.raises(errors.VectorNotFoundError):
         build_index(daf, "cell", ["nope"])
 
@@ -170,16 +185,11 @@ def test_on_the_command_line(
     """``daf index``; a copy has none, and can get its own."""
     assert main(["index", str(path), "cell"]) == 0
     assert f"indexed name, barcode of axis cell of {path}" in capsys.readouterr().out
-    assert main(["index", str(path), "cell", "age"]) == 1
+    assert main(["index", str(path), "cell", "index"]) == 1
     copy = tmp_path / "copy.daf.zarr"
     convert(path, copy)
     assert ZarrDaf(copy).tree.kind("indexes") is None
-    writer = reopen(copy)
-    assert isinstance(writer, DafWriter)
-    assert (
-        indexes.find_index(writer, "cell", "name", connect(writer)._engine.schemas["copy"].cache)
-        is None
-    )
+    assert indexes.StoredIndexes(reopen(copy), "cell").lookup("name", DecodedCache()) is None
 
 
 def test_building_it_again_is_fine(path: Path) -> None:
@@ -200,3 +210,199 @@ def test_a_fragment_of_an_index_and_another_filter(path: Path) -> None:
     assert sum(f.to_table(columns=["age"]).num_rows for f in fragments) == sum(
         part.size for f in fragments for part in f.parts
     )
+
+
+CONDITIONS = [
+    "u = 7",
+    "u = 7 AND f > 0.5",
+    "u IN (3, 250, 9)",
+    "u > 254",
+    "u >= 2 AND u < 3",
+    "u < 1 OR u > 254",
+    "f BETWEEN 0.5 AND 0.502",
+    "f > 0.9995",
+    "f = 0.0",
+    "f < 1e-3 AND f > -1e-3",
+    "f IS NULL AND u = 4",
+    "f > 0.3 AND f < 0.2",
+    "big > 18446744073709551000",
+    "big = 18446744073709551615",
+    "code = 'é7'",
+    "code = 'é7' AND u IN (7, 8)",
+    "code IN ('é1', 'nope') AND f < 0.01",
+    "x BETWEEN 10 AND 12 AND y BETWEEN 3 AND 4",
+    "x > 10 AND x <= 12 AND y > 3 AND y <= 4 AND u < 100",
+    "x = 10.0 AND y >= 3.0 AND y < 9.0",
+    "x > 10 AND y > 3",
+    "sparse = 5",
+]
+MADE: dict[str, dict[str, Any]] = {
+    "x.daf.zarr": {},
+    "x.daf.zarr.zip": {},
+    "v3.daf.zarr": {"zarr_format": 3},
+    "packed.daf.zarr": {"packed": Packing(chunk_kb=8)},
+    "x.h5df": {},
+}
+
+
+def fill(daf: DafWriter) -> None:
+    """Set vectors of several types: random, with NaN, infinite, near the limits, and sparse."""
+    rng = np.random.default_rng(1)
+    daf.add_axis("cell", [f"c{i}" for i in range(N)])
+    f = rng.random(N)
+    f[rng.integers(0, N, 300)] = np.nan
+    f[:4] = [0.0, -0.0, np.inf, -np.inf]
+    x = np.round(rng.random(N) * 100, 1).astype("f4")
+    x[5], x[6] = np.nan, np.inf
+    columns = {
+        "u": rng.integers(0, 256, N).astype("u1"),
+        "f": f,
+        "big": np.uint64(2**64 - 1) - rng.integers(0, 100_000, N).astype("u8"),
+        "x": x,
+        "y": np.round(rng.random(N) * 50, 1),
+        "sparse": scipy.sparse.csc_array((rng.random(N) < 0.01).astype("i2")[:, None] * 5),
+        "code": [f"é{n}" for n in rng.integers(0, 200, N)],
+    }
+    for name, values in columns.items():
+        daf.set_vector("cell", name, values)
+
+
+@pytest.fixture(params=[*MADE, "memory"])
+def numbers(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
+    """Return a data set of every format."""
+    if request.param == "memory":
+        daf: DafWriter = MemoryDaf()
+    else:
+        opened = open_daf(tmp_path / request.param, "w", **MADE[request.param])
+        assert isinstance(opened, DafWriter)
+        daf = opened
+    fill(daf)
+    return daf
+
+
+def test_rows_found_by_numbers_are_the_same(numbers: DafWriter) -> None:
+    """In every format, of every type, at the borders of ranges, with NaN and the infinities."""
+    pytest.importorskip("geoindex_rs")
+    queries = [f"SELECT index FROM cell WHERE {c} ORDER BY index" for c in CONDITIONS]
+    plain = connect(numbers)
+    expected = [plain.sql(query).to_pydict() for query in queries]
+    assert any(len(found["index"]) for found in expected)
+    names = ["name", "u", "f", "big", "code", "sparse", "x"]
+    assert build_index(numbers, "cell", names) == names
+    assert build_point_index(numbers, "cell", "x", "y") == N
+    indexed = connect(numbers)
+    assert [indexed.sql(query).to_pydict() for query in queries] == expected
+    told = {c: indexed.explain(q).scans for c, q in zip(CONDITIONS, queries, strict=True)}
+    for condition, used in {
+        "u = 7": ["u"],
+        "u > 254": ["u"],
+        "u >= 2 AND u < 3": ["u"],
+        "f BETWEEN 0.5 AND 0.502": ["f"],
+        "f < 1e-3 AND f > -1e-3": ["f"],
+        "code = 'é7' AND u IN (7, 8)": ["code"],
+        "x BETWEEN 10 AND 12 AND y BETWEEN 3 AND 4": ["x, y"],
+    }.items():
+        for scan in told.get(condition, ()):
+            assert scan.indexes == used, condition
+    box = indexed.explain("SELECT f FROM cell WHERE x > 10.0 AND x < 12 AND y > 3.0 AND y < 4")
+    assert box.rows < 100
+
+
+def test_a_look_up_of_a_number_reads_its_rows_alone(tmp_path: Path) -> None:
+    """The filter looks at what the index names; so many that a scan is faster are scanned."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [str(i) for i in range(N)])
+    daf.set_vector("cell", "code", np.arange(N)[::-1])
+    daf.set_vector("cell", "score", np.arange(N) / 7)
+    build_index(daf, "cell", ["code"])
+    session = connect(path)
+    told = session.explain("SELECT score FROM cell WHERE code BETWEEN 10 AND 12")
+    assert told.scans[0].values == {"code": 6, "score": 3}
+    assert told.scans[0].indexes == ["code"]
+    told = session.explain("SELECT score FROM cell WHERE code > 100")
+    assert told.scans[0].indexes == []
+    assert told.rows == N - 101
+
+
+def test_lists_of_rows_where_few_values_are_distinct(tmp_path: Path) -> None:
+    """Each value is stored once, with its rows."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [str(i) for i in range(N)])
+    daf.set_vector("cell", "donor", [f"d{i % 50}" for i in range(N)])
+    assert build_index(daf, "cell", ["donor"]) == ["donor"]
+    group = zarr.open_group(path / "indexes/cell/donor/lookup", mode="r")
+    assert dict(group.arrays())["key"].shape == (50,)
+    assert dict(group.arrays())["first"].shape == (51,)
+    found = connect(path).explain("SELECT index FROM cell WHERE donor = 'd7'")
+    assert (found.rows, found.scans[0].indexes) == (N // 50, ["donor"])
+
+
+def test_stored_ranges_are_there_from_the_first_query(tmp_path: Path) -> None:
+    """What is outside of them is not read, in a session that has read nothing yet."""
+    n = 3 * ZONE_ROWS
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [str(i) for i in range(n)])
+    daf.set_vector("cell", "batch", np.arange(n) // 10)
+    query = "SELECT count(*) AS n FROM cell WHERE batch > 100000"
+    assert connect(path).explain(query).scans[0].rows_pruned == 0
+    assert build_index(daf, "cell", []) == []
+    assert build_index(daf, "cell") == ["name"]
+    told = connect(path).explain(query)
+    assert [scan for scan in told.scans if scan.read] == []
+    assert told.plan
+    daf.set_vector("cell", "batch", np.arange(n), overwrite=True)
+    assert connect(path).sql(query).to_pydict() == {"n": [n - 100001]}
+
+
+def test_a_stale_index_of_numbers_is_not_used(numbers: DafWriter) -> None:
+    """In formats without times of files, the contents tell."""
+    pytest.importorskip("geoindex_rs")
+    if numbers.location.endswith(".zip"):
+        pytest.skip("an archive is not changed in place")
+    build_index(numbers, "cell", ["u", "f", "code"])
+    build_point_index(numbers, "cell", "x", "y")
+    session = connect(numbers)
+    queries = [f"SELECT index FROM cell WHERE {c} ORDER BY index" for c in CONDITIONS]
+    for query in queries:
+        session.sql(query).to_pydict()
+    for name in ("u", "f", "y"):
+        turned = numbers.get_np_vector("cell", name)[::-1].copy()
+        numbers.set_vector("cell", name, turned, overwrite=True)
+    codes = numbers.get_np_vector("cell", "code")[::-1].copy()
+    numbers.set_vector("cell", "code", codes, overwrite=True)
+    other = MemoryDaf()
+    other.add_axis("cell", numbers.axis_entries("cell"))
+    for name in numbers.vectors_set("cell"):
+        other.set_vector("cell", name, numbers.get_np_vector("cell", name))
+    expected = [connect(other).sql(query).to_pydict() for query in queries]
+    for each in (session, connect(numbers)):
+        assert [each.sql(query).to_pydict() for query in queries] == expected
+
+
+def test_a_copied_directory_keeps_its_indexes(path: Path, tmp_path: Path) -> None:
+    """The times of its files differ, the contents do not."""
+    with reopen(path) as daf:
+        build_index(daf, "cell", ["barcode"])
+    copy = tmp_path / "other" / path.name
+    if path.is_dir():
+        shutil.copytree(path, copy, copy_function=shutil.copyfile)
+    else:
+        copy.parent.mkdir()
+        shutil.copyfile(path, copy)
+    told = connect(copy).explain("SELECT age FROM cell WHERE barcode = 'code 6'")
+    assert told.scans[0].indexes == ["barcode"]
+
+
+def test_points_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``daf index --points``, with and without other vectors."""
+    pytest.importorskip("geoindex_rs")
+    path = tmp_path / "x.daf.zarr"
+    fill(create(path))
+    assert main(["index", str(path), "cell", "--points", "x", "y"]) == 0
+    assert "indexed the points (x, y) of axis cell" in capsys.readouterr().out
+    assert main(["index", str(path), "cell", "u", "--points", "x", "y"]) == 0
+    assert "indexed u, the points (x, y) of axis cell" in capsys.readouterr().out
+    assert [f for f in verify(path) if f.level == "error"] == []

@@ -210,7 +210,7 @@ def test_evaluating_equals_the_obvious_way(
     texts = [["", "a", "b", "é", "zz"][n] for n in rng.integers(0, 5, count)]
     rows = [{**{k: v[n].item() for k, v in columns.items()}, "s": texts[n]} for n in range(count)]
     expected = [holds(predicate, row) for row in rows]
-    codes = TextCodes.of(pa.array(texts))
+    codes = TextCodes.of([pa.array(texts)], count)
     values = {**columns, "s": pa.array(texts)}
     if coded:
         from daf_query.evaluating import Codes

@@ -209,3 +209,48 @@ def test_only_some_rows(daf: DafWriter) -> None:
     assert table.to_table(columns=["index"], filter=odd).to_pydict() == {"index": [5, 70_001]}
     assert sum(f.count_rows() for f in table.get_fragments()) == 3
     assert table.to_table(filter=pc.field("index") == pa.scalar(6, pa.int64())).num_rows == 0
+
+
+def test_a_text_filter_keeps_codes_and_no_strings(tmp_path: Path) -> None:
+    """A byte per row; the strings are not decoded beside them, also when some are asked for."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("cell", [str(i) for i in range(N)])
+    daf.set_vector("cell", "donor", [f"a donor with a long name {i % 7}" for i in range(N)])
+    daf.set_vector("cell", "age", np.arange(N))
+    session = connect(tmp_path / "x.daf.zarr")
+    query = "SELECT donor, age FROM cell WHERE donor = 'a donor with a long name 3' AND age < 70"
+    before = pa.total_allocated_bytes()
+    assert session.sql(query).to_arrow_table().num_rows == 10
+    assert pa.total_allocated_bytes() - before < 2 * N
+    codes = [v for _, v in session._engine.schemas["x"].cache._entries.values()]
+    assert any(N <= entry.nbytes < 2 * N for entry in codes)
+    table = session.sql("SELECT donor FROM cell ORDER BY index").to_arrow_table()
+    assert table.column("donor").to_pylist() == daf.get_np_vector("cell", "donor").tolist()
+
+
+def test_strings_that_are_decoded_already_are_used(tmp_path: Path) -> None:
+    """Asked for whole first and filtered by afterwards, or the other way round."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("cell", ["A", "B", "C"])
+    daf.set_vector("cell", "donor", ["x", "y", "x"])
+    for first in (0, 1):
+        session = connect(tmp_path / "x.daf.zarr")
+        queries = ["SELECT donor FROM cell", "SELECT donor FROM cell WHERE donor = 'x'"]
+        found = {q: session.sql(q).to_pydict()["donor"] for q in queries[first:] + queries[:first]}
+        assert sorted(found[queries[0]]) == ["x", "x", "y"]
+        assert found[queries[1]] == ["x", "x"]
+
+
+def test_ranges_know_which_of_few_strings_they_have(
+    daf: DafWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only the first and the last in alphabetical order."""
+    monkeypatch.setattr(scanning, "PART_ROWS", ZONE_ROWS)
+    zone = np.arange(N) // ZONE_ROWS
+    odd = np.arange(N) % 2
+    daf.set_vector("cell", "kind", np.array(["a", "m", "z", "b"])[np.where(odd, 2, zone % 2)])
+    session = connect(daf)
+    query = "SELECT count(*) AS n FROM cell WHERE kind = 'm'"
+    expected = int(((odd == 0) & (zone % 2 == 1)).sum())
+    assert session.sql(query).to_pydict() == {"n": [expected]}
+    assert session.explain(query).scans[0].read == 2

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_storage.errors import CorruptDataError
-from daf_storage.strings import decode_vlen_utf8, encode_vlen_utf8
+from daf_storage.strings import decode_batches, decode_vlen_utf8, encode_vlen_utf8
 
 CODEC = numcodecs.VLenUTF8()
 TEXTS = st.lists(st.text(max_size=20), max_size=40)
@@ -59,6 +59,15 @@ def test_a_split_result_is_large() -> None:
     assert array.type == pa.large_string()
 
 
+@given(TEXTS, st.integers(1, 5), st.sampled_from([8, 64, 1 << 30]))
+def test_batches_are_the_same_strings(texts: list[str], rows: int, limit: int) -> None:
+    """However small the batches and the pages."""
+    data = memoryview(encoded(texts) if texts else bytes(4))
+    batches = list(decode_batches(data, what="it", batch_rows=rows, max_page_bytes=limit))
+    assert [text for batch in batches for text in batch.to_pylist()] == texts
+    assert all(len(batch) <= rows for batch in batches)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -77,6 +86,8 @@ def test_broken_bytes_are_a_clear_error(data: bytes, message: str) -> None:
         decoded(data)
     with pytest.raises(CorruptDataError):
         decoded(data, max_page_bytes=8)
+    with pytest.raises(CorruptDataError, match=message):
+        list(decode_batches(memoryview(data), what="it"))
 
 
 def test_random_damage_is_an_error_or_other_strings() -> None:

@@ -415,7 +415,7 @@ def test_an_index_of_many_parts_is_in_the_order_of_the_rows(
     """Parts are scanned by several threads; each row still finds its own box."""
     monkeypatch.setattr(scanning, "MIN_PART_ROWS", 50)
     monkeypatch.setattr(scanning, "PART_ROWS", 50)
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr(scanning, "CPUS", 4)
     count = 2_000
     meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
     geometries = objects([square(i, i) for i in range(count)])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from daf_query.cli import _output
 from daf_query.demo import run_demo
-from daf_query.indexes import build_index
+from daf_query.indexes import build_index, build_point_index
 from daf_query.session import connect
 from daf_storage import (
     DafReader,
@@ -115,7 +115,12 @@ def index_command(options: argparse.Namespace) -> None:
     """Build indexes and say which."""
     with open_daf(options.path, "r+") as daf:
         assert isinstance(daf, DafWriter)  # noqa: S101 - that is what the mode means
-        done = build_index(daf, options.axis, options.vectors or None)
+        done = []
+        if options.vectors or options.points is None:
+            done = build_index(daf, options.axis, options.vectors or None)
+        if options.points is not None:
+            build_point_index(daf, options.axis, *options.points)
+            done.append(f"the points ({', '.join(options.points)})")
     if not options.quiet:
         listed = ", ".join(done) or "nothing: no text has many different values"
         print(f"indexed {listed} of axis {options.axis} of {options.path}")

@@ -242,13 +242,17 @@ def _add_index(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = _add(
         commands,
         "index",
-        "store an index with which rows are found by name, or by another text, at once",
+        "store an index with which rows are found by name or by another value at once",
         "  daf index pbmc.daf.zarr cell              # the names, and texts with many values\n"
-        "  daf index pbmc.daf.zarr cell barcode",
+        "  daf index pbmc.daf.zarr cell barcode age\n"
+        "  daf index slide.daf.zarr cell --points x y   # cells within a box or a polygon",
     )
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("axis", metavar="AXIS")
     parser.add_argument("vectors", metavar="VECTOR", nargs="*", help="'name' for the entries")
+    parser.add_argument(
+        "--points", metavar=("X", "Y"), nargs=2, help="two vectors of coordinates, indexed together"
+    )
     _add_quiet(parser)
     parser.set_defaults(command=_commands.index_command)
 
