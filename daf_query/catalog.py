@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -18,8 +19,10 @@ import datafusion
 import pyarrow as pa
 from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
+from daf_query.conditions import TableName
 from daf_query.dataset import AxisDataset, TableColumns, TableDataset, axis_columns
 from daf_query.evaluating import Positions
+from daf_query.predicates import Predicate
 from daf_query.scanning import ScanReport
 from daf_storage import DafReader, DecodedCache
 
@@ -68,7 +71,11 @@ class Names(list[str]):
 class DafSchema(SchemaProvider):
     """The tables of one data set."""
 
-    def __init__(self, daf: DafReader, shared: Mapping[str, TableDataset] | None = None) -> None:
+    def __init__(
+        self, name: str, daf: DafReader, shared: Mapping[str, TableDataset] | None = None
+    ) -> None:
+        self.name = name
+        """The schema as queries call it."""
         self._daf = daf
         self._shared = {} if shared is None else shared
         self.cache = DecodedCache()
@@ -104,9 +111,9 @@ class DafSchema(SchemaProvider):
         if counted is not None:
             return Table(counted)
         if self._daf.has_axis(name):
-            return Table(self.dataset(name))
+            return Table(_restricted(self.name, name, self.dataset(name)))
         if name in self._shared:
-            return Table(restricted(name, self._shared[name]))
+            return Table(_restricted(self.name, name, self._shared[name]))
         return Table(scalars_table(self._daf)) if name == SCALARS else None
 
     def register_table(self, name: str, table: Any) -> None:
@@ -116,6 +123,12 @@ class DafSchema(SchemaProvider):
     def deregister_table(self, name: str, cascade: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the engine's signature
         """Drop a table that a query created; axes stay."""
         self._added.pop(name, None)
+
+    def find(self, name: str) -> TableDataset | None:
+        """Return the table of an axis, or one that belongs to no data set; None for any other."""
+        if name in self._added:
+            return None
+        return self.dataset(name) if self._daf.has_axis(name) else self._shared.get(name)
 
     def dataset(self, axis: str) -> AxisDataset:
         """Return the table of an axis; its metadata is read only if it changed."""
@@ -160,7 +173,9 @@ class SharedSchema(SchemaProvider):
         """Return a table; None if there is none."""
         if name in self._added:
             return Table(self._added[name])
-        return Table(restricted(name, self._shared[name])) if name in self._shared else None
+        return (
+            Table(_restricted(PUBLIC, name, self._shared[name])) if name in self._shared else None
+        )
 
     def register_table(self, name: str, table: Any) -> None:
         """Add a table for the life of the session."""
@@ -189,25 +204,35 @@ class DafCatalog(CatalogProvider):
         return self._schemas.get(name) or (self._public if name == PUBLIC else None)
 
 
-_rows: ContextVar[Mapping[str, Positions]] = ContextVar(
-    "daf_query.rows", default=MappingProxyType({})
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """Which rows of a table a query can need, found in its plan."""
+
+    rows: Positions | None
+    """Those that an index left; None if all."""
+    implied: Predicate | None
+    """What is true for them; None if nothing is known."""
+
+
+_restrictions: ContextVar[Mapping[TableName, Restriction]] = ContextVar(
+    "daf_query.restrictions", default=MappingProxyType({})
 )
 
 
 @contextmanager
-def only_rows(rows: Mapping[str, Positions]) -> Iterator[None]:
-    """Plan with tables that have only the rows that an index left."""
-    token = _rows.set(rows)
+def restricting(restrictions: Mapping[TableName, Restriction]) -> Iterator[None]:
+    """Plan with tables of which only some rows are read."""
+    token = _restrictions.set(restrictions)
     try:
         yield
     finally:
-        _rows.reset(token)
+        _restrictions.reset(token)
 
 
-def restricted(name: str, table: TableDataset) -> TableDataset:
-    """Return a table with only the rows that an index left, if it was asked."""
-    rows = _rows.get().get(name)
-    return table if rows is None else table.restricted(rows)
+def _restricted(schema: str, name: str, table: TableDataset) -> TableDataset:
+    """Return a table with only the rows that are wanted, if that was said."""
+    found = _restrictions.get().get((schema, name))
+    return table if found is None else table.restricted(found.rows, found.implied)
 
 
 def scalars_table(daf: DafReader) -> pa.dataset.Dataset:

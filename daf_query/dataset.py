@@ -22,7 +22,7 @@ import pyarrow.dataset as ds
 from daf_query.columns import INDEX, NAME, Column, VectorColumn
 from daf_query.evaluating import Positions
 from daf_query.indexes import StoredIndexes
-from daf_query.predicates import Constant, Predicate, parse
+from daf_query.predicates import Constant, Predicate, both, parse
 from daf_query.scanning import FindPoints, Scan, ScanReport, balanced
 from daf_storage import DafError, DafReader, DecodedCache, Span, errors, open_daf
 
@@ -101,6 +101,7 @@ class TableDataset(ds.Dataset):
         self._rows = rows
         self.cache = cache or DecodedCache()
         self.reports = reports
+        self._implied: Predicate | None = None
         self._last_filter: tuple[pc.Expression, Predicate | None] | None = None
 
     def __repr__(self) -> str:
@@ -118,7 +119,8 @@ class TableDataset(ds.Dataset):
     @property
     def is_filtered(self) -> bool:
         """Whether `filter` leaves only some of the rows."""
-        return self._base_filter is not None or self._rows is not None
+        own = (self._base_filter, self._rows, self._implied)
+        return any(part is not None for part in own)
 
     @property
     def schema(self) -> pa.Schema:
@@ -213,6 +215,8 @@ class TableDataset(ds.Dataset):
         if last is not None and expression is not None and expression.equals(last[0]):
             return last[1]
         predicate = parse(expression, self.schema)
+        if predicate is not None and self._implied is not None:
+            predicate = both(predicate, self._implied)
         if expression is not None:
             self._last_filter = (expression, predicate)
         return predicate
@@ -227,9 +231,17 @@ class TableDataset(ds.Dataset):
         """Return the same table with only the rows for which ``expression`` is true."""
         return self._changed(base_filter=_both(self._base_filter, expression))
 
-    def restricted(self, rows: Positions) -> Self:
-        """Return the same table with only some rows, given ascending."""
-        return self._changed(rows=rows)
+    def restricted(self, rows: Positions | None, implied: Predicate | None = None) -> Self:
+        """Return the same table, of which only some rows are wanted.
+
+        Parameters
+        ----------
+        rows
+            Given ascending; there are no others.
+        implied
+            Others may be left out; those that are not known here are kept.
+        """
+        return self._changed(rows=rows, implied=implied)
 
     def _changed(self, **changes: Any) -> Self:
         """Return a copy that differs in something and shares what was decoded."""

@@ -8,8 +8,10 @@ from typing import Final, Literal, TypeAlias
 
 import datafusion
 
-from daf_query.catalog import PUBLIC, DafCatalog, DafSchema, counting, only_rows
+from daf_query.catalog import PUBLIC, DafCatalog, DafSchema, Restriction, counting, restricting
+from daf_query.conditions import TableName, conditions_of
 from daf_query.dataset import TableDataset
+from daf_query.implying import implied
 from daf_query.messages import explain
 from daf_query.scanning import ScanReport
 from daf_query.spatial import indexed_rows
@@ -28,9 +30,10 @@ class Engine:
     def __init__(self, data_sets: Mapping[str, DafReader]) -> None:
         self.shared: dict[str, TableDataset] = {}
         """Tables that belong to no data set, by name."""
-        self.schemas = {name: DafSchema(daf, self.shared) for name, daf in data_sets.items()}
+        self.schemas = {name: DafSchema(name, daf, self.shared) for name, daf in data_sets.items()}
         """The tables of each data set, by schema name."""
         default = next(iter(data_sets)) if len(data_sets) == 1 else PUBLIC
+        self._default = default
         config = (
             datafusion.SessionConfig()
             .with_information_schema(enabled=True)
@@ -45,7 +48,7 @@ class Engine:
 
     def add(self, name: str, daf: DafReader) -> None:
         """Add a data set as a schema."""
-        self.schemas[name] = DafSchema(daf, self.shared)
+        self.schemas[name] = DafSchema(name, daf, self.shared)
 
     @contextmanager
     def reporting(self) -> Iterator[list[ScanReport]]:
@@ -93,12 +96,30 @@ class Engine:
                 return self.context.sql_with_options(query, options)
             # A subquery names columns that the tables for counting do not have.
             return frame
-        zarr_tables = {n: t for n, t in self.shared.items() if isinstance(t, ZarrTable)}
-        rows = indexed_rows(frame, zarr_tables) if zarr_tables and "st_" in lowered else {}
-        if rows:
-            with only_rows(rows):
+        restrictions = self._restrictions(frame) if "where" in lowered else {}
+        if restrictions:
+            with restricting(restrictions):
                 return self.context.sql_with_options(query, options)
         return frame
+
+    def _restrictions(self, frame: datafusion.DataFrame) -> dict[TableName, Restriction]:
+        """Return which rows a query can need, by conditions that the engine keeps to itself."""
+        found: dict[TableName, Restriction] = {}
+        for name, conditions in conditions_of(frame, self._default).items():
+            table = self._find(name)
+            if table is None:
+                continue
+            rows = indexed_rows(conditions, table) if isinstance(table, ZarrTable) else None
+            predicate = implied(conditions, table.schema)
+            if rows is not None or predicate is not None:
+                found[name] = Restriction(rows, predicate)
+        return found
+
+    def _find(self, name: TableName) -> TableDataset | None:
+        schema, table = name
+        if schema in self.schemas:
+            return self.schemas[schema].find(table)
+        return self.shared.get(table) if schema == PUBLIC else None
 
 
 def _only_counts(frame: datafusion.DataFrame) -> bool:

@@ -277,6 +277,17 @@ class _Parser:
             raise _UnknownError
 
 
+def both(first: Predicate, second: Predicate) -> Predicate:
+    """Return what is true where both are.
+
+    >>> both(Constant(value=True), Compare("age", ">", 4))
+    Compare(column='age', operator='>', value=4)
+    """
+    if first == Constant(value=True):
+        return second
+    return _joined([first, second], is_both=True)
+
+
 def _joined(parts: list[Predicate], *, is_both: bool) -> Predicate:
     """Join predicates, flat: the parts of a part of the same kind become its own."""
     kind: type[Both | Either] = Both if is_both else Either

@@ -1,0 +1,141 @@
+"""Conditions of a query that the engine evaluates itself, found in its plan.
+
+Filters that an engine can express as pyarrow's are handed to the tables.  The others (casts, LIKE,
+functions) stay above the scan in the optimised plan.  Each is found here with the table below it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import datafusion
+
+TableName: TypeAlias = tuple[str, str]
+"""Schema and table."""
+
+_MAX_DEPTH = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One of the conditions, joined by AND, under which rows of a table are wanted."""
+
+    expression: Any
+    """The engine's expression."""
+    resolve: Callable[[Any], Any]
+    """Returns what a column in it stands for: an expression of the table's own columns, or None."""
+
+
+def conditions_of(frame: datafusion.DataFrame, default: str) -> dict[TableName, list[Condition]]:
+    """Return the conditions right above each table.
+
+    A table that a query scans more than once is left out: its scans may have other conditions.
+
+    Parameters
+    ----------
+    default
+        The schema of tables that are named without one.
+    """
+    plan = frame.optimized_logical_plan()
+    lines = [line.strip() for line in str(plan.display_indent()).splitlines()]
+    if not any(line.startswith("Filter:") for line in lines):
+        return {}
+    nodes = list(_nodes(plan))
+    scanned = [_table_of(node, default) for node in nodes if _kind(node) == "TableScan"]
+    if sum(line.startswith("TableScan:") for line in lines) != len(scanned):
+        return {}  # a subquery within an expression scans tables too, and needs all of their rows
+    times = Counter(scanned)
+    found: dict[TableName, list[Condition]] = {}
+    for node in nodes:
+        below = _scan_below(node) if _kind(node) == "Filter" else None
+        if below is None:
+            continue
+        table = _table_of(below[0], default)
+        if times[table] == 1:
+            resolve = _resolver(below[1])
+            conjuncts = _conjuncts(node.to_variant().predicate())
+            found.setdefault(table, []).extend(Condition(one, resolve) for one in conjuncts)
+    return found
+
+
+def column_name(expression: Any) -> str | None:
+    """Return the name of a column; None if an expression is something else."""
+    if expression.variant_name() != "Column":
+        return None
+    return str(expression.to_variant().name())
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    for child in plan.inputs():
+        yield from _nodes(child)
+
+
+def _kind(node: Any) -> str:
+    try:
+        return type(node.to_variant()).__name__
+    except Exception:  # noqa: BLE001 - nodes that the bindings have no class for
+        return ""
+
+
+def _table_of(scan: Any, default: str) -> TableName:
+    _, schema, table = scan.to_variant().fqn()
+    return (default if schema is None else str(schema), str(table))
+
+
+def _scan_below(node: Any) -> tuple[Any, list[dict[str, Any]]] | None:
+    """Return the scan that a filter is right above of, and what renames columns in between."""
+    renamings: list[dict[str, Any]] = []
+    below = node.inputs()[0]
+    while _kind(below) in ("SubqueryAlias", "Projection", "Filter"):
+        if _kind(below) == "Projection":
+            renamings.append(_renaming(below.to_variant().projections()))
+        below = below.inputs()[0]
+    return (below, renamings) if _kind(below) == "TableScan" else None
+
+
+def _renaming(projections: list[Any]) -> dict[str, Any]:
+    """Return what the columns of a projection are, by name; of two of one name, neither."""
+    named = []
+    for one in projections:
+        if one.variant_name() == "Alias":
+            alias = one.to_variant()
+            named.append((str(alias.alias()), alias.expr()))
+        elif one.variant_name() == "Column":
+            named.append((str(one.to_variant().name()), one))
+    times = Counter(name for name, _ in named)
+    return {name: expression for name, expression in named if times[name] == 1}
+
+
+def _resolver(renamings: list[dict[str, Any]]) -> Callable[[Any], Any]:
+    """Return a function that follows a column down to the table.
+
+    An expression of renamed columns again is given up: that is rare.
+    """
+
+    def resolve(expression: Any) -> Any:
+        for number, renaming in enumerate(renamings):
+            name = column_name(expression)
+            if name is None:
+                return None
+            expression = renaming.get(name)
+            if expression is None:
+                return None
+            if column_name(expression) is None and number < len(renamings) - 1:
+                return None
+        return expression
+
+    return resolve
+
+
+def _conjuncts(expression: Any, depth: int = 0) -> Iterator[Any]:
+    """Yield the conditions that are joined by AND."""
+    is_and = expression.variant_name() == "BinaryExpr" and expression.rex_call_operator() == "AND"
+    if is_and and depth < _MAX_DEPTH:
+        for operand in expression.rex_call_operands():
+            yield from _conjuncts(operand, depth + 1)
+    else:
+        yield expression
