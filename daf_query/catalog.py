@@ -24,6 +24,7 @@ from daf_query.dataset import AxisDataset, TableColumns, TableDataset, axis_colu
 from daf_query.evaluating import Positions
 from daf_query.predicates import Predicate
 from daf_query.scanning import ScanReport
+from daf_query.unions import UnionDataset
 from daf_storage import DafReader, DecodedCache
 
 PUBLIC = "public"
@@ -38,7 +39,7 @@ _counted: ContextVar[_Counted] = ContextVar("daf_query.counted", default=Mapping
 
 
 @contextmanager
-def counting(schemas: Iterable[DafSchema]) -> Iterator[None]:
+def counting(schemas: Iterable[AxisSchema]) -> Iterator[None]:
     """Plan with tables that have the right number of rows and no columns.
 
     The engine knows how many rows such a table has, and answers ``count(*)`` without scanning it.
@@ -46,8 +47,8 @@ def counting(schemas: Iterable[DafSchema]) -> Iterator[None]:
     context = datafusion.SessionContext()
     tables = {}
     for schema in schemas:
-        for axis in schema.daf.axes_set():
-            rows = pa.record_batch([pa.nulls(schema.daf.axis_length(axis))], names=["none"])
+        for axis in schema.axes_set():
+            rows = pa.record_batch([pa.nulls(schema.axis_length(axis))], names=["none"])
             tables[id(schema), axis] = context.create_dataframe([[rows]])
     token = _counted.set(tables)
     try:
@@ -68,39 +69,69 @@ class Names(list[str]):
         return set(self)
 
 
-class DafSchema(SchemaProvider):
-    """The tables of one data set."""
+class AxisSchema(SchemaProvider):
+    """Axes as tables, the scalars where there are some, and what queries created.
 
-    def __init__(
-        self, name: str, daf: DafReader, shared: Mapping[str, TableDataset] | None = None
-    ) -> None:
+    Parameters
+    ----------
+    name
+        The schema as queries call it.
+    shared
+        Tables that belong to no data set, and can be seen from everywhere.
+    """
+
+    def __init__(self, name: str, shared: Mapping[str, TableDataset]) -> None:
         self.name = name
         """The schema as queries call it."""
-        self._daf = daf
-        self._shared = {} if shared is None else shared
-        self.cache = DecodedCache()
-        self.reports: list[ScanReport] | None = None
-        """Where scans leave their reports, while somebody wants to know."""
-        self._known: dict[str, tuple[Hashable, TableColumns]] = {}
+        self._shared = shared
         self._added: dict[str, Any] = {}
-        self._warned: set[str] = set()
-        self._lock = threading.Lock()
 
     @property
-    def daf(self) -> DafReader:
-        """The data set."""
-        return self._daf
+    def location(self) -> str:
+        """Where it is, for messages."""
+        raise NotImplementedError
+
+    @property
+    def cache_hits(self) -> int:
+        """How often something decoded or learnt was used again."""
+        raise NotImplementedError
+
+    def axes_set(self) -> set[str]:
+        """Return the axes."""
+        raise NotImplementedError
+
+    def axis_length(self, axis: str) -> int:
+        """Return the number of rows of a table."""
+        raise NotImplementedError
+
+    def dataset(self, axis: str) -> TableDataset:
+        """Return the table of an axis, as it is now."""
+        raise NotImplementedError
+
+    def scalars(self) -> pa.dataset.Dataset | None:
+        """Return the table of the scalars; None without one."""
+        raise NotImplementedError
+
+    def report_to(self, reports: list[ScanReport] | None) -> None:
+        """Say where scans leave their reports; None if nobody wants to know."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close what was opened for it."""
+        raise NotImplementedError
 
     @property
     def table_names(self) -> Names:
         """The axes in alphabetical order, then ``scalars``, then what queries created."""
-        axes = sorted(self._daf.axes_set())
+        axes = sorted(self.axes_set())
         others = sorted({*self._added, *self._shared} - {*axes, SCALARS})
-        return Names(axes + [SCALARS] * (SCALARS not in axes) + others)
+        has_scalars = SCALARS not in axes and self.scalars() is not None
+        return Names(axes + [SCALARS] * has_scalars + others)
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name."""
-        own = name in self._added or name == SCALARS or self._daf.has_axis(name)
+        is_scalars = name == SCALARS and self.scalars() is not None
+        own = name in self._added or is_scalars or name in self.axes_set()
         return own or name in self._shared
 
     def table(self, name: str) -> Table | None:
@@ -110,11 +141,17 @@ class DafSchema(SchemaProvider):
         counted = _counted.get().get((id(self), name))
         if counted is not None:
             return Table(counted)
-        if self._daf.has_axis(name):
-            return Table(_restricted(self.name, name, self.dataset(name)))
-        if name in self._shared:
-            return Table(_restricted(self.name, name, self._shared[name]))
-        return Table(scalars_table(self._daf)) if name == SCALARS else None
+        found = self.find(name)
+        if found is not None:
+            return Table(_restricted(self.name, name, found))
+        scalars = self.scalars() if name == SCALARS else None
+        return None if scalars is None else Table(scalars)
+
+    def find(self, name: str) -> TableDataset | None:
+        """Return the table of an axis, or one that belongs to no data set; None for any other."""
+        if name in self._added:
+            return None
+        return self.dataset(name) if name in self.axes_set() else self._shared.get(name)
 
     def register_table(self, name: str, table: Any) -> None:
         """Add a table for the life of the session (``CREATE TABLE`` and ``CREATE VIEW``)."""
@@ -124,11 +161,57 @@ class DafSchema(SchemaProvider):
         """Drop a table that a query created; axes stay."""
         self._added.pop(name, None)
 
+
+class DafSchema(AxisSchema):
+    """The tables of one data set."""
+
+    def __init__(
+        self,
+        name: str,
+        daf: DafReader,
+        shared: Mapping[str, TableDataset] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(name, shared)
+        self._daf = daf
+        self.cache = DecodedCache()
+        self._reports: list[ScanReport] | None = None
+        self._known: dict[str, tuple[Hashable, TableColumns]] = {}
+        self._warned: set[str] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def daf(self) -> DafReader:
+        """The data set."""
+        return self._daf
+
+    @property
+    def location(self) -> str:
+        """Where it is, for messages."""
+        return self._daf.location
+
+    @property
+    def cache_hits(self) -> int:
+        """How often something decoded or learnt was used again."""
+        return self.cache.hits
+
+    def axes_set(self) -> set[str]:
+        """Return the axes."""
+        return self._daf.axes_set()
+
+    def axis_length(self, axis: str) -> int:
+        """Return the number of entries."""
+        return self._daf.axis_length(axis)
+
     def find(self, name: str) -> TableDataset | None:
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
         if name in self._added:
             return None
         return self.dataset(name) if self._daf.has_axis(name) else self._shared.get(name)
+
+    def table_exist(self, name: str) -> bool:
+        """Return whether there is a table of this name; does not list the others."""
+        own = name in self._added or name == SCALARS or self._daf.has_axis(name)
+        return own or name in self._shared
 
     def dataset(self, axis: str) -> AxisDataset:
         """Return the table of an axis; its metadata is read only if it changed."""
@@ -141,8 +224,20 @@ class DafSchema(SchemaProvider):
             with self._lock:
                 self._known[axis] = known
         return AxisDataset(
-            self._daf, axis, columns=known[1], cache=self.cache, reports=self.reports
+            self._daf, axis, columns=known[1], cache=self.cache, reports=self._reports
         )
+
+    def scalars(self) -> pa.dataset.Dataset:
+        """Return the table of the scalars."""
+        return scalars_table(self._daf)
+
+    def report_to(self, reports: list[ScanReport] | None) -> None:
+        """Say where scans leave their reports; None if nobody wants to know."""
+        self._reports = reports
+
+    def close(self) -> None:
+        """Close the data set."""
+        self._daf.close()
 
     def _warn(self, columns: TableColumns) -> None:
         """Say once of each vector that it is left out, and why."""
@@ -151,6 +246,76 @@ class DafSchema(SchemaProvider):
             if text not in self._warned:
                 self._warned.add(text)
                 warnings.warn(text, UnreadableVectorWarning, stacklevel=3)
+
+
+class CollectionSchema(AxisSchema):
+    """The tables of several data sets as one: the rows of all, with a column ``dataset``.
+
+    Parameters
+    ----------
+    members
+        The schema of each data set, by what the column ``dataset`` calls it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        members: Mapping[str, DafSchema],
+        location: str,
+        shared: Mapping[str, TableDataset] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(name, shared)
+        self._members = members
+        self._location = location
+        self._warned: set[str] = set()
+
+    @property
+    def location(self) -> str:
+        """Where they are, for messages."""
+        return self._location
+
+    @property
+    def cache_hits(self) -> int:
+        """How often something decoded or learnt was used again."""
+        return sum(member.cache_hits for member in self._members.values())
+
+    def axes_set(self) -> set[str]:
+        """Return the axes that some data set has."""
+        return {axis for member in self._members.values() for axis in member.axes_set()}
+
+    def axis_length(self, axis: str) -> int:
+        """Return the number of entries of an axis, together."""
+        having = [member for member in self._members.values() if axis in member.axes_set()]
+        return sum(member.axis_length(axis) for member in having)
+
+    def dataset(self, axis: str) -> UnionDataset:
+        """Return the table of an axis: the rows of all data sets that have it."""
+        parts = {
+            name: member.dataset(axis)
+            for name, member in self._members.items()
+            if axis in member.axes_set()
+        }
+        found = UnionDataset(axis, parts, location=self._location)
+        for name, problem in found.table_columns.problems.items():
+            text = f"the table {axis!r} lacks the column {name!r}: {problem}"
+            if text not in self._warned:
+                self._warned.add(text)
+                warnings.warn(text, UnreadableVectorWarning, stacklevel=3)
+        return found
+
+    def scalars(self) -> None:
+        """Return nothing: scalars belong to one data set."""
+        return
+
+    def report_to(self, reports: list[ScanReport] | None) -> None:
+        """Say where scans leave their reports; None if nobody wants to know."""
+        for member in self._members.values():
+            member.report_to(reports)
+
+    def close(self) -> None:
+        """Close all data sets."""
+        for member in self._members.values():
+            member.close()
 
 
 class SharedSchema(SchemaProvider):
@@ -190,7 +355,7 @@ class DafCatalog(CatalogProvider):
     """The schemas of a session; what is added to or removed from the mappings shows at once."""
 
     def __init__(
-        self, schemas: Mapping[str, DafSchema], shared: Mapping[str, TableDataset]
+        self, schemas: Mapping[str, AxisSchema], shared: Mapping[str, TableDataset]
     ) -> None:
         self._schemas = schemas
         self._public = SharedSchema(shared)

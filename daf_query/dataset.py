@@ -117,6 +117,11 @@ class TableDataset(ds.Dataset):
         return self._columns
 
     @property
+    def location(self) -> str:
+        """Where it is, for messages."""
+        return self._location
+
+    @property
     def is_filtered(self) -> bool:
         """Whether `filter` leaves only some of the rows."""
         own = (self._base_filter, self._rows, self._implied)

@@ -5,11 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import datafusion
 
-from daf_query.catalog import PUBLIC, DafCatalog, DafSchema, Restriction, counting, restricting
+from daf_query.catalog import (
+    PUBLIC,
+    AxisSchema,
+    CollectionSchema,
+    DafCatalog,
+    DafSchema,
+    Restriction,
+    counting,
+    restricting,
+)
 from daf_query.conditions import TableName, conditions_of
 from daf_query.dataset import TableDataset
 from daf_query.implying import implied
@@ -17,7 +27,7 @@ from daf_query.messages import explain
 from daf_query.scanning import ScanReport
 from daf_query.spatial import indexed_rows
 from daf_query.zarr_tables import ZarrTable
-from daf_storage import DafReader
+from daf_storage import DafReader, errors
 
 Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
@@ -28,14 +38,26 @@ _MAY_BE_KEPT: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast|::"
 """What is in a query of which the engine may keep conditions to itself: to look takes time."""
 
 
+@dataclass(frozen=True)
+class Collection:
+    """Several data sets that are asked as one."""
+
+    location: str
+    """Where they are, for messages."""
+    members: Mapping[str, DafReader]
+    """Each by what the column ``dataset`` calls it."""
+
+
 class Engine:
     """A DataFusion context over data sets; each is a schema, the only one is the default."""
 
-    def __init__(self, data_sets: Mapping[str, DafReader]) -> None:
+    def __init__(self, data_sets: Mapping[str, DafReader | Collection]) -> None:
         self.shared: dict[str, TableDataset] = {}
         """Tables that belong to no data set, by name."""
-        self.schemas = {name: DafSchema(name, daf, self.shared) for name, daf in data_sets.items()}
-        """The tables of each data set, by schema name."""
+        self.schemas: dict[str, AxisSchema] = {}
+        """The tables of each data set, or of several as one, by schema name."""
+        for name, daf in data_sets.items():
+            self.add(name, daf)
         default = next(iter(data_sets)) if len(data_sets) == 1 else PUBLIC
         self._default = default
         config = (
@@ -50,9 +72,29 @@ class Engine:
         """The DataFusion context."""
         self.context.register_catalog_provider(_CATALOG, DafCatalog(self.schemas, self.shared))
 
-    def add(self, name: str, daf: DafReader) -> None:
-        """Add a data set as a schema."""
-        self.schemas[name] = DafSchema(name, daf, self.shared)
+    def add(self, name: str, daf: DafReader | Collection) -> None:
+        """Add a data set, or several as one, as a schema."""
+        if isinstance(daf, Collection):
+            members = {key: DafSchema(key, one) for key, one in daf.members.items()}
+            self.schemas[name] = CollectionSchema(name, members, daf.location, self.shared)
+        else:
+            self.schemas[name] = DafSchema(name, daf, self.shared)
+
+    def daf(self, name: str) -> DafReader:
+        """Return the data set behind a schema.
+
+        Raises
+        ------
+        InvalidInputError
+            There are several behind it.
+        """
+        schema = self.schemas[name]
+        if not isinstance(schema, DafSchema):
+            raise errors.InvalidInputError(
+                f"{schema.location}: {name!r} is several data sets as one, for SQL; connect the "
+                "one whose data you want"
+            )
+        return schema.daf
 
     @contextmanager
     def reporting(self) -> Iterator[list[ScanReport]]:
@@ -66,13 +108,13 @@ class Engine:
 
     def _report_to(self, reports: list[ScanReport] | None) -> None:
         for schema in self.schemas.values():
-            schema.reports = reports
+            schema.report_to(reports)
         for table in self.shared.values():
             table.reports = reports
 
     def cache_hits(self) -> int:
         """Return how often something decoded or learnt was used again."""
-        own = sum(schema.cache.hits for schema in self.schemas.values())
+        own = sum(schema.cache_hits for schema in self.schemas.values())
         return own + sum(table.cache.hits for table in self.shared.values())
 
     def plan(self, query: str, *, allow: Allow = "read") -> datafusion.DataFrame:

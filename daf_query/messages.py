@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from daf_query.catalog import DafSchema
+from daf_query.catalog import AxisSchema
 from daf_storage import DafError, errors
 
 _NO_FIELD = re.compile(r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)", re.DOTALL)
@@ -29,7 +29,7 @@ _PREFIXES = re.compile(
 )
 
 
-def explain(error: Exception, query: str, schemas: Mapping[str, DafSchema]) -> DafError:
+def explain(error: Exception, query: str, schemas: Mapping[str, AxisSchema]) -> DafError:
     """Return the error of a query in the words of the data set."""
     if isinstance(error, DafError):
         return error
@@ -75,7 +75,7 @@ def _syntax_error(problem: str, query: str) -> errors.QueryError:
     )
 
 
-def _unknown_table(asked: str, schemas: Mapping[str, DafSchema]) -> DafError:
+def _unknown_table(asked: str, schemas: Mapping[str, AxisSchema]) -> DafError:
     parts = asked.split(".")
     name = parts[-1]
     if len(parts) > 1 and parts[-2] not in {*schemas, "public"}:
@@ -92,13 +92,13 @@ def _unknown_table(asked: str, schemas: Mapping[str, DafSchema]) -> DafError:
         for schema, tables in schemas.items()
         for name in tables.table_names
     ]
-    source = ", ".join(tables.daf.location for tables in schemas.values())
+    source = ", ".join(tables.location for tables in schemas.values())
     has = errors.known_names(known, none="no tables")
     close = errors.nearest(name, {k.split(".")[-1] for k in known})
     return errors.AxisNotFoundError(f"{source}: there is no table {name!r}; there are {has}{close}")
 
 
-def _unknown_column(field: str, text: str, schemas: Mapping[str, DafSchema]) -> DafError:
+def _unknown_column(field: str, text: str, schemas: Mapping[str, AxisSchema]) -> DafError:
     name = _unquoted(field)
     fields = _VALID_FIELDS.search(text) or _SUGGESTED.search(text)
     listed = fields["fields"] if fields else ""
@@ -111,13 +111,13 @@ def _unknown_column(field: str, text: str, schemas: Mapping[str, DafSchema]) -> 
     elsewhere = [
         f"axis {axis!r} has a vector of that name"
         for tables_of in schemas.values()
-        for axis in sorted(tables_of.daf.axes_set())
+        for axis in sorted(tables_of.axes_set())
         if (tables_of, axis) not in tables and name in tables_of.dataset(axis).schema.names
     ]
     if len(tables) == 1:
         tables_of, axis = tables[0]
         known = tables_of.dataset(axis).schema.names
-        found: DafError = errors.vector_not_found(tables_of.daf.location, axis, name, known)
+        found: DafError = errors.vector_not_found(tables_of.location, axis, name, known)
     else:
         has = errors.known_names(valid, none="no columns")
         found = errors.VectorNotFoundError(
@@ -127,14 +127,14 @@ def _unknown_column(field: str, text: str, schemas: Mapping[str, DafSchema]) -> 
     return type(found)(f"{found}{hint}")
 
 
-def _tables_of(fields: str, schemas: Mapping[str, DafSchema]) -> list[tuple[DafSchema, str]]:
+def _tables_of(fields: str, schemas: Mapping[str, AxisSchema]) -> list[tuple[AxisSchema, str]]:
     """Return the axes whose columns the engine lists as valid."""
     relations = {part.rsplit(".", 1)[0].strip().strip('"') for part in fields.split(", ")}
     relations = {relation.split(".")[-1].strip('"') for relation in relations}
     return [
         (tables, axis)
         for tables in schemas.values()
-        for axis in sorted(tables.daf.axes_set())
+        for axis in sorted(tables.axes_set())
         if axis in relations
     ]
 

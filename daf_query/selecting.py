@@ -49,7 +49,7 @@ def resolve(
     engine: Engine, schema: str, axis: str, selector: Selector, *, keyword: str, other: str
 ) -> Selection:
     """Return the positions that a selector means; ``keyword`` and ``other`` are for messages."""
-    daf = engine.schemas[schema].daf
+    daf = engine.daf(schema)
     length = daf.axis_length(axis)
     if selector is None:
         return Selection(np.arange(length), is_all=True)
@@ -77,7 +77,7 @@ def _from_predicate(
         found = engine.plan_raw(query).to_arrow_table()
     except Exception as error:  # the engine raises plain Exceptions
         explained = _explained(error, predicate, query, engine)
-        daf = engine.schemas[schema].daf
+        daf = engine.daf(schema)
         if not isinstance(explained, errors.VectorNotFoundError):
             raise type(explained)(f"{keyword}= on axis {axis!r}: {explained}") from error
         raise _wrong_axis(explained, daf, predicate, keyword, axis, other) from error
@@ -89,7 +89,7 @@ def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.
     if not by.strip():
         raise errors.QueryError("the order is empty; write what comes after ORDER BY")
     if _SELECT.match(by):
-        return _from_select(engine, engine.schemas[schema].daf, axis, by, "by")
+        return _from_select(engine, engine.daf(schema), axis, by, "by")
     table = f"{_quoted(schema)}.{_quoted(axis)}"
     start = f"SELECT {_quoted(INDEX)} FROM {table} ORDER BY\n"  # noqa: S608 - as above
     query = f"{start}{by}\n, {_quoted(INDEX)}"

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import glob
 import html
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
 import datafusion
 
-from daf_query.catalog import DafSchema
-from daf_query.dataset import AxisDataset, TableDataset
-from daf_query.engine import Allow, Engine
+from daf_query.catalog import AxisSchema, DafSchema
+from daf_query.dataset import TableDataset
+from daf_query.engine import Allow, Collection, Engine
 from daf_query.explaining import Explanation
 from daf_query.matrices import MatrixSlice, slice_matrix
 from daf_query.selecting import Selector, order_of, resolve
-from daf_storage import DafReader, DafWriter, ShowProgress, errors, open_daf
+from daf_storage import DafReader, DafWriter, ShowProgress, errors, is_remote, open_daf
 
-Source: TypeAlias = str | Path | DafReader | TableDataset
-"""A path of a data set, a reader of one, or a table."""
+Source: TypeAlias = str | Path | DafReader | TableDataset | Sequence[str | Path | DafReader]
+"""A path of a data set, a reader of one, or a table; a pattern or a list for several as one."""
 
 _SUFFIXES = re.compile(r"(\.dafs?)?(\.zarr|\.h5dfs?)?(\.zip)?$")
 
@@ -33,13 +34,20 @@ def connect(source: Source | Mapping[str, Source]) -> DafSession:
     ----------
     source
         A path, a reader, or a mapping of schema names to either.  The schema of a path is its
-        file name without suffixes: ``data/pbmc.daf.zarr`` is ``pbmc``.
+        file name without suffixes: ``data/pbmc.daf.zarr`` is ``pbmc``.  A pattern of paths
+        (``runs/*.daf.zarr``) or a list of data sets is one schema, ``runs``: its tables have the
+        rows of all of them, and a column ``dataset`` with the name of each.
 
     Returns
     -------
     DafSession
         With one data set its tables are ``cell`` (and ``pbmc.cell``); with several they are
         ``pbmc.cell``, ``liver.cell`` and so on.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is nothing at a path, or a pattern matches nothing.
 
     Examples
     --------
@@ -64,8 +72,8 @@ def connect(source: Source | Mapping[str, Source]) -> DafSession:
             if isinstance(one, TableDataset):
                 session.register(one, name)
         return session
-    daf = _opened(source)
-    return DafSession({_schema_name(daf): daf})
+    opened = _opened(source)
+    return DafSession({_schema_name(source, opened): opened})
 
 
 class DafSession:
@@ -74,7 +82,7 @@ class DafSession:
     May be used from several threads.  Closing it closes nothing that it handed out.
     """
 
-    def __init__(self, data_sets: Mapping[str, DafReader]) -> None:
+    def __init__(self, data_sets: Mapping[str, DafReader | Collection]) -> None:
         self._engine = Engine(data_sets)
 
     def __repr__(self) -> str:
@@ -94,7 +102,7 @@ class DafSession:
     def close(self) -> None:
         """Close the data sets; arrays and slices handed out earlier stay valid."""
         for schema in self._engine.schemas.values():
-            schema.daf.close()
+            schema.close()
 
     @property
     def context(self) -> datafusion.SessionContext:
@@ -103,8 +111,21 @@ class DafSession:
 
     @property
     def schemas(self) -> dict[str, DafReader]:
-        """The data sets by schema name."""
-        return {name: schema.daf for name, schema in self._engine.schemas.items()}
+        """The data sets by schema name; several that are asked as one are not among them."""
+        schemas = self._engine.schemas.items()
+        return {name: schema.daf for name, schema in schemas if isinstance(schema, DafSchema)}
+
+    def data_set(self, schema: str | None = None) -> DafReader:
+        """Return the data set behind a schema; of a session with one, that.
+
+        Raises
+        ------
+        InvalidInputError
+            There are several behind it, or several are connected and none was named.
+        NotFoundError
+            There is no such schema.
+        """
+        return self._engine.daf(self._tables(schema).name)
 
     def tables(self) -> list[str]:
         """Return the names of the tables, as queries write them."""
@@ -123,7 +144,8 @@ class DafSession:
         Parameters
         ----------
         source
-            A path or a reader of a data set; or a table, such as `zarr_table` makes.
+            A path or a reader of a data set; a pattern of paths or a list, for several as one
+            (see `connect`); or a table, such as `zarr_table` makes.
         name
             The schema or table name; by default that of the file, or of the table.
 
@@ -146,9 +168,9 @@ class DafSession:
             self._check_free(name or source.table_columns.table)
             self._engine.shared[name or source.table_columns.table] = source
             return
-        daf = _opened(source)
-        self._check_free(name or _schema_name(daf))
-        self._engine.add(name or _schema_name(daf), daf)
+        opened = _opened(source)
+        self._check_free(name or _schema_name(source, opened))
+        self._engine.add(name or _schema_name(source, opened), opened)
 
     def unregister(self, name: str) -> None:
         """Let go of a data set or a table; what was opened for it is closed."""
@@ -159,7 +181,7 @@ class DafSession:
             known = [*self._engine.schemas, *self._engine.shared]
             has = errors.known_names(known, none="nothing")
             raise errors.NotFoundError(f"nothing is connected as {name!r}; there are {has}")
-        self._engine.schemas.pop(name).daf.close()
+        self._engine.schemas.pop(name).close()
 
     def _check_free(self, name: str) -> None:
         if name in self._engine.schemas or name in self._engine.shared or name == "public":
@@ -218,7 +240,7 @@ class DafSession:
             hits = self._engine.cache_hits() - hits
         return Explanation(query, seconds, rows, scans, hits, plan)
 
-    def dataset(self, axis: str, *, schema: str | None = None) -> AxisDataset:
+    def dataset(self, axis: str, *, schema: str | None = None) -> TableDataset:
         """Return the table of an axis as a pyarrow Dataset, for DuckDB, polars and pyarrow.
 
         Parameters
@@ -226,9 +248,9 @@ class DafSession:
         schema
             Which data set, where several are connected.
         """
-        tables = self._schema(schema)
-        if not tables.daf.has_axis(axis):
-            raise errors.axis_not_found(tables.daf.location, axis, tables.daf.axes_set())
+        tables = self._tables(schema)
+        if axis not in tables.axes_set():
+            raise errors.axis_not_found(tables.location, axis, tables.axes_set())
         return tables.dataset(axis)
 
     def matrix(
@@ -279,9 +301,8 @@ class DafSession:
         >>> part.to_numpy().tolist()
         [[2, 3]]
         """
-        tables = self._schema(schema)
-        schema_name = next(n for n, found in self._engine.schemas.items() if found is tables)
-        daf = tables.daf
+        schema_name = self._tables(schema).name
+        daf = self.data_set(schema_name)
         for axis in (rows_axis, columns_axis):
             if not daf.has_axis(axis):
                 raise errors.axis_not_found(daf.location, axis, daf.axes_set())
@@ -337,18 +358,17 @@ class DafSession:
         >>> daf.axis_entries("cell").tolist()
         ['B', 'C', 'A']
         """
-        tables = self._schema(schema)
-        daf = tables.daf
+        schema_name = self._tables(schema).name
+        daf = self.data_set(schema_name)
         if not daf.has_axis(axis):
             raise errors.axis_not_found(daf.location, axis, daf.axes_set())
         if not isinstance(daf, DafWriter):
             raise errors.ReadOnlyError(
                 f"{daf.location}: it was opened for reading; open it with mode 'r+' to reorder it"
             )
-        schema_name = next(n for n, found in self._engine.schemas.items() if found is tables)
         daf.reorder_axis(axis, order_of(self._engine, schema_name, axis, by), progress=progress)
 
-    def _schema(self, name: str | None) -> DafSchema:
+    def _tables(self, name: str | None) -> AxisSchema:
         if name is None and len(self._engine.schemas) == 1:
             return next(iter(self._engine.schemas.values()))
         if name is None:
@@ -364,24 +384,66 @@ class DafSession:
 
     def _repr_html_(self) -> str:
         parts = (
-            f"<h4>{html.escape(name)}</h4>{schema.daf._repr_html_()}"
-            for name, schema in self._engine.schemas.items()
+            f"<h4>{html.escape(name)}</h4>{daf._repr_html_()}" for name, daf in self.schemas.items()
         )
         return "".join(parts)
 
 
-def _opened(source: object) -> DafReader:
+def _opened(source: object) -> DafReader | Collection:
     if isinstance(source, DafReader):
         return source
     if isinstance(source, str | Path):
-        return open_daf(source)
+        return _matching(str(source)) if _is_pattern(source) else open_daf(source)
+    if isinstance(source, Sequence) and source:
+        return _collection(source, f"{len(source):,} data sets")
     raise errors.InvalidInputError(
-        f"cannot connect to {source!r} of type {type(source).__name__}; pass a path, a reader, "
-        "or a mapping of names to either"
+        f"cannot connect to {source!r} of type {type(source).__name__}; pass a path, a reader, a "
+        "pattern of paths, a list, or a mapping of names to any of them"
     )
 
 
-def _schema_name(daf: DafReader) -> str:
-    """Return the file name without suffixes: what people would call the data set."""
-    stem = _SUFFIXES.sub("", Path(daf.location).name)
-    return stem.strip("<>") or "daf"
+def _is_pattern(path: str | Path) -> bool:
+    """Return whether a path means several: a file may have any characters in its name."""
+    return glob.has_magic(str(path)) and not is_remote(path) and not Path(path).exists()
+
+
+def _matching(pattern: str) -> Collection:
+    """Open all data sets whose path matches a pattern."""
+    before, separator, group = pattern.partition("#/")
+    found = sorted(glob.glob(before, recursive=True))  # noqa: PTH207 - Path.glob is relative
+    paths = [path + separator + group for path in found]
+    if not paths:
+        raise errors.SourceNotFoundError(f"no file or directory matches {pattern!r}")
+    return _collection(paths, pattern)
+
+
+def _collection(sources: Iterable[object], location: str) -> Collection:
+    """Open several data sets as one; each is called by its file name, or its path if two agree."""
+    opened: list[tuple[str, DafReader]] = []
+    for source in sources:
+        daf = source if isinstance(source, DafReader) else open_daf(str(source))
+        opened.append((daf.name if daf.location.startswith("<") else daf.location, daf))
+    stems = [_stem(path) for path, _ in opened]
+    members: dict[str, DafReader] = {}
+    for (path, daf), stem in zip(opened, stems, strict=True):
+        name = stem if stems.count(stem) == 1 else path
+        if name in members:
+            raise errors.ExistsError(
+                f"two of {location} are called {name!r}; give the readers names of their own, or "
+                "pass each once"
+            )
+        members[name] = daf
+    return Collection(location, members)
+
+
+def _schema_name(source: object, opened: DafReader | Collection) -> str:
+    """Return what people would call a data set: its file name; several, that of their folder."""
+    if isinstance(opened, DafReader):
+        return _stem(opened.location)
+    folder = Path(source).parent.name if isinstance(source, str | Path) else ""
+    return folder if folder and not glob.has_magic(folder) else "all"
+
+
+def _stem(path: str) -> str:
+    """Return a file name without suffixes."""
+    return _SUFFIXES.sub("", Path(path).name).strip("<>") or "daf"

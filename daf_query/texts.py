@@ -116,7 +116,7 @@ class TextColumn:
         codes = self._coded()
         if codes is None:
             return self._decoded().slice(span.start, span.size)
-        return Codes(codes.codes[span.slice], codes.texts, codes.table)
+        return codes.values(span)
 
     def array(self, span: Span) -> pa.Array:
         """Return a range."""
@@ -196,6 +196,18 @@ class TextCodes:
         rank = np.empty(len(order), np.uint8 if len(order) <= 1 << 8 else np.uint16)
         rank[order] = np.arange(len(order))
         return cls(rank[codes] if length else None, known.take(pa.array(order)))
+
+    @classmethod
+    def of_one(cls, texts: pa.Array, length: int) -> TextCodes:
+        """Return the codes of a single string, the same in all rows; takes no memory."""
+        found = cls(None, texts)
+        found.codes, found.is_useful = np.broadcast_to(np.uint8(0), length), True
+        found.zones = ZoneMap.of_constant(length, found.table)
+        return found
+
+    def values(self, span: Span) -> Codes:
+        """Return the codes of a range."""
+        return Codes(self.codes[span.slice], self.texts, self.table)
 
     def table(self, predicate: Predicate) -> Mask:
         """Return for which of the distinct strings a predicate on this column is true."""

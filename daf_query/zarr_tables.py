@@ -140,11 +140,6 @@ class ZarrTable(TableDataset):
         """Number of rows."""
         return self._columns.length
 
-    @property
-    def location(self) -> str:
-        """Where it is, for messages."""
-        return self._location
-
 
 @dataclass(frozen=True, eq=False)
 class ZarrColumn:

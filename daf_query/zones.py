@@ -80,6 +80,12 @@ class ZoneMap:
         present = present_bits(codes, starts, int(high.max(initial=0)) + 1)
         return cls(low, high, len(codes), is_known=True, table=table, present=present)
 
+    @classmethod
+    def of_constant(cls, length: int, table: Callable[[Predicate], Mask]) -> ZoneMap:
+        """Return that of a string that is the same in all rows."""
+        code = np.zeros(-(-length // ZONE_ROWS), np.uint8)
+        return cls(code, code, length, is_known=True, table=table)
+
     def zones(self, first: int, last: int) -> Zones:
         """Return what is known of some ranges."""
         part = slice(first, last)

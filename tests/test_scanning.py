@@ -222,7 +222,7 @@ def test_a_text_filter_keeps_codes_and_no_strings(tmp_path: Path) -> None:
     before = pa.total_allocated_bytes()
     assert session.sql(query).to_arrow_table().num_rows == 10
     assert pa.total_allocated_bytes() - before < 2 * N
-    codes = [v for _, v in session._engine.schemas["x"].cache._entries.values()]
+    codes = [v for _, v in session.dataset("cell").cache._entries.values()]
     assert any(N <= entry.nbytes < 2 * N for entry in codes)
     table = session.sql("SELECT donor FROM cell ORDER BY index").to_arrow_table()
     assert table.column("donor").to_pylist() == daf.get_np_vector("cell", "donor").tolist()

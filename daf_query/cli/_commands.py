@@ -157,7 +157,7 @@ def sql_command(options: argparse.Namespace) -> None:
 def extract_command(options: argparse.Namespace) -> None:
     """Write a slice of a matrix."""
     with connect(options.path) as session:
-        daf = next(iter(session.schemas.values()))
+        daf = session.data_set()
         rows_axis, columns_axis = matrix_axes(
             daf, options.matrix, options.rows_axis, options.columns_axis
         )

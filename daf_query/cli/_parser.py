@@ -122,7 +122,8 @@ def _add_sql(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         '  daf sql pbmc.daf.zarr "SELECT type, avg(age) FROM cell GROUP BY type"\n'
         '  daf sql pbmc.daf.zarr "SELECT * FROM cell WHERE age > 60" -o old.parquet\n'
         '  daf sql pbmc.daf.zarr "SELECT name FROM gene WHERE is_marker" --format ndjson\n'
-        '  daf sql pbmc.daf.zarr "SHOW TABLES"',
+        '  daf sql pbmc.daf.zarr "SHOW TABLES"\n'
+        "  daf sql 'runs/*.daf.zarr' \"SELECT dataset, count(*) FROM cell GROUP BY dataset\"",
     )
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("query", metavar="QUERY")
