@@ -22,6 +22,7 @@ from daf_query.dataset import AxisDataset, TableDataset
 from daf_query.explaining import Explanation
 from daf_query.indexes import build_index, build_point_index
 from daf_query.matrices import MatrixSlice
+from daf_query.results import QueryResult
 from daf_query.session import DafSession, connect
 from daf_query.spatial import UnusedIndexWarning
 from daf_query.zarr_tables import ZarrTable, zarr_table
@@ -32,6 +33,7 @@ __all__ = [
     "DafSession",
     "Explanation",
     "MatrixSlice",
+    "QueryResult",
     "TableDataset",
     "UnreadableVectorWarning",
     "UnusedIndexWarning",

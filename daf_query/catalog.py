@@ -137,7 +137,7 @@ class AxisSchema(SchemaProvider):
     def table(self, name: str) -> Table | None:
         """Return a table as it is now; None if there is none."""
         if name in self._added:
-            return Table(self._added[name])
+            return Table(_views.get().get((self.name, name), self._added[name]))
         counted = _counted.get().get((id(self), name))
         if counted is not None:
             return Table(counted)
@@ -152,6 +152,10 @@ class AxisSchema(SchemaProvider):
         if name in self._added:
             return None
         return self.dataset(name) if name in self.axes_set() else self._shared.get(name)
+
+    def has_added(self, name: str) -> bool:
+        """Return whether a query created a table or a view of this name."""
+        return name in self._added
 
     def register_table(self, name: str, table: Any) -> None:
         """Add a table for the life of the session (``CREATE TABLE`` and ``CREATE VIEW``)."""
@@ -337,10 +341,14 @@ class SharedSchema(SchemaProvider):
     def table(self, name: str) -> Table | None:
         """Return a table; None if there is none."""
         if name in self._added:
-            return Table(self._added[name])
+            return Table(_views.get().get((PUBLIC, name), self._added[name]))
         return (
             Table(_restricted(PUBLIC, name, self._shared[name])) if name in self._shared else None
         )
+
+    def has_added(self, name: str) -> bool:
+        """Return whether a query created a table or a view of this name."""
+        return name in self._added
 
     def register_table(self, name: str, table: Any) -> None:
         """Add a table for the life of the session."""
@@ -354,11 +362,9 @@ class SharedSchema(SchemaProvider):
 class DafCatalog(CatalogProvider):
     """The schemas of a session; what is added to or removed from the mappings shows at once."""
 
-    def __init__(
-        self, schemas: Mapping[str, AxisSchema], shared: Mapping[str, TableDataset]
-    ) -> None:
+    def __init__(self, schemas: Mapping[str, AxisSchema], public: SharedSchema) -> None:
         self._schemas = schemas
-        self._public = SharedSchema(shared)
+        self._public = public
 
     def schema_names(self) -> set[str]:
         """Return the names of the data sets."""
@@ -367,6 +373,21 @@ class DafCatalog(CatalogProvider):
     def schema(self, name: str) -> SchemaProvider | None:  # type: ignore[override] # a provider will do
         """Return one data set's schema."""
         return self._schemas.get(name) or (self._public if name == PUBLIC else None)
+
+
+_views: ContextVar[Mapping[TableName, datafusion.DataFrame]] = ContextVar(
+    "daf_query.views", default=MappingProxyType({})
+)
+
+
+@contextmanager
+def seeing(views: Mapping[TableName, datafusion.DataFrame]) -> Iterator[None]:
+    """Plan with views that were planned anew: the engine keeps the tables of their first time."""
+    token = _views.set(views)
+    try:
+        yield
+    finally:
+        _views.reset(token)
 
 
 @dataclass(frozen=True, slots=True)

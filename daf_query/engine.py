@@ -17,8 +17,10 @@ from daf_query.catalog import (
     DafCatalog,
     DafSchema,
     Restriction,
+    SharedSchema,
     counting,
     restricting,
+    seeing,
 )
 from daf_query.conditions import TableName, conditions_of
 from daf_query.dataset import TableDataset
@@ -33,6 +35,27 @@ Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
 
 _CATALOG: Final = "daf"
+
+_READING: Final = (
+    datafusion.SQLOptions()
+    .with_allow_ddl(allow=False)
+    .with_allow_dml(allow=False)
+    .with_allow_statements(allow=False)
+)
+_WRITING: Final = (
+    datafusion.SQLOptions()
+    .with_allow_ddl(allow=True)
+    .with_allow_dml(allow=True)
+    .with_allow_statements(allow=True)
+)
+
+_NAME: Final = r'[^\s."]+|"(?:[^"]|"")*"'
+_CREATE_VIEW: Final = re.compile(
+    rf"\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?VIEW\s+(?:IF\s+NOT\s+EXISTS\s+)?"
+    rf"(?:(?:{_NAME})\.(?=(?:{_NAME})\.))?(?:(?P<schema>{_NAME})\.)?(?P<name>{_NAME})\s+"
+    rf"AS\s+(?P<query>.*?)\s*;?\s*$",
+    re.IGNORECASE | re.DOTALL,
+)
 
 _MAY_BE_KEPT: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast|::")
 """What is in a query of which the engine may keep conditions to itself: to look takes time."""
@@ -60,6 +83,8 @@ class Engine:
             self.add(name, daf)
         default = next(iter(data_sets)) if len(data_sets) == 1 else PUBLIC
         self._default = default
+        self._views: dict[TableName, str] = {}
+        self._public = SharedSchema(self.shared)
         config = (
             datafusion.SessionConfig()
             .with_information_schema(enabled=True)
@@ -70,7 +95,7 @@ class Engine:
         )
         self.context = datafusion.SessionContext(config)
         """The DataFusion context."""
-        self.context.register_catalog_provider(_CATALOG, DafCatalog(self.schemas, self.shared))
+        self.context.register_catalog_provider(_CATALOG, DafCatalog(self.schemas, self._public))
 
     def add(self, name: str, daf: DafReader | Collection) -> None:
         """Add a data set, or several as one, as a schema."""
@@ -126,28 +151,53 @@ class Engine:
 
     def plan_raw(self, query: str, *, allow: Allow = "read") -> datafusion.DataFrame:
         """Plan a query; errors are the engine's own."""
-        is_write = allow == "write"
-        options = (
-            datafusion.SQLOptions()
-            .with_allow_ddl(is_write)
-            .with_allow_dml(is_write)
-            .with_allow_statements(is_write)
-        )
-        frame = self.context.sql_with_options(query, options)
-        if is_write:  # what changes something may have been done by planning it
+        if allow == "write":  # what changes something may have been done by planning it
+            frame = self._planned(query, _WRITING)
+            self._remember_view(query)
             return frame
+        frame = self._planned(query)
         lowered = query.lower()
         if "count" in lowered and "where" not in lowered and _only_counts(frame):
             with counting(self.schemas.values()), suppress(Exception):
-                return self.context.sql_with_options(query, options)
+                return self._planned(query)
             # A subquery names columns that the tables for counting do not have.
             return frame
-        is_kept = "where" in lowered and _MAY_BE_KEPT.search(lowered) is not None
+        is_kept = bool(self._views) or _MAY_BE_KEPT.search(lowered) is not None
         restrictions = self._restrictions(frame) if is_kept else {}
         if restrictions:
             with restricting(restrictions):
-                return self.context.sql_with_options(query, options)
+                return self._planned(query)
         return frame
+
+    def _planned(
+        self, query: str, options: datafusion.SQLOptions | None = None
+    ) -> datafusion.DataFrame:
+        """Plan a query with the views that it may name as they are now."""
+        named = {name: sql for name, sql in self._views.items() if _is_named(name[1], query)}
+        # A view may name others, but none that was created after it.
+        views: dict[TableName, datafusion.DataFrame] = {}
+        for name, sql in named.items():
+            with seeing(views):
+                views[name] = self._planned(sql)
+        with seeing(views):
+            return self.context.sql_with_options(query, options or _READING)
+
+    def _remember_view(self, query: str) -> None:
+        """Note the query of a view that was created: it is planned anew whenever it is used."""
+        for name in [n for n in self._views if not self._has_added(n)]:
+            del self._views[name]
+        match = _CREATE_VIEW.match(query)
+        if match is None:
+            return
+        parts = [_unquoted(part) for part in (match["schema"], match["name"])]
+        name = (parts[0] or self._default, parts[1])
+        if self._has_added(name) and (match["replace"] or name not in self._views):
+            self._views.pop(name, None)
+            self._views[name] = match["query"]
+
+    def _has_added(self, name: TableName) -> bool:
+        schema = self._public if name[0] == PUBLIC else self.schemas.get(name[0])
+        return schema is not None and schema.has_added(name[1])
 
     def _restrictions(self, frame: datafusion.DataFrame) -> dict[TableName, Restriction]:
         """Return which rows a query can need, by conditions that the engine keeps to itself."""
@@ -174,3 +224,14 @@ def _only_counts(frame: datafusion.DataFrame) -> bool:
     lines = str(frame.optimized_logical_plan().display_indent()).splitlines()
     scans = [line.strip() for line in lines if line.strip().startswith("TableScan:")]
     return bool(scans) and all(scan.endswith(" projection=[]") for scan in scans)
+
+
+def _is_named(name: str, query: str) -> bool:
+    """Return whether a query has a name, or something that looks like it."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", query) is not None
+
+
+def _unquoted(name: str | None) -> str:
+    if name is None:
+        return ""
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name

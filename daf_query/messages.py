@@ -6,6 +6,7 @@ know: which axes and vectors there are, and on which axis a name is to be found 
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 
@@ -22,6 +23,11 @@ _NOT_ALLOWED = re.compile(r"(?P<what>DDL|DML|Statement) not supported: (?P<name>
 _NO_SIGNATURE = re.compile(
     r"No function matches the given name and argument types .*?\. "
     r"You might need to add explicit type casts\."
+)
+_OURS = re.compile(
+    r"type: <class 'daf_storage\.errors\.(?P<kind>\w+)'>, value: \w+\((?P<quote>[\"'])"
+    r"(?P<message>(?:\\.|(?!(?P=quote)).)*)(?P=quote)",
+    re.DOTALL,
 )
 _PREFIXES = re.compile(
     r"^(?:DataFusion error: |Arrow error: |External error: |Error during planning: |"
@@ -46,6 +52,27 @@ def explain(error: Exception, query: str, schemas: Mapping[str, AxisSchema]) -> 
     if match := _NO_FIELD.search(text):
         return _unknown_column(match["field"], text, schemas)
     return errors.QueryError(plain(text))
+
+
+def executed(error: Exception) -> DafError:
+    """Return an error that was raised while rows were computed in our words.
+
+    One of ours comes through the engine as text, with its class, its message and a traceback.
+    """
+    if isinstance(error, DafError):
+        return error
+    text = str(error)
+    if match := _OURS.search(text):
+        kind: type[DafError] = getattr(errors, match["kind"], errors.QueryError)
+        return kind(_unescaped(match["message"], match["quote"]))
+    return errors.QueryError(plain(text))
+
+
+def _unescaped(literal: str, quote: str) -> str:
+    try:
+        return str(ast.literal_eval(f"{quote}{literal}{quote}"))
+    except (SyntaxError, ValueError):
+        return literal
 
 
 def plain(text: str) -> str:

@@ -18,6 +18,8 @@ from daf_query.dataset import TableDataset
 from daf_query.engine import Allow, Collection, Engine
 from daf_query.explaining import Explanation
 from daf_query.matrices import MatrixSlice, slice_matrix
+from daf_query.messages import executed
+from daf_query.results import QueryResult
 from daf_query.selecting import Selector, order_of, resolve
 from daf_storage import DafReader, DafWriter, ShowProgress, errors, is_remote, open_daf
 
@@ -189,7 +191,7 @@ class DafSession:
                 f"something is connected as {name!r} already; pass another name, or unregister it"
             )
 
-    def sql(self, query: str, *, allow: Allow = "read") -> datafusion.DataFrame:
+    def sql(self, query: str, *, allow: Allow = "read") -> QueryResult:
         """Plan a SQL query; rows are computed when the result is asked for them.
 
         Parameters
@@ -201,8 +203,9 @@ class DafSession:
 
         Returns
         -------
-        datafusion.DataFrame
-            With ``to_pandas()``, ``to_polars()``, ``to_arrow_table()``, ``to_pylist()`` and more.
+        QueryResult
+            A ``datafusion.DataFrame``, with ``to_pandas()``, ``to_polars()``, ``to_duckdb()``,
+            ``to_arrow_table()``, ``to_pylist()``, ``batches()``, ``save(path)`` and more.
 
         Raises
         ------
@@ -213,7 +216,7 @@ class DafSession:
         ReadOnlyError
             The query would change something.
         """
-        return self._engine.plan(query, allow=allow)
+        return QueryResult(self._engine.plan(query, allow=allow), executed)
 
     def explain(self, query: str) -> Explanation:
         """Run a query and tell what it cost: ranges left out and read, values of each column.

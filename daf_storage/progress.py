@@ -41,8 +41,12 @@ class _Bar:
 
 
 @contextmanager
-def progress_bar(what: str, total_bytes: int, *, show: ShowProgress = "auto") -> Iterator[Progress]:
+def progress_bar(
+    what: str, total_bytes: int | None, *, show: ShowProgress = "auto"
+) -> Iterator[Progress]:
     """Show a bar of ``total_bytes`` while the block runs; only if it takes noticeably long.
+
+    Without a total, the bytes are counted.
 
     Without the package tqdm (part of the extra ``anndata``) nothing is shown.
     """

@@ -574,3 +574,16 @@ class TestArchives:
         assert code == 0
         assert "dropped vectors/cell/new/.zarray, which was not complete" in text
         assert run(capsys, "info", str(path))[0] == 0
+
+
+def test_what_a_query_costs(tiny_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``daf sql --explain``, for people and for machines; other formats are refused."""
+    query = "SELECT name FROM cell WHERE age > 40"
+    assert main(["sql", str(tiny_path), query, "--explain"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("2 rows in ")
+    assert "filter   age > 40" in told
+    assert main(["sql", str(tiny_path), query, "--explain", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["scans"][0]["rows_out"] == 2
+    assert main(["sql", str(tiny_path), query, "--explain", "--format", "csv"]) == 1
+    assert "a table or json, not csv" in capsys.readouterr().err

@@ -258,3 +258,64 @@ def test_counting_rows_of_a_subquery() -> None:
         "SELECT count(*) AS n FROM (SELECT age AS x FROM cell ORDER BY age)",
     ):
         assert session.sql(query).to_pydict() == {"n": [2]}
+
+
+class TestViews:
+    """Queries with a name."""
+
+    def test_a_view_is_planned_anew_for_each_query(self) -> None:
+        """What a writer changed shows, also if types did; views of views too."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", ["a", "b", "c"])
+        daf.set_vector("cell", "age", [1, 2, 3])
+        session = connect(daf)
+        session.sql("CREATE VIEW old AS SELECT name, age FROM cell WHERE age > 1", allow="write")
+        session.sql(
+            'create or replace view "very old" as select * from old where age > 2;', allow="write"
+        )
+        assert session.sql("SELECT * FROM old").to_pydict()["name"] == ["b", "c"]
+        assert session.sql('SELECT name FROM "very old"').to_pydict() == {"name": ["c"]}
+        assert session.tables() == ["cell", "scalars", "old", "very old"]
+        daf.set_vector("cell", "age", [5.5, 6, 0], overwrite=True)
+        assert session.sql("SELECT * FROM old").to_pydict() == {"name": ["a", "b"], "age": [5.5, 6]}
+        assert session.sql('SELECT age FROM "very old"').to_pydict() == {"age": [5.5, 6]}
+        assert session.sql("SELECT count(*) AS n FROM old").to_pydict() == {"n": [2]}
+        told = session.explain("SELECT name FROM old WHERE age > 5.7")
+        assert (told.rows, told.scans[0].values["name"]) == (1, 1)
+
+    def test_views_are_replaced_and_dropped(self) -> None:
+        """By the engine's own statements."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", ["a", "b", "c"])
+        session = connect(daf)
+        session.sql("CREATE VIEW v AS SELECT name FROM cell WHERE index > 1", allow="write")
+        with pytest.raises(errors.DafError, match="already exists"):
+            session.sql("CREATE VIEW v AS SELECT name FROM cell", allow="write")
+        assert session.sql("SELECT name FROM v").to_pydict() == {"name": ["c"]}
+        session.sql(
+            "CREATE OR REPLACE VIEW v AS SELECT name FROM cell WHERE index = 0", allow="write"
+        )
+        assert session.sql("SELECT name FROM v").to_pydict() == {"name": ["a"]}
+        session.sql("DROP VIEW v", allow="write")
+        assert session.tables() == ["cell", "scalars"]
+        with pytest.raises(errors.AxisNotFoundError):
+            session.sql("SELECT name FROM v")
+        with pytest.raises(errors.ReadOnlyError):
+            session.sql("CREATE VIEW v AS SELECT name FROM cell")
+
+    def test_a_view_over_several_data_sets(self) -> None:
+        """In the schema that its name says, or in the one without a data set."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", ["a", "b", "c"])
+        session = connect({"one": daf, "two": daf})
+        session.sql(
+            "CREATE VIEW one.both AS SELECT name FROM one.cell UNION ALL SELECT name FROM two.cell",
+            allow="write",
+        )
+        session.sql("CREATE VIEW some AS SELECT name FROM one.both LIMIT 4", allow="write")
+        assert session.sql("SELECT count(*) AS n FROM one.both").to_pydict() == {"n": [6]}
+        assert session.sql("SELECT count(name) AS n FROM some").to_pydict() == {"n": [4]}
+        daf.set_vector("cell", "age", [1.5, 2, 3])
+        session.sql("CREATE VIEW ages AS SELECT age FROM one.cell", allow="write")
+        daf.set_vector("cell", "age", ["x", "y", "z"], overwrite=True)
+        assert session.sql("SELECT max(age) AS m FROM ages").to_pydict() == {"m": ["z"]}

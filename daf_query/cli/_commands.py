@@ -145,13 +145,16 @@ def info_command(options: argparse.Namespace) -> None:
 
 def sql_command(options: argparse.Namespace) -> None:
     """Print or write the rows of a query."""
-    kind = options.format or _output.format_of(options.output)
+    kind: _output.Kind = options.format or _output.format_of(options.output)
     with connect(options.path) as session:
+        if options.explain:
+            _output.explanation(session.explain(options.query), kind)
+            return
         frame = session.sql(options.query)
         if options.output is None:
             _output.to_stdout(frame, kind, max_rows=options.max_rows)
         else:
-            _output.to_file(frame, kind, Path(options.output))
+            _output.to_file(frame, kind, Path(options.output), progress=_show(options))
 
 
 def extract_command(options: argparse.Namespace) -> None:

@@ -137,6 +137,12 @@ def _add_sql(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         metavar="N",
         help="rows of a table on a terminal (default: 40; 0: all)",
     )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="run it, and tell which ranges and values it read instead of printing its rows",
+    )
+    _add_quiet(parser)
     parser.set_defaults(command=_commands.sql_command)
 
 

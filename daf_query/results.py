@@ -1,0 +1,159 @@
+"""The rows of a query, in the shapes that people work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import datafusion
+import pyarrow as pa
+
+from daf_query.saving import SUFFIXES, Format, Rows, format_of, save_rows
+from daf_storage import ShowProgress, errors, optional_import, progress_bar
+
+_T = TypeVar("_T")
+
+
+class QueryResult(datafusion.DataFrame):
+    """The rows of a query, computed each time that they are asked for; `DafSession.sql` makes one.
+
+    It is a ``datafusion.DataFrame``, with all of its methods; those here raise errors in the words
+    of the data set.  Numbers are not copied on their way from the mapped file into Arrow.
+
+    Examples
+    --------
+    >>> import daf_query, daf_storage
+    >>> daf = daf_storage.MemoryDaf()
+    >>> daf.add_axis("cell", ["A", "B"])
+    >>> daf.set_vector("cell", "age", [30, 60])
+    >>> result = daf_query.connect(daf).sql("SELECT name, age FROM cell ORDER BY age")
+    >>> result.to_pydict()
+    {'name': ['A', 'B'], 'age': [30, 60]}
+    >>> result.to_pandas(arrow_backed=True).dtypes["age"]
+    int64[pyarrow]
+    """
+
+    def __init__(
+        self, frame: datafusion.DataFrame, explain: Callable[[Exception], Exception]
+    ) -> None:
+        super().__init__(frame.df)
+        self._explain = explain
+
+    def _run(self, work: Callable[[], _T]) -> _T:
+        """Run something, and say what went wrong in our words."""
+        try:
+            return work()
+        except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
+            raise self._explain(error) from None
+
+    def collect(self) -> list[pa.RecordBatch]:
+        """Return the rows as batches of Arrow."""
+        return self._run(super().collect)
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        return self._run(super().count)
+
+    def to_arrow_table(self) -> pa.Table:
+        """Return the rows as an Arrow table; whole columns are views of the mapped file."""
+        return self._run(super().to_arrow_table)
+
+    def to_pydict(self) -> dict[str, list[Any]]:
+        """Return a list of Python values per column."""
+        return self._run(super().to_pydict)
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return a dictionary of Python values per row."""
+        return self._run(super().to_pylist)
+
+    def to_pandas(self, *, arrow_backed: bool = False) -> Any:
+        """Return the rows as a pandas DataFrame.
+
+        Parameters
+        ----------
+        arrow_backed
+            Whether the columns stay in Arrow (``int64[pyarrow]``), without being copied, and
+            whole numbers with missing ones stay whole.  Otherwise they become numpy's.
+        """
+        pandas = optional_import("pandas", extra="pandas")
+        table = self.to_arrow_table()
+        if arrow_backed:
+            return table.to_pandas(types_mapper=pandas.ArrowDtype)
+        return table.to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return the rows as a polars DataFrame; numbers are not copied."""
+        return optional_import("polars", extra="polars").from_arrow(self.to_arrow_table())
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """Return the rows as a DuckDB relation, without copying them.
+
+        Parameters
+        ----------
+        connection
+            A DuckDB connection; by default, the one that ``duckdb.sql`` uses.
+        """
+        duckdb = optional_import("duckdb", extra="duckdb")
+        table = self.to_arrow_table()
+        return (duckdb if connection is None else connection).from_arrow(table)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows batch by batch as they are computed: together they may exceed memory.
+
+        They come in any order, unless the query has one.
+        """
+        stream = iter(self._run(self.execute_stream))
+        while True:
+            batch = self._run(lambda: next(stream, None))
+            if batch is None:
+                return
+            yield batch.to_pyarrow()
+
+    def rows(self) -> Rows:
+        """Return the schema and the stream of batches."""
+        return Rows(self.schema(), self.batches())
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        format: Format | None = None,  # noqa: A002 - what it is called everywhere
+        progress: ShowProgress = "auto",
+    ) -> int:
+        """Write the rows to a file as they are computed, and return how many they were.
+
+        Parameters
+        ----------
+        path
+            What is there is replaced when the new file is complete; if something fails, it stays.
+        format
+            ``parquet``, ``arrow`` (IPC file), ``csv``, ``json`` or ``ndjson``; by default, that of
+            the suffix of the path.
+        progress
+            Whether to count on stderr.
+
+        Raises
+        ------
+        InvalidInputError
+            The suffix says no format, or there is none of that name.
+        SourceNotFoundError
+            There is no such folder.
+        """
+        target = Path(path)
+        kind = format_of(target) if format is None else format
+        if kind not in SUFFIXES.values():
+            has = ", ".join(dict.fromkeys(SUFFIXES.values()))
+            raise errors.InvalidInputError(f"there is no format {kind!r}; there are {has}")
+        total = 0
+        with progress_bar("save", None, show=progress) as bar:
+
+            def counted() -> Iterator[pa.RecordBatch]:
+                nonlocal total
+                for batch in self.batches():
+                    yield batch
+                    total += batch.num_rows
+                    bar.add(batch.nbytes)
+
+            save_rows(Rows(self.schema(), counted()), target, kind)
+        return total
