@@ -173,11 +173,12 @@ class DafSchema(AxisSchema):
         self,
         name: str,
         daf: DafReader,
+        cache: DecodedCache,
         shared: Mapping[str, TableDataset] = MappingProxyType({}),
     ) -> None:
         super().__init__(name, shared)
         self._daf = daf
-        self.cache = DecodedCache()
+        self.cache = cache
         self._reports: list[ScanReport] | None = None
         self._known: dict[str, tuple[Hashable, TableColumns]] = {}
         self._warned: set[str] = set()
@@ -240,7 +241,8 @@ class DafSchema(AxisSchema):
         self._reports = reports
 
     def close(self) -> None:
-        """Close the data set."""
+        """Close the data set, and forget what was decoded of it."""
+        self.cache.clear()
         self._daf.close()
 
     def _warn(self, columns: TableColumns) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,10 @@ class OpenColumn(Protocol):
     def take(self, span: Span, places: Positions) -> pa.Array:
         """Return some rows of a range, by their ascending places within it."""
         ...
+
+
+Remember: TypeAlias = Callable[[Span, Callable[[Span], npt.NDArray[Any]]], npt.NDArray[Any]]
+"""Reads a range, unless it is remembered."""
 
 
 class Numbers(Protocol):
@@ -155,11 +159,16 @@ class VectorColumn:
             The vector was replaced since by one of another type or length: ask again.
         """
         daf = self.daf
+        key = (daf.location, self.info.axis, self.info.name)
         if self.info.name == INDEX:
             return IndexColumn(self.info.length)
         if self.info.name == NAME:
+            identity = daf.vector_identity(self.info.axis, NAME)
+            array = daf.text_array(self.info.axis, NAME)
+            # That they are unique is not checked: it takes longer than all else, for millions.
             return TextColumn(
-                lambda: daf.entries_of(self.info.axis),
+                lambda: cache.get((*key, "texts"), identity, array.read_strings),
+                texts=cache.peek((*key, "texts"), identity) or daf.known_entries(self.info.axis),
                 index=lambda: self.indexes.lookup(self.info.name, cache),
             )
         stored = daf.open_vector(self.info.axis, self.info.name)
@@ -169,10 +178,9 @@ class VectorColumn:
                 f"{daf.location}: vector {self.info.name!r} of axis {self.info.axis!r} was "
                 "replaced while it was being queried; run the query again"
             )
-        key = (daf.location, self.info.axis, self.info.name)
         if self.info.storage_type.is_string:
             place = (*key, "codes")
-            texts = daf.known_strings(stored)
+            texts = cache.peek((*key, "texts"), stored.identity) or daf.known_strings(stored)
 
             def encode() -> TextCodes:
                 length = stored.info.length
@@ -183,7 +191,7 @@ class VectorColumn:
                 return codes
 
             return TextColumn(
-                lambda: daf.strings_of(stored),
+                lambda: cache.get((*key, "texts"), stored.identity, stored.read_strings),
                 encode,
                 cache.peek(place, stored.identity),
                 texts,
@@ -201,7 +209,22 @@ class VectorColumn:
             return found
 
         if stored.info.is_sparse or stored.info.chunk_rows < stored.info.length:
-            return NumberColumn(stored.info, stored.reader, zones, lookup)
+            part = (*key, "part")
+
+            def remember(span: Span, read: Callable[[Span], Any]) -> npt.NDArray[Any]:
+                place = (*part, span.start, span.stop)
+                values: npt.NDArray[Any] = cache.get(place, stored.identity, lambda: read(span))
+                return values
+
+            def recall(span: Span) -> npt.NDArray[Any] | None:
+                found: npt.NDArray[Any] | None = cache.peek(
+                    (*part, span.start, span.stop), stored.identity
+                )
+                return found
+
+            return NumberColumn(
+                stored.info, stored.reader, zones, lookup, remember=remember, recall=recall
+            )
         return NumberColumn(
             stored.info,
             stored.reader,
@@ -265,8 +288,19 @@ class _View:
 class NumberColumn:
     """A vector of numbers.
 
-    A dense one in a single chunk is a view of the mapped file.  The last range that was read of
-    any other is kept, for the columns of a filter that are asked for as well.
+    A dense one in a single chunk is a view of the mapped file.  Of any other, whole ranges that
+    were decoded are remembered.
+
+    Parameters
+    ----------
+    reader
+        Opens it, and returns what reads a range.
+    lookup
+        Returns its index, if there is one.
+    view
+        Returns all of it, where that costs no memory.
+    remember, recall
+        Read a range unless it is remembered; return it if it is.
     """
 
     def __init__(
@@ -277,6 +311,8 @@ class NumberColumn:
         lookup: Callable[[], Numbers | None] = lambda: None,
         *,
         view: Callable[[], _View] | None = None,
+        remember: Remember | None = None,
+        recall: Callable[[Span], npt.NDArray[Any] | None] = lambda _: None,
     ) -> None:
         self.zones: ZoneMap | None = zones
         self._lookup = lookup
@@ -285,7 +321,8 @@ class NumberColumn:
         self._open: Callable[[], Any] | None = reader if view is None else lambda: view().read
         self._lock = threading.Lock()
         self._loaded: Callable[[Span], npt.NDArray[Any]] | None = None
-        self._last = threading.local()
+        self._remember = remember
+        self._recall = recall
 
     def find(self, conditions: Sequence[Predicate], length: int) -> Positions | None:
         """Return the rows for which all conditions may be true, by the index."""
@@ -308,13 +345,9 @@ class NumberColumn:
 
     def values(self, span: Span) -> npt.NDArray[Any]:
         """Return the numbers of a range; remembers a range that had to be decoded."""
-        if self._is_view:
+        if self._is_view or self._remember is None:
             return self._read(span)
-        last = getattr(self._last, "read", None)
-        if last is None or last[0] != span:
-            last = self._last.read = (span, self._read(span))
-        values: npt.NDArray[Any] = last[1]
-        return values
+        return self._remember(span, self._read)
 
     def array(self, span: Span) -> pa.Array:
         """Return a range, NaN as null."""
@@ -322,9 +355,9 @@ class NumberColumn:
 
     def pick(self, span: Span, places: Positions) -> npt.NDArray[Any]:
         """Return some numbers; of several chunks, only those with one are decoded."""
-        known = getattr(self._last, "read", None)
-        if self._is_view or (known is not None and known[0] == span):
-            return self.values(span)[places]
+        known = self._read(span) if self._is_view else self._recall(span)
+        if known is not None:
+            return known[places]
         parts = [
             self._read(within)[rest]
             for within, rest in runs_of_chunks(span, places, self._chunk_rows)

@@ -29,7 +29,7 @@ from daf_query.messages import explain
 from daf_query.scanning import ScanReport
 from daf_query.spatial import indexed_rows
 from daf_query.zarr_tables import ZarrTable
-from daf_storage import DafReader, errors
+from daf_storage import DafReader, DecodedCache, errors
 
 Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
@@ -74,7 +74,9 @@ class Collection:
 class Engine:
     """A DataFusion context over data sets; each is a schema, the only one is the default."""
 
-    def __init__(self, data_sets: Mapping[str, DafReader | Collection]) -> None:
+    def __init__(self, data_sets: Mapping[str, DafReader | Collection], cache_bytes: int) -> None:
+        self.cache = DecodedCache(max_bytes=cache_bytes)
+        """What was decoded and learnt, of all data sets together."""
         self.shared: dict[str, TableDataset] = {}
         """Tables that belong to no data set, by name."""
         self.schemas: dict[str, AxisSchema] = {}
@@ -100,10 +102,12 @@ class Engine:
     def add(self, name: str, daf: DafReader | Collection) -> None:
         """Add a data set, or several as one, as a schema."""
         if isinstance(daf, Collection):
-            members = {key: DafSchema(key, one) for key, one in daf.members.items()}
+            members = {
+                key: DafSchema(key, one, self.cache.part()) for key, one in daf.members.items()
+            }
             self.schemas[name] = CollectionSchema(name, members, daf.location, self.shared)
         else:
-            self.schemas[name] = DafSchema(name, daf, self.shared)
+            self.schemas[name] = DafSchema(name, daf, self.cache.part(), self.shared)
 
     def daf(self, name: str) -> DafReader:
         """Return the data set behind a schema.

@@ -55,7 +55,5 @@ def _text(scan: ScanReport) -> str:
     if scan.predicate:
         lines.append(f"  filter   {scan.predicate}")
     for name, count in sorted(scan.values.items()):
-        size = scan.item_bytes.get(name)
-        told = "" if size is None else f", {count * size:,} bytes"
-        lines.append(f"  column   {name}: {count:,} values{told}")
+        lines.append(f"  column   {name}: {count:,} values, {scan.bytes[name]:,} bytes")
     return "\n".join(lines)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from daf_query import planning
 from daf_query.columns import Column, OpenColumn
-from daf_query.evaluating import Mask, Positions, Values, Zones, evaluate, may_match
+from daf_query.evaluating import Codes, Mask, Positions, Values, Zones, evaluate, may_match
 from daf_query.predicates import Both, Compare, Constant, In, Predicate, columns_of, describe
 from daf_query.zones import ZONE_ROWS
 from daf_storage import DecodedCache, Span
@@ -63,20 +63,22 @@ class ScanReport:
     """Rows that were handed on."""
     values: dict[str, int] = field(default_factory=dict)
     """Number of values that were read, by column; those of filters and of results add up."""
-    item_bytes: dict[str, int] = field(default_factory=dict)
-    """The size of a value, by column; strings have none."""
+    bytes: dict[str, int] = field(default_factory=dict)
+    """How many bytes those were in memory, by column; strings may have been codes of a byte."""
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain Python, for machines."""
         told = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "lock"}
-        copied = {"values": dict(self.values), "item_bytes": dict(self.item_bytes)}
+        copied = {"values": dict(self.values), "bytes": dict(self.bytes)}
         return {**told, **copied, "indexes": list(self.indexes)}
 
-    def count(self, column: str, number: int) -> None:
+    def count(self, column: str, found: Values) -> None:
         """Add to the values read of a column."""
+        values = found.codes if isinstance(found, Codes) else found
         with self.lock:
-            self.values[column] = self.values.get(column, 0) + number
+            self.values[column] = self.values.get(column, 0) + len(values)
+            self.bytes[column] = self.bytes.get(column, 0) + int(values.nbytes)
 
 
 class Points(Protocol):
@@ -135,10 +137,7 @@ class Scan:
         """Return a column, opened when it is first asked for; nothing is read yet."""
         with self._lock:
             if name not in self._open:
-                column = self._columns[name]
-                self._open[name] = column.open(self._cache)
-                if not column.is_text:
-                    self.report.item_bytes[name] = max(column.field.type.bit_width // 8, 1)
+                self._open[name] = self._columns[name].open(self._cache)
             return self._open[name]
 
     def parts(self, predicate: Predicate | None) -> list[Span]:
@@ -243,8 +242,9 @@ class Scan:
         arrays = []
         for name in names:
             column = self.column(name)
-            self.report.count(name, count)
-            arrays.append(column.array(part) if places is None else column.take(part, places))
+            array = column.array(part) if places is None else column.take(part, places)
+            self.report.count(name, array)
+            arrays.append(array)
         return _batch_of(arrays, schema, count)
 
     def _places(self, predicate: Predicate | None, part: Span) -> Positions | None:
@@ -287,8 +287,8 @@ class Scan:
     def _values(self, part: Span) -> Callable[[str], Values]:
         def values(name: str) -> Values:
             column = self.column(name)
-            self.report.count(name, part.size)
             found = column.values(part)
+            self.report.count(name, found)
             if column.zones is not None and isinstance(found, np.ndarray):
                 column.zones.learn(part, found)
             return found
@@ -297,8 +297,9 @@ class Scan:
 
     def _values_at(self, part: Span, places: Positions) -> Callable[[str], Values]:
         def values(name: str) -> Values:
-            self.report.count(name, places.size)
-            return self.column(name).pick(part, places)
+            found = self.column(name).pick(part, places)
+            self.report.count(name, found)
+            return found
 
         return values
 

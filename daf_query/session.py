@@ -26,10 +26,13 @@ from daf_storage import DafReader, DafWriter, ShowProgress, errors, is_remote, o
 Source: TypeAlias = str | Path | DafReader | TableDataset | Sequence[str | Path | DafReader]
 """A path of a data set, a reader of one, or a table; a pattern or a list for several as one."""
 
+CACHE_BYTES = 512 << 20
+"""How much a session remembers of what was decoded, if nobody says."""
+
 _SUFFIXES = re.compile(r"(\.dafs?)?(\.zarr|\.h5dfs?)?(\.zip)?$")
 
 
-def connect(source: Source | Mapping[str, Source]) -> DafSession:
+def connect(source: Source | Mapping[str, Source], *, cache_bytes: int = CACHE_BYTES) -> DafSession:
     """Open one data set or several for SQL.
 
     Parameters
@@ -39,6 +42,9 @@ def connect(source: Source | Mapping[str, Source]) -> DafSession:
         file name without suffixes: ``data/pbmc.daf.zarr`` is ``pbmc``.  A pattern of paths
         (``runs/*.daf.zarr``) or a list of data sets is one schema, ``runs``: its tables have the
         rows of all of them, and a column ``dataset`` with the name of each.
+    cache_bytes
+        How much of what was decoded (strings, their codes, packed chunks) is remembered for later
+        queries, about; the least recently used is forgotten first.
 
     Returns
     -------
@@ -61,21 +67,22 @@ def connect(source: Source | Mapping[str, Source]) -> DafSession:
     {'name': ['GATA']}
     """
     if isinstance(source, TableDataset):
-        session = DafSession({})
+        session = DafSession({}, cache_bytes=cache_bytes)
         session.register(source, source.table_columns.table)
         return session
     if isinstance(source, Mapping):
         if not source:
             raise errors.InvalidInputError("connect() was given no data set")
         session = DafSession(
-            {n: _opened(one) for n, one in source.items() if not isinstance(one, TableDataset)}
+            {n: _opened(one) for n, one in source.items() if not isinstance(one, TableDataset)},
+            cache_bytes=cache_bytes,
         )
         for name, one in source.items():
             if isinstance(one, TableDataset):
                 session.register(one, name)
         return session
     opened = _opened(source)
-    return DafSession({_schema_name(source, opened): opened})
+    return DafSession({_schema_name(source, opened): opened}, cache_bytes=cache_bytes)
 
 
 class DafSession:
@@ -84,8 +91,18 @@ class DafSession:
     May be used from several threads.  Closing it closes nothing that it handed out.
     """
 
-    def __init__(self, data_sets: Mapping[str, DafReader | Collection]) -> None:
-        self._engine = Engine(data_sets)
+    def __init__(
+        self,
+        data_sets: Mapping[str, DafReader | Collection],
+        *,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        self._engine = Engine(data_sets, cache_bytes)
+
+    @property
+    def cached_bytes(self) -> int:
+        """How much is remembered of what was decoded."""
+        return self._engine.cache.nbytes
 
     def __repr__(self) -> str:
         return f"DafSession({', '.join(self._engine.schemas)})"

@@ -27,7 +27,6 @@ from daf_query.predicates import (
     Either,
     Null,
     Predicate,
-    Truth,
     columns_of,
 )
 from daf_query.scanning import CPUS
@@ -208,8 +207,8 @@ class _Part(TableDataset):
 def without(predicate: Predicate, absent: frozenset[str]) -> Predicate:
     """Return what is left of a predicate where some columns are null in all rows.
 
-    >>> without(Both((Null("age"), Truth("is_good"))), frozenset({"age"}))
-    Both(parts=(Constant(value=True), Truth(column='is_good', is_negated=False)))
+    >>> without(Both((Null("age"), Null("name"))), frozenset({"age"}))
+    Both(parts=(Constant(value=True), Null(column='name', is_negated=False)))
     """
     if isinstance(predicate, Both | Either):
         return type(predicate)(tuple(without(part, absent) for part in predicate.parts))

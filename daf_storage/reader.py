@@ -524,24 +524,17 @@ class DafReader:
             layout.axis_path(axis) if is_name else layout.vector_path(axis, name)
         )
 
-    def entries_of(self, axis: str) -> pa.StringArray | pa.LargeStringArray:
-        """Return the entries of an axis, decoded once, without checking that they are unique.
-
-        That check takes longer than all else on millions of entries; scans do not need it.
-        """
-        return self._decode_entries(axis, self._axis_node(axis))
-
     def _strings(self, stored: StoredVector) -> Any:
         key = (stored.info.axis, stored.info.name)
         return self._decoded.get(key, stored.identity, stored.read_strings)
 
-    def strings_of(self, stored: StoredVector) -> pa.StringArray | pa.LargeStringArray:
-        """Return all elements of a pinned vector of strings, decoded once and remembered."""
-        return self._strings(stored)
-
     def known_strings(self, stored: StoredVector) -> Any:
         """Return all elements of a pinned vector of strings if they are remembered, or None."""
         return self._decoded.peek((stored.info.axis, stored.info.name), stored.identity)
+
+    def known_entries(self, axis: str) -> Any:
+        """Return the entries of an axis if they are remembered, or None."""
+        return self._decoded.peek((axis,), self._axis_node(axis).identity)
 
     def _find_matrix(self, rows_axis: str, columns_axis: str, name: str) -> StoredMatrix | None:
         shape = (self.axis_length(rows_axis), self.axis_length(columns_axis))

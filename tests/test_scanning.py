@@ -135,8 +135,38 @@ def test_packed_columns_are_decoded_where_rows_are_left(monkeypatch: pytest.Monk
     decoded.clear()
     found = db.sql("SELECT a FROM cell WHERE a > 99990 AND b = 3 ORDER BY a").to_pydict()
     assert found == {"a": [float(n) for n in range(99_991, 100_000) if n % 7 == 3]}
-    assert {name for name, _ in decoded} == {"a", "b"}
+    assert {name for name, _ in decoded} == {"b"}  # the other is remembered
     assert all(position[0] >= 60 for _, position in decoded)  # the rest was learnt to be smaller
+
+
+def test_what_is_decoded_is_remembered_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By all data sets of a session together; what does not fit is decoded again."""
+    decoded = 0
+    real = ShardReader._decoded
+
+    def decode(*args: Any) -> Any:
+        nonlocal decoded
+        decoded += 1
+        return real(*args)
+
+    monkeypatch.setattr(ShardReader, "_decoded", decode)
+    data_sets = {}
+    for number in range(3):
+        daf = MemoryDaf(packed=Packing("zstd", chunk_kb=8))
+        daf.add_axis("cell", [str(i) for i in range(20_000)])
+        daf.set_vector("cell", "a", np.arange(20_000.0) + number)
+        data_sets[f"d{number}"] = daf
+    queries = [f"SELECT sum(a) AS s FROM {name}.cell WHERE a > 5" for name in data_sets]
+    for budget, expected in ((1 << 20, 0), (200_000, 60), (0, 60)):
+        session = connect(data_sets, cache_bytes=budget)
+        first = [session.sql(query).to_pydict() for query in queries]
+        decoded = 0
+        assert [session.sql(query).to_pydict() for query in queries] == first
+        assert decoded == expected
+        assert session.cached_bytes <= max(budget, 160_000) + 50_000
+    session.unregister("d0")
+    session.close()
+    assert session.cached_bytes == 0
 
 
 def test_a_limit_stops_early(session: DafSession) -> None:
@@ -222,8 +252,7 @@ def test_a_text_filter_keeps_codes_and_no_strings(tmp_path: Path) -> None:
     before = pa.total_allocated_bytes()
     assert session.sql(query).to_arrow_table().num_rows == 10
     assert pa.total_allocated_bytes() - before < 2 * N
-    codes = [v for _, v in session.dataset("cell").cache._entries.values()]
-    assert any(N <= entry.nbytes < 2 * N for entry in codes)
+    assert N <= session.cached_bytes < 2 * N
     table = session.sql("SELECT donor FROM cell ORDER BY index").to_arrow_table()
     assert table.column("donor").to_pylist() == daf.get_np_vector("cell", "donor").tolist()
 
