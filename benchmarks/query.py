@@ -3,13 +3,15 @@
     python benchmarks/query.py [--small]
 
 Times are the best of a few runs within one run of this script, warm; the first use of a text column
-decodes it, and is printed apart.  Every answer is compared with the others'.
+decodes it, and is printed apart, with the memory (not mapped from files) by which the process grew at
+most meanwhile.  Every answer is compared with the others'.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +26,9 @@ import pyarrow.parquet as pq
 from daf_query import build_index, connect
 from daf_storage import DafWriter, open_daf
 
+INDEXED = ("IN of 100 names", "a number")
+"""What is asked again when there are indexes."""
+
 
 def best(work: Callable[[], Any], times: int = 7) -> float:
     """Return the milliseconds of the fastest of a few runs."""
@@ -33,6 +38,37 @@ def best(work: Callable[[], Any], times: int = 7) -> float:
         work()
         found.append(time.perf_counter() - start)
     return 1e3 * min(found)
+
+
+class Memory:
+    """Watches how much memory of its own the process takes."""
+
+    def __init__(self) -> None:
+        self.most = self._start = self._anonymous()
+        self._is_done = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Memory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_done.set()
+        self._thread.join()
+
+    def growth(self) -> float:
+        """Return by how many MiB it grew at most."""
+        return (self.most - self._start) / 1024
+
+    def _watch(self) -> None:
+        while not self._is_done.wait(0.002):
+            self.most = max(self.most, self._anonymous())
+        self.most = max(self.most, self._anonymous())
+
+    @staticmethod
+    def _anonymous() -> int:
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
 
 
 def make(folder: Path, n: int) -> None:
@@ -45,6 +81,8 @@ def make(folder: Path, n: int) -> None:
         "score": rng.random(n),
         "donor": pa.array(donors[rng.integers(0, 50, n)]),
         "batch": np.sort(rng.integers(0, 1000, n)).astype("i4"),
+        "code": rng.permutation(n).astype("i4"),
+        "small": rng.random(n).astype("f4"),
     }
     daf = open_daf(folder / "big.daf.zarr", "w")
     assert isinstance(daf, DafWriter)
@@ -66,9 +104,12 @@ def queries(n: int) -> dict[str, str]:
         "numeric filter": "SELECT count(*) AS n FROM cell WHERE age > 98 AND score > 0.5",
         "numeric filter, rows": "SELECT score, batch FROM cell WHERE age > 98 AND score > 0.99 ORDER BY score",
         "range of a sorted column": "SELECT round(sum(score), 4) AS s FROM cell WHERE batch BETWEEN 500 AND 503",
+        "Float32 and a decimal": "SELECT count(*) AS n FROM cell WHERE small > 0.999 AND age > 98",
         "text equality": "SELECT count(*) AS n FROM cell WHERE donor = 'donor7'",
         "text equality, average": "SELECT round(avg(score), 8) AS s FROM cell WHERE donor = 'donor7'",
         "IN of 100 names": f"SELECT name, age FROM cell WHERE name IN ({names}) ORDER BY name",
+        "text by its beginning": "SELECT round(avg(score), 8) AS s FROM cell WHERE donor LIKE 'donor4%'",
+        "a number": f"SELECT score, age FROM cell WHERE code = {n // 3}",
         "group by": "SELECT donor, count(*) AS n, round(avg(score), 8) AS s FROM cell GROUP BY donor ORDER BY donor",
         "top 10": "SELECT score FROM cell ORDER BY score DESC LIMIT 10",
         "join": "SELECT sex, count(*) AS n FROM cell JOIN donor ON cell.donor = donor.name WHERE age > 90 GROUP BY sex ORDER BY sex",
@@ -93,17 +134,22 @@ def main() -> None:
         age, score = daf.get_np_vector("cell", "age"), daf.get_np_vector("cell", "score")
         numpy_ms = best(lambda: np.flatnonzero((age > 98) & (score > 0.5)).size)
         print(f"{n:,} rows, milliseconds; the ratio is the better of the two others to daf-query")
-        print(f"{'':<26}{'first':>10}{'daf-query':>11}{'DataFusion':>12}{'DuckDB':>10}{'ratio':>9}")
+        print(
+            f"{'':<27}{'MiB':>6}{'first':>9}{'daf-query':>11}{'DataFusion':>12}{'DuckDB':>10}{'ratio':>9}"
+        )
         asked = queries(n)
-        asked["the same, with daf index"] = asked["IN of 100 names"]
+        asked |= {f"{label}, with index": asked[label] for label in INDEXED}
+        is_indexed = False
         for label, query in asked.items():
-            if label == "the same, with daf index":
+            if label.endswith("with index") and not is_indexed:
+                is_indexed = True
                 writer = open_daf(folder / "big.daf.zarr", "r+")
                 assert isinstance(writer, DafWriter)
-                build_index(writer, "cell", ["name"])
+                build_index(writer, "cell", ["name", "code"])
                 db = connect(daf)  # without what the queries before have decoded
             start = time.perf_counter()
-            ours = db.sql(query).to_arrow_table()
+            with Memory() as memory:
+                ours = db.sql(query).to_arrow_table()
             first = 1e3 * (time.perf_counter() - start)
             theirs = [context.sql(query).to_arrow_table(), connection.sql(query).to_arrow_table()]
             for other in theirs:
@@ -115,10 +161,10 @@ def main() -> None:
             ]
             ratio = min(times[1:]) / times[0]
             print(
-                f"{label:<26}{first:>10.1f}{times[0]:>11.1f}{times[1]:>12.1f}{times[2]:>10.1f}"
+                f"{label:<27}{memory.growth():>6.0f}{first:>9.1f}{times[0]:>11.1f}{times[1]:>12.1f}{times[2]:>10.1f}"
                 f"{ratio:>7.1f} x"
             )
-        print(f"{'numeric filter by numpy':<36}{numpy_ms:>11.1f}")
+        print(f"{'numeric filter by numpy':<42}{numpy_ms:>11.1f}")
 
 
 if __name__ == "__main__":

@@ -185,6 +185,7 @@ class DafSession:
         """
         if isinstance(source, TableDataset):
             self._check_free(name or source.table_columns.table)
+            source.cache = self._engine.cache.part()
             self._engine.shared[name or source.table_columns.table] = source
             return
         opened = _opened(source)

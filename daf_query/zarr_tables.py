@@ -22,6 +22,7 @@ from daf_query.columns import OpenColumn, runs_of_chunks
 from daf_query.dataset import TableColumns, TableDataset
 from daf_query.evaluating import Positions, Values
 from daf_query.predicates import Predicate
+from daf_query.zarr_chunks import ChunkFiles
 from daf_storage import (
     DecodedCache,
     Span,
@@ -167,14 +168,23 @@ class ZarrColumn:
         """Whether its values are strings or bytes."""
         return _is_variable(self.field.type)
 
-    def open(self, cache: DecodedCache) -> OpenColumn:  # noqa: ARG002 - see below
-        """Begin to read it; nothing is remembered, since arrays may change without a sign of it."""
-        return OpenZarrColumn(self)
+    def open(self, cache: DecodedCache) -> OpenColumn:
+        """Begin to read it.
 
-    def read(self, span: Span) -> Any:
-        """Return a range as numpy; only its chunks are decoded."""
+        Of a directory, chunks are remembered while their files stay the same.  Elsewhere nothing
+        is: arrays may change there without a sign of it.
+        """
+        files = ChunkFiles.of(self.array)
+        return OpenZarrColumn(self) if files is None else OpenZarrFiles(self, files, cache)
+
+    def read(self, span: Span, files: ChunkFiles | None = None) -> Values:
+        """Return a range: numbers, or Arrow strings; only its chunks are decoded."""
+        if files is not None:
+            found = files.decode(span.start // self.chunk_rows, span.size)
+            if found is not None:
+                return _comparable(found)
         try:
-            return np.asarray(self.array[span.start : span.stop])
+            return _comparable(np.asarray(self.array[span.start : span.stop]))
         except Exception as error:  # zarr raises many kinds for data that it cannot read
             reason = " ".join(str(error).split()) or type(error).__name__
             if is_remote(self.what):  # a server's error has the whole URL in it, secrets too
@@ -204,7 +214,7 @@ class OpenZarrColumn:
 
     def values(self, span: Span) -> Values:
         """Return the values of a range, to evaluate a predicate on."""
-        return _comparable(self._read(span))
+        return self._read(span)
 
     def array(self, span: Span) -> pa.Array:
         """Return a range."""
@@ -212,7 +222,7 @@ class OpenZarrColumn:
 
     def pick(self, span: Span, places: Positions) -> Values:
         """Return the values of some rows; only their chunks are decoded."""
-        return _comparable(self._picked(span, places))
+        return self._picked(span, places)
 
     def take(self, span: Span, places: Positions) -> pa.Array:
         """Return some rows; only their chunks are decoded."""
@@ -227,10 +237,77 @@ class OpenZarrColumn:
     def _picked(self, span: Span, places: Positions) -> Any:
         last = getattr(self._last, "read", None)
         if last is not None and last[0] == span:
-            return last[1][places]
+            return _at(last[1], places)
         runs = runs_of_chunks(span, places, self._column.chunk_rows)
-        parts = [self._column.read(within)[rest] for within, rest in runs]
-        return np.concatenate(parts) if parts else self._column.read(Span(0, 0))
+        parts = [_at(self._column.read(within), rest) for within, rest in runs]
+        return _concatenated(parts) if parts else self._column.read(Span(0, 0))
+
+
+class OpenZarrFiles(OpenZarrColumn):
+    """A column in a directory that is being read, chunk by chunk.
+
+    Parameters
+    ----------
+    files
+        The files of its chunks.
+    cache
+        Where those that were decoded are remembered.
+    """
+
+    def __init__(self, column: ZarrColumn, files: ChunkFiles, cache: DecodedCache) -> None:
+        super().__init__(column)
+        self._files = files
+        self._cache = cache
+
+    def _read(self, span: Span) -> Any:
+        last = getattr(self._last, "read", None)
+        if last is None or last[0] != span:
+            last = self._last.read = (span, self._chunks(span))
+        return last[1]
+
+    def _chunks(self, span: Span) -> Any:
+        rows = self._column.chunk_rows
+        numbers = range(span.start // rows, -(-span.stop // rows))
+        parts = [self._chunk(number) for number in numbers]
+        if not parts:
+            return self._column.read(Span(0, 0))
+        start = numbers[0] * rows
+        return _concatenated(parts)[span.start - start : span.stop - start]
+
+    def _chunk(self, number: int) -> Any:
+        """Return a chunk, decoded unless it is remembered."""
+        rows = self._column.chunk_rows
+        span = Span(number * rows, min((number + 1) * rows, self._column.length))
+        stamp = self._files.stamp(number)
+        if stamp is None:
+            return self._column.read(span)
+        key = (self._column.what, number)
+        return self._cache.get(key, stamp, lambda: self._column.read(span, self._files))
+
+    def _picked(self, span: Span, places: Positions) -> Any:
+        last = getattr(self._last, "read", None)
+        if last is not None and last[0] == span:
+            return _at(last[1], places)
+        rows = places + span.start
+        numbers = rows // self._column.chunk_rows
+        groups = np.split(rows, np.flatnonzero(np.diff(numbers)) + 1)
+        parts = []
+        for group in groups:
+            if group.size:
+                number = int(group[0]) // self._column.chunk_rows
+                parts.append(_at(self._chunk(number), group - number * self._column.chunk_rows))
+        return _concatenated(parts) if parts else self._column.read(Span(0, 0))
+
+
+def _at(values: Any, places: Positions) -> Any:
+    """Return some values by their places."""
+    return values[places] if isinstance(values, np.ndarray) else values.take(pa.array(places))
+
+
+def _concatenated(parts: Sequence[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
 
 
 def _open_group(path: str | Path, location: str) -> Any:
@@ -288,6 +365,9 @@ def _is_variable(kind: pa.DataType) -> bool:
 
 def _comparable(values: Any) -> Values:
     """Return values as predicates are evaluated on: numbers, or Arrow strings."""
+    if isinstance(values, pa.Array):
+        plain = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+        return values.cast(plain[values.type]) if values.type in plain else values
     if values.dtype.kind in "biufM":
         return np.asarray(values, values.dtype.newbyteorder("="))
     if values.dtype.kind == "V" or (values.dtype == object and _is_bytes(values)):
@@ -301,9 +381,6 @@ def _is_bytes(values: Any) -> bool:
 
 def _arrow(values: Any, kind: pa.DataType) -> pa.Array:
     """Return values as Arrow; NaN and NaT are null."""
-    if kind == pa.binary_view():
-        return pa.array([bytes(one) for one in values], pa.binary()).cast(kind)
-    if kind == pa.string_view():
-        return pa.array(values.astype(object), pa.string()).cast(kind)
-    native = np.asarray(values, values.dtype.newbyteorder("="))
-    return pa.array(native, kind, from_pandas=True)
+    if isinstance(values, np.ndarray):
+        return pa.array(values, kind, from_pandas=True)
+    return values.cast(kind)

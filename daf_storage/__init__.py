@@ -48,6 +48,7 @@ from daf_storage.stores import (
     is_remote,
     shown_url,
 )
+from daf_storage.strings import decode_vlen_bytes, decode_vlen_utf8
 from daf_storage.trees import StoredArray
 from daf_storage.verifying import Finding, verify
 from daf_storage.writer import DafWriter
@@ -90,6 +91,8 @@ __all__ = [
     "axis_frame",
     "convert",
     "copy_all",
+    "decode_vlen_bytes",
+    "decode_vlen_utf8",
     "errors",
     "export_h5ad",
     "from_anndata",

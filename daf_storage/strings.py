@@ -70,6 +70,22 @@ def decode_vlen_utf8(
     return pa.concat_arrays([page.cast(pa.large_string()) for page in pages])
 
 
+def decode_vlen_bytes(data: memoryview, *, what: str) -> pa.BinaryArray | pa.LargeBinaryArray:
+    r"""Decode one ``vlen-bytes`` chunk, which is laid out alike; see `decode_vlen_utf8`.
+
+    >>> decode_vlen_bytes(memoryview(bytes.fromhex("01000000 01000000 ff")), what="x").to_pylist()
+    [b'\xff']
+    """
+    count, payload = _counted(data, what=what)
+    pages = [
+        _decode_page(page, n, what=what, is_text=False)
+        for page, n in _split(payload, count, what=what, max_page_bytes=_MAX_PAGE_BYTES)
+    ]
+    if len(pages) == 1:
+        return pages[0]
+    return pa.concat_arrays([page.cast(pa.large_binary()) for page in pages])
+
+
 def decode_batches(
     data: memoryview,
     *,
@@ -156,9 +172,11 @@ def _truncated(count: int, error: Exception, *, what: str) -> CorruptDataError:
     )
 
 
-def _page_file(payload: memoryview, count: int, *, dictionary: bool = False) -> pq.ParquetFile:
+def _page_file(
+    payload: memoryview, count: int, *, dictionary: bool = False, is_text: bool = True
+) -> pq.ParquetFile:
     return pq.ParquetFile(
-        pa.BufferReader(pa.py_buffer(_parquet_file(payload, count))),
+        pa.BufferReader(pa.py_buffer(_parquet_file(payload, count, is_text=is_text))),
         pre_buffer=False,
         read_dictionary=["s"] if dictionary else None,
     )
@@ -184,13 +202,13 @@ def _split(
     yield payload[start:], items
 
 
-def _decode_page(payload: memoryview, count: int, *, what: str) -> pa.StringArray:
+def _decode_page(payload: memoryview, count: int, *, what: str, is_text: bool = True) -> Any:
     if count == 0:
         if len(payload):
             raise CorruptDataError(f"{what}: {len(payload):,} bytes follow the last string")
-        return pa.array([], pa.string())
+        return pa.array([], pa.string() if is_text else pa.binary())
     try:
-        table = _page_file(payload, count).read(use_threads=False)
+        table = _page_file(payload, count, is_text=is_text).read(use_threads=False)
         strings = table.column(0).combine_chunks()
         if isinstance(strings, pa.ChunkedArray):
             strings = pa.concat_arrays(strings.chunks)
@@ -203,7 +221,7 @@ def _decode_page(payload: memoryview, count: int, *, what: str) -> pa.StringArra
     return strings
 
 
-def _parquet_file(payload: memoryview, count: int) -> bytes:
+def _parquet_file(payload: memoryview, count: int, *, is_text: bool) -> bytes:
     """Return a Parquet file whose only page is ``payload``."""
     size = len(payload)
     page_header = _struct(
@@ -218,7 +236,13 @@ def _parquet_file(payload: memoryview, count: int) -> bytes:
     )
     chunk_bytes = len(page_header) + size
     root = _struct((4, _BINARY, b"schema"), (5, _I32, 1))
-    leaf = _struct((1, _I32, _BYTE_ARRAY), (3, _I32, 0), (4, _BINARY, b"s"), (6, _I32, _UTF8))
+    fields: list[tuple[int, int, int | bytes]] = [
+        (1, _I32, _BYTE_ARRAY),
+        (3, _I32, 0),
+        (4, _BINARY, b"s"),
+        (6, _I32, _UTF8),
+    ]
+    leaf = _struct(*(fields if is_text else fields[:-1]))
     column = _struct(
         (1, _I32, _BYTE_ARRAY),
         (2, _LIST, _list(_I32, _zigzag(_PLAIN))),

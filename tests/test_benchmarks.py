@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent.parent / "benchmarks"
 
 
 @pytest.mark.parametrize(
-    ("script", "lines"), [("run.py", 14), ("archive.py", 12), ("packed.py", 21), ("query.py", 11)]
+    ("script", "lines"), [("run.py", 14), ("archive.py", 12), ("packed.py", 21), ("query.py", 15)]
 )
 def test_the_benchmarks_run(script: str, lines: int) -> None:
     """Each comparison finds both sides equal, and prints a line."""
@@ -35,6 +35,17 @@ def test_every_pair_of_formats_is_equal() -> None:
     )
     assert found.stdout.count(" ok") == 9 * 9
     assert found.stdout.count(" equal\n") == 9
+
+
+def test_the_benchmark_of_zarr_tables_runs() -> None:
+    """Without the other package, our two ways are compared."""
+    found = subprocess.run(
+        [sys.executable, str(FOLDER / "zarr_search.py"), "--small"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.count("  -\n") == 9
 
 
 def test_the_remote_benchmark_runs() -> None:
