@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import datafusion
 import duckdb
@@ -48,7 +48,7 @@ class Memory:
         self._is_done = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
-    def __enter__(self) -> Memory:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -195,6 +195,9 @@ class VectorColumn:
                 encode,
                 cache.peek(place, stored.identity),
                 texts,
+                remember=lambda span, make: cache.get(
+                    (*key, "range", span.start, span.stop), stored.identity, make
+                ),
                 index=lambda: self.indexes.lookup(self.info.name, cache),
             )
         kind = self.info.storage_type.dtype

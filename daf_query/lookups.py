@@ -17,7 +17,7 @@ from daf_query.evaluating import Positions
 from daf_query.hashing import Hashes, hash_of
 from daf_query.predicates import Compare, In, Predicate
 
-EVERY: Final = 64
+EVERY: Final = 16
 """Of how many texts the place of one is remembered."""
 
 COUNT_BYTES: Final = 4
@@ -160,7 +160,7 @@ class TextLookup:
     postings
         By hash.
     starts
-        Where every 64th text begins in the chunk.
+        Where every 16th text begins in the chunk.
     chunk
         The stored texts: a count, then each length and its bytes; None if they are stored
         otherwise.

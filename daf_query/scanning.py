@@ -34,6 +34,7 @@ MIN_PART_ROWS = 1 << 16
 
 _MIN_BATCH_ROWS = 1 << 15
 _SELECTIVE = 16
+_FEW_ROWS = 1 << 14
 _EMPTY = pa.schema([])
 
 
@@ -160,12 +161,14 @@ class Scan:
             kept = [part for part, (a, b) in zip(kept, ends.reshape(-1, 2), strict=True) if a < b]
         self.report.pruned = len(parts) - len(kept)
         self.report.rows_pruned = self._length - sum(part.size for part in kept)
+        if self._rows is not None and kept and self._rows.size <= _FEW_ROWS:
+            return [Span(kept[0].start, kept[-1].stop)]  # a part each would take longer
         return kept
 
     def _look_up(self, predicate: Predicate) -> None:
         """Leave only the rows that indexes name, where they are few."""
         by_column: dict[str, list[Predicate]] = {}
-        for condition in predicate.parts if isinstance(predicate, Both) else (predicate,):
+        for condition in _conditions(predicate):
             if isinstance(condition, Compare | In):
                 by_column.setdefault(condition.column, []).append(condition)
         found = {
@@ -231,8 +234,7 @@ class Scan:
         self, part: Span, names: Sequence[str], predicate: Predicate | None, schema: pa.Schema
     ) -> pa.RecordBatch | None:
         """Return the rows of one part for which the filter is true; None if there are none."""
-        places = self._places(predicate, part)
-        count = part.size if places is None else places.size
+        count, places = self._kept(predicate, part, are_counted=not names)
         with self.report.lock:
             self.report.read += part.size > 0
             self.report.rows_in += part.size
@@ -247,33 +249,40 @@ class Scan:
             arrays.append(array)
         return _batch_of(arrays, schema, count)
 
-    def _places(self, predicate: Predicate | None, part: Span) -> Positions | None:
-        """Return for which rows of a part the filter is true, by place; None if for all."""
+    def _kept(
+        self, predicate: Predicate | None, part: Span, *, are_counted: bool
+    ) -> tuple[int, Positions | None]:
+        """Return for how many rows of a part the filter is true, and for which, by place.
+
+        None stands for all of them; also for any where they are only counted, since finding the
+        places of many takes longer than the rest.
+        """
         mask: Mask | None = None
         places: Positions | None = None
+        count = part.size
         if self._rows is not None:
             first, last = np.searchsorted(self._rows, [part.start, part.stop])
             places = self._rows[first:last] - part.start
-        if predicate is None:
-            return places
-        conditions = list(predicate.parts) if isinstance(predicate, Both) else [predicate]
-        for condition in sorted(conditions, key=self._cost):
+            count = places.size
+        conditions = _conditions(predicate)
+        for number, condition in enumerate(sorted(conditions, key=self._cost), start=1):
+            is_last = number == len(conditions)
             if places is None:
                 found = evaluate(condition, self._values(part), part.size)
                 mask = found if mask is None else mask & found
                 count = int(np.count_nonzero(mask))
-                if count == 0:
-                    return np.empty(0, np.int64)
-                if count * _SELECTIVE <= part.size:
+                if count and count * _SELECTIVE <= part.size and not (is_last and are_counted):
                     places = np.flatnonzero(mask)
             else:
                 found = evaluate(condition, self._values_at(part, places), places.size)
-                places = places[found]
-                if places.size == 0:
-                    return places
-        if places is None and mask is not None:
-            return None if bool(mask.all()) else np.flatnonzero(mask)
-        return places
+                count = int(np.count_nonzero(found))
+                if not (is_last and are_counted):
+                    places = places[found]
+            if count == 0:
+                return 0, None
+        if places is None and mask is not None and not are_counted and count < part.size:
+            places = np.flatnonzero(mask)
+        return count, places
 
     def _cost(self, condition: Predicate) -> int:
         """Return what to evaluate first: what is cheap, and leaves few rows."""
@@ -302,6 +311,13 @@ class Scan:
             return found
 
         return values
+
+
+def _conditions(predicate: Predicate | None) -> Sequence[Predicate]:
+    """Return what is joined by AND."""
+    if predicate is None:
+        return ()
+    return predicate.parts if isinstance(predicate, Both) else (predicate,)
 
 
 def balanced(parts: Sequence[Span], *, max_groups: int | None = None) -> list[list[Span]]:

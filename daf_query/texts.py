@@ -53,6 +53,8 @@ class TextColumn:
         All of them, where they were decoded before.
     index
         Returns their index, if there is one.
+    remember
+        Makes the strings of a range, unless they are remembered.
     """
 
     def __init__(
@@ -63,8 +65,10 @@ class TextColumn:
         texts: Any = None,
         *,
         index: Callable[[], Texts | None] = lambda: None,
+        remember: Callable[[Span, Callable[[], pa.Array]], pa.Array] = lambda _, make: make(),
     ) -> None:
         self._find_index = index
+        self._remember = remember
         self._index: Texts | None = None
         self._has_looked = False
         self._last = threading.local()
@@ -122,7 +126,7 @@ class TextColumn:
         """Return a range."""
         codes = self._codes
         if self._texts is None and codes is not None and codes.is_useful:
-            return codes.texts.take(pa.array(codes.codes[span.slice]))
+            return self._remember(span, lambda: codes.texts.take(pa.array(codes.codes[span.slice])))
         return _as_string(self._decoded().slice(span.start, span.size))
 
     def pick(self, span: Span, places: Positions) -> Values:
