@@ -52,7 +52,7 @@ def check(array: Any, *, is_known: bool = True) -> None:
             assert values == expected
 
 
-@pytest.mark.parametrize("compressor", COMPRESSORS, ids=str)
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=lambda one: type(one).__name__)
 def test_v3(tmp_path: Path, compressor: Any) -> None:
     """Numbers, times, texts and bytes, the last chunk shorter, with each compressor."""
     group = zarr.open_group(tmp_path, mode="w", zarr_format=3)
@@ -71,7 +71,7 @@ def test_v3(tmp_path: Path, compressor: Any) -> None:
         check(array)
 
 
-@pytest.mark.parametrize("compressor", V2, ids=str)
+@pytest.mark.parametrize("compressor", V2, ids=lambda one: type(one).__name__)
 def test_v2(tmp_path: Path, compressor: Any) -> None:
     """The same of Zarr v2, also of the other byte order."""
     group = zarr.open_group(tmp_path, mode="w", zarr_format=2)

@@ -32,6 +32,7 @@ from daf_query import (
     zarr_tables,
     zarr_writing,
 )
+from daf_query.cli import main
 from daf_storage import MemoryDaf, errors
 from tests.support import fill, served
 
@@ -453,3 +454,15 @@ def test_secrets_of_a_url_are_in_no_message() -> None:
     with pytest.raises(errors.FormatError, match="127.0.0.1:1/x.zarr: no zarr group") as caught:
         zarr_table(f"http://me:{word}@127.0.0.1:1/x.zarr?token={word}")
     assert word not in "".join(traceback.format_exception(caught.value))
+
+
+def test_the_index_on_the_command_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``daf index STORE GROUP`` builds the R-tree; what is no group is told."""
+    assert main(["index", str(store), "meta"]) == 0
+    assert f"indexed bbox of 100 rows of meta of {store}" in capsys.readouterr().out
+    assert zarr_table(store).spatial_index("bbox") is not None
+    assert main(["index", str(store), "meta", "nope"]) == 1
+    assert "'nope'" in capsys.readouterr().err
+    assert main(["index", str(store), "beta"]) == 1
+    assert main(["index", str(store), "meta", "--points", "x", "y"]) == 1
+    assert "can't parse as path of a data set" in capsys.readouterr().err

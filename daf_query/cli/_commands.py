@@ -14,7 +14,10 @@ from daf_query.cli import _output
 from daf_query.demo import run_demo
 from daf_query.indexes import build_index, build_point_index
 from daf_query.session import connect
+from daf_query.zarr_tables import GEOMETRY
+from daf_query.zarr_writing import build_spatial_index
 from daf_storage import (
+    DafError,
     DafReader,
     DafServer,
     DafWriter,
@@ -113,7 +116,14 @@ def reorder_command(options: argparse.Namespace) -> None:
 
 def index_command(options: argparse.Namespace) -> None:
     """Build indexes and say which."""
-    with open_daf(options.path, "r+") as daf:
+    try:
+        opened = open_daf(options.path, "r+")
+    except DafError:
+        if options.points is None and Path(options.path, options.axis).is_dir():
+            _index_table(options)
+            return
+        raise
+    with opened as daf:
         assert isinstance(daf, DafWriter)  # noqa: S101 - that is what the mode means
         done = []
         if options.vectors or options.points is None:
@@ -124,6 +134,14 @@ def index_command(options: argparse.Namespace) -> None:
     if not options.quiet:
         listed = ", ".join(done) or "nothing: no text has many different values"
         print(f"indexed {listed} of axis {options.axis} of {options.path}")
+
+
+def _index_table(options: argparse.Namespace) -> None:
+    """Build the R-trees of a group of Zarr arrays."""
+    for column in options.vectors or [GEOMETRY]:
+        count = build_spatial_index(options.path, column, options.axis)
+        if not options.quiet:
+            print(f"indexed {column} of {count:,} rows of {options.axis} of {options.path}")
 
 
 def _packing(options: argparse.Namespace) -> bool | Packing:

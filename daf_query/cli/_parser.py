@@ -252,7 +252,8 @@ def _add_index(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "store an index with which rows are found by name or by another value at once",
         "  daf index pbmc.daf.zarr cell              # the names, and texts with many values\n"
         "  daf index pbmc.daf.zarr cell barcode age\n"
-        "  daf index slide.daf.zarr cell --points x y   # cells within a box or a polygon",
+        "  daf index slide.daf.zarr cell --points x y   # cells within a box or a polygon\n"
+        "  daf index scenes.zarr meta bbox           # geometries of a group of Zarr arrays",
     )
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("axis", metavar="AXIS")
