@@ -16,7 +16,7 @@ import numpy as np
 import zarr
 
 from daf_query.evaluating import Values
-from daf_storage import DafError, decode_vlen_bytes, decode_vlen_utf8
+from daf_storage import decode_vlen_bytes, decode_vlen_utf8
 
 Stamp: TypeAlias = tuple[int, int, int]
 """Number, size and time of a file: others whenever its contents are."""
@@ -78,7 +78,7 @@ class ChunkFiles:
             for compressor in self._decompress:
                 data = compressor.decode(data)
             values = self._codec(memoryview(data))
-        except (OSError, RuntimeError, ValueError, DafError):
+        except Exception:  # noqa: BLE001 - zarr-python will complain in its own words
             return None
         return values[:rows] if len(values) == self._chunk_rows else None
 
