@@ -372,6 +372,17 @@ class NumberColumn:
         return number_array(self.pick(span, places))
 
 
+def size_bytes(values: Any) -> int:
+    """Return how many bytes values take: numpy's, or Arrow's.
+
+    >>> size_bytes(pa.array(["a"]).cast(pa.string_view())) > 0
+    True
+    """
+    if isinstance(values, pa.Array) and values.type in (pa.string_view(), pa.binary_view()):
+        return int(values.get_total_buffer_size())  # pyarrow 19 refuses the other one
+    return int(values.nbytes)
+
+
 def runs_of_chunks(
     span: Span, places: Positions, chunk_rows: int
 ) -> Iterator[tuple[Span, Positions]]:

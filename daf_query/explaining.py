@@ -56,4 +56,6 @@ def _text(scan: ScanReport) -> str:
         lines.append(f"  filter   {scan.predicate}")
     for name, count in sorted(scan.values.items()):
         lines.append(f"  column   {name}: {count:,} values, {scan.bytes[name]:,} bytes")
+        if name in scan.split:
+            lines[-1] += f"; {scan.split[name]:,} chunks lie in two ranges"
     return "\n".join(lines)

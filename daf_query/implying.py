@@ -12,11 +12,10 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from daf_query.conditions import Condition, column_name
-from daf_query.predicates import Both, Compare, Constant, Either, In, Predicate
+from daf_query.predicates import Both, Compare, Either, In, Predicate, compared
 from daf_query.shapes import OVERLAPPING, bounds_of
 
 _OPERATORS = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -38,7 +37,6 @@ _LITERALS = {
 """The types of constants: Arrow's, and what the engine calls them where it hands out a value."""
 
 _TEXTS = (pa.string(), pa.string_view())
-_EXACT = 2.0**53
 _MAX_DEPTH = 50
 _WILD = frozenset("%_")
 _LAST_CHARACTER, _BEFORE_SURROGATES, _AFTER_SURROGATES = 0x10FFFF, 0xD7FF, 0xE000
@@ -101,40 +99,6 @@ def _comparison(
         is_same = kind == field.type or {kind, field.type} <= set(_TEXTS)
         return Compare(field.name, operator, value) if is_same else None
     return compared(field, operator, value) if kind == pa.float64() else None
-
-
-def compared(field: pa.Field, operator: str, value: float) -> Predicate | None:
-    """Return what comparing a column, converted to Float64, says of the column as it is.
-
-    >>> compared(pa.field("n", pa.int32()), ">", 2.5)
-    Compare(column='n', operator='>', value=2)
-    >>> compared(pa.field("x", pa.float32()), "==", 0.1)
-    Constant(value=False)
-    """
-    if operator == "!=" or math.isnan(value):
-        return None
-    if field.type == pa.float32():
-        with np.errstate(over="ignore"):
-            near = float(np.float32(value))
-        return _against(field.name, operator, value, near, near)
-    if not pa.types.is_integer(field.type) or abs(value) >= _EXACT:
-        return None
-    below, above = math.floor(value), math.ceil(value)
-    limits = np.iinfo(field.type.to_pandas_dtype())
-    if not limits.min <= below <= above <= limits.max:
-        return None
-    return _against(field.name, operator, value, below, above)
-
-
-def _against(name: str, operator: str, value: float, below: Any, above: Any) -> Predicate:
-    """Compare with a value that a column cannot have, by its neighbours, or one neighbour."""
-    if below == value == above:
-        return Compare(name, operator, below)
-    if operator == "==":
-        return Constant(value=False)
-    if operator in (">", ">="):
-        return Compare(name, ">", below) if below < value else Compare(name, ">=", below)
-    return Compare(name, "<", above) if above > value else Compare(name, "<=", above)
 
 
 def _listed(expression: Any, condition: Condition, schema: pa.Schema) -> Predicate | None:

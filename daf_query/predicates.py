@@ -27,6 +27,8 @@ OPERATORS = {
     "greater_equal": ">=",
 }
 _MOST_SHOWN = 5
+_EXACT = 2.0**53
+"""Up to here, Float64 holds every whole number."""
 _KNOWN_TYPES = (pa.float16(), pa.float32(), pa.float64(), pa.string(), pa.string_view(), pa.bool_())
 _NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _FLIPPED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -147,6 +149,40 @@ def parse(expression: pc.Expression | None, schema: pa.Schema) -> Predicate | No
     return found
 
 
+def compared(field: pa.Field, operator: str, value: float) -> Predicate | None:
+    """Return what comparing a column, converted to Float64, says of the column as it is.
+
+    >>> compared(pa.field("n", pa.int32()), ">", 2.5)
+    Compare(column='n', operator='>', value=2)
+    >>> compared(pa.field("x", pa.float32()), "==", 0.1)
+    Constant(value=False)
+    """
+    if operator == "!=" or math.isnan(value):
+        return None
+    if field.type == pa.float32():
+        with np.errstate(over="ignore"):
+            near = float(np.float32(value))
+        return _against(field.name, operator, value, near, near)
+    if not pa.types.is_integer(field.type) or abs(value) >= _EXACT:
+        return None
+    below, above = math.floor(value), math.ceil(value)
+    limits = np.iinfo(field.type.to_pandas_dtype())
+    if not limits.min <= below <= above <= limits.max:
+        return None
+    return _against(field.name, operator, value, below, above)
+
+
+def _against(name: str, operator: str, value: float, below: Any, above: Any) -> Predicate:
+    """Compare with a value that a column cannot have, by its neighbours, or one neighbour."""
+    if below == value == above:
+        return Compare(name, operator, below)
+    if operator == "==":
+        return Constant(value=False)
+    if operator in (">", ">="):
+        return Compare(name, ">", below) if below < value else Compare(name, ">=", below)
+    return Compare(name, "<", above) if above > value else Compare(name, "<=", above)
+
+
 class _UnknownError(Exception):
     """The expression has a part that is not known here."""
 
@@ -242,11 +278,16 @@ class _Parser:
             left, right, operator = right, left, _FLIPPED[operator]
         if not isinstance(left, _Field) or not isinstance(right, pa.Scalar) or not right.is_valid:
             raise _UnknownError
+        if negated:
+            operator = _NEGATED[operator]
+        own = self._schema.field(left.name)
+        if own.type != right.type and _is_number(own.type) and _is_number(right.type):
+            return _compared_numbers(own, operator, right)
         self._check_type(left, right.type)
         value = right.value if pa.types.is_timestamp(right.type) else right.as_py()
         if isinstance(value, float) and math.isnan(value):
             raise _UnknownError
-        return Compare(left.name, _NEGATED[operator] if negated else operator, value)
+        return Compare(left.name, operator, value)
 
     def _listed(self, field: _Field, values: list[Any], kind: pa.DataType) -> tuple[Any, ...]:
         """Return the values of a list that the type of a column can have at all.
@@ -286,6 +327,37 @@ def both(first: Predicate, second: Predicate) -> Predicate:
     if first == Constant(value=True):
         return second
     return _joined([first, second], is_both=True)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind)) or kind in (pa.float32(), pa.float64())
+
+
+def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Predicate:
+    """Compare numbers of different types as Arrow does: as the type that both have in common."""
+    value: Any = scalar.as_py()
+    own, kind = field.type, scalar.type
+    if isinstance(value, float) and math.isnan(value):
+        raise _UnknownError
+    if pa.types.is_integer(own) and pa.types.is_integer(kind):
+        if pa.uint64() in (own, kind):
+            raise _UnknownError
+        limits = np.iinfo(own.to_pandas_dtype())
+        if limits.min <= value <= limits.max:
+            return Compare(field.name, operator, value)
+        always = ("!=", "<", "<=") if value > limits.max else ("!=", ">", ">=")
+        return Constant(value=operator in always)
+    if kind == pa.float64():
+        found = compared(field, operator, value)
+        if found is None:
+            raise _UnknownError
+        return found
+    if own not in (pa.float32(), pa.float64()) or abs(value) >= _EXACT:
+        raise _UnknownError
+    converted = float(own.to_pandas_dtype()(value))
+    if converted != value:
+        raise _UnknownError
+    return Compare(field.name, operator, converted)
 
 
 def _joined(parts: list[Predicate], *, is_both: bool) -> Predicate:

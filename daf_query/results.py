@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import datafusion
 import pyarrow as pa
 
+from daf_query.columns import size_bytes
 from daf_query.saving import SUFFIXES, Format, Rows, format_of, save_rows
 from daf_storage import ShowProgress, errors, optional_import, progress_bar
 
@@ -84,7 +85,9 @@ class QueryResult(datafusion.DataFrame):
 
     def to_polars(self) -> Any:
         """Return the rows as a polars DataFrame; numbers are not copied."""
-        return optional_import("polars", extra="polars").from_arrow(self.to_arrow_table())
+        return optional_import("polars", extra="polars").from_arrow(
+            self.to_arrow_table(), rechunk=False
+        )
 
     def to_duckdb(self, connection: Any = None) -> Any:
         """Return the rows as a DuckDB relation, without copying them.
@@ -153,7 +156,7 @@ class QueryResult(datafusion.DataFrame):
                 for batch in self.batches():
                     yield batch
                     total += batch.num_rows
-                    bar.add(batch.nbytes)
+                    bar.add(sum(map(size_bytes, batch.columns)))
 
             save_rows(Rows(self.schema(), counted()), target, kind)
         return total

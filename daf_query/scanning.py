@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query import planning
-from daf_query.columns import Column, OpenColumn
+from daf_query.columns import Column, OpenColumn, size_bytes
 from daf_query.evaluating import Codes, Mask, Positions, Values, Zones, evaluate, may_match
 from daf_query.predicates import Both, Compare, Constant, In, Predicate, columns_of, describe
 from daf_query.zones import ZONE_ROWS
@@ -66,12 +66,14 @@ class ScanReport:
     """Number of values that were read, by column; those of filters and of results add up."""
     bytes: dict[str, int] = field(default_factory=dict)
     """How many bytes those were in memory, by column; strings may have been codes of a byte."""
+    split: dict[str, int] = field(default_factory=dict)
+    """How many chunks of a column do not end where ranges do, and may be decoded for two."""
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain Python, for machines."""
         told = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "lock"}
-        copied = {"values": dict(self.values), "bytes": dict(self.bytes)}
+        copied = {"values": dict(self.values), "bytes": dict(self.bytes), "split": dict(self.split)}
         return {**told, **copied, "indexes": list(self.indexes)}
 
     def count(self, column: str, found: Values) -> None:
@@ -79,7 +81,7 @@ class ScanReport:
         values = found.codes if isinstance(found, Codes) else found
         with self.lock:
             self.values[column] = self.values.get(column, 0) + len(values)
-            self.bytes[column] = self.bytes.get(column, 0) + int(values.nbytes)
+            self.bytes[column] = self.bytes.get(column, 0) + size_bytes(values)
 
 
 class Points(Protocol):
@@ -125,6 +127,7 @@ class Scan:
         report.index_rows = None if rows is None else rows.size
         self._cache = cache
         self._open: dict[str, OpenColumn] = {}
+        self._parts: list[Span] = []
         self._lock = threading.Lock()
         self.report = report
 
@@ -138,18 +141,25 @@ class Scan:
         """Return a column, opened when it is first asked for; nothing is read yet."""
         with self._lock:
             if name not in self._open:
-                self._open[name] = self._columns[name].open(self._cache)
+                column = self._columns[name]
+                self._open[name] = column.open(self._cache)
+                split = planning.split_chunks(self._parts, column.chunk_rows, length=self._length)
+                if split:
+                    self.report.split[name] = split
             return self._open[name]
 
     def parts(self, predicate: Predicate | None) -> list[Span]:
         """Return the ranges of rows in which the filter may be true for a row."""
-        step = planning.common_step(
-            (column.chunk_rows for column in self._columns.values()), length=self._length
+        filtered = [] if predicate is None else columns_of(predicate)
+        chunks = {name: column.chunk_rows for name, column in self._columns.items()}
+        step = planning.step_of(
+            [chunks.pop(name) for name in filtered], chunks.values(), length=self._length
         )
         share = -(-self._length // (2 * CPUS))
         target = min(PART_ROWS, max(share, MIN_PART_ROWS))
         parts = planning.aligned_spans(self._length, step=step, target_rows=target)
         self.report.ranges = len(parts)
+        self._parts = parts
         if predicate is None or isinstance(predicate, Constant):
             kept = parts if predicate is None or predicate.value else []
         else:

@@ -16,7 +16,8 @@ from hypothesis import example, given
 
 from daf_query import DafSession, build_point_index, connect, scanning
 from daf_query.evaluating import evaluate
-from daf_query.implying import begins, compared
+from daf_query.implying import begins
+from daf_query.predicates import compared
 from daf_query.zones import ZONE_ROWS
 from daf_storage import DafWriter, MemoryDaf
 from tests.support import create

@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import zarr
 
-from daf_query import AxisDataset, DafSession, connect, scanning
+from daf_query import AxisDataset, DafSession, connect, scanning, zarr_table
 from daf_query.columns import runs_of_chunks
 from daf_query.zones import ZONE_ROWS
 from daf_storage import DafWriter, MemoryDaf, Packing, Span, errors
@@ -283,3 +286,35 @@ def test_ranges_know_which_of_few_strings_they_have(
     expected = int(((odd == 0) & (zone % 2 == 1)).sum())
     assert session.sql(query).to_pydict() == {"n": [expected]}
     assert session.explain(query).scans[0].read == 2
+
+
+def test_chunks_that_are_not_aligned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The filter's are decoded once; of the others, those that lie in two ranges, and it is told."""
+    monkeypatch.setattr(scanning, "MIN_PART_ROWS", 500)
+    monkeypatch.setattr(scanning, "PART_ROWS", 500)
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    meta.create_array("a", data=np.arange(5000.0), chunks=(100,))
+    meta.create_array("b", data=np.arange(5000.0), chunks=(701,))
+    session = connect(zarr_table(tmp_path))
+    told = session.explain("SELECT sum(b) AS s FROM meta WHERE a >= 0")
+    assert told.scans[0].split == {"b": 7}
+    assert "column   b: 5,000 values, 40,000 bytes; 7 chunks lie in two ranges" in str(told)
+    assert session.sql("SELECT sum(b) AS s FROM meta WHERE a >= 0").to_pydict() == {
+        "s": [float(np.arange(5000).sum())]
+    }
+
+
+def test_other_engines_leave_ranges_out(daf: DafWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB and polars hand their filters to the same table."""
+    monkeypatch.setattr(scanning, "PART_ROWS", ZONE_ROWS)
+    cell = connect(daf).dataset("cell")
+    cell.to_table(columns=["index"], filter=pc.field("batch") == 77)  # learns the ranges
+    cell.reports = []
+    found = duckdb.sql("SELECT count(*), sum(index) FROM cell WHERE batch < 3").fetchall()
+    frame = pl.scan_pyarrow_dataset(cell).filter(pl.col("batch") < 3).select("index").collect()
+    batch = daf.get_np_vector("cell", "batch")
+    assert found == [(int((batch < 3).sum()), int(np.flatnonzero(batch < 3).sum()))]
+    assert frame["index"].sum() == found[0][1]
+    read = [report for report in cell.reports if report.read]
+    assert len(read) == 2
+    assert all((report.read, report.pruned) == (1, 3) for report in read)
