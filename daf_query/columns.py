@@ -372,6 +372,21 @@ class NumberColumn:
         return number_array(self.pick(span, places))
 
 
+def cast_to(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return an array as another type, in a shape that engines can read.
+
+    Older versions of pyarrow leave out a buffer of views that are all short; taking that over
+    crashes DataFusion.
+    """
+    found = array.cast(kind)
+    buffers = found.buffers()
+    if kind not in (pa.string_view(), pa.binary_view()) or None not in buffers[2:]:
+        return found
+    data = [pa.py_buffer(b"") if one is None else one for one in buffers[2:]]
+    buffers = [*buffers[:2], *data]
+    return pa.Array.from_buffers(kind, len(found), buffers, found.null_count, found.offset)
+
+
 def size_bytes(values: Any) -> int:
     """Return how many bytes values take: numpy's, or Arrow's.
 

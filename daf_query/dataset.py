@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from daf_query.columns import INDEX, NAME, Column, VectorColumn
+from daf_query.columns import INDEX, NAME, Column, VectorColumn, cast_to
 from daf_query.evaluating import Positions
 from daf_query.indexes import StoredIndexes
 from daf_query.predicates import Constant, Predicate, both, parse
@@ -511,7 +511,7 @@ def _plain(schema: pa.Schema) -> pa.Schema:
 def _cast(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         arrays = [
-            column if column.type == field.type else column.cast(field.type)
+            column if column.type == field.type else cast_to(column, field.type)
             for column, field in zip(batch.columns, schema, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch

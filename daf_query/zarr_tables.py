@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import zarr
 
-from daf_query.columns import OpenColumn, runs_of_chunks
+from daf_query.columns import OpenColumn, cast_to, runs_of_chunks
 from daf_query.dataset import TableColumns, TableDataset
 from daf_query.evaluating import Positions, Values
 from daf_query.predicates import Predicate
@@ -383,4 +383,4 @@ def _arrow(values: Any, kind: pa.DataType) -> pa.Array:
     """Return values as Arrow; NaN and NaT are null."""
     if isinstance(values, np.ndarray):
         return pa.array(values, kind, from_pandas=True)
-    return values.cast(kind)
+    return cast_to(values, kind)
