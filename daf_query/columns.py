@@ -380,7 +380,8 @@ def cast_to(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """
     found = array.cast(kind)
     buffers = found.buffers()
-    if kind not in (pa.string_view(), pa.binary_view()) or None not in buffers[2:]:
+    is_whole = all(one is not None for one in buffers[2:])
+    if kind not in (pa.string_view(), pa.binary_view()) or is_whole:
         return found
     data = [pa.py_buffer(b"") if one is None else one for one in buffers[2:]]
     buffers = [*buffers[:2], *data]
