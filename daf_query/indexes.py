@@ -31,12 +31,15 @@ from daf_storage import (
     DafReader,
     DafWriter,
     DecodedCache,
+    Progress,
+    ShowProgress,
     Span,
     StorageType,
     StoredArray,
     errors,
     is_remote,
     optional_import,
+    progress_bar,
 )
 
 GROUP: Final = "indexes"
@@ -46,12 +49,19 @@ POINTS: Final = "points"
 
 _VERSION: Final = 2
 _MANY: Final = 4
+_BYTES_PER_ROW: Final = 16
 _BLOCK_ROWS: Final = 1 << 20
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
-def build_index(daf: DafWriter, axis: str, names: Sequence[str] | None = None) -> list[str]:
+def build_index(
+    daf: DafWriter,
+    axis: str,
+    names: Sequence[str] | None = None,
+    *,
+    progress: ShowProgress = "auto",
+) -> list[str]:
     """Build indexes of vectors and store them in the data set; return of which.
 
     Parameters
@@ -61,6 +71,8 @@ def build_index(daf: DafWriter, axis: str, names: Sequence[str] | None = None) -
         default the entries and all vectors with many distinct strings; of the numeric ones, only
         the smallest and largest values of ranges of rows are noted, which takes no space to
         speak of.
+    progress
+        Whether to show a bar on stderr.
 
     Returns
     -------
@@ -89,7 +101,10 @@ def build_index(daf: DafWriter, axis: str, names: Sequence[str] | None = None) -
     ['name', 'age']
     """
     chosen = [NAME, *sorted(daf.vectors_set(axis))] if names is None else list(names)
-    return [name for name in chosen if _build(daf, axis, name, is_wanted=names is not None)]
+    total = len(chosen) * daf.axis_length(axis) * _BYTES_PER_ROW
+    with progress_bar("index", total, show=progress) as bar:
+        is_wanted = names is not None
+        return [name for name in chosen if _build(daf, axis, name, bar, is_wanted=is_wanted)]
 
 
 def build_point_index(daf: DafWriter, axis: str, x: str, y: str) -> int:
@@ -142,7 +157,7 @@ def _placed(sides: list[npt.NDArray[Any]]) -> list[npt.NDArray[np.float64]]:
     return points
 
 
-def _build(daf: DafWriter, axis: str, name: str, *, is_wanted: bool) -> bool:
+def _build(daf: DafWriter, axis: str, name: str, bar: Progress, *, is_wanted: bool) -> bool:
     """Build the index of one vector; return whether its rows can be found by it."""
     info = None if name == INDEX else daf.vector_info(axis, name)
     if is_wanted and (info is None or info.storage_type is StorageType.BOOL):
@@ -154,6 +169,7 @@ def _build(daf: DafWriter, axis: str, name: str, *, is_wanted: bool) -> bool:
         return False
     sources = _sources(daf, axis, [name])
     path = f"{GROUP}/{axis}/{name}"
+    step = info.length * _BYTES_PER_ROW // 4
     if not info.storage_type.is_string:
         _build_ranges(daf, axis, name, sources)
     if not is_wanted and not info.storage_type.is_string:
@@ -162,16 +178,22 @@ def _build(daf: DafWriter, axis: str, name: str, *, is_wanted: bool) -> bool:
         return True  # an archive could not replace it, and need not
     if info.storage_type.is_string:
         texts = sources[0].read_strings()
+        bar.add(step)
         if not is_wanted and name != NAME and len(texts.unique()) * _MANY < len(texts):
             return False
-        _store(daf, f"{path}/{LOOKUP}", sources, _of_texts(texts))
+        arrays = _of_texts(texts)
+        bar.add(2 * step)
+        _store(daf, f"{path}/{LOOKUP}", sources, arrays)
+        bar.add(step)
         return True
     values = _numbers(daf, axis, name)
     order = np.argsort(values, kind="stable")
     if values.dtype.kind == "f":  # NaN comes last
         order = order[: len(values) - int(np.count_nonzero(np.isnan(values)))]
     postings = Postings.of(values, order, len(values))
+    bar.add(3 * step)
     _store(daf, f"{path}/{LOOKUP}", sources, postings.arrays)
+    bar.add(step)
     return True
 
 

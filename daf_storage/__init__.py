@@ -35,7 +35,7 @@ from daf_storage.model import MatrixInfo, OpenMode, Span, StorageType, VectorInf
 from daf_storage.opening import H5df, MemoryDaf, ZarrDaf, open_daf
 from daf_storage.optional import optional_import
 from daf_storage.packing import CodecName, Packing
-from daf_storage.progress import ShowProgress, progress_bar
+from daf_storage.progress import Progress, ShowProgress, progress_bar
 from daf_storage.reader import REQUIRED, DafReader
 from daf_storage.repairing import repair
 from daf_storage.serving import DafServer
@@ -72,6 +72,7 @@ __all__ = [
     "MmapZipStore",
     "OpenMode",
     "Packing",
+    "Progress",
     "Recovery",
     "RecoveryWarning",
     "Report",

@@ -127,7 +127,8 @@ def index_command(options: argparse.Namespace) -> None:
         assert isinstance(daf, DafWriter)  # noqa: S101 - that is what the mode means
         done = []
         if options.vectors or options.points is None:
-            done = build_index(daf, options.axis, options.vectors or None)
+            names = options.vectors or None
+            done = build_index(daf, options.axis, names, progress=_show(options))
         if options.points is not None:
             build_point_index(daf, options.axis, *options.points)
             done.append(f"the points ({', '.join(options.points)})")
