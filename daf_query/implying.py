@@ -44,7 +44,7 @@ _LAST_CHARACTER, _BEFORE_SURROGATES, _AFTER_SURROGATES = 0x10FFFF, 0xD7FF, 0xE00
 
 def implied(conditions: Iterable[Condition], schema: pa.Schema) -> Predicate | None:
     """Return what conditions say of the columns of a table; None if nothing."""
-    parts = [_implied(one.expression, one, schema, 0) for one in conditions]
+    parts = [_understood(one, schema) for one in conditions]
     known = tuple(part for part in parts if part is not None)
     if len(known) < 2:
         return known[0] if known else None
@@ -52,6 +52,13 @@ def implied(conditions: Iterable[Condition], schema: pa.Schema) -> Predicate | N
     for part in known:
         flat += part.parts if isinstance(part, Both) else [part]
     return Both(tuple(flat))
+
+
+def _understood(condition: Condition, schema: pa.Schema) -> Predicate | None:
+    try:
+        return _implied(condition.expression, condition, schema, 0)
+    except Exception:  # noqa: BLE001 - the bindings have no way into some kinds of expressions
+        return None
 
 
 def _implied(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import time
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
@@ -406,3 +408,69 @@ def test_points_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["index", str(path), "cell", "u", "--points", "x", "y"]) == 0
     assert "indexed u, the points (x, y) of axis cell" in capsys.readouterr().out
     assert [f for f in verify(path) if f.level == "error"] == []
+
+
+def random_condition(rng: random.Random) -> str:
+    """Return a condition that an index may serve."""
+    low = rng.randint(-5, 60)
+    return rng.choice(
+        [
+            f"f BETWEEN {low / 2} AND {low / 2 + 1}",
+            f"f {rng.choice(['=', '<', '>='])} {low / 2}",
+            f"i {rng.choice(['=', '<', '>', '<>'])} {low}",
+            f"i IN ({low}, {low + 3}, 300)",
+            f"s = 't{low}'",
+            f"s IN ('t1', 't{low}')",
+            f"s LIKE 't{low}%'",
+            f"name IN ('c{low}', 'c7')",
+            f"f > {low / 4} AND f < {low / 4 + 2} AND g > 1 AND g < 4",
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", [*MADE, "memory"])
+def test_random_changes_indexes_and_queries(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was replaced after an index was built, the rows are those that DuckDB finds."""
+    pytest.importorskip("geoindex_rs")
+    monkeypatch.setattr("daf_query.columns._SELECTIVE", 2)
+    monkeypatch.setattr("daf_query.texts._SELECTIVE", 2)
+    monkeypatch.setattr("daf_query.scanning._SELECTIVE", 3)
+    made: Any = MemoryDaf() if name == "memory" else open_daf(tmp_path / name, "w", **MADE[name])
+    rng, numbers = random.Random(name), np.random.default_rng(len(name))
+    n = 800
+
+    def vector(column: str) -> Any:
+        if column == "s":
+            return [f"t{x}" for x in numbers.integers(0, rng.choice([5, n]), n)]
+        if column == "i":
+            return numbers.integers(-5, 60, n).astype(rng.choice(["i1", "i4", "i8"]))
+        values = np.round(numbers.random(n) * 30, 1)
+        values[numbers.integers(0, n, 20)] = np.nan
+        return values
+
+    made.add_axis("cell", [f"c{i}" for i in range(n)])
+    for column in "figs":
+        made.set_vector("cell", column, vector(column))
+    session = connect(made, cache_bytes=rng.choice([0, 1 << 28]))
+    for _ in range(12):
+        if rng.random() < 0.4 and not made.is_append_only:
+            column = rng.choice("figs")
+            made.set_vector("cell", column, vector(column), overwrite=True)
+        if rng.random() < 0.5 and not made.is_append_only:
+            build_index(made, "cell", rng.sample(["name", "f", "i", "s"], 2))
+            build_point_index(made, "cell", "f", "g")
+        connection = duckdb.connect()
+        connection.register("whole", session.dataset("cell").to_table())
+        for _ in range(5):
+            one, two = random_condition(rng), random_condition(rng)
+            condition = f"({one}) {rng.choice(['AND', 'OR', 'AND NOT'])} ({two})"
+            query = f"SELECT count(*) AS n, sum(index) AS s FROM TABLE WHERE {condition}"
+            ours = [
+                tuple(row.values())
+                for row in session.sql(query.replace("TABLE", "cell")).to_pylist()
+            ]
+            assert str(ours) == str(connection.sql(query.replace("TABLE", "whole")).fetchall()), (
+                condition
+            )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import http.client
+import signal
 import subprocess
 import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -130,12 +132,17 @@ def test_the_command(tmp_path: Path) -> None:
         [sys.executable, "-m", "daf_query.cli", "serve", str(path), "--port", "0"],
         stdout=subprocess.PIPE,
         text=True,
+        # Tests that run in the background of a shell ignore interrupts, and so would the server.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        url = line.split(" at ")[1].split(";")[0]
-        assert line == f"serving {path} at {url}; stop with Ctrl-C\n"
-        with urllib.request.urlopen(url) as answer:  # noqa: S310 - our own server
-            assert answer.read() == path.read_bytes()
-        process.send_signal(2)
-        assert process.wait(10) == 0
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            url = line.split(" at ")[1].split(";")[0]
+            assert line == f"serving {path} at {url}; stop with Ctrl-C\n"
+            with urllib.request.urlopen(url) as answer:  # noqa: S310 - our own server
+                assert answer.read() == path.read_bytes()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 0
+        finally:
+            process.kill()
