@@ -26,7 +26,7 @@ from daf_query.predicates import Constant, Predicate, both, parse
 from daf_query.scanning import FindPoints, Scan, ScanReport, balanced
 from daf_storage import DafError, DafReader, DecodedCache, Span, errors, open_daf
 
-_BATCH_ROWS = 1 << 17
+BATCH_ROWS = 1 << 17
 _MISSING_FIELD = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ", re.DOTALL)
 
 
@@ -158,7 +158,7 @@ class TableDataset(ds.Dataset):
         self,
         columns: Any = None,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
-        batch_size: int = _BATCH_ROWS,
+        batch_size: int = BATCH_ROWS,
         **_: Any,
     ) -> ds.Scanner:
         """Return a scanner of all rows; nothing is read until it is consumed."""
@@ -438,25 +438,11 @@ class TableScanner:
         return ds.Scanner.from_batches(self.to_batches(), schema=self.projected_schema)
 
 
-class TableFragment:
-    """Some row ranges of a `TableDataset`."""
+class Fragment:
+    """Some rows of a table, as engines ask for them: a scanner, and what follows from it."""
 
-    def __init__(
-        self,
-        dataset: TableDataset,
-        scan: Scan,
-        parts: Sequence[Span],
-        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
-    ) -> None:
+    def __init__(self, dataset: TableDataset) -> None:
         self._dataset = dataset
-        self._scan = scan
-        self._filter = filter
-        self.parts = parts
-        """The ranges, ascending."""
-
-    def __repr__(self) -> str:
-        first, last = self.parts[0].start, self.parts[-1].stop
-        return f"TableFragment({self._dataset!r}, {len(self.parts)} in [{first}, {last}))"
 
     @property
     def physical_schema(self) -> pa.Schema:
@@ -470,19 +456,14 @@ class TableFragment:
 
     def scanner(
         self,
-        schema: pa.Schema | None = None,  # noqa: ARG002 - pyarrow's signature
+        schema: pa.Schema | None = None,
         columns: Any = None,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
-        batch_size: int = _BATCH_ROWS,
+        batch_size: int = BATCH_ROWS,
         **_: Any,
     ) -> ds.Scanner:
         """Return a scanner of these rows."""
-        scan = self._scan if _is_same(_expression(filter), self._filter) else self._all_rows()
-        return self._dataset.scan(scan, self.parts, columns, filter, batch_size)
-
-    def _all_rows(self) -> Scan:
-        """Return a scan for another filter: an index may have left out rows for this one."""
-        return self._dataset.new_scan()
+        raise NotImplementedError
 
     def to_batches(
         self, schema: pa.Schema | None = None, **kwargs: Any
@@ -494,6 +475,43 @@ class TableFragment:
     def to_table(self, schema: pa.Schema | None = None, **kwargs: Any) -> pa.Table:
         """Return the rows as a table."""
         return self.scanner(schema, **kwargs).to_table()
+
+
+class TableFragment(Fragment):
+    """Some row ranges of a `TableDataset`."""
+
+    def __init__(
+        self,
+        dataset: TableDataset,
+        scan: Scan,
+        parts: Sequence[Span],
+        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+    ) -> None:
+        super().__init__(dataset)
+        self._scan = scan
+        self._filter = filter
+        self.parts = parts
+        """The ranges, ascending."""
+
+    def __repr__(self) -> str:
+        first, last = self.parts[0].start, self.parts[-1].stop
+        return f"TableFragment({self._dataset!r}, {len(self.parts)} in [{first}, {last}))"
+
+    def scanner(
+        self,
+        schema: pa.Schema | None = None,  # noqa: ARG002 - pyarrow's signature
+        columns: Any = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        batch_size: int = BATCH_ROWS,
+        **_: Any,
+    ) -> ds.Scanner:
+        """Return a scanner of these rows."""
+        scan = self._scan if _is_same(_expression(filter), self._filter) else self._all_rows()
+        return self._dataset.scan(scan, self.parts, columns, filter, batch_size)
+
+    def _all_rows(self) -> Scan:
+        """Return a scan for another filter: an index may have left out rows for this one."""
+        return self._dataset.new_scan()
 
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
         """Return the number of rows; without a filter nothing is read."""

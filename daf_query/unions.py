@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +20,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from daf_query.columns import INDEX, NAME, Column, OpenColumn, number_array
-from daf_query.dataset import TableColumns, TableDataset, TableFragment, TableScanner
+from daf_query.dataset import (
+    BATCH_ROWS,
+    Fragment,
+    TableColumns,
+    TableDataset,
+    TableFragment,
+    TableScanner,
+)
 from daf_query.evaluating import Positions, Values
 from daf_query.predicates import (
     Both,
@@ -35,8 +43,6 @@ from daf_storage import DecodedCache, Span, errors
 
 DATASET = "dataset"
 """The column that says of which data set a row is."""
-
-_BATCH_ROWS = 1 << 17
 
 
 class UnionDataset(TableDataset):
@@ -67,9 +73,11 @@ class UnionDataset(TableDataset):
     """
 
     def __init__(self, table: str, parts: Mapping[str, TableDataset], *, location: str) -> None:
-        fields, problems = unified({name: part.schema for name, part in parts.items()}, table)
+        broken: dict[str, str] = {}
         for part in parts.values():
-            problems.update(part.table_columns.problems)
+            broken.update(part.table_columns.problems)
+        schemas = {name: part.schema for name, part in parts.items()}
+        fields, problems = unified(schemas, table, broken)
         length = sum(part.table_columns.length for part in parts.values())
         columns: dict[str, Column] = {field.name: _Absent(field) for field in fields}
         super().__init__(TableColumns(table, length, columns, problems), location=location)
@@ -88,7 +96,7 @@ class UnionDataset(TableDataset):
         self,
         columns: Any = None,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
-        batch_size: int = _BATCH_ROWS,
+        batch_size: int = BATCH_ROWS,
         **_: Any,
     ) -> ds.Scanner:
         """Return a scanner of all rows; nothing is read until it is consumed."""
@@ -117,32 +125,22 @@ class UnionDataset(TableDataset):
         return copy
 
 
-class UnionFragment:
+class UnionFragment(Fragment):
     """Some row ranges of some of the tables."""
 
     def __init__(self, dataset: UnionDataset, fragments: Sequence[TableFragment]) -> None:
-        self._dataset = dataset
+        super().__init__(dataset)
         self._fragments = fragments
 
     def __repr__(self) -> str:
         return f"UnionFragment({self._dataset!r}, {len(self._fragments)} parts)"
-
-    @property
-    def physical_schema(self) -> pa.Schema:
-        """The schema of the whole table."""
-        return self._dataset.schema
-
-    @property
-    def partition_expression(self) -> pc.Expression:
-        """Nothing is known of all rows."""
-        return self._dataset.partition_expression
 
     def scanner(
         self,
         schema: pa.Schema | None = None,
         columns: Any = None,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
-        batch_size: int = _BATCH_ROWS,
+        batch_size: int = BATCH_ROWS,
         **_: Any,
     ) -> ds.Scanner:
         """Return a scanner of these rows."""
@@ -151,17 +149,6 @@ class UnionFragment:
         return _chained(
             [one.scanner(schema, columns, filter, batch_size) for one in self._fragments]
         )
-
-    def to_batches(
-        self, schema: pa.Schema | None = None, **kwargs: Any
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in batches."""
-        batches: Iterator[pa.RecordBatch] = self.scanner(schema, **kwargs).to_batches()
-        return batches
-
-    def to_table(self, schema: pa.Schema | None = None, **kwargs: Any) -> pa.Table:
-        """Return the rows as a table."""
-        return self.scanner(schema, **kwargs).to_table()
 
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
         """Return the number of rows; without a filter nothing is read."""
@@ -217,8 +204,12 @@ def without(predicate: Predicate, absent: frozenset[str]) -> Predicate:
     return Constant(value=isinstance(predicate, Null) and not predicate.is_negated)
 
 
-def unified(schemas: Mapping[str, pa.Schema], table: str) -> tuple[list[pa.Field], dict[str, str]]:
+def unified(
+    schemas: Mapping[str, pa.Schema], table: str, broken: Mapping[str, str] = MappingProxyType({})
+) -> tuple[list[pa.Field], dict[str, str]]:
     """Return the columns of several tables as one, and which cannot be, and why.
+
+    A column that is broken in one of them is left out of all: it is not missing there.
 
     >>> first, second = pa.schema([("n", pa.uint8())]), pa.schema([("n", pa.int16())])
     >>> unified({"a": first, "b": second}, "cell")[0][1:]
@@ -227,8 +218,8 @@ def unified(schemas: Mapping[str, pa.Schema], table: str) -> tuple[list[pa.Field
     names = dict.fromkeys(name for schema in schemas.values() for name in schema.names)
     first = [name for name in (NAME, INDEX) if name in names]
     fields = [pa.field(DATASET, pa.string(), nullable=False)]
-    problems: dict[str, str] = {}
-    for name in (*first, *sorted(set(names) - {*first})):
+    problems = dict(broken)
+    for name in (*first, *sorted(set(names) - {*first, *broken})):
         having = {
             key: schema.field(name) for key, schema in schemas.items() if name in schema.names
         }
@@ -281,7 +272,7 @@ def _chained(scanners: Sequence[Any]) -> Any:
     """Return a scanner of the rows of several, one after the other."""
     schema = scanners[0].projected_schema
     batches = itertools.chain.from_iterable(one.to_batches() for one in scanners)
-    return TableScanner(schema, batches, _BATCH_ROWS)
+    return TableScanner(schema, batches, BATCH_ROWS)
 
 
 # Columns
