@@ -45,6 +45,11 @@ class Selection:
     """Whether it is every entry in the order of the axis."""
 
 
+def is_select(text: str) -> bool:
+    """Return whether a text is a whole query, not a part of one."""
+    return _SELECT.match(text) is not None
+
+
 def resolve(
     engine: Engine, schema: str, axis: str, selector: Selector, *, keyword: str, other: str
 ) -> Selection:
@@ -54,7 +59,7 @@ def resolve(
     if selector is None:
         return Selection(np.arange(length), is_all=True)
     if isinstance(selector, str):
-        if _SELECT.match(selector):
+        if is_select(selector):
             positions = _from_select(engine, daf, axis, selector, keyword)
         else:
             positions = _from_predicate(engine, schema, axis, selector, keyword, other)
@@ -69,14 +74,14 @@ def _from_predicate(
 ) -> npt.NDArray[np.int64]:
     if not predicate.strip():
         raise errors.QueryError(f"{keyword}= is an empty predicate; leave it out to take all")
-    table = f"{_quoted(schema)}.{_quoted(axis)}"
-    start = f"SELECT {_quoted(INDEX)} FROM {table} WHERE (\n"  # noqa: S608 - see below
+    table = f"{quoted(schema)}.{quoted(axis)}"
+    start = f"SELECT {quoted(INDEX)} FROM {table} WHERE (\n"  # noqa: S608 - see below
     # Not an injection: the query is read-only, one statement, and the predicate is SQL by design.
     query = f"{start}{predicate}\n)"
     try:
         found = engine.plan_raw(query).to_arrow_table()
     except Exception as error:  # the engine raises plain Exceptions
-        explained = _explained(error, predicate, query, engine)
+        explained = explained_of(error, predicate, query, engine)
         daf = engine.daf(schema)
         if not isinstance(explained, errors.VectorNotFoundError):
             raise type(explained)(f"{keyword}= on axis {axis!r}: {explained}") from error
@@ -88,15 +93,15 @@ def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.
     """Return the positions of an axis in an SQL order; equal entries keep theirs."""
     if not by.strip():
         raise errors.QueryError("the order is empty; write what comes after ORDER BY")
-    if _SELECT.match(by):
+    if is_select(by):
         return _from_select(engine, engine.daf(schema), axis, by, "by")
-    table = f"{_quoted(schema)}.{_quoted(axis)}"
-    start = f"SELECT {_quoted(INDEX)} FROM {table} ORDER BY\n"  # noqa: S608 - as above
-    query = f"{start}{by}\n, {_quoted(INDEX)}"
+    table = f"{quoted(schema)}.{quoted(axis)}"
+    start = f"SELECT {quoted(INDEX)} FROM {table} ORDER BY\n"  # noqa: S608 - as above
+    query = f"{start}{by}\n, {quoted(INDEX)}"
     try:
         found = engine.plan_raw(query).to_arrow_table()
     except Exception as error:  # the engine raises plain Exceptions
-        raise _explained(error, by, query, engine, what="order") from error
+        raise explained_of(error, by, query, engine, what="order") from error
     positions: npt.NDArray[np.int64] = found.column(0).to_numpy().astype(np.int64)
     return positions
 
@@ -122,7 +127,7 @@ def _wrong_axis(
     return errors.VectorNotFoundError(f"{keyword}= on axis {axis!r}: {error}{hint}")
 
 
-def _explained(
+def explained_of(
     error: Exception, predicate: str, query: str, engine: Engine, *, what: str = "predicate"
 ) -> errors.DafError:
     """Explain an error; places are counted within the predicate, not within our query."""
@@ -149,21 +154,25 @@ def _from_select(
         table = frame.to_arrow_table()
     except Exception as error:  # the engine raises plain Exceptions
         raise errors.QueryError(f"{keyword}=: {plain(str(error))}") from error
+    positions = positions_in(table, daf, axis, keyword)
+    unique, first = np.unique(positions, return_index=True)
+    return positions[np.sort(first)] if _is_ordered(frame) else unique
+
+
+def positions_in(table: pa.Table, daf: DafReader, axis: str, keyword: str) -> npt.NDArray[np.int64]:
+    """Return the positions of the entries that the rows of a result name."""
     if INDEX in table.column_names:
         column = table.column(INDEX)
         _refuse_nulls(column, INDEX, keyword)
-        positions = _checked(_integers(column, keyword), daf, axis, keyword)
-    elif NAME in table.column_names:
+        return _checked(_integers(column, keyword), daf, axis, keyword)
+    if NAME in table.column_names:
         column = table.column(NAME)
         _refuse_nulls(column, NAME, keyword)
-        positions = daf.axis_indices(axis, column)
-    else:
-        raise errors.QueryError(
-            f"{keyword}= is a SELECT that yields {', '.join(table.column_names)}; it has to yield "
-            f"the column {NAME!r} or {INDEX!r} of axis {axis!r}"
-        )
-    unique, first = np.unique(positions, return_index=True)
-    return positions[np.sort(first)] if _is_ordered(frame) else unique
+        return daf.axis_indices(axis, column)
+    raise errors.QueryError(
+        f"{keyword}= is a SELECT that yields {', '.join(table.column_names)}; it has to yield "
+        f"the column {NAME!r} or {INDEX!r} of axis {axis!r}"
+    )
 
 
 def _is_ordered(frame: Any) -> bool:
@@ -239,5 +248,6 @@ def _checked(
     return positions
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name as SQL quotes it."""
     return '"' + name.replace('"', '""') + '"'

@@ -15,6 +15,7 @@ import datafusion
 
 from daf_query.catalog import AxisSchema, DafSchema
 from daf_query.dataset import TableDataset
+from daf_query.deriving import derived
 from daf_query.engine import Allow, Collection, Engine
 from daf_query.explaining import Explanation
 from daf_query.matrices import MatrixSlice, slice_matrix
@@ -388,6 +389,63 @@ class DafSession:
                 f"{daf.location}: it was opened for reading; open it with mode 'r+' to reorder it"
             )
         daf.reorder_axis(axis, order_of(self._engine, schema_name, axis, by), progress=progress)
+
+    def save_vector(
+        self,
+        axis: str,
+        name: str,
+        query: str,
+        *,
+        overwrite: bool = False,
+        schema: str | None = None,
+    ) -> None:
+        """Store what a query says of each entry of an axis as a vector.
+
+        Parameters
+        ----------
+        query
+            An SQL expression of the columns of the axis (``"n_genes > 1500"``); or a whole SELECT
+            that yields ``name`` or ``index`` and one other column, for each entry once.
+        overwrite
+            Whether to replace a vector of this name.
+        schema
+            Which data set, where several are connected.
+
+        Raises
+        ------
+        ReadOnlyError
+            The data set was opened for reading.
+        QueryError
+            The query is wrong, lacks entries, or has some twice; or a value is missing that is
+            no float.
+        ExistsError
+            There is such a vector.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 3, 2])
+        >>> connect(daf).save_vector("cell", "is_old", "age > 1")
+        >>> daf.get_np_vector("cell", "is_old").tolist()
+        [False, True, True]
+        """
+        schema_name = self._tables(schema).name
+        daf = self.data_set(schema_name)
+        if not daf.has_axis(axis):
+            raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+        if not isinstance(daf, DafWriter):
+            raise errors.ReadOnlyError(
+                f"{daf.location}: it was opened for reading; open it with mode 'r+' to add to it"
+            )
+        if daf.has_vector(axis, name) and not overwrite:
+            raise errors.ExistsError(
+                f"{daf.location}: axis {axis!r} has a vector {name!r} already; pass overwrite=True "
+                "to replace it"
+            )
+        values = derived(self._engine, schema_name, axis, query)
+        daf.set_vector(axis, name, values, overwrite=overwrite)
 
     def _tables(self, name: str | None) -> AxisSchema:
         if name is None and len(self._engine.schemas) == 1:
