@@ -98,7 +98,7 @@ CONDITIONS = [
     "count IS NOT NULL AND count > 4",
     "count IS NULL OR count < 2",
     "count IN (1, 2, 3, 4, 5)",
-    "count NOT IN (1, 2, 3, 4, 5)",
+    "count NOT IN (1, 2, 3, 4, 6)",
     "note = 'é'",
     "note = ''",
     "note IS NULL AND half > 3.5",
