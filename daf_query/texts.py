@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from daf_query.evaluating import Codes, Mask, Positions, Values, of_texts
 from daf_query.predicates import Predicate
 from daf_query.zones import ZoneMap
-from daf_storage import Span
+from daf_storage import Span, errors
 
 _MAX_DISTINCT = 1 << 16
 _SELECTIVE = 16
@@ -155,10 +155,13 @@ class TextColumn:
 
     def _decoded(self) -> Any:
         with self._lock:
+            codes = self._codes
             if self._decode is not None:
                 self._texts = self._decode()
                 self._decode = None
                 self._encode = None
+            elif self._texts is None and codes is not None:  # another thread has just made them
+                self._texts = codes.texts.take(pa.array(codes.codes))
             return self._texts
 
 
@@ -196,6 +199,10 @@ class TextCodes:
             ranks = pc.index_in(values, value_set=known).to_numpy().astype(np.uint16)
             np.take(ranks, encoded.indices.to_numpy(), out=codes[place : place + len(encoded)])
             place += len(encoded)
+        if place != length:
+            raise errors.CorruptDataError(
+                f"{place:,} strings are stored where {length:,} should be"
+            )
         order = pc.sort_indices(known).to_numpy()
         rank = np.empty(len(order), np.uint8 if len(order) <= 1 << 8 else np.uint16)
         rank[order] = np.arange(len(order))
