@@ -281,7 +281,7 @@ class OpenZarrFiles(OpenZarrColumn):
         stamp = self._files.stamp(number)
         if stamp is None:
             return self._column.read(span)
-        key = (self._column.what, number)
+        key = (self._column.what, number, span.size)
         return self._cache.get(key, stamp, lambda: self._column.read(span, self._files))
 
     def _picked(self, span: Span, places: Positions) -> Any:
