@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import glob
 import html
-import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self
 
 import datafusion
 
@@ -22,15 +19,11 @@ from daf_query.matrices import MatrixSlice, slice_matrix
 from daf_query.messages import executed
 from daf_query.results import QueryResult
 from daf_query.selecting import Selector, order_of, resolve
-from daf_storage import DafReader, DafWriter, ShowProgress, errors, is_remote, open_daf
-
-Source: TypeAlias = str | Path | DafReader | TableDataset | Sequence[str | Path | DafReader]
-"""A path of a data set, a reader of one, or a table; a pattern or a list for several as one."""
+from daf_query.sources import Source, opened, schema_name
+from daf_storage import DafReader, DafWriter, ShowProgress, errors
 
 CACHE_BYTES = 512 << 20
 """How much a session remembers of what was decoded, if nobody says."""
-
-_SUFFIXES = re.compile(r"(\.dafs?)?(\.zarr|\.h5dfs?)?(\.zip)?$")
 
 
 def connect(source: Source | Mapping[str, Source], *, cache_bytes: int = CACHE_BYTES) -> DafSession:
@@ -42,7 +35,8 @@ def connect(source: Source | Mapping[str, Source], *, cache_bytes: int = CACHE_B
         A path, a reader, or a mapping of schema names to either.  The schema of a path is its
         file name without suffixes: ``data/pbmc.daf.zarr`` is ``pbmc``.  A pattern of paths
         (``runs/*.daf.zarr``) or a list of data sets is one schema, ``runs``: its tables have the
-        rows of all of them, and a column ``dataset`` with the name of each.
+        rows of all of them, and a column ``dataset`` with the name of each.  Any other Zarr
+        directory or archive with a group ``meta`` is one table, ``meta`` (see `zarr_table`).
     cache_bytes
         How much of what was decoded (strings, their codes, packed chunks) is remembered for later
         queries, about; the least recently used is forgotten first.
@@ -67,23 +61,19 @@ def connect(source: Source | Mapping[str, Source], *, cache_bytes: int = CACHE_B
     >>> connect(daf).sql("SELECT name FROM cell WHERE age > 40").to_pydict()
     {'name': ['GATA']}
     """
-    if isinstance(source, TableDataset):
-        session = DafSession({}, cache_bytes=cache_bytes)
-        session.register(source, source.table_columns.table)
-        return session
     if isinstance(source, Mapping):
         if not source:
             raise errors.InvalidInputError("connect() was given no data set")
-        session = DafSession(
-            {n: _opened(one) for n, one in source.items() if not isinstance(one, TableDataset)},
-            cache_bytes=cache_bytes,
-        )
-        for name, one in source.items():
-            if isinstance(one, TableDataset):
-                session.register(one, name)
-        return session
-    opened = _opened(source)
-    return DafSession({_schema_name(source, opened): opened}, cache_bytes=cache_bytes)
+        named = {name: opened(one) for name, one in source.items()}
+    else:
+        found = opened(source)
+        named = {schema_name(source, found): found}
+    tables = {name: one for name, one in named.items() if isinstance(one, TableDataset)}
+    data_sets = {name: one for name, one in named.items() if not isinstance(one, TableDataset)}
+    session = DafSession(data_sets, cache_bytes=cache_bytes)
+    for name, table in tables.items():
+        session.register(table, name)
+    return session
 
 
 class DafSession:
@@ -165,7 +155,7 @@ class DafSession:
         ----------
         source
             A path or a reader of a data set; a pattern of paths or a list, for several as one
-            (see `connect`); or a table, such as `zarr_table` makes.
+            (see `connect`); a path of a Zarr group or a table, such as `zarr_table` makes.
         name
             The schema or table name; by default that of the file, or of the table.
 
@@ -184,14 +174,14 @@ class DafSession:
         >>> session.sql("SELECT count(*) AS n FROM other.donor").to_pydict()
         {'n': [2]}
         """
-        if isinstance(source, TableDataset):
-            self._check_free(name or source.table_columns.table)
-            source.cache = self._engine.cache.part()
-            self._engine.shared[name or source.table_columns.table] = source
-            return
-        opened = _opened(source)
-        self._check_free(name or _schema_name(source, opened))
-        self._engine.add(name or _schema_name(source, opened), opened)
+        found = opened(source)
+        own = name or schema_name(source, found)
+        self._check_free(own)
+        if isinstance(found, TableDataset):
+            found.cache = self._engine.cache.part()
+            self._engine.shared[own] = found
+        else:
+            self._engine.add(own, found)
 
     def unregister(self, name: str) -> None:
         """Let go of a data set or a table; what was opened for it is closed."""
@@ -450,6 +440,11 @@ class DafSession:
     def _tables(self, name: str | None) -> AxisSchema:
         if name is None and len(self._engine.schemas) == 1:
             return next(iter(self._engine.schemas.values()))
+        if name is None and not self._engine.schemas:
+            raise errors.InvalidInputError(
+                f"only tables are connected ({', '.join(sorted(self._engine.shared)) or 'none'}), "
+                "and no Daf data set, which has axes and matrices"
+            )
         if name is None:
             raise errors.InvalidInputError(
                 "several data sets are connected; say which with schema=, one of "
@@ -466,63 +461,3 @@ class DafSession:
             f"<h4>{html.escape(name)}</h4>{daf._repr_html_()}" for name, daf in self.schemas.items()
         )
         return "".join(parts)
-
-
-def _opened(source: object) -> DafReader | Collection:
-    if isinstance(source, DafReader):
-        return source
-    if isinstance(source, str | Path):
-        return _matching(str(source)) if _is_pattern(source) else open_daf(source)
-    if isinstance(source, Sequence) and source:
-        return _collection(source, f"{len(source):,} data sets")
-    raise errors.InvalidInputError(
-        f"cannot connect to {source!r} of type {type(source).__name__}; pass a path, a reader, a "
-        "pattern of paths, a list, or a mapping of names to any of them"
-    )
-
-
-def _is_pattern(path: str | Path) -> bool:
-    """Return whether a path means several: a file may have any characters in its name."""
-    return glob.has_magic(str(path)) and not is_remote(path) and not Path(path).exists()
-
-
-def _matching(pattern: str) -> Collection:
-    """Open all data sets whose path matches a pattern."""
-    before, separator, group = pattern.partition("#/")
-    found = sorted(glob.glob(before, recursive=True))  # noqa: PTH207 - Path.glob is relative
-    paths = [path + separator + group for path in found]
-    if not paths:
-        raise errors.SourceNotFoundError(f"no file or directory matches {pattern!r}")
-    return _collection(paths, pattern)
-
-
-def _collection(sources: Iterable[object], location: str) -> Collection:
-    """Open several data sets as one; each is called by its file name, or its path if two agree."""
-    opened: list[tuple[str, DafReader]] = []
-    for source in sources:
-        daf = source if isinstance(source, DafReader) else open_daf(str(source))
-        opened.append((daf.name if daf.location.startswith("<") else daf.location, daf))
-    stems = [_stem(path) for path, _ in opened]
-    members: dict[str, DafReader] = {}
-    for (path, daf), stem in zip(opened, stems, strict=True):
-        name = stem if stems.count(stem) == 1 else path
-        if name in members:
-            raise errors.ExistsError(
-                f"two of {location} are called {name!r}; give the readers names of their own, or "
-                "pass each once"
-            )
-        members[name] = daf
-    return Collection(location, members)
-
-
-def _schema_name(source: object, opened: DafReader | Collection) -> str:
-    """Return what people would call a data set: its file name; several, that of their folder."""
-    if isinstance(opened, DafReader):
-        return _stem(opened.location)
-    folder = Path(source).parent.name if isinstance(source, str | Path) else ""
-    return folder if folder and not glob.has_magic(folder) else "all"
-
-
-def _stem(path: str) -> str:
-    """Return a file name without suffixes."""
-    return _SUFFIXES.sub("", Path(path).name).strip("<>") or "daf"

@@ -466,3 +466,32 @@ def test_the_index_on_the_command_line(store: Path, capsys: pytest.CaptureFixtur
     assert main(["index", str(store), "beta"]) == 1
     assert main(["index", str(store), "meta", "--points", "x", "y"]) == 1
     assert "can't parse as path of a data set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_path_is_a_table(
+    tmp_path: Path, zarr_format: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a directory or an archive with the group ``meta``; also on the command line."""
+    path = tmp_path / "scenes.zarr"
+    meta = zarr.open_group(path, mode="w", zarr_format=zarr_format).create_group("meta")
+    meta.create_array("x", data=np.arange(5.0), chunks=(2,))
+    archive = tmp_path / "scenes.zarr.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for part in sorted(path.rglob("*")):
+            if part.is_file():
+                file.write(part, part.relative_to(path))
+    for source in (path, archive):
+        assert connect(source).sql("SELECT count(*) AS n FROM meta").to_pydict() == {"n": [5]}
+        session = connect({"one": source})
+        assert session.sql("SELECT max(x) AS m FROM one").to_pydict() == {"m": [4.0]}
+        session.register(source)
+        assert session.tables() == ["meta", "one"]
+        assert main(["sql", str(source), "SELECT x FROM meta WHERE x > 3", "--format", "csv"]) == 0
+        assert capsys.readouterr().out == '"x"\n4\n'
+    with pytest.raises(errors.InvalidInputError, match=r"only tables are connected \(meta\)"):
+        connect(path).matrix("cell", "gene", "X")
+    (tmp_path / "other").mkdir()
+    for wrong in (tmp_path / "other", tmp_path / "nothing.zip"):
+        with pytest.raises(errors.DafError):
+            connect(wrong)
