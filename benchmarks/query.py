@@ -30,7 +30,7 @@ INDEXED = ("IN of 100 names", "a number")
 """What is asked again when there are indexes."""
 
 
-def best(work: Callable[[], Any], times: int = 7) -> float:
+def best(work: Callable[[], Any], times: int = 11) -> float:
     """Return the milliseconds of the fastest of a few runs."""
     found = []
     for _ in range(times):
@@ -156,8 +156,8 @@ def main() -> None:
                 assert [*map(str, ours.to_pylist())] == [*map(str, other.to_pylist())], label
             times = [
                 best(lambda query=query, db=db: db.sql(query).to_arrow_table()),
-                best(lambda query=query: context.sql(query).to_arrow_table(), 3),
-                best(lambda query=query: connection.sql(query).to_arrow_table(), 3),
+                best(lambda query=query: context.sql(query).to_arrow_table()),
+                best(lambda query=query: connection.sql(query).to_arrow_table()),
             ]
             ratio = min(times[1:]) / times[0]
             print(
