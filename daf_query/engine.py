@@ -35,6 +35,7 @@ Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
 
 _CATALOG: Final = "daf"
+_MAX_REMEMBERED: Final = 1 << 10
 
 _READING: Final = (
     datafusion.SQLOptions()
@@ -86,6 +87,7 @@ class Engine:
         default = next(iter(data_sets)) if len(data_sets) == 1 else PUBLIC
         self._default = default
         self._views: dict[TableName, str] = {}
+        self._unrestricted: set[str] = set()
         self._public = SharedSchema(self.shared)
         config = (
             datafusion.SessionConfig()
@@ -167,10 +169,14 @@ class Engine:
             # A subquery names columns that the tables for counting do not have.
             return frame
         is_kept = bool(self._views) or _MAY_BE_KEPT.search(lowered) is not None
-        restrictions = self._restrictions(frame) if is_kept else {}
+        if not is_kept or query in self._unrestricted:
+            return frame
+        restrictions = self._restrictions(frame)
         if restrictions:
             with restricting(restrictions):
                 return self._planned(query)
+        if not self._views and not self.shared and len(self._unrestricted) < _MAX_REMEMBERED:
+            self._unrestricted.add(query)  # if types change, that is missed, and costs time only
         return frame
 
     def _planned(
