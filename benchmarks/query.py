@@ -2,7 +2,7 @@
 
     python benchmarks/query.py [--small]
 
-Times are the best of a few runs within one run of this script, warm; the first use of a text column
+Times are the best of the runs that fit into 0.8 seconds, for each side alike, warm; the first use of a text column
 decodes it, and is printed apart, with the memory (not mapped from files) by which the process grew at
 most meanwhile.  Every answer is compared with the others'.
 """
@@ -30,10 +30,10 @@ INDEXED = ("IN of 100 names", "a number")
 """What is asked again when there are indexes."""
 
 
-def best(work: Callable[[], Any], times: int = 11) -> float:
-    """Return the milliseconds of the fastest of a few runs."""
-    found = []
-    for _ in range(times):
+def best(work: Callable[[], Any], seconds: float = 0.8, fewest: int = 5) -> float:
+    """Return the milliseconds of the fastest of the runs that fit into some time."""
+    found: list[float] = []
+    while sum(found) < seconds or len(found) < fewest:
         start = time.perf_counter()
         work()
         found.append(time.perf_counter() - start)
