@@ -69,7 +69,26 @@ class Names(list[str]):
         return set(self)
 
 
-class AxisSchema(SchemaProvider):
+class _Adding(SchemaProvider):
+    """Tables and views that queries create."""
+
+    def __init__(self) -> None:
+        self._added: dict[str, Any] = {}
+
+    def has_added(self, name: str) -> bool:
+        """Return whether a query created a table or a view of this name."""
+        return name in self._added
+
+    def register_table(self, name: str, table: Any) -> None:
+        """Add a table for the life of the session (``CREATE TABLE`` and ``CREATE VIEW``)."""
+        self._added[name] = table
+
+    def deregister_table(self, name: str, cascade: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the engine's signature
+        """Drop a table that a query created; axes stay."""
+        self._added.pop(name, None)
+
+
+class AxisSchema(_Adding):
     """Axes as tables, the scalars where there are some, and what queries created.
 
     Parameters
@@ -81,10 +100,10 @@ class AxisSchema(SchemaProvider):
     """
 
     def __init__(self, name: str, shared: Mapping[str, TableDataset]) -> None:
+        super().__init__()
         self.name = name
         """The schema as queries call it."""
         self._shared = shared
-        self._added: dict[str, Any] = {}
 
     @property
     def location(self) -> str:
@@ -152,18 +171,6 @@ class AxisSchema(SchemaProvider):
         if name in self._added:
             return None
         return self.dataset(name) if name in self.axes_set() else self._shared.get(name)
-
-    def has_added(self, name: str) -> bool:
-        """Return whether a query created a table or a view of this name."""
-        return name in self._added
-
-    def register_table(self, name: str, table: Any) -> None:
-        """Add a table for the life of the session (``CREATE TABLE`` and ``CREATE VIEW``)."""
-        self._added[name] = table
-
-    def deregister_table(self, name: str, cascade: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the engine's signature
-        """Drop a table that a query created; axes stay."""
-        self._added.pop(name, None)
 
 
 class DafSchema(AxisSchema):
@@ -324,12 +331,12 @@ class CollectionSchema(AxisSchema):
             member.close()
 
 
-class SharedSchema(SchemaProvider):
+class SharedSchema(_Adding):
     """Tables that belong to no data set."""
 
     def __init__(self, shared: Mapping[str, TableDataset]) -> None:
+        super().__init__()
         self._shared = shared
-        self._added: dict[str, Any] = {}
 
     @property
     def table_names(self) -> Names:
@@ -347,18 +354,6 @@ class SharedSchema(SchemaProvider):
         return (
             Table(_restricted(PUBLIC, name, self._shared[name])) if name in self._shared else None
         )
-
-    def has_added(self, name: str) -> bool:
-        """Return whether a query created a table or a view of this name."""
-        return name in self._added
-
-    def register_table(self, name: str, table: Any) -> None:
-        """Add a table for the life of the session."""
-        self._added[name] = table
-
-    def deregister_table(self, name: str, cascade: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the engine's signature
-        """Drop a table that a query created."""
-        self._added.pop(name, None)
 
 
 class DafCatalog(CatalogProvider):

@@ -370,14 +370,7 @@ class DafSession:
         >>> daf.axis_entries("cell").tolist()
         ['B', 'C', 'A']
         """
-        schema_name = self._tables(schema).name
-        daf = self.data_set(schema_name)
-        if not daf.has_axis(axis):
-            raise errors.axis_not_found(daf.location, axis, daf.axes_set())
-        if not isinstance(daf, DafWriter):
-            raise errors.ReadOnlyError(
-                f"{daf.location}: it was opened for reading; open it with mode 'r+' to reorder it"
-            )
+        schema_name, daf = self._writable(schema, axis)
         daf.reorder_axis(axis, order_of(self._engine, schema_name, axis, by), progress=progress)
 
     def save_vector(
@@ -421,14 +414,7 @@ class DafSession:
         >>> daf.get_np_vector("cell", "is_old").tolist()
         [False, True, True]
         """
-        schema_name = self._tables(schema).name
-        daf = self.data_set(schema_name)
-        if not daf.has_axis(axis):
-            raise errors.axis_not_found(daf.location, axis, daf.axes_set())
-        if not isinstance(daf, DafWriter):
-            raise errors.ReadOnlyError(
-                f"{daf.location}: it was opened for reading; open it with mode 'r+' to add to it"
-            )
+        schema_name, daf = self._writable(schema, axis)
         if daf.has_vector(axis, name) and not overwrite:
             raise errors.ExistsError(
                 f"{daf.location}: axis {axis!r} has a vector {name!r} already; pass overwrite=True "
@@ -436,6 +422,18 @@ class DafSession:
             )
         values = derived(self._engine, schema_name, axis, query)
         daf.set_vector(axis, name, values, overwrite=overwrite)
+
+    def _writable(self, schema: str | None, axis: str) -> tuple[str, DafWriter]:
+        """Return the name of a schema, and its data set, which has an axis and can be changed."""
+        name = self._tables(schema).name
+        daf = self._engine.daf(name)
+        if not daf.has_axis(axis):
+            raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+        if not isinstance(daf, DafWriter):
+            raise errors.ReadOnlyError(
+                f"{daf.location}: it was opened for reading; open it with mode 'r+' to change it"
+            )
+        return name, daf
 
     def _tables(self, name: str | None) -> AxisSchema:
         if name is None and len(self._engine.schemas) == 1:
