@@ -89,7 +89,7 @@ def test_an_sql_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
             db.reorder_axis("cell", " ")
         with pytest.raises(errors.AxisNotFoundError):
             db.reorder_axis("sell", "age")
-    with connect(path) as db, pytest.raises(errors.ReadOnlyError, match="mode 'r\\+' to reorder"):
+    with connect(path) as db, pytest.raises(errors.ReadOnlyError, match="mode 'r\\+' to change"):
         db.reorder_axis("cell", "age")
     assert main(["reorder", f"{path}.zip", "cell", "--by", "age"]) == 1
 
