@@ -132,7 +132,11 @@ def _prefix(expression: Any, condition: Condition, schema: pa.Schema) -> Predica
     variant = expression.to_variant()
     found = _column(variant.expr(), condition, schema)
     literal = _literal(variant.pattern())
-    is_plain = not variant.negated() and expression.rex_call_operator() == "like"
+    is_plain = (
+        not variant.negated()
+        and expression.rex_call_operator() == "like"
+        and variant.escape_char() in (None, "\\")
+    )
     if not is_plain or found is None or literal is None or literal[0] != pa.string():
         return None
     field, is_cast = found

@@ -216,6 +216,14 @@ def test_what_is_not_understood_changes_nothing(session: DafSession, condition: 
     assert session.sql(query).to_pylist() == plainly(session, query)
 
 
+def test_another_escape_character_says_nothing(session: DafSession) -> None:
+    """What a pattern begins with depends on it; the backslash is the only one that is known."""
+    engine = session._engine
+    for escape, n_tables in (("!", 0), ("\\", 1)):
+        query = f"SELECT name FROM cell WHERE donor LIKE 'd!%' ESCAPE '{escape}'"
+        assert len(engine._restrictions(engine._planned(query))) == n_tables
+
+
 def test_cells_within_a_polygon(tmp_path: Path) -> None:
     """By a box of two columns, with and without an R-tree over them; the same rows."""
     geodatafusion = pytest.importorskip("geodatafusion")
