@@ -93,6 +93,8 @@ def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = M
     table = zarr_table(path, group)
     if column not in table.schema.names:
         raise table.column_not_found(column)
+    if not table.row_count:  # the library has no trees without boxes
+        return 0
     parts = [_boxes(batch) for batch in table.scanner(columns=[column]).to_batches()]
     boxes = np.concatenate([np.empty((len(_SIDES), 0)), *parts], axis=1)
     builder = rtree.RTreeBuilder(num_items=table.row_count)

@@ -474,3 +474,17 @@ def test_random_changes_indexes_and_queries(
             assert str(ours) == str(connection.sql(query.replace("TABLE", "whole")).fetchall()), (
                 condition
             )
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_axes_of_few_entries(n: int) -> None:
+    """None have no index, one and two have."""
+    pytest.importorskip("geoindex_rs")
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(n)])
+    daf.set_vector("cell", "x", np.arange(n) * 1.0)
+    daf.set_vector("cell", "y", np.arange(n))
+    assert build_index(daf, "cell", ["name", "x"]) == (["name", "x"] if n else [])
+    assert build_point_index(daf, "cell", "x", "y") == n
+    query = "SELECT name FROM cell WHERE x BETWEEN 0 AND 0.5 AND y BETWEEN -1 AND 3 AND name <> 'z'"
+    assert connect(daf).sql(query).to_pydict() == {"name": ["c0"][:n]}

@@ -495,3 +495,15 @@ def test_a_path_is_a_table(
     for wrong in (tmp_path / "other", tmp_path / "nothing.zip"):
         with pytest.raises(errors.DafError):
             connect(wrong)
+
+
+def test_a_table_without_rows(tmp_path: Path) -> None:
+    """Has no index, and no rows within a polygon."""
+    meta = zarr.open_group(tmp_path / "s.zarr", mode="w").create_group("meta")
+    meta.create_array("bbox", shape=(0,), dtype=BYTES, chunks=(10,))
+    assert build_spatial_index(tmp_path / "s.zarr") == 0
+    session = with_geometry(zarr_table(tmp_path / "s.zarr"))
+    query = (
+        "SELECT count(*) AS n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(1 1)'))"
+    )
+    assert session.sql(query).to_pydict() == {"n": [0]}
