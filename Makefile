@@ -7,7 +7,7 @@ DEMO ?= build/demo
 EXTRAS ?= demo
 TESTS ?=
 
-.PHONY: help setup demo test check format bench crash-points lock test-lowest clean
+.PHONY: help setup demo test check format bench crash-points mutants lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -46,6 +46,9 @@ bench: setup  ## Measure speed, as ratios within one run.
 
 crash-points: setup  ## Crash an archive's writer at every step, and print how many there are.
 	$(BIN)/python -m tests.zip_crash_points
+
+mutants: setup  ## Change random lines, one at a time, and print those that no test notices.
+	$(BIN)/python -m tests.mutants
 
 lock:  ## Pin the newest versions anew.
 	$(PYTHON) -m venv build/lock-venv

@@ -1,0 +1,155 @@
+"""The small changes that can be made to a module.  Pure: source in, mutations out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_COMPARISONS: dict[type[ast.cmpop], ast.cmpop] = {
+    ast.Lt: ast.LtE(),
+    ast.LtE: ast.Lt(),
+    ast.Gt: ast.GtE(),
+    ast.GtE: ast.Gt(),
+    ast.Eq: ast.NotEq(),
+    ast.NotEq: ast.Eq(),
+    ast.Is: ast.IsNot(),
+    ast.IsNot: ast.Is(),
+    ast.In: ast.NotIn(),
+    ast.NotIn: ast.In(),
+}
+_OPERATORS: dict[type[ast.operator], ast.operator] = {
+    ast.Add: ast.Sub(),
+    ast.Sub: ast.Add(),
+    ast.Mult: ast.FloorDiv(),
+    ast.FloorDiv: ast.Mult(),
+    ast.Mod: ast.Add(),
+    ast.BitAnd: ast.BitOr(),
+    ast.BitOr: ast.BitAnd(),
+    ast.LShift: ast.RShift(),
+    ast.RShift: ast.LShift(),
+}
+_SAYING = {"warn", "add_argument", "print"}
+"""Calls that speak to people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A change of one line of a file."""
+
+    path: str
+    """The file, relative to the top of the project."""
+    line: int
+    """Counted from 1."""
+    before: str
+    """The line as it is."""
+    after: str
+    """The line as it becomes."""
+
+    @property
+    def key(self) -> str:
+        """What names it wherever the line may have moved to."""
+        return f"{self.path}: {self.before.strip()} -> {self.after.strip()}"
+
+    def apply(self, source: str) -> str:
+        """Return the changed source."""
+        lines = source.splitlines(keepends=True)
+        lines[self.line - 1] = self.after + "\n"
+        return "".join(lines)
+
+
+def mutations(path: str, source: str) -> list[Mutation]:
+    r"""Return every mutation of a module, in the order of its lines.
+
+    Examples
+    --------
+    >>> for one in mutations("x.py", "def f(a):\n    return a < 1\n"):
+    ...     print(one.after.strip())
+    return None
+    return a <= 1
+    return a < 2
+    """
+    lines = source.splitlines()
+    found: dict[str, Mutation] = {}
+    for node, new in _changes(ast.parse(source)):
+        if node.lineno != node.end_lineno:
+            continue
+        before = lines[node.lineno - 1]
+        raw = before.encode()
+        after = raw[: node.col_offset] + new.encode() + raw[node.end_col_offset :]
+        mutation = Mutation(path, node.lineno, before, after.decode())
+        if _parses(mutation.apply(source)) and after != raw:
+            found.setdefault(f"{node.lineno}:{mutation.after}", mutation)
+    return sorted(found.values(), key=lambda one: one.line)
+
+
+def _parses(source: str) -> bool:
+    try:
+        ast.parse(source)
+    except SyntaxError:
+        return False
+    return True
+
+
+def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name not in ("__repr__", "__str__"):
+            for statement in function.body:
+                yield from _within(statement)
+
+
+def _within(root: ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+    """Yield the changes in a statement, leaving functions within it and annotations alone."""
+    todo: list[ast.AST] = [root]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.JoinedStr | ast.arguments):
+            continue
+        if isinstance(node, ast.AnnAssign):
+            todo += [node.value] if node.value is not None else []
+            continue
+        if isinstance(node, ast.Raise):  # the words of an error are not tested to the letter
+            yield node, "pass"
+            continue
+        if isinstance(node, ast.Call) and _name_of(node.func) in _SAYING:
+            continue
+        yield from _of_node(node)
+        todo += list(ast.iter_child_nodes(node))
+
+
+def _name_of(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _of_node(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+    match node:
+        case ast.If() | ast.While() | ast.IfExp():
+            if not isinstance(node.test, ast.UnaryOp | ast.Compare):
+                yield node.test, f"(not ({ast.unparse(node.test)}))"
+        case ast.Return(value=ast.expr() as value):
+            if not (isinstance(value, ast.Constant) and value.value is None):
+                yield node, "return None"
+        case ast.Expr(value=ast.Call()) | ast.AugAssign():
+            yield node, "pass"
+        case ast.expr():
+            yield from _of_expression(node)
+
+
+def _of_expression(node: ast.expr) -> Iterator[tuple[ast.expr, str]]:
+    match node:
+        case ast.Compare(ops=[op]) if type(op) in _COMPARISONS:
+            changed = ast.Compare(node.left, [_COMPARISONS[type(op)]], node.comparators)
+            yield node, ast.unparse(changed)
+        case ast.BinOp(op=op) if type(op) in _OPERATORS:
+            yield node, f"({ast.unparse(ast.BinOp(node.left, _OPERATORS[type(op)], node.right))})"
+        case ast.BoolOp():
+            other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+            yield node, f"({ast.unparse(ast.BoolOp(other, node.values))})"
+        case ast.UnaryOp(op=ast.Not()):
+            yield node, f"({ast.unparse(node.operand)})"
+        case ast.Constant(value=bool(flag)):
+            yield node, str(not flag)
+        case ast.Constant(value=int(number)):
+            yield node, str(number + 1)
