@@ -33,12 +33,10 @@ def slice_matrix(
 ) -> MatrixSlice:
     """Return a slice, to be read from the stored layout that touches the fewest bytes."""
     plans = []
-    if daf.has_matrix(rows_axis, columns_axis, name, relayout=False):
-        stored = daf.open_matrix(rows_axis, columns_axis, name)
-        plans.append((plan_slice(stored, columns, rows), False))
-    if rows_axis != columns_axis and daf.has_matrix(columns_axis, rows_axis, name, relayout=False):
-        stored = daf.open_matrix(columns_axis, rows_axis, name)
-        plans.append((plan_slice(stored, rows, columns), True))
+    for stored in daf.open_orientations(rows_axis, columns_axis, name):
+        is_flipped = stored.info.rows_axis != rows_axis
+        majors, minors = (rows, columns) if is_flipped else (columns, rows)
+        plans.append((plan_slice(stored, majors, minors), is_flipped))
     plan, rows_are_major = min(plans, key=lambda one: one[0].cost_bytes)
     axes = (rows_axis, columns_axis)
     return MatrixSlice(daf, axes, name, (rows, columns), plan, rows_are_major=rows_are_major)

@@ -30,7 +30,12 @@ INDEX_VECTOR: Final = "index"
 
 RESERVED_VECTORS: Final = frozenset({NAME_VECTOR, INDEX_VECTOR})
 
-_METADATA_NAMES: Final = frozenset({".zgroup", ".zarray", ".zattrs", ".zmetadata", "zarr.json"})
+METADATA_NAMES: Final = frozenset({".zgroup", ".zarray", ".zattrs", ".zmetadata", "zarr.json"})
+"""The files in which Zarr keeps metadata; no property has one of these names."""
+
+STAGING_NAME: Final = ".daf.staging"
+"""The directory or HDF5 group in which changes are prepared; no property has this name."""
+
 _MAX_NAME_BYTES: Final = 255
 
 
@@ -190,7 +195,8 @@ def name_problem(name: object) -> str | None:
         "contains '/', which separates the levels of the stored tree": "/" in name,
         "contains a NUL character": "\0" in name,
         "names a directory itself": name in {".", ".."},
-        "is the name of a metadata file of the format": name in _METADATA_NAMES,
+        "is the name of a metadata file of the format": name in METADATA_NAMES,
+        "is the name of the group in which changes are prepared": name == STAGING_NAME,
         "is not valid Unicode": any("\ud800" <= character <= "\udfff" for character in name),
     }
     for problem, is_so in problems.items():

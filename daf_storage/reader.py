@@ -11,7 +11,7 @@ import enum
 import weakref
 from collections.abc import Callable, Hashable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +56,11 @@ class _Required(enum.Enum):
     def __repr__(self) -> str:
         return "REQUIRED"
 
+
+_Found = TypeVar("_Found")
+
+_LOOKS: Final = 20
+"""How often to look for a matrix that a writer may be replacing."""
 
 REQUIRED: Final = _Required.REQUIRED
 """Default of every ``default=``: the property must exist."""
@@ -356,9 +361,11 @@ class DafReader:
         """Return the names of the matrices of two axes; of this orientation only on request."""
         self._require_axis(rows_axis)
         self._require_axis(columns_axis)
-        names = self._names(layout.matrices_path(rows_axis, columns_axis))
-        if relayout:
+        path = layout.matrices_path(rows_axis, columns_axis)
+        names = self._names(path)
+        if relayout and rows_axis != columns_axis:
             names |= self._names(layout.matrices_path(columns_axis, rows_axis))
+            names |= self._names(path)  # a writer may have replaced one after the other meanwhile
         return names
 
     def has_matrix(
@@ -370,7 +377,11 @@ class DafReader:
         if name_problem(name) is not None:
             return False
         pairs = [(rows_axis, columns_axis)] + [(columns_axis, rows_axis)] * relayout
-        return any(self._tree.kind(layout.matrix_path(r, c, name)) for r, c in pairs)
+
+        def look() -> bool:
+            return any(self._tree.kind(layout.matrix_path(r, c, name)) for r, c in pairs)
+
+        return look() or bool(self._look_again(pairs, look))
 
     def matrix_info(self, rows_axis: str, columns_axis: str, name: str) -> MatrixInfo:
         """Return the type and the layout of a matrix stored in this orientation."""
@@ -389,6 +400,43 @@ class DafReader:
             known = self.matrices_set(rows_axis, columns_axis, relayout=False)
             raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, known)
         return found
+
+    def open_orientations(self, rows_axis: str, columns_axis: str, name: str) -> list[StoredMatrix]:
+        """Return a matrix in each orientation in which it is stored, pinned as it is now.
+
+        While a writer replaces a matrix there may be one orientation only, and at no moment none;
+        this one comes first where both exist.
+
+        Raises
+        ------
+        MatrixNotFoundError
+            There is none in either orientation.
+        """
+        pairs = list(dict.fromkeys([(rows_axis, columns_axis), (columns_axis, rows_axis)]))
+
+        def look() -> list[StoredMatrix]:
+            found = (self._find_matrix(rows, columns, name) for rows, columns in pairs)
+            return [one for one in found if one is not None]
+
+        stored = look() or self._look_again(pairs, look)
+        if not stored:
+            known = self.matrices_set(rows_axis, columns_axis)
+            raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, known)
+        return stored
+
+    def _look_again(self, pairs: list[tuple[str, str]], look: Callable[[], _Found]) -> _Found:
+        """Look for a matrix until nothing changes meanwhile.
+
+        A writer that replaces both orientations takes one away before it puts the other in place:
+        whoever looks at them one after the other may find neither.
+        """
+        paths = [layout.matrices_path(rows, columns) for rows, columns in pairs]
+        for _ in range(_LOOKS):
+            before = [self._tree.identity(path) for path in paths]
+            found = look()
+            if found or before == [self._tree.identity(path) for path in paths]:
+                return found
+        return look()
 
     def get_np_matrix(
         self,
@@ -418,14 +466,11 @@ class DafReader:
             rows_axis, columns_axis, name, relayout=relayout
         ):
             return self._default_matrix(rows_axis, columns_axis, name, default)
-        stored = self._find_matrix(rows_axis, columns_axis, name)
-        if stored is not None:
-            return self._matrix_values(stored)
-        flipped = self._find_matrix(columns_axis, rows_axis, name) if relayout else None
-        if flipped is None:
-            known = self.matrices_set(rows_axis, columns_axis, relayout=relayout)
-            raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, known)
-        return self._matrix_values(flipped).T
+        if not relayout:
+            return self._matrix_values(self.open_matrix(rows_axis, columns_axis, name))
+        stored = self.open_orientations(rows_axis, columns_axis, name)[0]
+        is_flipped = stored.info.rows_axis != rows_axis
+        return self._matrix_values(stored).T if is_flipped else self._matrix_values(stored)
 
     def get_pd_matrix(self, rows_axis: str, columns_axis: str, name: str) -> pd.DataFrame:
         """Return a whole matrix as a pandas DataFrame with both axes' entries as labels.

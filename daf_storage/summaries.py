@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from daf_storage.errors import DafError
+from daf_storage.errors import DafError, MatrixNotFoundError
 from daf_storage.model import MatrixInfo, StorageType, VectorInfo
 
 
@@ -215,15 +215,23 @@ def _matrices(daf: Described, axes: list[str], problems: list[Problem]) -> Itera
         for second in axes[position:]:
             here = daf.matrices_set(first, second, relayout=False)
             there = daf.matrices_set(second, first, relayout=False)
-            for name in sorted(here | there):
-                rows, columns = (first, second) if name in here else (second, first)
+            for name in sorted(here | there | daf.matrices_set(first, second)):
+                rows, columns = (second, first) if name in there - here else (first, second)
                 info = _guarded(
                     problems,
                     f"matrix {name!r} of axes {rows!r} and {columns!r}",
-                    partial(daf.matrix_info, rows, columns, name),
+                    partial(_matrix_info, daf, rows, columns, name),
                 )
                 if info is not None:
                     yield MatrixSummary(info, first != second and name in here & there)
+
+
+def _matrix_info(daf: Described, rows: str, columns: str, name: str) -> MatrixInfo:
+    """Return the metadata of a matrix, of which a writer may take one orientation away."""
+    try:
+        return daf.matrix_info(rows, columns, name)
+    except MatrixNotFoundError:
+        return daf.matrix_info(columns, rows, name)
 
 
 _Section = tuple[str, list[tuple[str, ...]]]

@@ -5,6 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ import pytest
 from daf_storage import errors
 from daf_storage.stores import DirectoryStore, WritableStore, _directory, _swap
 from daf_storage.testing import ChangingStoreSuite
+from tests.support import create
 
 
 class TestDirectoryStore(ChangingStoreSuite):
@@ -168,3 +173,144 @@ def test_many_directories_can_be_removed_at_once(tmp_path: Path) -> None:
         changes.publish("group", replace=False)
         changes.remove("group")
     assert list(tmp_path.iterdir()) == []
+
+
+# Writers side by side
+
+
+def test_staging_that_vanishes_while_it_is_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer removes the empty directory right after it was found to exist."""
+    staging = tmp_path / _directory.STAGING
+    staging.mkdir()
+    is_dir = Path.is_dir
+    removed: list[int] = []
+
+    def is_gone(self: Path) -> bool:
+        if self == staging and not removed:
+            removed.append(1)
+            self.rmdir()
+        return is_dir(self)
+
+    monkeypatch.setattr(Path, "is_dir", is_gone)
+    with DirectoryStore(tmp_path).transaction() as changes:
+        changes.write("a/x", b"1")
+        changes.publish("a", replace=False)
+    assert removed
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_staging_that_vanishes_while_it_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer removes the empty directory right before its names are read."""
+    staging = tmp_path / _directory.STAGING
+    removed = [1]
+
+    def vanishing(list_names: Callable[..., Any]) -> Callable[..., Any]:
+        def listed(path: Any = ".") -> Any:
+            if str(path) == str(staging) and not removed:
+                removed.append(1)
+                staging.rmdir()
+            return list_names(path)
+
+        return listed
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, vanishing(getattr(os, name)))
+    store = DirectoryStore(tmp_path)
+
+    def change() -> None:
+        with store.transaction():
+            pass
+
+    for look in (change, store.recover, store.has_leftovers):
+        staging.mkdir()
+        removed.clear()
+        look()
+        assert removed
+
+
+def test_a_file_in_the_place_of_staging_is_an_error(tmp_path: Path) -> None:
+    """And not an endless loop."""
+    (tmp_path / _directory.STAGING).write_bytes(b"")
+    with pytest.raises(FileExistsError):
+        DirectoryStore(tmp_path).transaction().__enter__()
+
+
+def test_a_replacement_in_two_steps_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that looks between the two steps waits for the second."""
+    monkeypatch.setattr(_swap, "_exchange_function", lambda: None)
+    store, reader = DirectoryStore(tmp_path), DirectoryStore(tmp_path)
+    with store.transaction() as changes:
+        changes.write("a/b/x", b"1")
+        changes.publish("a", replace=False)
+    rename, has_missed = os.rename, threading.Event()
+    found: list[bytes | None] = []
+    look = DirectoryStore._pin
+
+    def missing(self: DirectoryStore, prefix: str) -> Any:
+        pin = look(self, prefix)
+        if pin is None:
+            has_missed.set()
+        return pin
+
+    def read() -> None:
+        pin = reader.pin("a/b")
+        found.append(None if pin is None else pin.read("x"))
+
+    def between(source: Any, target: Any) -> None:
+        if Path(target) == tmp_path / "a":
+            thread.start()
+            assert has_missed.wait(10)
+        rename(source, target)
+
+    thread = threading.Thread(target=read)
+    monkeypatch.setattr(DirectoryStore, "_pin", missing)
+    monkeypatch.setattr(os, "rename", between)
+    with store.transaction() as changes:
+        changes.write("a/b/x", b"2")
+        changes.publish("a", replace=True)
+    thread.join()
+    assert found == [b"2"]
+    with store.transaction() as changes:
+        changes.remove("a")
+    assert reader.pin("a/b") is None
+
+
+STRESS = """
+import sys
+from daf_storage import ZarrDaf
+daf = ZarrDaf(sys.argv[1], "r+")
+for i in range(150):
+    daf.set_vector("cell", f"{sys.argv[2]}{i % 5}", [i, i, i], overwrite=True)
+"""
+
+
+def test_many_writers_side_by_side(tmp_path: Path) -> None:
+    """Two threads and two processes write vectors of their own; none gets in another's way."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", ["a", "b", "c"])
+    problems: list[BaseException] = []
+
+    def write(name: str) -> None:
+        try:
+            for i in range(150):
+                daf.set_vector("cell", f"{name}{i % 5}", [i, i, i], overwrite=True)
+        except BaseException as error:  # noqa: BLE001 - a thread has nobody to raise to
+            problems.append(error)
+
+    processes = [subprocess.Popen([sys.executable, "-c", STRESS, str(path), name]) for name in "pq"]
+    threads = [threading.Thread(target=write, args=(name,)) for name in "tu"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [process.wait() for process in processes] == [0, 0]
+    assert problems == []
+    assert daf.vectors_set("cell") == {f"{name}{i}" for name in "pqtu" for i in range(5)}
+    assert sorted(p.name for p in path.iterdir() if p.name.startswith(".d")) == []

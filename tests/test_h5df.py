@@ -458,3 +458,21 @@ def test_importing_and_mending(tmp_path: Path) -> None:
 def test_contents_equal_those_in_memory(path: Path) -> None:
     """The same changes give the same data set in either format."""
     assert contents(H5df(path)) == contents(fill(MemoryDaf()))
+
+
+@pytest.mark.parametrize("suffix", ["h5df", "daf.zarr"])
+def test_the_group_for_changes_is_no_name(tmp_path: Path, suffix: str) -> None:
+    """What is called like it would vanish with the next change; so no format takes the name."""
+    daf = open_daf(tmp_path / f"x.{suffix}", "w")
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", ["a"])
+    for attempt in (
+        lambda name: daf.add_axis(name, ["a"]),
+        lambda name: daf.set_scalar(name, 1),
+        lambda name: daf.set_vector("cell", name, [1]),
+        lambda name: daf.set_matrix("cell", "cell", name, [[1]]),
+        lambda name: open_daf(tmp_path / f"x.h5dfs#/days/{name}", "w+"),
+        lambda name: open_daf(tmp_path / f"x.dafs.zarr.zip#/{name}", "w+"),
+    ):
+        with pytest.raises(errors.InvalidNameError, match="in which changes are prepared"):
+            attempt(".daf.staging")

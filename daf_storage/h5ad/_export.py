@@ -248,10 +248,9 @@ class _Exporter:
         orders = [(columns_axis, self._obs), (self._obs, columns_axis)]
         if self._notes.get("matrices", {}).get(what, {}).get("format") == "csc":
             orders.reverse()
-        for rows, columns in orders:
-            if self._daf.has_matrix(rows, columns, name, relayout=False):
-                return self._daf.open_matrix(rows, columns, name)
-        return None
+        if not self._daf.has_matrix(*orders[0], name):
+            return None
+        return self._daf.open_orientations(*orders[0], name)[0]
 
     def _label(self, part: str, key: str) -> str:
         return f"{part}[{key!r}]" if key else part

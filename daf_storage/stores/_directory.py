@@ -28,13 +28,23 @@ from pathlib import Path
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.model import AnyArray
+from daf_storage.model import STAGING_NAME, AnyArray
 from daf_storage.stores import _swap
 from daf_storage.stores._allocate import allocate
+from daf_storage.stores._locks import (
+    discard,
+    exclusive,
+    is_at,
+    lock_shared,
+    make_directories,
+    names_in,
+    new_locked_directory,
+    remove_if_empty,
+)
 from daf_storage.stores._mapping import map_readonly
 from daf_storage.stores._protocol import LocalReads
 
-STAGING = ".daf.staging"
+STAGING = STAGING_NAME
 """Directory below the root in which changes are prepared; exists only while a writer works."""
 
 REBUILD_SUFFIX = ".rebuilt"
@@ -46,6 +56,9 @@ _OLD_SUFFIX = ".old"
 _TIME_STEP_NS = 100_000_000
 _TARGET_FILE = "target"
 _TRASH = "trash-"
+_OLD = "old-"
+_LOOKS = 100
+_LOOK_SECONDS = 0.001
 
 
 class DirectoryStore:
@@ -73,6 +86,32 @@ class DirectoryStore:
 
     def pin(self, prefix: str) -> DirectoryPin | None:
         """Return a view of the directory at ``prefix`` that no writer can change."""
+        found = self._pin(prefix)
+        if found is None and prefix:
+            found = self._pin_after_replacement(prefix)
+        return found
+
+    def _pin_after_replacement(self, prefix: str) -> DirectoryPin | None:
+        """Look again: where two names cannot be exchanged, one is absent for a moment."""
+        for _ in range(_LOOKS):
+            was_replaced = self._is_being_replaced(prefix)
+            found = self._pin(prefix)
+            if found is not None or not (was_replaced or self._is_being_replaced(prefix)):
+                return found
+            time.sleep(_LOOK_SECONDS)
+        return None
+
+    def _is_being_replaced(self, prefix: str) -> bool:
+        """Return whether a writer has moved ``prefix`` away to put another in its place."""
+        staging = self.root / STAGING
+        return any(
+            f"{prefix}/".startswith(f"{target}/")
+            for name in names_in(staging)
+            if not name.startswith(_TRASH)
+            for target, _ in _replaced(staging / name)
+        )
+
+    def _pin(self, prefix: str) -> DirectoryPin | None:
         path = self.root / prefix
         while True:
             try:
@@ -80,7 +119,7 @@ class DirectoryStore:
             except (FileNotFoundError, NotADirectoryError):
                 return None
             # The root is never deleted, and its lock is the writers' (see `lock`).
-            if not prefix or (_lock_shared(descriptor) and _is_at(descriptor, path)):
+            if not prefix or (lock_shared(descriptor) and is_at(descriptor, path)):
                 return DirectoryPin(descriptor)
             os.close(descriptor)  # replaced or deleted this very moment: look again
 
@@ -88,19 +127,29 @@ class DirectoryStore:
     def transaction(self) -> Iterator[DirectoryTransaction]:
         """Begin changes; what was not published when the block ends is discarded."""
         staging = self.root / STAGING
-        for trash in staging.glob(f"{_TRASH}*"):
-            _discard(trash)
-        token, descriptor = _new_token(staging)
+        for name in names_in(staging):
+            if name.startswith(_TRASH):
+                discard(staging / name)
+        token, descriptor = self._new_token(staging)
         try:
             yield DirectoryTransaction(self.root, token)
         finally:
             try:
-                if not _discard(token):
+                if not discard(token):
                     with suppress(OSError):
                         os.rename(token, staging / f"{_TRASH}{token.name}")
             finally:
                 os.close(descriptor)
-            _remove_if_empty(staging)
+            remove_if_empty(staging)
+
+    def _new_token(self, staging: Path) -> tuple[Path, int]:
+        try:
+            return new_locked_directory(lambda: staging / uuid.uuid4().hex)
+        except PermissionError as error:
+            raise errors.ReadOnlyError(
+                f"{self.location}: no permission to write here; open it with mode 'r', "
+                "or ask for write access to the directory"
+            ) from error
 
     def batch(self) -> AbstractContextManager[None]:
         """Do nothing: each publication is complete by itself."""
@@ -113,7 +162,7 @@ class DirectoryStore:
             descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-                if _is_at(descriptor, self.root):  # or else it was rebuilt meanwhile
+                if is_at(descriptor, self.root):  # or else it was rebuilt meanwhile
                     yield
                     return
             finally:
@@ -151,7 +200,7 @@ class DirectoryStore:
         """Delete what a crash right before or after an exchange has left beside the directory."""
         root = Path(os.path.realpath(self.root))
         for leftover in _beside(root, ".*"):
-            with suppress(OSError), _exclusive(root), _exclusive(leftover):
+            with suppress(OSError), exclusive(root), exclusive(leftover):
                 shutil.rmtree(leftover)
 
     def _refuse_other_writers(self) -> None:
@@ -162,26 +211,19 @@ class DirectoryStore:
 
     def has_leftovers(self) -> bool:
         """Return whether a writer is at work, or has crashed and left something behind."""
-        try:
-            return any(not t.name.startswith(_TRASH) for t in (self.root / STAGING).iterdir())
-        except (FileNotFoundError, NotADirectoryError):
-            return False
+        return any(not name.startswith(_TRASH) for name in names_in(self.root / STAGING))
 
     def recover(self) -> bool:
         """Undo or clear away what crashed writers left; return whether there was anything."""
         self._discard_exchanged()
         staging = self.root / STAGING
-        try:
-            tokens = list(staging.iterdir())
-        except FileNotFoundError:
-            return False
         found = False
-        for token in tokens:
-            with suppress(OSError), _exclusive(token):
+        for token in [staging / name for name in names_in(staging)]:
+            with suppress(OSError), exclusive(token):
                 _restore(self.root, token)
-                _discard(token)
+                discard(token)
                 found = found or not token.name.startswith(_TRASH)
-        _remove_if_empty(staging)
+        remove_if_empty(staging)
         return found
 
 
@@ -316,7 +358,7 @@ class DirectoryTransaction:
     def publish(self, prefix: str, *, replace: bool) -> None:
         """Rename the prepared directory into its place, exchanging it with what is there."""
         source, target = self._new / prefix, self._root / prefix
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_directories(target.parent)
         if not target.exists():
             os.rename(source, target)
         elif not replace:
@@ -341,7 +383,7 @@ class DirectoryTransaction:
         os.rename(source, target)
 
     def _next_old(self, prefix: str) -> Path:
-        old = self._token / f"old-{self._old_count}"
+        old = self._token / f"{_OLD}{self._old_count}"
         self._old_count += 1
         old.mkdir()
         (old / _TARGET_FILE).write_text(prefix)
@@ -369,92 +411,24 @@ def _copy_within_kernel(source: int, target: int) -> None:
         done += os.pwrite(target, part, done)
 
 
-def _new_token(staging: Path) -> tuple[Path, int]:
-    """Create a locked token directory; another writer may remove the empty parent meanwhile."""
-    while True:
-        token = staging / uuid.uuid4().hex
-        try:
-            staging.mkdir(parents=True, exist_ok=True)
-            token.mkdir()
-            descriptor = os.open(token, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:
-            continue
-        except PermissionError as error:
-            raise errors.ReadOnlyError(
-                f"{staging.parent}: no permission to write here; open it with mode 'r', "
-                "or ask for write access to the directory"
-            ) from error
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if token.exists():
-            return token, descriptor
-        os.close(descriptor)
-
-
-@contextmanager
-def _exclusive(token: Path) -> Iterator[None]:
-    """Lock a token directory, or raise ``OSError`` if its writer is alive."""
-    descriptor = os.open(token, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def _restore(root: Path, token: Path) -> None:
     """Put back what a crash between the two steps of a replacement took away."""
-    for old in token.glob("old-*"):
-        prefix = (old / _TARGET_FILE).read_text() if (old / _TARGET_FILE).exists() else ""
-        if prefix and (old / "data").exists() and not (root / prefix).exists():
-            os.rename(old / "data", root / prefix)
+    for prefix, data in _replaced(token):
+        if not (root / prefix).exists():
+            os.rename(data, root / prefix)
 
 
-def _lock_shared(descriptor: int) -> bool:
-    """Keep a directory from being deleted; false if somebody is deleting it already."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks: read without
-        return True
-    return True
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Return whether the opened directory is still the one at this path."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-
-
-def _discard(folder: Path) -> bool:
-    """Delete a folder unless a reader has a part of it pinned; return whether it is gone.
-
-    What was moved here cannot be pinned anew, so the directories are asked one after the other.
-    """
-    for parent, _, _ in os.walk(folder):
-        if Path(parent) != folder and _is_pinned(parent):  # the token's own lock is the writer's
-            return False
-    shutil.rmtree(folder, ignore_errors=True)
-    return True
-
-
-def _is_pinned(directory: str) -> bool:
-    try:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:  # another writer is deleting it too
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # a file system without locks: delete without
-        return False
-    else:
-        return False
-    finally:
-        os.close(descriptor)
+def _replaced(token: Path) -> Iterator[tuple[str, Path]]:
+    """Yield what a writer has moved away to replace it: its prefix, and where it is now."""
+    for name in names_in(token):
+        data = token / name / "data"
+        if name.startswith(_OLD) and data.exists():
+            try:
+                prefix = (token / name / _TARGET_FILE).read_text()
+            except FileNotFoundError:  # its writer is removing it
+                continue
+            if prefix:
+                yield prefix, data
 
 
 def replace_directory(source: Path, target: Path) -> None:
@@ -541,12 +515,13 @@ def _exchange(aside: Path, root: Path) -> None:
         os.rename(root, old)
         os.rename(ready, root)
     trash = root / STAGING / f"{_TRASH}{uuid.uuid4().hex}"
-    trash.parent.mkdir(exist_ok=True)
-    os.rename(old, trash)
-    _discard(trash)
-    _remove_if_empty(trash.parent)
-
-
-def _remove_if_empty(directory: Path) -> None:
-    with suppress(OSError):
-        directory.rmdir()
+    while True:
+        make_directories(trash.parent)
+        try:
+            os.rename(old, trash)
+            break
+        except FileNotFoundError:  # another writer removed the empty parent
+            if not old.exists():
+                raise
+    discard(trash)
+    remove_if_empty(trash.parent)

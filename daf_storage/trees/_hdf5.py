@@ -25,13 +25,13 @@ from daf_storage.errors import (
     UnsupportedDataError,
     UnsupportedInputError,
 )
-from daf_storage.model import AnyArray, Span, StorageType
+from daf_storage.model import STAGING_NAME, AnyArray, Span, StorageType
 from daf_storage.optional import optional_import
 from daf_storage.packing import Packing
 from daf_storage.stores import allocate, map_range
 from daf_storage.trees._protocol import ArrayInfo, NodeKind, WithoutFile, fill_blocks
 
-STAGING = ".daf.staging"
+STAGING = STAGING_NAME
 """Group in which changes are prepared; exists only while a writer works."""
 
 ALIGNMENT = (1, 8)

@@ -21,7 +21,7 @@ import zarr
 
 from daf_storage import strings as vlen
 from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
-from daf_storage.model import AnyArray, Span, StorageType
+from daf_storage.model import METADATA_NAMES, AnyArray, Span, StorageType
 from daf_storage.packing import Packing
 from daf_storage.stores import Pin, ReadableStore, Transaction, WritableStore
 from daf_storage.stores._zarr_adapter import PinnedZarrStore
@@ -84,8 +84,19 @@ class ZarrTree:
         pin = self._pin(path)
         if pin is None:
             return {}
-        kinds = ((name, self.format.kind(pin, name)) for name in pin.names())
+        kinds = ((name, self._kind_below(pin, path, name)) for name in pin.names())
         return {name: kind for name, kind in kinds if kind is not None}
+
+    def _kind_below(self, pin: Pin, path: str, name: str) -> NodeKind | None:
+        """Return what is at ``name`` below a pinned group.
+
+        An array may take the place of a group between the looks for the documents of either: what
+        looks like neither is pinned itself and looked at again.
+        """
+        kind = self.format.kind(pin, name)
+        if kind is None and pin.is_local and name not in METADATA_NAMES:
+            kind = self.kind(posixpath.join(path, name))
+        return kind
 
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` is put in place or removed."""
