@@ -7,7 +7,7 @@ DEMO ?= build/demo
 EXTRAS ?= demo
 TESTS ?=
 
-.PHONY: help setup demo test check format bench crash-points mutants lock test-lowest clean
+.PHONY: help setup demo test check format bench crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -49,6 +49,9 @@ crash-points: setup  ## Crash an archive's writer at every step, and print how m
 
 mutants: setup  ## Change random lines, one at a time, and print those that no test notices.
 	$(BIN)/python -m tests.mutants
+
+torture: setup  ## Attack both packages for 14 minutes, and print a table of what gave way.
+	$(BIN)/python -m tests.torture --minutes 13.5
 
 lock:  ## Pin the newest versions anew.
 	$(PYTHON) -m venv build/lock-venv

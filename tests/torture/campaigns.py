@@ -1,0 +1,25 @@
+"""All campaigns by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.torture.asking import ask, slices
+from tests.torture.mutation import mutate, mutate_indexes
+from tests.torture.samples import FORMS
+from tests.torture.serving import lie
+from tests.torture.worker import Case
+from tests.torture.writing import WRITABLE, fault, full_disk, kill, race
+
+CAMPAIGNS: dict[str, Callable[[], Case]] = {
+    **{f"mutation {form}": mutate(form) for form in FORMS},
+    **{f"indexes {form}": mutate_indexes(form) for form in ("directory", "archive", "packed", "hdf5")},
+    **{f"fault {form}": fault(form) for form in ("directory", "packed", "archive")},
+    **{f"full disk {form}": full_disk(form) for form in ("directory-v3", "archive-packed", "hdf5")},
+    **{f"kill {form}": kill(form) for form in ("directory", "archive", "hdf5")},
+    **{f"race {form}": race(form) for form in WRITABLE if "packed" not in form},
+    **{f"server {form}": lie(form) for form in ("directory", "directory-v3", "archive-packed")},
+    **{f"sql {form}": ask(form, with_indexes=False) for form in ("directory", "archive-packed", "hdf5")},
+    "sql with indexes": ask("directory", with_indexes=True),
+    **{f"slices {form}": slices(form) for form in FORMS},
+}  # fmt: skip
