@@ -18,8 +18,8 @@ import zarr
 from daf_query.evaluating import Values
 from daf_storage import decode_vlen_bytes, decode_vlen_utf8
 
-Stamp: TypeAlias = tuple[int, int, int]
-"""Number, size and time of a file: others whenever its contents are."""
+Stamp: TypeAlias = tuple[int, int, int, int]
+"""Inode, size, time of the data and time of the inode of a file: others after a change."""
 
 _TIME_STEP_NS = 100_000_000
 _NUMBERS = "biufM"
@@ -58,9 +58,9 @@ class ChunkFiles:
             found = os.stat(self._path(number))
         except OSError:
             return None
-        if time.time_ns() - found.st_mtime_ns < _TIME_STEP_NS:
+        if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _TIME_STEP_NS:
             return None
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def decode(self, number: int, rows: int) -> Values | None:
         """Return the values of a chunk; None if zarr-python has to decode it, or to complain.

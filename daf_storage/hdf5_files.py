@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,12 @@ def _open(path: Path, mode: OpenMode, location: str) -> Hdf5File:
         os.replace(temporary, path)
     file = _h5py_file(path, {"r": "r", "r+": "r+", "w+": "a", "w": "a"}[mode], location)
     status = path.stat()
-    return Hdf5File(file, location=location, file_identity=(status.st_dev, status.st_ino))
+    return Hdf5File(
+        file,
+        location=location,
+        file_identity=(status.st_dev, status.st_ino),
+        reopen=partial(_h5py_file, path, "r", location) if mode == "r" else None,
+    )
 
 
 def _h5py_file(path: Path, mode: str, location: str) -> Any:

@@ -195,8 +195,13 @@ class _SparseStringsNode:
     kind: NodeKind = "array"
 
     def __init__(self, node: Node, array: SparseStrings) -> None:
-        self.identity = node.identity
+        self._node = node
         self._array = array
+
+    @property
+    def identity(self) -> Hashable:
+        """What a cache goes by."""
+        return self._node.identity
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""
@@ -213,11 +218,14 @@ class StoredVector:
     def __init__(self, info: VectorInfo, node: Node, *, what: str) -> None:
         self.info = info
         """Its metadata."""
-        self.identity: Hashable = node.identity
-        """What a cache of decoded values goes by."""
         self._node = node
         self._what = what
         self._parts: SparseVectorParts | None = None
+
+    @property
+    def identity(self) -> Hashable:
+        """What a cache of decoded values goes by; to be asked for before anything is read."""
+        return self._node.identity
 
     def read(self, span: Span) -> AnyArray:
         """Return a range of a numeric vector; a read-only view of the file if it is dense."""

@@ -254,11 +254,14 @@ class DafReader:
         )
 
     def axis_identity(self, axis: str) -> Hashable:
-        """Return a value that changes whenever a vector of the axis is set or deleted."""
+        """Return a value that changes whenever a vector of the axis is set or deleted.
+
+        Or its metadata, or the entries, are rewritten in place by another program.
+        """
         self._check_open()
         return (
             self._tree.identity(layout.axis_path(axis)),
-            self._tree.identity(layout.vectors_path(axis)),
+            self._tree.listing_identity(layout.vectors_path(axis)),
         )
 
     def vector_info(self, axis: str, name: str) -> VectorInfo:

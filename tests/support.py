@@ -107,6 +107,9 @@ class _RecordingPin:
     def identity(self) -> Any:
         return self._pin.identity()
 
+    def listing_identity(self, files: Any) -> Any:
+        return self._pin.listing_identity(files)
+
     def names(self, key: str = "") -> list[str]:
         return self._pin.names(key)
 

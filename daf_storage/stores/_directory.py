@@ -21,7 +21,7 @@ import shutil
 import time
 import uuid
 import weakref
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
@@ -29,7 +29,7 @@ import numpy as np
 
 from daf_storage import errors
 from daf_storage.model import STAGING_NAME, AnyArray
-from daf_storage.stores import _swap
+from daf_storage.stores import _identity, _swap
 from daf_storage.stores._allocate import allocate
 from daf_storage.stores._locks import (
     discard,
@@ -53,7 +53,6 @@ REBUILD_SUFFIX = ".rebuilt"
 _COPY_BYTES = 1 << 24
 _READY_SUFFIX = ".ready"
 _OLD_SUFFIX = ".old"
-_TIME_STEP_NS = 100_000_000
 _TARGET_FILE = "target"
 _TRASH = "trash-"
 _OLD = "old-"
@@ -237,14 +236,13 @@ class DirectoryPin(LocalReads):
     def identity(self) -> tuple[Hashable, ...]:
         """Return what tells this directory from any other and from itself after a change.
 
-        File times advance in steps of milliseconds, so a directory that was changed just now
-        equals nothing: a second change within the same step would not show.
+        It looks at each file: programs rewrite files in place, which no directory shows.
         """
-        status = self.status()
-        changed = status.st_mtime_ns, status.st_ctime_ns
-        if time.time_ns() - max(changed) < _TIME_STEP_NS:
-            return (object(),)
-        return status.st_dev, status.st_ino, *changed
+        return _identity.directory_identity(self._descriptor)
+
+    def listing_identity(self, files: Iterable[str]) -> tuple[Hashable, ...]:
+        """Return what changes with the directories directly below, or these files in them."""
+        return _identity.listing_identity(self._descriptor, files)
 
     def is_same(self, other: object) -> bool:
         """Return whether another pin is of the same directory: both hold it open."""
@@ -283,14 +281,12 @@ class DirectoryPin(LocalReads):
             return None
 
     def stamp(self, key: str) -> list[int] | None:
-        """Return the size and the time of the file; None while it is too new to tell by them."""
+        """Return inode, size and times of the file; None while it is too new to tell by them."""
         try:
             status = os.stat(key, dir_fd=self._descriptor)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        if time.time_ns() - status.st_mtime_ns < _TIME_STEP_NS:
-            return None
-        return [status.st_size, status.st_mtime_ns]
+        return list(_identity.fingerprint(status)) if _identity.is_settled(status) else None
 
     def open_file(self, key: str) -> int | None:
         """Return a descriptor of the file."""

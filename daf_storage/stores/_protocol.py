@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -26,7 +26,18 @@ class Pin(Protocol):
         ...
 
     def identity(self) -> Hashable:
-        """Return a value that differs whenever what is below the prefix was replaced."""
+        """Return a value that differs whenever what is below the prefix was replaced.
+
+        Or written to in place, by whichever program.  It costs a look at each file.
+        """
+        ...
+
+    def listing_identity(self, files: Iterable[str]) -> Hashable:
+        """Return a value that differs whenever a name directly below came, went or was replaced.
+
+        Or the first of these files that is there, directly below such a name, was written to.  The
+        rest is not looked at.
+        """
         ...
 
     def is_same(self, other: object) -> bool:
@@ -84,6 +95,10 @@ class LocalReads:
     def identity(self) -> Hashable:
         """Return what tells this data from any other; each pin has its own."""
         raise NotImplementedError
+
+    def listing_identity(self, files: Iterable[str]) -> Hashable:  # noqa: ARG002 - of all keys
+        """Return what tells this data from any other."""
+        return self.identity()
 
     def is_same(self, other: object) -> bool:
         """Return whether another pin is of the very same data."""

@@ -270,6 +270,10 @@ class RemotePin:
         """Return what stays the same: a server's data must not change while it is open."""
         return id(self._files), self._start
 
+    def listing_identity(self, files: Iterable[str]) -> Hashable:  # noqa: ARG002 - as for all pins
+        """Return what stays the same."""
+        return self.identity()
+
     def stamp(self, key: str) -> list[int] | None:  # noqa: ARG002 - as for all pins
         """Return nothing: servers tell versions in their own ways."""
         return None

@@ -11,7 +11,7 @@ import os
 import posixpath
 import threading
 import uuid
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -29,6 +29,7 @@ from daf_storage.model import STAGING_NAME, AnyArray, Span, StorageType
 from daf_storage.optional import optional_import
 from daf_storage.packing import Packing
 from daf_storage.stores import allocate, map_range
+from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint, is_settled
 from daf_storage.trees._protocol import ArrayInfo, NodeKind, WithoutFile, fill_blocks
 
 STAGING = STAGING_NAME
@@ -57,15 +58,25 @@ class Hdf5File:
         The file as messages name it.
     file_identity
         What tells the file from any other, if it is one of the file system.
+    reopen
+        Opens the file once more, if it was opened for reading and for this object alone.  HDF5
+        keeps what it has read, also if another program has written into the file since.
     """
 
     def __init__(
-        self, file: Any, *, location: str, file_identity: tuple[int, int] = (0, 0)
+        self,
+        file: Any,
+        *,
+        location: str,
+        file_identity: tuple[int, int] = (0, 0),
+        reopen: Callable[[], Any] | None = None,
     ) -> None:
         self.file = file
         self.file_identity = file_identity
         self.location = location
         self.lock = threading.RLock()
+        self._reopen = reopen
+        self._opened_as = self._fingerprint()
         self._count = 0
         self._changed: dict[str, int] = {}
         self._changed_below: dict[str, int] = {}
@@ -78,7 +89,38 @@ class Hdf5File:
     def close(self) -> None:
         """Close the file; arrays that were mapped stay valid."""
         with self.lock:
+            self._reopen = None
             self.file.close()
+
+    def refresh(self) -> None:
+        """Let go of what HDF5 remembers of the file if another program has written into it."""
+        with self.lock:
+            if self._reopen is None or self._fingerprint() in (None, self._opened_as):
+                return
+            status = os.stat(self.file.filename)
+            if (status.st_dev, status.st_ino) != self.file_identity:
+                return  # another file has this name by now; this one stays as it is
+            self.file.close()
+            self.file = self._reopen()
+            self._opened_as = self._fingerprint()
+
+    def state(self) -> Hashable:
+        """Return what changes whenever somebody writes into the file, also in place."""
+        status = self._status()
+        return None if status is None else file_identity(status)
+
+    def stamp(self) -> list[int] | None:
+        """Return inode, size and times of the file; None while it is too new to tell by them."""
+        status = self._status()
+        return None if status is None or not is_settled(status) else list(fingerprint(status))
+
+    def _fingerprint(self) -> Fingerprint | None:
+        status = self._status()
+        return None if status is None else fingerprint(status)
+
+    def _status(self) -> os.stat_result | None:
+        """Return the state of the open file; None if it is not one of the file system."""
+        return os.fstat(self.file.id.get_vfd_handle()) if self.can_map else None
 
     @property
     def can_map(self) -> bool:
@@ -170,7 +212,12 @@ class Hdf5Tree:
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` is put in place or removed."""
         with self._shared.lock:
-            return self._shared.version(self.path_in_file(path))
+            self._shared.refresh()
+            return self._shared.version(self.path_in_file(path)), self._shared.state()
+
+    def listing_identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever a child of ``path`` does."""
+        return self.identity(path)
 
     def node(self, path: str) -> Hdf5Node | None:
         """Return the group or dataset at ``path``; it stays readable when it is replaced."""
@@ -180,8 +227,8 @@ class Hdf5Tree:
             if kind is None:
                 return None
             what = f"{self.location}: {path}"
-            identity = self._shared.version(self.path_in_file(path))
-            return Hdf5Node(self._shared, found, kind, identity, what=what)
+            version = self._shared.version(self.path_in_file(path))
+            return Hdf5Node(self._shared, found, kind, version, what=what)
 
     def marker(self, name: str) -> None:  # noqa: ARG002 - the same for all trees
         """Return nothing: a file of HDF5 is marked with a dataset."""
@@ -193,6 +240,7 @@ class Hdf5Tree:
 
     def _get(self, path: str) -> Any:
         name = self.path_in_file(path)
+        self._shared.refresh()
         if not self._shared.file.id.valid:
             raise InvalidInputError(f"{self.location}: the file was closed; open it again")
         try:
@@ -274,29 +322,47 @@ class Hdf5Node:
     """A group or dataset, held open; see `Node`."""
 
     def __init__(
-        self, shared: Hdf5File, found: Any, kind: NodeKind, identity: Hashable, *, what: str
+        self, shared: Hdf5File, found: Any, kind: NodeKind, version: Hashable, *, what: str
     ) -> None:
         self.kind = kind
-        self.identity = identity
+        self.identity: Hashable = (version, shared.state())
+        self.version = version
+        """What changes whenever this process puts another one in its place."""
         self._shared = shared
-        self._object = found
+        self._held = _Held(shared, found)
         self._what = what
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""
-        return isinstance(other, Hdf5Node) and self.identity == other.identity
+        return isinstance(other, Hdf5Node) and self.version == other.version
 
     def array(self, name: str = "") -> Hdf5Array | None:
         """Return this dataset, or the one of that name below this group."""
         what = f"{self._what}/{name}" if name else self._what
         with self._shared.lock:
             if not name:
-                found = self._object if self.kind == "array" else None
+                found = self._held.get() if self.kind == "array" else None
             else:
-                found = self._object.get(name) if self.kind == "group" else None
+                found = self._held.get().get(name) if self.kind == "group" else None
             if found is None or _kind(found) != "array":
                 return None
             return Hdf5Array(self._shared, found, what=what)
+
+
+class _Held:
+    """A group or dataset that is held open; opened again where the file was, see `Hdf5File`."""
+
+    def __init__(self, shared: Hdf5File, found: Any) -> None:
+        self._shared = shared
+        self._object = found
+        self._name = found.name
+
+    def get(self) -> Any:
+        """Return it."""
+        if not self._object.id.valid and self._shared.file.id.valid:
+            with self._shared.lock:
+                self._object = self._shared.file[self._name]
+        return self._object
 
 
 class Hdf5Array(WithoutFile):
@@ -304,7 +370,7 @@ class Hdf5Array(WithoutFile):
 
     def __init__(self, shared: Hdf5File, dataset: Any, *, what: str) -> None:
         self._shared = shared
-        self._dataset = dataset
+        self._held = _Held(shared, dataset)
         self._what = what
         storage_type = _storage_type(dataset, what)
         shape = tuple(int(n) for n in dataset.shape or ())
@@ -317,6 +383,15 @@ class Hdf5Array(WithoutFile):
             chunks=tuple(max(int(c), 1) for c in chunks),
             is_mappable=shared.can_map and _is_plain(dataset, storage_type),
         )
+
+    @property
+    def _dataset(self) -> Any:
+        return self._held.get()
+
+    def stamp(self) -> list[int] | None:
+        """Return what tells the file from what it was."""
+        with self._shared.lock:
+            return self._shared.stamp()
 
     def read(self) -> AnyArray:
         """Return all elements; a read-only view of the mapped file where that is possible."""
@@ -336,9 +411,10 @@ class Hdf5Array(WithoutFile):
             return [self.read_rows(span) for span in spans]
         if self.info.is_mappable:
             return [self.read_rows(span)[:, within.slice] for span in spans]
-        dataset = self._dataset
         return [
-            self._converted(self._attempt(lambda rows=span.slice: dataset[rows, within.slice]))
+            self._converted(
+                self._attempt(lambda rows=span.slice: self._dataset[rows, within.slice])
+            )
             for span in spans
         ]
 
@@ -372,6 +448,7 @@ class Hdf5Array(WithoutFile):
         return found
 
     def _attempt(self, read: Any) -> Any:
+        held = self._dataset
         try:
             return read()
         except UnicodeDecodeError as error:
@@ -379,6 +456,8 @@ class Hdf5Array(WithoutFile):
                 f"{self._what}: the strings are not UTF-8 ({_reason(error)})"
             ) from error
         except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
+            if not held.id.valid and self._shared.file.id.valid:  # the file was opened again
+                return self._attempt(read)
             reason = _reason(error)
             if "filter" in reason.lower():
                 raise UnsupportedDataError(

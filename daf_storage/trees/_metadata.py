@@ -72,6 +72,11 @@ class ZarrFormat(Protocol):
     consolidated_file: str
     """The file at the root that repeats all documents."""
 
+    @property
+    def node_files(self) -> tuple[str, ...]:
+        """The files of which each node has one or more, which say what it is."""
+        ...
+
     def kind(self, pin: Pin, path: str) -> NodeKind | None:
         """Return what is at ``path``."""
         ...

@@ -43,6 +43,7 @@ class ZarrV2:
 
     version: ZarrVersion = 2
     consolidated_file = CONSOLIDATED_FILE
+    node_files: tuple[str, ...] = (".zarray", ".zgroup")
 
     def kind(self, pin: Pin, path: str) -> NodeKind | None:
         """Return what is at ``path``: the presence of a document says it."""

@@ -42,6 +42,7 @@ class ZarrV3:
 
     version: ZarrVersion = 3
     consolidated_file = NODE_FILE
+    node_files: tuple[str, ...] = (NODE_FILE,)
 
     def kind(self, pin: Pin, path: str) -> NodeKind | None:
         """Return what is at ``path``; a document that cannot be read is told when it is used."""

@@ -121,7 +121,17 @@ class Tree(Protocol):
         ...
 
     def identity(self, path: str) -> Hashable:
-        """Return a value that changes whenever something directly below ``path`` does."""
+        """Return a value that changes whenever something at or below ``path`` does.
+
+        Also if another program writes to its files in place.
+        """
+        ...
+
+    def listing_identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever a child of ``path`` comes, goes or is replaced.
+
+        Or its metadata are rewritten.  The data of the children are not looked at.
+        """
         ...
 
     def node(self, path: str) -> Node | None:
@@ -248,9 +258,9 @@ class WritableTree(Tree, Protocol):
 class WithoutFile:
     """What arrays have in common whose elements are not the bytes of a file of their own."""
 
-    def stamp(self) -> None:
+    def stamp(self) -> list[int] | None:
         """Return nothing: it cannot be told when the elements change."""
-        return
+        return None
 
     def plain_strings(self) -> None:
         """Return nothing: the strings are stored otherwise."""

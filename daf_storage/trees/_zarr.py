@@ -99,9 +99,14 @@ class ZarrTree:
         return kind
 
     def identity(self, path: str) -> Hashable:
-        """Return a value that changes whenever a child of ``path`` is put in place or removed."""
+        """Return a value that changes whenever something at or below ``path`` does."""
         pin = self._pin(path)
         return None if pin is None else pin.identity()
+
+    def listing_identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever a child of ``path``, or what it is, does."""
+        pin = self._pin(path)
+        return None if pin is None else pin.listing_identity(self.format.node_files)
 
     def node(self, path: str) -> ZarrNode | None:
         """Return the group or array at ``path``, pinned."""
@@ -226,10 +231,17 @@ class ZarrNode:
 
     def __init__(self, pin: Pin, kind: NodeKind, documents: ZarrFormat, *, what: str) -> None:
         self.kind = kind
-        self.identity = pin.identity()
+        self._identity: Hashable | None = None
         self._format = documents
         self.pin = pin
         self._what = what
+
+    @property
+    def identity(self) -> Hashable:
+        """What a cache goes by; looked for when it is first asked for, before anything is read."""
+        if self._identity is None:
+            self._identity = self.pin.identity()
+        return self._identity
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""

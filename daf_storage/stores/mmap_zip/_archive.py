@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,7 @@ from zlib import crc32
 
 from daf_storage import errors
 from daf_storage.model import AnyArray, OpenMode, check_mode
+from daf_storage.stores._identity import file_identity
 from daf_storage.stores._mapping import GrowingMapping, map_readonly
 from daf_storage.stores.mmap_zip import _opening, _recovery
 from daf_storage.stores.mmap_zip import _records as records
@@ -247,6 +248,23 @@ class MmapZipStore(ArchiveReader):
     def is_append_only(self) -> bool:
         """Whether what is there can be neither changed nor deleted: it cannot."""
         return True
+
+    def file_state(self) -> Hashable:
+        """Return what changes whenever another program writes into the archive in place.
+
+        What this object adds does not count, as far as it goes through the file and not through
+        the arrays that `reserve` hands out.
+        """
+        file = self._file
+        if file is not None:
+            return file.foreign_state()
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return None
+        if (status.st_dev, status.st_ino) != self.file_identity:
+            return None  # another file has this name by now; the mapped one cannot be asked
+        return file_identity(status)
 
     @property
     def size_bytes(self) -> int:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import threading
 import weakref
-from contextlib import suppress
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from daf_storage.stores._allocate import allocate
+from daf_storage.stores._identity import fingerprint, is_settled
 
 _MAX_WRITE_BYTES = 1 << 30
 
@@ -23,6 +26,9 @@ class ArchiveFile:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._release = weakref.finalize(self, _release, descriptor, os.getpid())
+        self._changes_lock = threading.Lock()
+        self._known = fingerprint(os.fstat(descriptor))
+        self._foreign_changes = 0
 
     @classmethod
     def open(cls, path: Path, flags: int) -> ArchiveFile:
@@ -37,6 +43,30 @@ class ArchiveFile:
         """Return what tells this file from any other."""
         status = os.fstat(self.descriptor)
         return status.st_dev, status.st_ino
+
+    def foreign_state(self) -> Hashable:
+        """Return what changes whenever something else than this object wrote into the file."""
+        with self._changes_lock:
+            status = self._look()
+            return self._foreign_changes if is_settled(status) else object()
+
+    def _look(self) -> os.stat_result:
+        """Count a change of the file that was not made here."""
+        status = os.fstat(self.descriptor)
+        if fingerprint(status) != self._known:
+            self._known = fingerprint(status)
+            self._foreign_changes += 1
+        return status
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Tell a change that is made here from others."""
+        with self._changes_lock:
+            self._look()
+            try:
+                yield
+            finally:
+                self._known = fingerprint(os.fstat(self.descriptor))
 
     def is_at(self, path: Path) -> bool:
         """Return whether this is still the file at ``path``."""
@@ -99,18 +129,21 @@ class ArchiveFile:
     def write_at(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Write all of ``data`` at ``offset``, growing the file if needed."""
         view = memoryview(data).cast("B")
-        while view:
-            written = os.pwrite(self.descriptor, view[:_MAX_WRITE_BYTES], offset)
-            offset += written
-            view = view[written:]
+        with self._changing():
+            while view:
+                written = os.pwrite(self.descriptor, view[:_MAX_WRITE_BYTES], offset)
+                offset += written
+                view = view[written:]
 
     def truncate(self, size_bytes: int) -> None:
         """Set the length of the file; one atomic step."""
-        os.ftruncate(self.descriptor, size_bytes)
+        with self._changing():
+            os.ftruncate(self.descriptor, size_bytes)
 
     def allocate(self, offset: int, size_bytes: int) -> None:
         """Make sure that the disk has room for this range, so that filling it cannot fail."""
-        allocate(self.descriptor, offset, size_bytes)
+        with self._changing():
+            allocate(self.descriptor, offset, size_bytes)
 
     def sync(self) -> None:
         """Wait until everything written so far is on the disk."""

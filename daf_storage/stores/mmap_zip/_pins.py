@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Protocol
 
 
@@ -30,20 +30,20 @@ class Entries(Protocol):
         """Return the length of an entry; None if there is none."""
         ...
 
-    def find_stamp(self, name: str, limit: int) -> list[int] | None:
-        """Return the length and the checksum of an entry; None if there is none."""
-        ...
-
 
 class ArchivePin:
     """A view of the entries that an archive had at one moment; see `Pin`."""
 
-    def __init__(self, archive: Entries, prefix: str, limit: int, identity: Hashable) -> None:
+    def __init__(
+        self, archive: Entries, prefix: str, limit: int, entries: Hashable, state: Hashable
+    ) -> None:
         self._archive = archive
         self._start = f"{prefix}/" if prefix else ""
         self._prefix = prefix
         self._limit = limit
-        self._identity = identity
+        self.entries = entries
+        """What changes whenever something is added below the prefix."""
+        self._identity = (entries, state)
 
     @property
     def is_local(self) -> bool:
@@ -55,12 +55,16 @@ class ArchivePin:
         return self._archive.find_ranges(self._start + key, ranges, self._limit)
 
     def identity(self) -> Hashable:
-        """Return what changes whenever something is added below the prefix."""
+        """Return what changes whenever something is added below the prefix, or rewritten."""
         return self._identity
 
-    def stamp(self, key: str) -> list[int] | None:
-        """Return the size and the checksum of an entry."""
-        return self._archive.find_stamp(self._start + key, self._limit)
+    def listing_identity(self, files: Iterable[str]) -> Hashable:  # noqa: ARG002 - as for all pins
+        """Return what changes whenever something is added below the prefix, or rewritten."""
+        return self._identity
+
+    def stamp(self, key: str) -> list[int] | None:  # noqa: ARG002 - as for all pins
+        """Return nothing: an entry has no times of its own, and a rewritten one its old CRC."""
+        return None
 
     def open_file(self, key: str) -> int | None:  # noqa: ARG002 - as for all pins
         """Return nothing: the bytes are not in a file of their own."""
@@ -68,7 +72,7 @@ class ArchivePin:
 
     def is_same(self, other: object) -> bool:
         """Return whether another pin is of the very same entries."""
-        return isinstance(other, ArchivePin) and self._identity == other.identity()
+        return isinstance(other, ArchivePin) and self.entries == other.entries
 
     def names(self, key: str = "") -> list[str]:
         """Return the names directly below ``key``, sorted."""

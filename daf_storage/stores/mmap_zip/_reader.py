@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -129,11 +129,6 @@ class ArchiveReader:
         entry = self._find(key, limit)
         return None if entry is None else entry.size_bytes
 
-    def find_stamp(self, key: str, limit: int) -> list[int] | None:
-        """Return the length and the checksum of one of the first ``limit`` entries."""
-        entry = self._find(key, limit)
-        return None if entry is None else [entry.size_bytes, entry.crc]
-
     def find_bytes(self, key: str, limit: int) -> memoryview | None:
         """Return the bytes of one of the first ``limit`` entries."""
         entry = self._find(key, limit)
@@ -211,5 +206,11 @@ class ArchiveReader:
         with self._index_lock:
             limit = self._published
             count = self._index.count_below(prefix, limit)
-        identity = (id(self), self._generation, count)
-        return ArchivePin(self, prefix, limit, identity) if count else None
+        if not count:
+            return None
+        entries = (id(self), self._generation, count)
+        return ArchivePin(self, prefix, limit, entries, self.file_state())
+
+    def file_state(self) -> Hashable:
+        """Return what changes whenever another program writes into the archive in place."""
+        return None

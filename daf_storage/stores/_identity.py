@@ -1,0 +1,101 @@
+"""Telling files from what they were: by inode, size, and times of the data and of the inode.
+
+The time of the data can be set back by any program (``rsync --times``, ``os.utime``); the time of
+the inode cannot.  Both advance in steps of milliseconds, so a file that was changed just now equals
+nothing: a second change within the same step would not show.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Hashable, Iterable
+from typing import Final, TypeAlias
+
+Fingerprint: TypeAlias = tuple[int, int, int, int]
+"""Inode, size, time of the data and time of the inode of a file."""
+
+_TIME_STEP_NS: Final = 100_000_000
+_MAX_DEPTH: Final = 16
+
+
+def fingerprint(status: os.stat_result) -> Fingerprint:
+    """Return what differs for a file whenever somebody wrote to it."""
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def is_settled(status: os.stat_result) -> bool:
+    """Return whether the next change of a file is bound to show in its times."""
+    return time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) >= _TIME_STEP_NS
+
+
+def file_identity(status: os.stat_result) -> Hashable:
+    """Return what differs whenever a file was written to; equal to nothing if that is now."""
+    return fingerprint(status) if is_settled(status) else object()
+
+
+def directory_identity(descriptor: int) -> tuple[Hashable, ...]:
+    """Return what differs whenever something in a directory was put in place or written to."""
+    found: list[tuple[str, os.stat_result]] = [("", os.fstat(descriptor))]
+    _walk(descriptor, "", found, _MAX_DEPTH)
+    return _joined(found)
+
+
+def listing_identity(descriptor: int, files: Iterable[str]) -> tuple[Hashable, ...]:
+    """Return what differs whenever a directory changed, or the first of some files in those below.
+
+    What is below costs one look each, so it is fit for many.
+    """
+    found: list[tuple[str, os.stat_result]] = [("", os.fstat(descriptor))]
+    names = list(files)
+    for name in _names(descriptor):
+        for file in names:
+            try:
+                status = os.stat(f"{name}/{file}", dir_fd=descriptor)
+            except OSError:  # no directory, or one without this file
+                continue
+            found.append((name, status))
+            break
+    return _joined(found)
+
+
+def _joined(found: list[tuple[str, os.stat_result]]) -> tuple[Hashable, ...]:
+    newest = max(max(status.st_mtime_ns, status.st_ctime_ns) for _, status in found)
+    if time.time_ns() - newest < _TIME_STEP_NS:
+        return (object(),)
+    device = found[0][1].st_dev
+    return device, *((name, *fingerprint(status)) for name, status in found)
+
+
+def _walk(descriptor: int, path: str, found: list[tuple[str, os.stat_result]], depth: int) -> None:
+    """Add everything below a directory; what cannot be opened counts by its own state."""
+    try:
+        opened = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=descriptor)
+    except OSError:
+        return
+    try:
+        with os.scandir(opened) as entries:
+            listed = sorted((entry.name, _status(entry)) for entry in entries)
+    finally:
+        os.close(opened)
+    for name, status in listed:
+        below = f"{path}/{name}" if path else name
+        found.append((below, status))
+        if depth and stat.S_ISDIR(status.st_mode):
+            _walk(descriptor, below, found, depth - 1)
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result:
+    try:
+        return entry.stat()
+    except OSError:  # a symbolic link to nothing
+        return entry.stat(follow_symlinks=False)
+
+
+def _names(descriptor: int) -> list[str]:
+    opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=descriptor)
+    try:
+        return sorted(os.listdir(opened))
+    finally:
+        os.close(opened)
