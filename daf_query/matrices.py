@@ -34,9 +34,9 @@ def slice_matrix(
     """Return a slice, to be read from the stored layout that touches the fewest bytes."""
     plans = []
     for stored in daf.open_orientations(rows_axis, columns_axis, name):
-        is_flipped = stored.info.rows_axis != rows_axis
-        majors, minors = (rows, columns) if is_flipped else (columns, rows)
-        plans.append((plan_slice(stored, majors, minors), is_flipped))
+        rows_are_major = stored.info.is_row_major or stored.info.rows_axis != rows_axis
+        majors, minors = (rows, columns) if rows_are_major else (columns, rows)
+        plans.append((plan_slice(stored, majors, minors), rows_are_major))
     plan, rows_are_major = min(plans, key=lambda one: one[0].cost_bytes)
     axes = (rows_axis, columns_axis)
     return MatrixSlice(daf, axes, name, (rows, columns), plan, rows_are_major=rows_are_major)

@@ -14,6 +14,7 @@ puts each property in place in one atomic step.
 """
 
 from daf_storage import errors, settings
+from daf_storage.convention import Convention, ConventionWarning
 from daf_storage.copying import convert, copy_all
 from daf_storage.decoded import DecodedCache
 from daf_storage.encoding import EmptySparse
@@ -57,6 +58,8 @@ __all__ = [
     "REQUIRED",
     "AnnDataWarning",
     "CodecName",
+    "Convention",
+    "ConventionWarning",
     "DafError",
     "DafReader",
     "DafServer",

@@ -26,8 +26,8 @@ def arrow_of(values: AnyArray) -> pa.Array:
 
 
 def scipy_of(stored: StoredMatrix) -> Any:
-    """Return a stored sparse matrix as ``scipy.sparse.csc_array``; values are views."""
-    parts = stored.sparse_parts()
+    """Return a stored sparse matrix as ``csc_array``, or ``csr_array``; values are views."""
+    parts = stored.parts_as_stored()
     n_rows = parts.shape[0]
     indices = parts.rowval - parts.rowval.dtype.type(1)
     if indices.size and (int(parts.rowval.min()) < 1 or int(parts.rowval.max()) > n_rows):
@@ -43,7 +43,7 @@ def scipy_of(stored: StoredMatrix) -> Any:
         indices.astype(index_type, copy=False),
         indptr,
     )
-    return matrix
+    return matrix.T if stored.info.is_row_major else matrix
 
 
 def arrow_strings(values: Iterable[Any]) -> Any:

@@ -11,12 +11,15 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from daf_storage import errors, layout
+from daf_storage.convention import attributes_of
 from daf_storage.creating import new_data_set
 from daf_storage.encoding import write_text
+from daf_storage.layout import StoredMatrix, StoredVector
 from daf_storage.model import AnyArray, OpenMode, Span
 from daf_storage.opening import open_daf
 from daf_storage.packing import Packing
@@ -28,6 +31,8 @@ from daf_storage.trees import StoredArray, TreeTransaction, ZarrVersion
 from daf_storage.writer import DafWriter
 
 _BLOCK_BYTES = 1 << 24
+
+Stored: TypeAlias = StoredVector | StoredMatrix
 
 
 def copy_all(
@@ -69,7 +74,7 @@ def copy_all(
         raise errors.ExistsError(
             f"{destination.location}: a copy needs an empty data set; this one has {has}"
         )
-    total = 2 * sum(_size_bytes(a) for _, parts in _properties(source) for a in parts.values())
+    total = 2 * sum(_size_bytes(a) for _, one in _properties(source) for a in one.arrays().values())
     with progress_bar("copy", total, show=progress) as bar:
         with destination.batch():
             _copy(source, destination, bar.add, link=link)
@@ -161,8 +166,10 @@ def _copy(
             changes.write_scalar(layout.scalar_path(name), values)
     for axis in sorted(source.axes_set()):
         destination.add_axis(axis, source.get_pa_vector(axis, "name"))
-    for path, parts in _properties(source):
+    for path, stored in _properties(source):
+        parts = stored.arrays()
         with _property(destination, path) as changes:
+            changes.annotate(path, attributes_of(stored.convention))
             if "" not in parts:
                 changes.create_group(path)
             for part, array in parts.items():
@@ -228,14 +235,20 @@ def _compare(source: DafReader, copy: DafReader, add: Callable[[int], None]) -> 
         )
     ours, theirs = dict(_properties(source)), dict(_properties(copy))
     for path in sorted(ours.keys() | theirs.keys()):
-        one, other = ours.get(path, {}), theirs.get(path, {})
-        if one.keys() != other.keys() or not all(
-            _are_equal(one[part], other[part], add) for part in one
-        ):
+        one, other = ours.get(path), theirs.get(path)
+        if one is None or other is None or not _is_same_property(one, other, add):
             raise errors.CorruptDataError(
                 f"{copy.location}: {path} is not the same as in {source.location}; the copy "
                 "failed, look at the disk"
             )
+
+
+def _is_same_property(one: Stored, other: Stored, add: Callable[[int], None]) -> bool:
+    """Return whether two vectors or matrices have the same arrays, to be read in the same way."""
+    ours, theirs = one.arrays(), other.arrays()
+    if one.convention is not other.convention or ours.keys() != theirs.keys():
+        return False
+    return all(_are_equal(ours[part], theirs[part], add) for part in ours)
 
 
 def _is_same(one: object, other: object) -> bool:
@@ -262,16 +275,16 @@ def _bytes(values: AnyArray) -> AnyArray:
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
 
-def _properties(daf: DafReader) -> Iterator[tuple[str, dict[str, StoredArray]]]:
-    """Yield the path of each vector and matrix, with its arrays; a dense one's has no name."""
+def _properties(daf: DafReader) -> Iterator[tuple[str, Stored]]:
+    """Yield the path of each vector and matrix, and the property itself."""
     axes = sorted(daf.axes_set())
     for axis in axes:
         for name in sorted(daf.vectors_set(axis)):
-            yield layout.vector_path(axis, name), daf.open_vector(axis, name).arrays()
+            yield layout.vector_path(axis, name), daf.open_vector(axis, name)
     for rows, columns in itertools.product(axes, axes):
         for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
             path = layout.matrix_path(rows, columns, name)
-            yield path, daf.open_matrix(rows, columns, name).arrays()
+            yield path, daf.open_matrix(rows, columns, name)
 
 
 def _blocks(array: StoredArray) -> Iterator[Span]:

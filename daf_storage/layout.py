@@ -13,7 +13,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from daf_storage import strings
+from daf_storage import relayout, strings
+from daf_storage.convention import Convention, follows
 from daf_storage.errors import CorruptDataError, NotADafError, VersionError
 from daf_storage.model import AnyArray, MatrixInfo, Span, StorageType, VectorInfo
 from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray, Tree, WithoutFile
@@ -211,6 +212,10 @@ class _SparseStringsNode:
         """Return the array; it has no parts."""
         return None if name else self._array
 
+    def attribute(self, name: str) -> Any:
+        """Return an attribute of the group; None if it has none of this name."""
+        return self._node.attribute(name)
+
 
 class StoredVector:
     """One vector, pinned: what is read belongs together, also if it is replaced meanwhile."""
@@ -226,6 +231,11 @@ class StoredVector:
     def identity(self) -> Hashable:
         """What a cache of decoded values goes by; to be asked for before anything is read."""
         return self._node.identity
+
+    @property
+    def convention(self) -> Convention | None:
+        """How its bytes are to be read, where their type does not say it."""
+        return Convention.EMPTY_IS_MISSING if self.info.empty_is_missing else None
 
     def read(self, span: Span) -> AnyArray:
         """Return a range of a numeric vector; a read-only view of the file if it is dense."""
@@ -300,13 +310,23 @@ class StoredVector:
 
 
 class StoredMatrix:
-    """One matrix in one stored orientation, pinned."""
+    """One matrix in one stored orientation, pinned.
+
+    The stored columns are those of the matrix, unless ``info.is_row_major``: then they are its
+    rows.  `colptr`, `entries`, `dense` and `arrays` are as stored; `sparse_parts` and what
+    `DafReader` returns have the orientation of the matrix.
+    """
 
     def __init__(self, info: MatrixInfo, node: Node, *, what: str) -> None:
         self.info = info
         """Its metadata."""
         self._node = node
         self._what = what
+
+    @property
+    def convention(self) -> Convention | None:
+        """How its bytes are to be read, where their type and shape do not say it."""
+        return Convention.ROW_MAJOR if self.info.is_row_major else None
 
     @property
     def what(self) -> str:
@@ -318,11 +338,11 @@ class StoredMatrix:
         return _arrays(self._node, ("colptr", "rowval", "nzval"), self.info.is_sparse, self._what)
 
     def dense(self) -> StoredArray:
-        """Return the array of a dense matrix; stored as (columns, rows)."""
+        """Return the array of a dense matrix; stored as (columns, rows), or by rows."""
         return _required(self._node, "", self._what)
 
     def colptr(self) -> AnyArray:
-        """Return where each column of a sparse matrix begins, from 0, as a new int64 array."""
+        """Return where each stored column of a sparse matrix begins, from 0, as new int64."""
         stored = _required(self._node, "colptr", self._what).read()
         nnz = self.entries("rowval").info.size
         if not _is_colptr(stored, self.info.shape[1], nnz):
@@ -341,11 +361,36 @@ class StoredMatrix:
         return self._node.array("nzval") is not None
 
     def sparse_parts(self) -> SparseMatrixParts:
-        """Return the stored parts of a sparse matrix, after checking ``colptr``."""
+        """Return the parts of a sparse matrix, after checking ``colptr``.
+
+        Views of the mapped files; of a matrix that is stored by rows, new arrays with its columns.
+        """
+        stored = self.parts_as_stored()
+        return _transposed(self.colptr(), stored, self._what) if self.info.is_row_major else stored
+
+    def parts_as_stored(self) -> SparseMatrixParts:
+        """Return the parts as they are stored: by columns, or by rows if ``info.is_row_major``."""
         self.colptr()
         nzval = self.entries("nzval").read() if self.has_values() else None
         colptr, rowval = (_required(self._node, n, self._what).read() for n in ("colptr", "rowval"))
         return SparseMatrixParts(self.info.shape, colptr, rowval, nzval)
+
+
+def _transposed(indptr: AnyArray, stored: SparseMatrixParts, what: str) -> SparseMatrixParts:
+    rowval, nzval = stored.rowval, stored.nzval
+    out_indptr = relayout.transposed_colptr(rowval, stored.shape[0], what=what)
+    out_rowval = np.empty_like(rowval)
+    out_nzval = None if nzval is None else np.empty_like(nzval)
+    relayout.transpose_sparse(
+        indptr=indptr,
+        rowval=rowval,
+        nzval=rowval if nzval is None else nzval,
+        out_indptr=out_indptr,
+        out_rowval=out_rowval,
+        out_nzval=np.empty_like(rowval) if out_nzval is None else out_nzval,
+    )
+    colptr = (out_indptr + 1).astype(stored.colptr.dtype)
+    return SparseMatrixParts(stored.shape, colptr, out_rowval, out_nzval)
 
 
 def open_array(tree: Tree, path: str) -> StoredArray | None:
@@ -367,7 +412,16 @@ def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector |
         return StoredVector(_sparse_vector_info(node, axis, name, length, what), node, what=what)
     info = _required(node, "", what).info
     _check_shape(info.shape, (length,), what=what, axes=(axis,))
-    dense = VectorInfo(axis, name, info.storage_type, length, False, info.chunks[0])  # noqa: FBT003
+    dense = VectorInfo(
+        axis,
+        name,
+        info.storage_type,
+        length,
+        is_sparse=False,
+        chunk_rows=info.chunks[0],
+        empty_is_missing=info.storage_type.is_string
+        and follows(node, Convention.EMPTY_IS_MISSING, what=what),
+    )
     return StoredVector(dense, node, what=what)
 
 
@@ -398,7 +452,16 @@ def open_matrix(
         array = _required(node, "", what).info
         storage_type = array.storage_type
         _check_shape(array.shape, shape[::-1], what=what, axes=(columns_axis, rows_axis))
-    info = MatrixInfo(rows_axis, columns_axis, name, storage_type, shape, nnz is not None, nnz)
+    info = MatrixInfo(
+        rows_axis,
+        columns_axis,
+        name,
+        storage_type,
+        shape,
+        is_sparse=nnz is not None,
+        nnz=nnz,
+        is_row_major=rows_axis == columns_axis and follows(node, Convention.ROW_MAJOR, what=what),
+    )
     return StoredMatrix(info, node, what=what)
 
 

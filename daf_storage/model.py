@@ -147,6 +147,8 @@ class VectorInfo:
     """Whether only the non-zero elements are stored."""
     chunk_rows: int
     """Elements per stored chunk; the whole length where there is a single chunk."""
+    empty_is_missing: bool = False
+    """Whether an empty string stands for a missing value, which is NULL in tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,9 @@ class MatrixInfo:
     """Whether only the non-zero elements are stored (CSC)."""
     nnz: int | None
     """Number of stored elements of a sparse matrix; None for a dense one."""
+    is_row_major: bool = False
+    """Whether a matrix of an axis with itself is stored by rows, as AnnData does: the stored
+    columns are then the rows of the matrix."""
 
 
 def check_mode(mode: str) -> OpenMode:

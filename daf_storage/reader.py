@@ -458,7 +458,8 @@ class DafReader:
             Shape ``(rows, columns)``.  Dense: a read-only view of the mapped file, Fortran order
             where stored in this orientation, C order where only the transpose is stored.  Sparse:
             CSC, or CSR where only the transpose is stored; values are views, indices are
-            copied since they count from 0 here and from 1 in the file.
+            copied since they count from 0 here and from 1 in the file.  A matrix of an axis with
+            itself that was imported from AnnData is stored by rows: C order, or CSR.
 
         Raises
         ------
@@ -490,7 +491,11 @@ class DafReader:
         return frame
 
     def get_sparse_matrix(self, rows_axis: str, columns_axis: str, name: str) -> SparseMatrixParts:
-        """Return the parts of a sparse matrix of this orientation, views of the mapped files."""
+        """Return the parts of a sparse matrix of this orientation, views of the mapped files.
+
+        New arrays for a matrix that is stored by rows, as those of an axis with itself are that
+        were imported from AnnData (``matrix_info(...).is_row_major``).
+        """
         stored = self.open_matrix(rows_axis, columns_axis, name)
         if not stored.info.is_sparse:
             raise errors.InvalidInputError(
@@ -595,8 +600,10 @@ class DafReader:
             return scipy_of(stored)
         array = stored.dense()
         if array.info.storage_type.is_string:
-            return objects(array.read_strings()).reshape(array.info.shape).T
-        return array.read().T
+            values: Any = objects(array.read_strings()).reshape(array.info.shape)
+        else:
+            values = array.read()
+        return values if stored.info.is_row_major else values.T
 
     def _default_vector(self, axis: str, name: str, default: Any) -> Any:
         length = self.axis_length(axis)

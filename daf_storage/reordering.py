@@ -16,6 +16,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from daf_storage import errors, layout
+from daf_storage.convention import attributes_of
 from daf_storage.encoding import write_text
 from daf_storage.inputs import strings_input
 from daf_storage.layout import StoredMatrix, StoredVector
@@ -106,6 +107,7 @@ def write_reordered(
     for path, stored in _properties(daf, axis):
         if tree.kind(path) is None:
             with _new(tree, path) as changes:
+                changes.annotate(path, attributes_of(stored.convention))
                 if isinstance(stored, StoredVector):
                     _write_vector(changes, path, stored, positions)
                 else:
@@ -199,8 +201,8 @@ def _write_sparse(
     rowval = stored.entries("rowval")
     kind = rowval.info.storage_type
     changes.create_group(path)
-    stored_colptr = np.asarray(stored.sparse_parts().colptr)
-    changes.write_array(f"{path}/colptr", (ends + 1).astype(stored_colptr.dtype))
+    colptr_dtype = stored.arrays()["colptr"].info.storage_type.dtype
+    changes.write_array(f"{path}/colptr", (ends + 1).astype(colptr_dtype))
     moved = None if rows is None else _inverse(rows)
 
     def blocks(part: str) -> Iterator[AnyArray]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any, Literal
 
 from daf_storage import layout
 from daf_storage.archives import groups_of
+from daf_storage.convention import Convention, ConventionWarning, convention_problem
 from daf_storage.digests import check_bools, digest
 from daf_storage.errors import DafError
 from daf_storage.mending import incomplete_properties
@@ -185,7 +187,7 @@ def _verify_directory(where: DafPath) -> Iterator[Finding]:
         for found, document in tree.format.documents(pin, path):
             key = found if tree.format.version == 2 else f"{found}/zarr.json"
             is_same = key in listed and json.loads(listed[key]) == json.loads(document)
-            if key.endswith(".zattrs") or is_same:
+            if is_same or (key.endswith(".zattrs") and document == b"{}"):
                 continue
             problem = "different in" if key in listed else "not in"
             yield Finding(
@@ -218,6 +220,7 @@ def _verify_data(daf: DafReader, add: Callable[[int], None]) -> Iterator[Finding
             path = layout.vector_path(axis, name)
             yield from _bad_name(name, path)
             yield from _attempt(daf.location, path, partial(_check_vector, daf, axis, name, add))
+            yield from _bad_convention(daf, path, Convention.EMPTY_IS_MISSING)
     for rows, columns in itertools.product(whole, whole):
         for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
             yield from _verify_matrix(daf, rows, columns, name, add)
@@ -254,10 +257,19 @@ def _bad_name(name: str, path: str) -> Iterator[Finding]:
         yield Finding("error", path, f"its name {problem}")
 
 
+def _bad_convention(daf: DafReader, path: str, *allowed: Convention) -> Iterator[Finding]:
+    node = daf.tree.node(path)
+    problem = "" if node is None else convention_problem(node, set(allowed))
+    if problem:
+        yield Finding("warning", path, f"{problem}; it is ignored")
+
+
 def _attempt(location: str, path: str, read: Callable[[], Any]) -> Iterator[Finding]:
     """Do something that reads a property; what it raises is a finding."""
     try:
-        read()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConventionWarning)  # a finding of its own
+            read()
     except (DafError, OSError) as error:
         problem = str(error).removeprefix(f"{location}: ").removeprefix(f"{path}: ")
         yield Finding("error", path, problem)
@@ -285,6 +297,10 @@ def _verify_matrix(
 ) -> Iterator[Finding]:
     path = layout.matrix_path(rows, columns, name)
     yield from _bad_name(name, path)
+    if rows == columns:
+        yield from _bad_convention(daf, path, Convention.ROW_MAJOR)
+    else:
+        yield from _bad_convention(daf, path)
     digests: list[int] = []
     found = list(
         _attempt(

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_storage import errors, inputs, layout, relayout, reordering
+from daf_storage.convention import Convention, attributes_of
 from daf_storage.conversions import first_duplicate
 from daf_storage.encoding import (
     EmptySparse,
@@ -205,7 +206,14 @@ class DafWriter(DafReader):
     # Vectors
 
     def set_vector(
-        self, axis: str, name: str, value: Any, *, overwrite: bool = False, dtype: Any = None
+        self,
+        axis: str,
+        name: str,
+        value: Any,
+        *,
+        overwrite: bool = False,
+        dtype: Any = None,
+        empty_is_missing: bool = False,
     ) -> None:
         """Store a vector.
 
@@ -217,6 +225,9 @@ class DafWriter(DafReader):
             one row or column, which is stored sparse.
         dtype
             The numpy dtype to convert to; that of ``value`` by default.
+        empty_is_missing
+            Of strings: whether an empty one stands for a missing value.  Tables then have NULL
+            there; `get_np_vector` returns the empty string.  An import of AnnData sets this.
 
         Raises
         ------
@@ -232,8 +243,15 @@ class DafWriter(DafReader):
         if found != length:
             raise errors.wrong_length(self.location, f"vector {name!r}", found, axis, length)
         self.check_labels(axis, getattr(value, "index", None), f"vector {name!r}")
+        if empty_is_missing and isinstance(stored, SparseVectorInput | np.ndarray):
+            raise errors.InvalidInputError(
+                f"{self.location}: {what} holds no strings, so no empty string can stand for a "
+                "missing value; leave out empty_is_missing"
+            )
         self._check_free(self.has_vector(axis, name), overwrite, what)
         with self._change_vector(axis, name, overwrite=overwrite) as (path, changes):
+            if empty_is_missing:
+                changes.annotate(path, attributes_of(Convention.EMPTY_IS_MISSING))
             if isinstance(stored, SparseVectorInput):
                 write_sparse_vector(changes, path, stored)
             else:
@@ -418,23 +436,37 @@ class DafWriter(DafReader):
 
     @contextmanager
     def empty_dense_matrix(
-        self, rows_axis: str, columns_axis: str, name: str, dtype: Any, *, overwrite: bool = False
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        dtype: Any,
+        *,
+        overwrite: bool = False,
+        row_major: bool = False,
     ) -> Iterator[AnyArray]:
         """Hand out a dense matrix of zeros, mapped, to be filled in place.
 
         Shape ``(rows, columns)``, Fortran order: fill it column by column.  Only this orientation
         is stored; `relayout_matrix` adds the other.
+
+        With ``row_major``, for a matrix of an axis with itself: C order, to be filled row by row,
+        and stored so; `get_np_matrix` returns what was filled in.
         """
+        self._check_row_major(rows_axis, columns_axis, name, row_major=row_major)
         shape = self._check_matrix(rows_axis, columns_axis, name)
         kind = self._numeric_type(dtype)
         self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=False)
         path, flipped = _both_paths(rows_axis, columns_axis, name)
         axes = (rows_axis, columns_axis)
         with self._change(path, overwrite=overwrite, axes=axes, flipped=flipped) as (_, changes):
-            yield changes.reserve_array(path, shape[::-1], kind).T
+            if row_major:
+                changes.annotate(path, attributes_of(Convention.ROW_MAJOR))
+            stored = changes.reserve_array(path, shape[::-1], kind)
+            yield stored if row_major else stored.T
 
     @contextmanager
-    def empty_sparse_matrix(
+    def empty_sparse_matrix(  # noqa: PLR0913 - the choices of a layout
         self,
         rows_axis: str,
         columns_axis: str,
@@ -444,12 +476,17 @@ class DafWriter(DafReader):
         *,
         index_dtype: Any = None,
         overwrite: bool = False,
+        row_major: bool = False,
     ) -> Iterator[EmptySparse]:
         """Hand out the parts of a sparse matrix with ``nnz`` elements, to be filled in place.
 
         Only this orientation is stored; `relayout_matrix` adds the other.  The default index
         type is UInt32, or UInt64 where a length or ``nnz`` exceeds its range.
+
+        With ``row_major``, for a matrix of an axis with itself: ``colptr`` says where each row
+        begins, ``rowval`` has the column numbers, and so it is stored.
         """
+        self._check_row_major(rows_axis, columns_axis, name, row_major=row_major)
         shape = self._check_matrix(rows_axis, columns_axis, name)
         kind, index_kind = (
             self._numeric_type(dtype),
@@ -459,6 +496,8 @@ class DafWriter(DafReader):
         path, flipped = _both_paths(rows_axis, columns_axis, name)
         axes = (rows_axis, columns_axis)
         with self._change(path, overwrite=overwrite, axes=axes, flipped=flipped) as (_, changes):
+            if row_major:
+                changes.annotate(path, attributes_of(Convention.ROW_MAJOR))
             parts = reserve_sparse_matrix(changes, path, shape[1], nnz, index_kind, kind)
             yield parts
             check_filled(parts, shape, nnz, f"{self.location}: matrix {name!r}")
@@ -537,6 +576,16 @@ class DafWriter(DafReader):
     def _check_matrix(self, rows_axis: str, columns_axis: str, name: str) -> tuple[int, int]:
         check_name(self.location, "matrix", name)
         return self.axis_length(rows_axis), self.axis_length(columns_axis)
+
+    def _check_row_major(
+        self, rows_axis: str, columns_axis: str, name: str, *, row_major: bool
+    ) -> None:
+        if row_major and rows_axis != columns_axis:
+            raise errors.InvalidInputError(
+                f"{self.location}: matrix {name!r} of axes {rows_axis!r} and {columns_axis!r} "
+                "cannot be stored by rows: only one of an axis with itself can; store it for "
+                f"{columns_axis!r} and {rows_axis!r}"
+            )
 
     def _check_matrix_input(
         self, rows_axis: str, columns_axis: str, name: str, found: tuple[int, ...], value: Any

@@ -261,8 +261,9 @@ class _Exporter:
         return found
 
     def _is_by_rows(self, stored: StoredMatrix) -> bool:
-        """Return whether the stored columns are AnnData's rows (always so for square ones)."""
-        return stored.info.columns_axis in {stored.info.rows_axis, self._obs}
+        """Return whether the stored columns are AnnData's rows."""
+        info = stored.info
+        return info.is_row_major or (info.columns_axis == self._obs != info.rows_axis)
 
     def whole(self, note: dict[str, Any], stored: StoredMatrix) -> Any:
         """Return a matrix in memory, as AnnData had it according to the note."""

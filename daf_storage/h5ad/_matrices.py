@@ -63,7 +63,7 @@ class MatrixWriter:
             )
 
     def write_square(self, source: MatrixSource, axis: str, name: str, *, part: str) -> None:
-        """Store ``obsp`` and ``varp`` in AnnData's row-major bytes, which Daf reads transposed."""
+        """Store ``obsp`` and ``varp`` in AnnData's row-major bytes, and note that they are."""
         if not self._is_storable(source, name, part):
             return
         if isinstance(source, SparseSource) and source.layout == "csc":
@@ -106,10 +106,14 @@ class MatrixWriter:
     ) -> None:
         dtype = self._stored_dtype(source.values.dtype, part)
         rows = max(_BLOCK_BYTES // max(source.shape[1] * dtype.itemsize, 1), 1)
-        with self._daf.empty_dense_matrix(rows_axis, columns_axis, name, dtype) as out:
+        row_major = rows_axis == columns_axis
+        with self._daf.empty_dense_matrix(
+            rows_axis, columns_axis, name, dtype, row_major=row_major
+        ) as out:
+            by_rows = out if row_major else out.T
             for start in range(0, source.shape[0], rows):
                 block = np.asarray(source.values[start : start + rows])
-                out.T[start : start + rows] = block
+                by_rows[start : start + rows] = block
                 self._progress.add(block.nbytes)
 
     def _stream_sparse(
@@ -120,7 +124,13 @@ class MatrixWriter:
         n_minor = source.shape[1] if source.layout == "csr" else source.shape[0]
         index_dtype = _index_dtype(source.indices.dtype, max(nnz, n_minor))
         with self._daf.empty_sparse_matrix(
-            rows_axis, columns_axis, name, dtype, nnz, index_dtype=index_dtype
+            rows_axis,
+            columns_axis,
+            name,
+            dtype,
+            nnz,
+            index_dtype=index_dtype,
+            row_major=rows_axis == columns_axis,
         ) as out:
             out.colptr[:] = source.indptr + 1
             for span in column_blocks(source.indptr):

@@ -11,7 +11,7 @@ import os
 import posixpath
 import threading
 import uuid
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -348,6 +348,16 @@ class Hdf5Node:
                 return None
             return Hdf5Array(self._shared, found, what=what)
 
+    def attribute(self, name: str) -> Any:
+        """Return an attribute of this group or dataset; None if it has none of this name."""
+        with self._shared.lock:
+            try:
+                return self._held.get().attrs.get(name)
+            except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
+                raise CorruptDataError(
+                    f"{self._what}: the attribute {name!r} cannot be read ({_reason(error)})"
+                ) from error
+
 
 class _Held:
     """A group or dataset that is held open; opened again where the file was, see `Hdf5File`."""
@@ -481,11 +491,16 @@ class Hdf5Transaction:
         self._token = f"{tree.path_in_file(STAGING)}/{uuid.uuid4().hex}"
         self._old_count = 0
         self._buffers: dict[str, tuple[Any, AnyArray]] = {}
+        self._attributes: dict[str, Mapping[str, str]] = {}
 
     def mark(self, name: str, numbers: tuple[int, ...]) -> None:
         """Mark the root with a few numbers."""
         self.write_array(name, np.array(numbers, dtype=np.uint8))
         self.publish(name, replace=False)
+
+    def annotate(self, path: str, attributes: Mapping[str, str]) -> None:
+        """Give attributes to the group or dataset that is prepared at ``path``."""
+        self._attributes[path] = attributes
 
     def create_group(self, path: str) -> None:
         """Prepare an empty group."""
@@ -599,6 +614,7 @@ class Hdf5Transaction:
                 raise FileExistsError(f"{path} exists")
             for filled in [key for key in self._buffers if f"{key}/".startswith(f"{path}/")]:
                 _write(*self._buffers.pop(filled))
+            self._write_attributes(path)
             if target in file:
                 self._take_away(target)
             if posixpath.dirname(target):
@@ -638,6 +654,12 @@ class Hdf5Transaction:
             if staging in file and not len(file[staging]):
                 del file[staging]
                 file.flush()
+
+    def _write_attributes(self, path: str) -> None:
+        """Attach the attributes of what was prepared at and below a path."""
+        for annotated in [key for key in self._attributes if f"{key}/".startswith(f"{path}/")]:
+            prepared = self._shared.file[self._prepared(annotated)]
+            prepared.attrs.update(self._attributes.pop(annotated))
 
     def _take_away(self, target: str) -> None:
         self._shared.file.require_group(self._token)

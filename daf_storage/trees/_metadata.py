@@ -89,8 +89,18 @@ class ZarrFormat(Protocol):
         """Return an attribute of the root group; None if it has none, or the version keeps none."""
         ...
 
+    def attribute(self, pin: Pin, path: str, name: str, *, what: str) -> Any:
+        """Return an attribute of the group or array at ``path``; None if it has none."""
+        ...
+
     def group_documents(self) -> dict[str, bytes]:
         """Return the documents of a group by their names."""
+        ...
+
+    def annotated(
+        self, documents: Mapping[str, bytes], attributes: Mapping[str, str]
+    ) -> dict[str, bytes]:
+        """Return the documents of a group or an array with attributes."""
         ...
 
     def root_document(self, old: bytes | None, attributes: Mapping[str, Any]) -> dict[str, bytes]:

@@ -60,9 +60,23 @@ class ZarrV2:
         """Return nothing: the marker of Zarr v2 is an array."""
         return
 
+    def attribute(self, pin: Pin, path: str, name: str, *, what: str) -> Any:
+        """Return an attribute of a group or array."""
+        key = posixpath.join(path, ATTRIBUTES_FILE)
+        if (pin.size(key) or 0) <= len(ATTRIBUTES_BYTES):  # of a server: without a request
+            return None
+        data = pin.read(key)
+        return None if data is None else parse_json(data, what=f"{what}: {key}").get(name)
+
     def group_documents(self) -> dict[str, bytes]:
         """Return the documents of a group by their names."""
         return {GROUP_FILE: GROUP_BYTES, ATTRIBUTES_FILE: ATTRIBUTES_BYTES}
+
+    def annotated(
+        self, documents: Mapping[str, bytes], attributes: Mapping[str, str]
+    ) -> dict[str, bytes]:
+        """Return the documents of a group or an array with attributes."""
+        return {**documents, ATTRIBUTES_FILE: to_json(dict(attributes))}
 
     def root_document(self, old: bytes | None, attributes: Mapping[str, Any]) -> dict[str, bytes]:  # noqa: ARG002 - as above
         """Return nothing: the root has no attributes."""

@@ -70,9 +70,26 @@ class ZarrV3:
         attributes = None if data is None else parse_json(data, what=NODE_FILE).get("attributes")
         return attributes.get(name) if isinstance(attributes, dict) else None
 
+    def attribute(self, pin: Pin, path: str, name: str, *, what: str) -> Any:
+        """Return an attribute of a group or array."""
+        data = pin.read(posixpath.join(path, NODE_FILE))
+        if data is None:
+            return None
+        attributes = parse_json(data, what=f"{what}: {NODE_FILE}").get("attributes", {})
+        if not isinstance(attributes, dict):
+            raise CorruptDataError(f"{what}: {NODE_FILE} has attributes that are no JSON object")
+        return attributes.get(name)
+
     def group_documents(self) -> dict[str, bytes]:
         """Return the documents of a group by their names."""
         return {NODE_FILE: to_json(_GROUP)}
+
+    def annotated(
+        self, documents: Mapping[str, bytes], attributes: Mapping[str, str]
+    ) -> dict[str, bytes]:
+        """Return the document of a group or an array with attributes."""
+        document = json.loads(documents[NODE_FILE])
+        return {NODE_FILE: to_json({**document, "attributes": dict(attributes)})}
 
     def root_document(self, old: bytes | None, attributes: Mapping[str, Any]) -> dict[str, bytes]:
         """Return the document of the root with more attributes, and those that it has."""

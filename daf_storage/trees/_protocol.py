@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
@@ -103,6 +103,13 @@ class Node(Protocol):
         """Return this array, or the array of that name below this group; None if absent."""
         ...
 
+    def attribute(self, name: str) -> Any:
+        """Return an attribute of this group or array; None if it has none of this name.
+
+        Raises ``CorruptDataError`` if the attributes cannot be read.
+        """
+        ...
+
 
 class Tree(Protocol):
     """Groups and arrays by path."""
@@ -161,6 +168,10 @@ class TreeTransaction(Protocol):
 
     def mark(self, name: str, numbers: tuple[int, ...]) -> None:
         """Mark the root with a few numbers, at once: as an attribute, or as an array."""
+        ...
+
+    def annotate(self, path: str, attributes: Mapping[str, str]) -> None:
+        """Give attributes to the group or array that will be prepared at ``path`` after this."""
         ...
 
     def create_group(self, path: str) -> None:

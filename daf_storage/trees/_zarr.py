@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import posixpath
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -257,6 +257,10 @@ class ZarrNode:
             return PackedArray(self.pin, name, metadata, what=what)
         return ZarrArray(self.pin, name, metadata, what=what)
 
+    def attribute(self, name: str) -> Any:
+        """Return an attribute of this group or array; None if it has none of this name."""
+        return self._format.attribute(self.pin, "", name, what=self._what)
+
 
 class ZarrArray:
     """An array of a pinned node; see `StoredArray`."""
@@ -459,6 +463,7 @@ class ZarrTransaction:
     def __init__(self, tree: WritableZarrTree, changes: Transaction) -> None:
         self._tree = tree
         self._changes = changes
+        self._attributes: dict[str, Mapping[str, str]] = {}
 
     def packs(self, shape: tuple[int, ...], storage_type: StorageType) -> bool:
         """Return whether an array of this kind would be packed."""
@@ -475,6 +480,10 @@ class ZarrTransaction:
             return
         self.write_array(name, np.array(numbers, dtype=np.uint8))
         self.publish(name, replace=False)
+
+    def annotate(self, path: str, attributes: Mapping[str, str]) -> None:
+        """Give attributes to the group or array that will be prepared at ``path`` after this."""
+        self._attributes[path] = attributes
 
     def create_group(self, path: str) -> None:
         """Prepare a group."""
@@ -600,6 +609,9 @@ class ZarrTransaction:
         self._documents(path, self._tree.format.array_documents(shape, kind))
 
     def _documents(self, path: str, documents: dict[str, bytes]) -> None:
+        attributes = self._attributes.pop(path, None)
+        if attributes:
+            documents = self._tree.format.annotated(documents, attributes)
         for name, data in documents.items():
             self._changes.write(posixpath.join(self._tree.path_in_store(path), name), data)
 

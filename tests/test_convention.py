@@ -1,0 +1,404 @@
+"""Tests of conventions: matrices stored by rows, and empty strings that stand for missing values."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import zarr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from daf_query import connect
+from daf_storage import (
+    ConventionWarning,
+    DafReader,
+    DafWriter,
+    H5df,
+    MemoryDaf,
+    Packing,
+    ZarrDaf,
+    convert,
+    copy_all,
+    errors,
+    export_h5ad,
+    from_anndata,
+    import_h5ad,
+    open_daf,
+    repair,
+    to_anndata,
+    verify,
+)
+from tests.support import PBMC, served
+
+N, M = 9, 4
+
+PICKS: list[tuple[list[int] | None, list[int] | None]] = [
+    (None, None),
+    ([2, 0], None),
+    (None, [1]),
+    ([1, 3], [3, 0, 2]),
+]
+
+FORMATS: dict[str, dict[str, Any]] = {
+    "x.daf.zarr": {},
+    "x3.daf.zarr": {"zarr_format": 3},
+    "xp.daf.zarr": {"packed": Packing()},
+    "x.daf.zarr.zip": {},
+    "x3.daf.zarr.zip": {"zarr_format": 3},
+    "x.dafs.zarr.zip#/a": {},
+    "x.h5df": {},
+}
+
+
+def square(kind: str, size: int, seed: int) -> Any:
+    """Return a random asymmetric matrix as AnnData would hold it."""
+    random = np.random.default_rng(seed)
+    values = random.integers(1, 100, (size, size)) * (random.random((size, size)) < 0.4)
+    values = values.astype(np.float32)
+    values[0, size - 1], values[size - 1, 0] = 7, 0  # never symmetric
+    if kind == "dense":
+        return values
+    return sp.csr_matrix(values) if kind == "csr" else sp.csc_matrix(values)
+
+
+def annotated(seed: int = 0) -> Any:
+    """Return an AnnData whose square matrices are of all kinds."""
+    kinds = ("csr", "csc", "dense")
+    return anndata.AnnData(
+        X=np.arange(N * M, dtype=np.float32).reshape(N, M),
+        obs=pd.DataFrame(index=[f"c{i}" for i in range(N)]),
+        var=pd.DataFrame(index=[f"g{i}" for i in range(M)]),
+        obsp={kind: square(kind, N, seed + n) for n, kind in enumerate(kinds)},
+        varp={kind: square(kind, M, seed + 9 + n) for n, kind in enumerate(kinds)},
+    )
+
+
+def whole(values: Any) -> Any:
+    """Return a dense array."""
+    return values.toarray() if sp.issparse(values) else np.asarray(values)
+
+
+def check_squares(daf: DafReader, adata: Any) -> None:
+    """Compare every way to read the square matrices with AnnData's."""
+    db = connect(daf)
+    for axis, part in (("obs", adata.obsp), ("var", adata.varp)):
+        names = daf.axis_entries(axis).tolist()
+        for name, value in part.items():
+            expected = whole(value)
+            assert whole(daf.get_np_matrix(axis, axis, name)).tolist() == expected.tolist()
+            frame = daf.get_pd_matrix(axis, axis, name)
+            assert frame.to_numpy().tolist() == expected.tolist()
+            if daf.matrix_info(axis, axis, name).is_sparse:
+                parts = daf.get_sparse_matrix(axis, axis, name)
+                pointers = parts.colptr.astype(np.int64) - 1
+                rows = parts.rowval.astype(np.int64) - 1
+                found = sp.csc_array((parts.nzval, rows, pointers), shape=parts.shape)
+                assert found.has_canonical_format
+                assert found.toarray().tolist() == expected.tolist()
+            length = len(names)
+            for taken, kept in PICKS:
+                part_of = db.matrix(axis, axis, name, rows=taken, columns=kept)
+                picked = expected[taken or list(range(length))][:, kept or list(range(length))]
+                assert part_of.to_numpy().tolist() == picked.tolist()
+                assert part_of.to_scipy().toarray().tolist() == picked.tolist()
+                assert part_of.to_pandas().to_numpy().tolist() == picked.tolist()
+                assert part_of.nnz == np.count_nonzero(picked)
+            long = db.matrix(axis, axis, name).to_arrow().to_pylist()
+            triples = {(row[axis], row[f"{axis}_2"]): row["value"] for row in long}
+            assert triples == {
+                (names[i], names[j]): expected[i, j] for i, j in np.argwhere(expected).tolist()
+            }
+
+
+def check_export(daf: DafReader, adata: Any, tmp_path: Path) -> None:
+    """Compare both kinds of export with the AnnData that was imported."""
+    export_h5ad(daf, tmp_path / "back.h5ad", overwrite=True, progress="never")
+    for back in (to_anndata(daf), anndata.read_h5ad(tmp_path / "back.h5ad")):
+        for part in ("obsp", "varp"):
+            mine, theirs = getattr(back, part), getattr(adata, part)
+            assert set(mine) == set(theirs)
+            for key in theirs:
+                assert whole(mine[key]).tolist() == whole(theirs[key]).tolist(), (part, key)
+                assert getattr(mine[key], "format", "") == getattr(theirs[key], "format", "")
+
+
+@contextmanager
+def opened(path: str, **options: Any) -> Iterator[DafWriter]:
+    """Open a new data set."""
+    with open_daf(path, "w+" if "#" in path else "w", **options) as daf:
+        assert isinstance(daf, DafWriter)
+        yield daf
+
+
+def write(adata: Any, path: Path, **options: Any) -> None:
+    """Store an AnnData in a new data set."""
+    with opened(str(path), **options) as daf:
+        from_anndata(adata, daf)
+
+
+@pytest.fixture(params=list(FORMATS))
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, Any]]:
+    """Return a path of each format, and how it is written."""
+    return str(tmp_path / request.param), FORMATS[request.param]
+
+
+class TestRowMajor:
+    """Square matrices of AnnData: the bytes are AnnData's, and so is what is read."""
+
+    def test_a_row_of_pbmc_has_its_own_neighbours(self, pbmc_path: Path) -> None:
+        """Row 5 of ``distances`` has 9 in AnnData; the column of that number has 17."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            adata = anndata.read_h5ad(PBMC)
+        db = connect(pbmc_path)
+        for name, expected in adata.obsp.items():
+            for row in (5, 0, 699):
+                found = db.matrix("cell", "cell", name, rows=[row]).to_scipy()
+                assert (found != sp.csr_array(expected[row])).nnz == 0
+        assert db.matrix("cell", "cell", "distances", rows=[5]).nnz == 9
+        assert db.matrix("cell", "cell", "distances", columns=[5]).nnz == 17
+
+    def test_every_format(self, target: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
+        """A file imported into each, its copy in every other, and a copy in memory."""
+        path, options = target
+        adata = annotated()
+        adata.write_h5ad(tmp_path / "from.h5ad")
+        with opened(path, **options) as daf:
+            import_h5ad(tmp_path / "from.h5ad", daf, progress="never")
+        with open_daf(path) as daf:
+            check_squares(daf, adata)
+            check_export(daf, adata, tmp_path)
+        (tmp_path / "to").mkdir()
+        for name, how in FORMATS.items():
+            copy = str(tmp_path / "to" / name)
+            if "#" in name:
+                with open_daf(path) as daf, opened(copy, **how) as new:
+                    copy_all(daf, new, progress="never")
+            else:
+                convert(path, copy, progress="never", **how)
+            with open_daf(copy) as daf:
+                check_squares(daf, adata)
+        assert verify(path.split("#", maxsplit=1)[0], progress="never") == []
+
+    @settings(
+        deadline=None,
+        max_examples=5,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
+    @given(seed=st.integers(0, 2**20), order=st.permutations(range(N)))
+    def test_copied_and_reordered(self, tmp_path: Path, seed: int, order: list[int]) -> None:
+        """Random matrices in memory, on disk, and with their axis in another order."""
+        adata = annotated(seed)
+        daf = from_anndata(adata)
+        check_squares(daf, adata)
+        check_export(daf, adata, tmp_path)
+        directory = tmp_path / "r.daf.zarr"
+        again = tmp_path / "r2.daf.zarr"
+        with opened(str(directory)) as new:
+            copy_all(daf, new, progress="never")
+        convert(directory, again, overwrite=True, link=seed % 2 == 0, progress="never")
+        with open_daf(again, "r+") as new:
+            assert isinstance(new, DafWriter)
+            for one in (daf, new):
+                one.reorder_axis("obs", order, progress="never")
+                check_squares(one, adata[order])
+                check_export(one, adata[order], tmp_path)
+
+    def test_reordered_in_hdf5(self, tmp_path: Path) -> None:
+        """HDF5 has a way of its own to put everything in place."""
+        adata = annotated()
+        with opened(str(tmp_path / "x.h5df")) as daf:
+            from_anndata(adata, daf)
+            daf.reorder_axis("obs", range(N)[::-1], progress="never")
+            check_squares(daf, adata[::-1])
+
+    @pytest.mark.parametrize("name", ["x.daf.zarr", "x3.daf.zarr", "x.daf.zarr.zip"])
+    def test_on_a_server(self, tmp_path: Path, name: str) -> None:
+        """A directory by its consolidated metadata, an archive by its own."""
+        adata = annotated()
+        with opened(str(tmp_path / name), **FORMATS[name]) as daf:
+            from_anndata(adata, daf)
+        with served(tmp_path / name) as server, open_daf(server.url) as daf:
+            check_squares(daf, adata)
+
+    def test_bytes_are_those_of_anndata(self, tmp_path: Path) -> None:
+        """As the reference stores them: C order, and the parts of CSR counted from 1."""
+        adata = annotated()
+        write(adata, tmp_path / "x.daf.zarr")
+        group = zarr.open_group(tmp_path / "x.daf.zarr/matrices/obs/obs", mode="r")
+        assert np.asarray(group["dense"]).tolist() == adata.obsp["dense"].tolist()
+        for name in ("csr", "csc"):
+            rows = sp.csr_matrix(adata.obsp[name])
+            assert np.asarray(group[f"{name}/colptr"]).tolist() == (rows.indptr + 1).tolist()
+            assert np.asarray(group[f"{name}/rowval"]).tolist() == (rows.indices + 1).tolist()
+            assert np.asarray(group[f"{name}/nzval"]).tolist() == rows.data.tolist()
+            assert dict(group[name].attrs) == {"daf_convention": "row-major"}
+        assert dict(group["dense"].attrs) == {"daf_convention": "row-major"}
+
+    @pytest.mark.parametrize("name", ["x.daf.zarr", "x3.daf.zarr", "x.h5df", ""])
+    @pytest.mark.parametrize("kind", ["csr", "csc", "dense"])
+    def test_what_replaces_one_reads_back_as_written(
+        self, tmp_path: Path, name: str, kind: str
+    ) -> None:
+        """Set in its place, or after it was deleted, or beside it; and exported so."""
+        adata = annotated()
+        daf: DafWriter
+        if name:
+            opener = H5df if name.endswith("h5df") else ZarrDaf
+            daf = opener(tmp_path / name, "w", **FORMATS[name])  # type: ignore[operator, assignment]
+        else:
+            daf = MemoryDaf()
+        from_anndata(adata, daf)
+        pinned = daf.open_matrix("obs", "obs", kind)
+        new = square(kind, N, 99)
+        adata.obsp[kind] = adata.obsp["other"] = new
+        daf.set_matrix("obs", "obs", kind, new, overwrite=True)
+        daf.set_matrix("obs", "obs", "other", new)
+        assert pinned.info.is_row_major
+        assert not daf.matrix_info("obs", "obs", kind).is_row_major
+        check_squares(daf, adata)
+        found = to_anndata(daf)
+        for key in (kind, "other"):
+            assert whole(found.obsp[key]).tolist() == whole(new).tolist()
+        export_h5ad(daf, tmp_path / "back.h5ad", progress="never")
+        back = anndata.read_h5ad(tmp_path / "back.h5ad")
+        for key in adata.obsp:
+            assert whole(back.obsp[key]).tolist() == whole(adata.obsp[key]).tolist()
+        daf.delete_matrix("var", "var", kind)
+        daf.set_matrix("var", "var", kind, adata.varp[kind])
+        check_squares(daf, adata)
+        assert not daf.matrix_info("var", "var", kind).is_row_major
+
+    def test_filling_in_place_by_rows(self) -> None:
+        """What is filled in is what is read, and it needs an axis with itself."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", ["A", "B"])
+        daf.add_axis("gene", ["x"])
+        with daf.empty_dense_matrix("cell", "cell", "d", "int8", row_major=True) as dense:
+            dense[:] = [[1, 2], [3, 4]]
+            assert dense.flags.c_contiguous
+        with daf.empty_sparse_matrix("cell", "cell", "s", "int8", 1, row_major=True) as parts:
+            parts.colptr[:], parts.rowval[:], parts.nzval[:] = [1, 2, 2], [2], [5]
+        assert daf.get_np_matrix("cell", "cell", "d").tolist() == [[1, 2], [3, 4]]
+        assert daf.get_np_matrix("cell", "cell", "s").toarray().tolist() == [[0, 5], [0, 0]]
+        with pytest.raises(errors.InvalidInputError, match="only one of an axis with itself"):
+            daf.empty_dense_matrix("cell", "gene", "d", "int8", row_major=True).__enter__()
+        with pytest.raises(errors.InvalidInputError, match="only one of an axis with itself"):
+            daf.empty_sparse_matrix("gene", "cell", "s", "int8", 1, row_major=True).__enter__()
+
+    def test_bools_that_are_all_true(self) -> None:
+        """A matrix without stored values is turned around too."""
+        mask = np.array([[False, True], [False, False]])
+        daf = MemoryDaf()
+        daf.add_axis("cell", ["A", "B"])
+        tree = daf.writable_tree
+        with tree.transaction() as changes:
+            path = "matrices/cell/cell/m"
+            changes.annotate(path, {"daf_convention": "row-major"})
+            changes.create_group(path)
+            changes.write_array(f"{path}/colptr", np.array([1, 2, 2]))
+            changes.write_array(f"{path}/rowval", np.array([2]))
+            changes.publish(path, replace=False)
+        assert daf.get_np_matrix("cell", "cell", "m").toarray().tolist() == mask.tolist()
+        parts = daf.get_sparse_matrix("cell", "cell", "m")
+        assert (parts.colptr.tolist(), parts.rowval.tolist(), parts.nzval) == ([1, 1, 2], [1], None)
+        assert connect(daf).matrix("cell", "cell", "m", rows=[0]).to_numpy().tolist() == [[0, 1]]
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "another word": lambda p: _write(p, b'{"daf_convention":"column-major"}'),
+    "a word for something else": lambda p: _write(p, b'{"daf_convention":"empty-is-missing"}'),
+    "no word": lambda p: _write(p, b'{"daf_convention":["row-major"]}'),
+    "no JSON": lambda p: _write(p, b'{"daf_convention":"row-'),
+    "no object": lambda p: _write(p, b'["daf_convention"]'),
+    "deep": lambda p: _write(p, b"[" * 100_000),
+    "no UTF-8": lambda p: _write(p, b'{"daf_convention":"\xff\xfe"}'),
+}
+
+
+class TestDamage:
+    """A convention that cannot be made out is ignored, and said to be."""
+
+    @pytest.mark.parametrize("damage", DAMAGES)
+    def test_it_is_ignored_with_a_warning(self, tmp_path: Path, damage: str) -> None:
+        """Reading goes on as without it; `verify` names the property; writing it again mends."""
+        adata = annotated()
+        path = tmp_path / "x.daf.zarr"
+        write(adata, path)
+        DAMAGES[damage](path / "matrices/obs/obs/csr/.zattrs")
+        with open_daf(path, "r+") as daf:
+            assert isinstance(daf, DafWriter)
+            with pytest.warns(ConventionWarning, match="matrices/obs/obs/csr"):
+                found = daf.get_np_matrix("obs", "obs", "csr")
+            assert found.toarray().T.tolist() == whole(adata.obsp["csr"]).tolist()
+            findings = verify(path, progress="never")
+            about = [one for one in findings if one.path == "matrices/obs/obs/csr"]
+            assert [one.level for one in about] == ["warning"]
+            assert "it is ignored" in about[0].problem
+            daf.set_matrix("obs", "obs", "csr", adata.obsp["csr"], overwrite=True)
+            check_squares(daf, adata)
+        assert verify(path, progress="never") == []
+
+    def test_in_zarr_v3_and_hdf5(self, tmp_path: Path) -> None:
+        """Attributes that are no object, or of another type."""
+        adata = annotated()
+        path = tmp_path / "x3.daf.zarr"
+        write(adata, path, zarr_format=3)
+        file = path / "matrices/obs/obs/dense/zarr.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "attributes": [1]}))
+        with pytest.warns(ConventionWarning, match="no JSON object"):
+            found = ZarrDaf(path).get_np_matrix("obs", "obs", "dense")
+        assert found.T.tolist() == adata.obsp["dense"].tolist()
+        with H5df(tmp_path / "x.h5df", "w") as daf:
+            assert isinstance(daf, DafWriter)
+            from_anndata(adata, daf)
+            tree: Any = daf.tree
+            tree._shared.file["matrices/obs/obs/dense"].attrs["daf_convention"] = [1, 2]
+            with pytest.warns(ConventionWarning, match="it is ignored"):
+                daf.get_np_matrix("obs", "obs", "dense")
+
+    def test_where_it_means_nothing(self, tmp_path: Path) -> None:
+        """On numbers and on matrices of two axes it is not even looked at; `verify` says so."""
+        path = tmp_path / "x.daf.zarr"
+        adata = annotated()
+        adata.obs["n"] = range(N)
+        with ZarrDaf(path, "w") as daf:
+            assert isinstance(daf, DafWriter)
+            from_anndata(adata, daf)
+        (path / "vectors/obs/n/.zattrs").write_text('{"daf_convention":"row-major"}')
+        (path / "matrices/obs/var/X/.zattrs").write_text('{"daf_convention":"row-major"}')
+        with open_daf(path) as reader:
+            assert reader.get_np_vector("obs", "n").tolist() == list(range(N))
+            assert reader.get_np_matrix("obs", "var", "X").tolist() == adata.X.tolist()
+        found = {one.path for one in verify(path, progress="never")}
+        assert {"vectors/obs/n", "matrices/obs/var/X"} <= found
+
+    def test_consolidated_metadata_without_it(self, tmp_path: Path) -> None:
+        """Servers would show another matrix: `verify` notices, `repair` writes them again."""
+        path = tmp_path / "x.daf.zarr"
+        write(annotated(), path)
+        file = path / ".zmetadata"
+        document = json.loads(file.read_text())
+        document["metadata"]["matrices/obs/obs/csr/.zattrs"] = {}
+        file.write_text(json.dumps(document))
+        assert [one.path for one in verify(path, progress="never")] == [
+            "matrices/obs/obs/csr/.zattrs"
+        ]
+        repair(path)
+        assert verify(path, progress="never") == []
+        document = json.loads(file.read_text())["metadata"]
+        assert document["matrices/obs/obs/csr/.zattrs"] == {"daf_convention": "row-major"}
