@@ -25,12 +25,14 @@ from daf_query.matrices import MatrixSlice
 from daf_query.results import QueryResult
 from daf_query.session import DafSession, connect
 from daf_query.spatial import UnusedIndexWarning
+from daf_query.unique_columns import DuplicateColumnsWarning
 from daf_query.zarr_tables import ZarrTable, zarr_table
 from daf_query.zarr_writing import append_rows, build_spatial_index
 
 __all__ = [
     "AxisDataset",
     "DafSession",
+    "DuplicateColumnsWarning",
     "Explanation",
     "MatrixSlice",
     "QueryResult",

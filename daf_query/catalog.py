@@ -110,11 +110,6 @@ class AxisSchema(_Adding):
         """Where it is, for messages."""
         raise NotImplementedError
 
-    @property
-    def cache_hits(self) -> int:
-        """How often something decoded or learnt was used again."""
-        raise NotImplementedError
-
     def axes_set(self) -> set[str]:
         """Return the axes."""
         raise NotImplementedError
@@ -129,10 +124,6 @@ class AxisSchema(_Adding):
 
     def scalars(self) -> pa.dataset.Dataset | None:
         """Return the table of the scalars; None without one."""
-        raise NotImplementedError
-
-    def report_to(self, reports: list[ScanReport] | None) -> None:
-        """Say where scans leave their reports; None if nobody wants to know."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -162,9 +153,9 @@ class AxisSchema(_Adding):
             return Table(counted)
         found = self.find(name)
         if found is not None:
-            return Table(_restricted(self.name, name, found))
+            return _for_query(self.name, name, found)
         scalars = self.scalars() if name == SCALARS else None
-        return None if scalars is None else Table(scalars)
+        return None if scalars is None else _pushed_to(scalars)
 
     def find(self, name: str) -> TableDataset | None:
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
@@ -186,7 +177,6 @@ class DafSchema(AxisSchema):
         super().__init__(name, shared)
         self._daf = daf
         self.cache = cache
-        self._reports: list[ScanReport] | None = None
         self._known: dict[str, tuple[Hashable, TableColumns]] = {}
         self._warned: set[str] = set()
         self._lock = threading.Lock()
@@ -200,11 +190,6 @@ class DafSchema(AxisSchema):
     def location(self) -> str:
         """Where it is, for messages."""
         return self._daf.location
-
-    @property
-    def cache_hits(self) -> int:
-        """How often something decoded or learnt was used again."""
-        return self.cache.hits
 
     def axes_set(self) -> set[str]:
         """Return the axes."""
@@ -235,17 +220,11 @@ class DafSchema(AxisSchema):
             self._warn(known[1])
             with self._lock:
                 self._known[axis] = known
-        return AxisDataset(
-            self._daf, axis, columns=known[1], cache=self.cache, reports=self._reports
-        )
+        return AxisDataset(self._daf, axis, columns=known[1], cache=self.cache)
 
     def scalars(self) -> pa.dataset.Dataset:
         """Return the table of the scalars."""
         return scalars_table(self._daf)
-
-    def report_to(self, reports: list[ScanReport] | None) -> None:
-        """Say where scans leave their reports; None if nobody wants to know."""
-        self._reports = reports
 
     def close(self) -> None:
         """Close the data set, and forget what was decoded of it."""
@@ -287,11 +266,6 @@ class CollectionSchema(AxisSchema):
         """Where they are, for messages."""
         return self._location
 
-    @property
-    def cache_hits(self) -> int:
-        """How often something decoded or learnt was used again."""
-        return sum(member.cache_hits for member in self._members.values())
-
     def axes_set(self) -> set[str]:
         """Return the axes that some data set has."""
         return {axis for member in self._members.values() for axis in member.axes_set()}
@@ -320,11 +294,6 @@ class CollectionSchema(AxisSchema):
         """Return nothing: scalars belong to one data set."""
         return
 
-    def report_to(self, reports: list[ScanReport] | None) -> None:
-        """Say where scans leave their reports; None if nobody wants to know."""
-        for member in self._members.values():
-            member.report_to(reports)
-
     def close(self) -> None:
         """Close all data sets."""
         for member in self._members.values():
@@ -351,9 +320,7 @@ class SharedSchema(_Adding):
         """Return a table; None if there is none."""
         if name in self._added:
             return Table(_views.get().get((PUBLIC, name), self._added[name]))
-        return (
-            Table(_restricted(PUBLIC, name, self._shared[name])) if name in self._shared else None
-        )
+        return _for_query(PUBLIC, name, self._shared[name]) if name in self._shared else None
 
 
 class DafCatalog(CatalogProvider):
@@ -412,10 +379,51 @@ def restricting(restrictions: Mapping[TableName, Restriction]) -> Iterator[None]
         _restrictions.reset(token)
 
 
-def _restricted(schema: str, name: str, table: TableDataset) -> TableDataset:
-    """Return a table with only the rows that are wanted, if that was said."""
-    found = _restrictions.get().get((schema, name))
-    return table if found is None else table.restricted(found.rows, found.implied)
+_reports: ContextVar[list[ScanReport] | None] = ContextVar("daf_query.reports", default=None)
+
+
+@contextmanager
+def reporting() -> Iterator[list[ScanReport]]:
+    """Collect a report of each scan of the queries that are planned within the block."""
+    reports: list[ScanReport] = []
+    token = _reports.set(reports)
+    try:
+        yield reports
+    finally:
+        _reports.reset(token)
+
+
+_is_pushing: ContextVar[bool] = ContextVar("daf_query.is_pushing", default=True)
+_ALL_ROWS = 1 << 62
+
+
+@contextmanager
+def keeping_filters() -> Iterator[None]:
+    """Plan with tables that are handed no filters: the engine evaluates all of them itself."""
+    token = _is_pushing.set(False)
+    try:
+        yield
+    finally:
+        _is_pushing.reset(token)
+
+
+def _for_query(schema: str, name: str, table: TableDataset) -> Table:
+    """Return a table as the query that is planned needs it."""
+    restriction = _restrictions.get().get((schema, name))
+    if restriction is not None:
+        table = table.restricted(restriction.rows, restriction.implied)
+    reports = _reports.get()
+    return _pushed_to(table if reports is None else table.with_reports(reports))
+
+
+def _pushed_to(dataset: pa.dataset.Dataset) -> Table:
+    """Return a table that is handed filters, unless the engine is to keep them.
+
+    No filter gets past a limit, even if it is larger than any table.
+    """
+    if _is_pushing.get():
+        return Table(dataset)
+    return Table(datafusion.SessionContext().read_table(Table(dataset)).limit(_ALL_ROWS))
 
 
 def scalars_table(daf: DafReader) -> pa.dataset.Dataset:

@@ -99,8 +99,8 @@ class TableDataset(ds.Dataset):
         self._location = location
         self._base_filter = base_filter
         self._rows = rows
-        self.cache = cache or DecodedCache()
-        self.reports = reports
+        self._cache = cache or DecodedCache()
+        self._reports = reports
         self._implied: Predicate | None = None
         self._last_filter: tuple[pc.Expression, Predicate | None] | None = None
 
@@ -120,6 +120,11 @@ class TableDataset(ds.Dataset):
     def location(self) -> str:
         """Where it is, for messages."""
         return self._location
+
+    @property
+    def cache(self) -> DecodedCache:
+        """What was decoded, by any scan that shares it."""
+        return self._cache
 
     @property
     def is_filtered(self) -> bool:
@@ -205,11 +210,14 @@ class TableDataset(ds.Dataset):
         yield from scan.batches(chosen, names, None if is_all else predicate)
 
     def _scan(self) -> Scan:
-        report = ScanReport(self._columns.table, self._columns.length)
-        if self.reports is not None:
-            self.reports.append(report)
         own = self._columns
-        return Scan(own.columns, own.length, self.cache, report, self._rows, own.points)
+        cache = self._cache
+        if self._reports is not None:
+            cache = cache.counter()
+        report = ScanReport(own.table, own.length, cache=cache)
+        if self._reports is not None:
+            self._reports.append(report)
+        return Scan(own.columns, own.length, cache, report, self._rows, own.points)
 
     def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
         """Return what a filter says; None if Arrow has to evaluate it.
@@ -247,6 +255,14 @@ class TableDataset(ds.Dataset):
             Others may be left out; those that are not known here are kept.
         """
         return self._changed(rows=rows, implied=implied)
+
+    def with_reports(self, reports: list[ScanReport]) -> Self:
+        """Return the same table, whose scans leave their reports in a list."""
+        return self._changed(reports=reports)
+
+    def with_cache(self, cache: DecodedCache) -> Self:
+        """Return the same table, which keeps what it decodes in a cache."""
+        return self._changed(cache=cache)
 
     def _changed(self, **changes: Any) -> Self:
         """Return a copy that differs in something and shares what was decoded."""

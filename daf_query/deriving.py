@@ -29,7 +29,7 @@ def derived(engine: Engine, schema: str, axis: str, query: str) -> pa.Array:
         raise errors.QueryError("the query is empty; write an expression, or a SELECT")
     daf = engine.daf(schema)
     if is_select(query):
-        table = engine.plan(query).to_arrow_table()
+        table = engine.plan(query, once=(INDEX, NAME)).to_arrow_table()
     else:
         table = _of_expression(engine, schema, axis, query)
     values = [name for name in table.column_names if name not in (NAME, INDEX)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -19,15 +19,23 @@ from daf_query.catalog import (
     Restriction,
     SharedSchema,
     counting,
+    keeping_filters,
     restricting,
     seeing,
 )
 from daf_query.conditions import TableName, conditions_of
 from daf_query.dataset import TableDataset
+from daf_query.forking import enter_engine
 from daf_query.implying import implied
 from daf_query.messages import explain
-from daf_query.scanning import ScanReport
 from daf_query.spatial import indexed_rows
+from daf_query.sql_pitfalls import check_plan, safe_sql
+from daf_query.unique_columns import (
+    check_copied,
+    duplicates_in,
+    unique_names,
+    with_unique_columns,
+)
 from daf_query.zarr_tables import ZarrTable
 from daf_storage import DafReader, DecodedCache, errors
 
@@ -60,6 +68,15 @@ _CREATE_VIEW: Final = re.compile(
 
 _MAY_BE_KEPT: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast|::")
 """What is in a query of which the engine may keep conditions to itself: to look takes time."""
+
+
+_MAY_HAVE_NULL: Final = re.compile(r"null|case|cast|::")
+"""What is in a query that may have a constant that is NULL."""
+
+_UNCONVERTED: Final = re.compile(
+    r"^ *TableScan: .*(?:unsupported_filters=\[|Boolean\(NULL\))", re.MULTILINE
+)
+"""A filter that the bindings would fail to convert, as plans show it."""
 
 
 @dataclass(frozen=True)
@@ -127,42 +144,41 @@ class Engine:
             )
         return schema.daf
 
-    @contextmanager
-    def reporting(self) -> Iterator[list[ScanReport]]:
-        """Collect a report of each scan that is planned within the block."""
-        reports: list[ScanReport] = []
-        self._report_to(reports)
+    def plan(
+        self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
+    ) -> datafusion.DataFrame:
+        """Plan a query; errors speak of axes and vectors.
+
+        Parameters
+        ----------
+        once
+            Names of columns that the result must not have twice; of others, each gets its own.
+        """
         try:
-            yield reports
-        finally:
-            self._report_to(None)
-
-    def _report_to(self, reports: list[ScanReport] | None) -> None:
-        for schema in self.schemas.values():
-            schema.report_to(reports)
-        for table in self.shared.values():
-            table.reports = reports
-
-    def cache_hits(self) -> int:
-        """Return how often something decoded or learnt was used again."""
-        own = sum(schema.cache_hits for schema in self.schemas.values())
-        return own + sum(table.cache.hits for table in self.shared.values())
-
-    def plan(self, query: str, *, allow: Allow = "read") -> datafusion.DataFrame:
-        """Plan a query; errors speak of axes and vectors."""
-        try:
-            return self.plan_raw(query, allow=allow)
+            return self.plan_raw(query, allow=allow, once=once)
         except Exception as error:  # the engine raises plain Exceptions
             raise explain(error, query, self.schemas) from error
 
-    def plan_raw(self, query: str, *, allow: Allow = "read") -> datafusion.DataFrame:
+    def plan_raw(
+        self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
+    ) -> datafusion.DataFrame:
         """Plan a query; errors are the engine's own."""
         if allow == "write":  # what changes something may have been done by planning it
-            frame = self._planned(query, _WRITING)
+            with keeping_filters() if self._may_have_null(query.lower()) else nullcontext():
+                frame = self._planned(self._with_view_columns(query), _WRITING)
             self._remember_view(query)
-            return frame
+            check_copied(frame)
+        else:
+            frame = self._planned_to_read(query)
+        return with_unique_columns(frame, once=once)
+
+    def _planned_to_read(self, query: str) -> datafusion.DataFrame:
+        """Plan a query, again where the first plan tells how to read less."""
         frame = self._planned(query)
         lowered = query.lower()
+        if self._may_have_null(lowered) and _has_null_filter(frame):
+            with keeping_filters():
+                return self._planned(query)
         if "count" in lowered and "where" not in lowered and _only_counts(frame):
             with counting(self.schemas.values()), suppress(Exception):
                 return self._planned(query)
@@ -179,6 +195,9 @@ class Engine:
             self._unrestricted.add(query)  # if types change, that is missed, and costs time only
         return frame
 
+    def _may_have_null(self, lowered: str) -> bool:
+        return bool(self._views) or _MAY_HAVE_NULL.search(lowered) is not None
+
     def _planned(
         self, query: str, options: datafusion.SQLOptions | None = None
     ) -> datafusion.DataFrame:
@@ -188,9 +207,34 @@ class Engine:
         views: dict[TableName, datafusion.DataFrame] = {}
         for name, sql in named.items():
             with seeing(views):
-                views[name] = self._planned(sql)
+                views[name] = with_unique_columns(self._planned(sql), is_told=False)
         with seeing(views):
-            return self.context.sql_with_options(query, options or _READING)
+            return self._sql(query, options or _READING)
+
+    def _sql(self, query: str, options: datafusion.SQLOptions) -> datafusion.DataFrame:
+        """Plan a query whose views are known."""
+        enter_engine()
+        safe = safe_sql(query)
+        try:
+            frame = self.context.sql_with_options(safe, options)
+        except Exception:
+            if safe != query:  # the engine tells where something is wrong in what it was given
+                self.context.sql_with_options(query, options)
+            raise
+        check_plan(query, frame)
+        return frame
+
+    def _with_view_columns(self, query: str) -> str:
+        """Return a query that creates a view with a name for each of its columns."""
+        match = _CREATE_VIEW.match(query)
+        if match is None:
+            return query
+        names = self._planned(match["query"]).schema().names
+        if not duplicates_in(names):
+            return query
+        columns = ", ".join('"' + name.replace('"', '""') + '"' for name in unique_names(names))
+        end = match.end("name")
+        return f"{query[:end]} ({columns}){query[end:]}"
 
     def _remember_view(self, query: str) -> None:
         """Note the query of a view that was created: it is planned anew whenever it is used."""
@@ -234,6 +278,12 @@ def _only_counts(frame: datafusion.DataFrame) -> bool:
     lines = str(frame.optimized_logical_plan().display_indent()).splitlines()
     scans = [line.strip() for line in lines if line.strip().startswith("TableScan:")]
     return bool(scans) and all(scan.endswith(" projection=[]") for scan in scans)
+
+
+def _has_null_filter(frame: datafusion.DataFrame) -> bool:
+    """Return whether a table is handed a filter with NULL that the bindings cannot convert."""
+    plan = str(frame.optimized_logical_plan().display_indent())
+    return _UNCONVERTED.search(plan) is not None
 
 
 def _is_named(name: str, query: str) -> bool:

@@ -10,6 +10,7 @@ import datafusion
 import pyarrow as pa
 
 from daf_query.columns import size_bytes
+from daf_query.forking import check_process
 from daf_query.saving import SUFFIXES, Format, Rows, format_of, save_rows
 from daf_storage import ShowProgress, errors, optional_import, progress_bar
 
@@ -40,6 +41,16 @@ class QueryResult(datafusion.DataFrame):
     ) -> None:
         super().__init__(frame.df)
         self._explain = explain
+
+    @property
+    def df(self) -> Any:
+        """The engine's own frame; refused in a process that lacks the engine's threads."""
+        check_process()
+        return self._own_frame
+
+    @df.setter
+    def df(self, frame: Any) -> None:
+        self._own_frame = frame
 
     def _run(self, work: Callable[[], _T]) -> _T:
         """Run something, and say what went wrong in our words."""

@@ -36,6 +36,7 @@ _MIN_BATCH_ROWS = 1 << 15
 _SELECTIVE = 16
 _FEW_ROWS = 1 << 14
 _EMPTY = pa.schema([])
+_UNTOLD = ("lock", "cache")
 
 
 @dataclass
@@ -68,11 +69,19 @@ class ScanReport:
     """How many bytes those were in memory, by column; strings may have been codes of a byte."""
     split: dict[str, int] = field(default_factory=dict)
     """How many chunks of a column do not end where ranges do, and may be decoded for two."""
+    cache: DecodedCache | None = field(default=None, repr=False, compare=False)
+    """The cache as this scan saw it, with a count of hits of its own."""
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @property
+    def cache_hits(self) -> int:
+        """How often something decoded by an earlier query was used."""
+        return 0 if self.cache is None else self.cache.hits
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain Python, for machines."""
-        told = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "lock"}
+        names = [name for name in self.__dataclass_fields__ if name not in _UNTOLD]
+        told = {name: getattr(self, name) for name in names}
         copied = {"values": dict(self.values), "bytes": dict(self.bytes), "split": dict(self.split)}
         return {**told, **copied, "indexes": list(self.indexes)}
 

@@ -149,7 +149,7 @@ def explained_of(
 def _from_select(
     engine: Engine, daf: DafReader, axis: str, query: str, keyword: str
 ) -> npt.NDArray[np.int64]:
-    frame = engine.plan(query)
+    frame = engine.plan(query, once=(INDEX, NAME))
     try:
         table = frame.to_arrow_table()
     except Exception as error:  # the engine raises plain Exceptions

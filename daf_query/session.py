@@ -10,11 +10,12 @@ from typing import Self
 
 import datafusion
 
-from daf_query.catalog import AxisSchema, DafSchema
+from daf_query.catalog import AxisSchema, DafSchema, reporting
 from daf_query.dataset import TableDataset
 from daf_query.deriving import derived
 from daf_query.engine import Allow, Collection, Engine
 from daf_query.explaining import Explanation
+from daf_query.forking import enter_engine
 from daf_query.matrices import MatrixSlice, slice_matrix
 from daf_query.messages import executed
 from daf_query.results import QueryResult
@@ -117,6 +118,7 @@ class DafSession:
     @property
     def context(self) -> datafusion.SessionContext:
         """The DataFusion session, for what this class does not offer.  It may write."""
+        enter_engine()
         return self._engine.context
 
     @property
@@ -178,8 +180,7 @@ class DafSession:
         own = name or schema_name(source, found)
         self._check_free(own)
         if isinstance(found, TableDataset):
-            found.cache = self._engine.cache.part()
-            self._engine.shared[own] = found
+            self._engine.shared[own] = found.with_cache(self._engine.cache.part())
         else:
             self._engine.add(own, found)
 
@@ -241,15 +242,14 @@ class DafSession:
         >>> told.rows, told.scans[0].values
         (1, {'age': 3, 'score': 1})
         """
-        with self._engine.reporting() as reports:
-            hits = self._engine.cache_hits()
+        with reporting() as reports:
             started = time.perf_counter()
             frame = self.sql(query)
             rows = sum(batch.num_rows for batch in frame.collect())
             seconds = time.perf_counter() - started
             plan = str(frame.execution_plan().display_indent())
             scans = tuple(report for report in reports if report.read)
-            hits = self._engine.cache_hits() - hits
+        hits = sum(report.cache_hits for report in reports)
         return Explanation(query, seconds, rows, scans, hits, plan)
 
     def dataset(self, axis: str, *, schema: str | None = None) -> TableDataset:

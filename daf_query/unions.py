@@ -37,7 +37,7 @@ from daf_query.predicates import (
     Predicate,
     columns_of,
 )
-from daf_query.scanning import CPUS
+from daf_query.scanning import CPUS, ScanReport
 from daf_query.texts import TextCodes
 from daf_storage import DecodedCache, Span, errors
 
@@ -114,6 +114,14 @@ class UnionDataset(TableDataset):
             raise errors.InvalidInputError(f"{self!r} has no rows of its own to choose from")
         return self._with([part.restricted(None, implied) for part in self._parts])
 
+    def with_reports(self, reports: list[ScanReport]) -> Self:
+        """Return the same table, whose scans leave their reports in a list."""
+        return self._with([part.with_reports(reports) for part in self._parts])
+
+    def with_cache(self, cache: DecodedCache) -> Self:
+        """Return the same table; each part keeps what it decodes in a part of a cache."""
+        return self._with([part.with_cache(cache.part()) for part in self._parts])
+
     @property
     def is_filtered(self) -> bool:
         """Whether `filter` leaves only some of the rows."""
@@ -175,7 +183,6 @@ class _Part(TableDataset):
             TableColumns(f"{name}.{own.table}", own.length, columns, {}, own.points),
             location=table.location,
             cache=table.cache,
-            reports=table.reports,
         )
         self._absent = frozenset(n for n, one in columns.items() if isinstance(one, _Absent))
 

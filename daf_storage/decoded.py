@@ -56,6 +56,7 @@ class DecodedCache:
 
     def __init__(self, *, max_bytes: int = MAX_BYTES) -> None:
         self._room = _Room(max_bytes)
+        self._owner: object = self
         self.hits = 0
         """How often something was found here."""
 
@@ -65,6 +66,12 @@ class DecodedCache:
         shared._room = self._room
         return shared
 
+    def counter(self) -> DecodedCache:
+        """Return a cache with the same entries as this one, and a count of hits of its own."""
+        twin = self.part()
+        twin._owner = self._owner  # noqa: SLF001 - our own
+        return twin
+
     @property
     def nbytes(self) -> int:
         """How many bytes are remembered, by all parts together."""
@@ -73,19 +80,19 @@ class DecodedCache:
     def get(self, key: Hashable, identity: Hashable, decode: Callable[[], Any]) -> Any:
         """Return the array of ``key``, decoding it if it is not here or was replaced."""
         with self._room.lock:
-            found = self._room.find((self, key), identity)
+            found = self._room.find((self._owner, key), identity)
         if found is not None:
             self.hits += 1
             return found
         decoded = decode()
         with self._room.lock:
-            self._room.put((self, key), identity, decoded)
+            self._room.put((self._owner, key), identity, decoded)
         return decoded
 
     def peek(self, key: Hashable, identity: Hashable) -> Any:
         """Return the array of ``key`` if it is here; None if not, and nothing is decoded."""
         with self._room.lock:
-            found = self._room.find((self, key), identity)
+            found = self._room.find((self._owner, key), identity)
         self.hits += found is not None
         return found
 
@@ -96,4 +103,4 @@ class DecodedCache:
                 self._room.drop(key)
 
     def _is_own(self, key: Hashable) -> bool:
-        return isinstance(key, tuple) and key[0] is self
+        return isinstance(key, tuple) and key[0] is self._owner

@@ -21,6 +21,7 @@
     ├── InUseError                              somebody else has it open for writing
     ├── SizeLimitError                          it would grow beyond what it was opened for
     ├── RemoteError (ConnectionError)           a server fails, or cannot be reached
+    ├── ForkedProcessError (RuntimeError)       SQL in a process that was forked after SQL
     ├── FormatError (ValueError)                the stored data is not what it should be
     │   ├── NotADafError                        no Daf data set at this place
     │   ├── VersionError                        a Daf version that this code does not know
@@ -125,6 +126,10 @@ class SizeLimitError(DafError):
 
 class RemoteError(DafError, ConnectionError):
     """A server fails, or cannot be reached."""
+
+
+class ForkedProcessError(DafError, RuntimeError):
+    """The process was forked from one that had used SQL, whose threads did not come along."""
 
 
 class FormatError(DafError, ValueError):

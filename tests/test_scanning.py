@@ -309,12 +309,13 @@ def test_other_engines_leave_ranges_out(daf: DafWriter, monkeypatch: pytest.Monk
     monkeypatch.setattr(scanning, "PART_ROWS", ZONE_ROWS)
     cell = connect(daf).dataset("cell")
     cell.to_table(columns=["index"], filter=pc.field("batch") == 77)  # learns the ranges
-    cell.reports = []
+    reports: list[scanning.ScanReport] = []
+    cell = cell.with_reports(reports)
     found = duckdb.sql("SELECT count(*), sum(index) FROM cell WHERE batch < 3").fetchall()
     frame = pl.scan_pyarrow_dataset(cell).filter(pl.col("batch") < 3).select("index").collect()
     batch = daf.get_np_vector("cell", "batch")
     assert found == [(int((batch < 3).sum()), int(np.flatnonzero(batch < 3).sum()))]
     assert frame["index"].sum() == found[0][1]
-    read = [report for report in cell.reports if report.read]
+    read = [report for report in reports if report.read]
     assert len(read) == 2
     assert all((report.read, report.pruned) == (1, 3) for report in read)

@@ -14,9 +14,10 @@ from typing import NoReturn
 from daf_query.catalog import UnreadableVectorWarning
 from daf_query.cli._parser import build_parser
 from daf_query.messages import plain
+from daf_query.unique_columns import DuplicateColumnsWarning
 from daf_storage import DafError, RecoveryWarning
 
-_SHOWN_WARNINGS = (UnreadableVectorWarning, RecoveryWarning)
+_SHOWN_WARNINGS = (UnreadableVectorWarning, DuplicateColumnsWarning, RecoveryWarning)
 
 DONE, FAILED, INTERRUPTED = 0, 1, 128 + signal.SIGINT
 

@@ -1,0 +1,85 @@
+"""The tokens of a SQL text: words, literals, quoted identifiers and operators, without comments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+TokenKind: TypeAlias = Literal["word", "string", "quoted", "number", "operator"]
+"""What a token is."""
+
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<space> \s+ | --[^\n]* )
+    | (?P<comment> /\* )
+    | (?P<string> [eE]'(?:[^'\\]|\\.|'')*' | (?:[nNxXbB]|[uU]&)?'(?:[^']|'')*'
+                | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$ )
+    | (?P<quoted> "(?:[^"]|"")*" | `(?:[^`]|``)*` )
+    | (?P<word> [^\W\d][\w$]* )
+    | (?P<number> \d[\w.]* )
+    | (?P<operator> \^@ | . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_ENDS: Final = re.compile(r"/\*|\*/")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a query."""
+
+    kind: TokenKind
+    """What it is; a character of an operator is a token each."""
+    text: str
+    """As it is written; words in capitals."""
+    start: int
+    """Where it begins in the query."""
+    stop: int
+    """Where it ends."""
+
+    def is_word(self, *words: str) -> bool:
+        """Return whether it is one of some words, given in capitals."""
+        return self.kind == "word" and self.text in words
+
+    def is_operator(self, *operators: str) -> bool:
+        """Return whether it is one of some operators or brackets."""
+        return self.kind == "operator" and self.text in operators
+
+
+def tokens_of(query: str) -> Iterator[Token]:
+    """Yield the tokens of a query.
+
+    >>> [token.text for token in tokens_of("SELECT 'a b' /* OR */ FROM t -- AND")]
+    ['SELECT', "'a b'", 'FROM', 'T']
+    """
+    place = 0
+    while match := _TOKEN.match(query, place):
+        place = match.end()
+        kind = match.lastgroup
+        if kind == "comment":
+            place = _after_comment(query, place)
+        elif kind not in ("space", None):
+            yield _token(match)
+
+
+def _token(match: re.Match[str]) -> Token:
+    for kind in ("string", "quoted", "word", "number"):
+        text = match[kind]
+        if text is not None:
+            written = text.upper() if kind == "word" else text
+            return Token(kind, written, match.start(), match.end())
+    return Token("operator", match.group(), match.start(), match.end())
+
+
+def _after_comment(query: str, place: int) -> int:
+    """Return where a comment ends; comments may be nested, and need not end."""
+    depth = 1
+    while depth:
+        match = _COMMENT_ENDS.search(query, place)
+        if match is None:
+            return len(query)
+        depth += 1 if match.group() == "/*" else -1
+        place = match.end()
+    return place

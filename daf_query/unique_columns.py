@@ -1,0 +1,153 @@
+"""Columns of a result that have one name: each gets a name of its own."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
+
+import datafusion
+
+from daf_storage import errors
+
+_PASSED_THROUGH: Final = ("Limit", "Sort", "Filter", "Distinct")
+"""Plan nodes that have the columns of what is below them."""
+
+
+class DuplicateColumnsWarning(UserWarning):
+    """A query yields several columns of one name, so some were renamed."""
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return names of which each occurs once: later ones get a number that is free.
+
+    >>> unique_names(["name", "name_1", "name", "index", "name"])
+    ['name', 'name_1', 'name_2', 'index', 'name_3']
+    """
+    taken = set(names)
+    seen: set[str] = set()
+    numbers: Counter[str] = Counter()
+    found = []
+    for name in names:
+        own = name
+        while own in seen or (own != name and own in taken):
+            numbers[name] += 1
+            own = f"{name}_{numbers[name]}"
+        seen.add(own)
+        found.append(own)
+    return found
+
+
+def duplicates_in(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once, in the order in which they first occur."""
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
+def with_unique_columns(
+    frame: datafusion.DataFrame, *, once: Collection[str] = (), is_told: bool = True
+) -> datafusion.DataFrame:
+    """Return a frame of which each column has a name of its own.
+
+    Parameters
+    ----------
+    once
+        Names that decide what the result means, and must not occur twice.
+    is_told
+        Whether to warn of columns that are renamed.
+
+    Raises
+    ------
+    QueryError
+        A name of ``once`` occurs twice, or the columns cannot be told apart.
+
+    Warns
+    -----
+    DuplicateColumnsWarning
+        Some were renamed.
+    """
+    names = list(frame.schema().names)
+    if len(set(names)) == len(names):
+        return frame
+    columns = _columns_of(frame.logical_plan())
+    twice = duplicates_in(names)
+    shown = [name for name in twice if name in once]
+    if shown or columns is None or len(columns) != len(names):
+        name = (shown or twice)[0]
+        raise errors.QueryError(_ambiguous(name, names, columns))
+    own = unique_names(names)
+    if is_told:
+        renamed = ", ".join(
+            f"{_shown(column, name)} is {new!r}"
+            for column, name, new in zip(columns, names, own, strict=True)
+            if name != new
+        )
+        warnings.warn(
+            f"the query yields more than one column named {', '.join(map(repr, twice))}: "
+            f"{renamed}; name them with AS",
+            DuplicateColumnsWarning,
+            stacklevel=5,
+        )
+    chosen = [
+        (datafusion.col(_quoted(name)) if column is None else datafusion.Expr(column)).alias(new)
+        for column, name, new in zip(columns, names, own, strict=True)
+    ]
+    return frame.select(*chosen)
+
+
+def check_copied(frame: datafusion.DataFrame) -> None:
+    """Refuse ``COPY (SELECT ...) TO ...`` of columns that have one name.
+
+    Raises
+    ------
+    QueryError
+        A reader of the file could not tell them apart.
+    """
+    plan = frame.logical_plan()
+    if _kind(plan) != "CopyTo":
+        return
+    columns = [column for column in _columns_of(plan.inputs()[0]) or [] if column is not None]
+    names = [str(column.to_variant().name()) for column in columns]
+    for name in duplicates_in(names)[:1]:
+        raise errors.QueryError(_ambiguous(name, names, columns))
+
+
+def _ambiguous(name: str, names: Sequence[str], columns: Sequence[Any] | None) -> str:
+    having = [
+        _shown(column, name)
+        for column, own in zip(columns or [], names, strict=False)
+        if own == name and column is not None
+    ]
+    listed = f" ({', '.join(having)})" if having else ""
+    return (
+        f"the query yields more than one column named {name!r}{listed}; choose one, or name them "
+        "with AS"
+    )
+
+
+def _columns_of(plan: Any) -> list[Any] | None:
+    """Return the columns of a plan: those with a table of their own, and None for others.
+
+    None if they are not to be found.
+    """
+    while _kind(plan) in _PASSED_THROUGH:
+        plan = plan.inputs()[0]
+    if _kind(plan) != "Projection":
+        return None
+    found = plan.to_variant().projections()
+    return [one if one.variant_name() == "Column" else None for one in found]
+
+
+def _shown(column: Any, name: str) -> str:
+    return repr(name) if column is None else str(column.schema_name())
+
+
+def _kind(plan: Any) -> str:
+    try:
+        return type(plan.to_variant()).__name__
+    except Exception:  # noqa: BLE001 - nodes that the bindings have no class for
+        return ""
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

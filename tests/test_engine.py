@@ -1,0 +1,259 @@
+"""Tests of planning: NULL as a constant in filters, and reports of one query among others."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import datafusion
+import duckdb
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import zarr
+
+from daf_query import DafSession, connect, zarr_table
+from daf_query import session as session_module
+from daf_storage import MemoryDaf
+
+
+@pytest.fixture(scope="module")
+def session() -> DafSession:
+    """Return an axis with a vector of each kind, some values missing."""
+    rng = np.random.default_rng(4)
+    daf = MemoryDaf(name="m")
+    daf.add_axis("cell", [f"c{i}" for i in range(300)])
+    daf.set_vector("cell", "n", rng.integers(0, 12, 300))
+    daf.set_vector("cell", "u", rng.integers(0, 9, 300).astype("u1"))
+    score = rng.integers(0, 12, 300) / 2
+    score[::5] = np.nan
+    daf.set_vector("cell", "f", score)
+    daf.set_vector("cell", "s", rng.choice(["", "a", "b", "ab"], 300))
+    daf.set_vector("cell", "y", rng.random(300) < 0.5)
+    daf.set_scalar("version", 3)
+    daf.set_matrix("cell", "cell", "m", np.eye(300))
+    return connect({"m": daf})
+
+
+class Oracles:
+    """DuckDB and the engine itself, over the same table in memory."""
+
+    def __init__(self, session: DafSession) -> None:
+        table = session.dataset("cell").to_table()
+        self._duckdb = duckdb.connect()
+        self._duckdb.register("cell", table)
+        self._engine = datafusion.SessionContext()
+        self._engine.register_record_batches("cell", [table.to_batches()])
+
+    def answers(self, query: str) -> tuple[list[str], list[str]]:
+        """Return the rows that each has."""
+        theirs = self._duckdb.sql(query).fetchall()
+        own = [tuple(row.values()) for row in self._engine.sql(query).to_pylist()]
+        return sorted(map(repr, theirs)), sorted(map(repr, own))
+
+
+@pytest.fixture(scope="module")
+def oracles(session: DafSession) -> Oracles:
+    """Return what to compare with."""
+    return Oracles(session)
+
+
+WITH_NULL = [
+    "n IN (NULL, 3)",
+    "n NOT IN (NULL, 3)",
+    "n IN (NULL)",
+    "n NOT IN (1, 2, 3, 4, 5, NULL)",
+    "n IN (1, 2, 3, 4, 5, NULL)",
+    "n = NULL",
+    "NULL",
+    "NULL AND n > 3",
+    "n > 3 AND NULL",
+    "NULL OR n > 3",
+    "NOT (NULL OR n > 3)",
+    "NOT (n > 3 AND NULL)",
+    "y AND NULL",
+    "y IN (NULL, true)",
+    "s IN (NULL, 'b')",
+    "s NOT IN ('b', NULL)",
+    "f NOT IN (1.5, NULL)",
+    "f IN (NULL, 1.5)",
+    "u IN (NULL, 3)",
+    "n BETWEEN NULL AND 5",
+    "n NOT BETWEEN 3 AND NULL",
+    "(n IN (NULL, 3)) IS NULL",
+    "(n > 3 AND NULL) IS NULL",
+    "(n > 3 OR NULL) IS NOT NULL",
+    "NOT (n IN (NULL, 3))",
+    "n IN (NULL, 3) OR y",
+    "n IS NOT DISTINCT FROM NULL",
+    "(n IN (NULL, 3)) IS NOT TRUE",
+    "n > NULL + 1",
+    "NULL BETWEEN 1 AND n",
+    "n IN (CAST(NULL AS BIGINT), 2)",
+    "CAST(NULL AS BOOLEAN) AND n = 3",
+    "n IN (nullif(1, 1), 2)",
+    "n IN (CASE WHEN 1 = 2 THEN 1 END, 2)",
+    "n IN (TRY_CAST('a' AS INT), 2)",
+    "n IN (NULL, 1.5)",
+    "n IN (NULL, '1')",
+    "n IN (SELECT n FROM cell WHERE n IN (NULL, 4))",
+]
+
+
+@pytest.mark.parametrize("condition", WITH_NULL)
+def test_null_as_a_constant(session: DafSession, oracles: Oracles, condition: str) -> None:
+    """Three-valued logic, as DuckDB has it and the engine over a table of its own."""
+    for query in (
+        f"SELECT index, s FROM cell WHERE {condition}",
+        f"SELECT count(*) FROM cell WHERE {condition}",
+        f"SELECT s, sum(n) FROM cell WHERE {condition} GROUP BY s",
+    ):
+        theirs, own = oracles.answers(query)
+        found = [tuple(row.values()) for row in session.sql(query).to_pylist()]
+        assert sorted(map(repr, found)) == theirs == own
+    part = session.matrix("cell", "cell", "m", rows=condition)
+    assert part.shape[0] == len(oracles.answers(f"SELECT index FROM cell WHERE {condition}")[0])
+
+
+def random_condition(rng: random.Random, depth: int) -> str:
+    """Return a condition with NULL wherever a constant may stand."""
+    if depth and rng.random() < 0.6:
+        parts = [random_condition(rng, depth - 1) for _ in range(2)]
+        form = rng.choice(["{} AND {}", "{} OR {}", "NOT ({})", "({}) IS NOT TRUE", "({}) IS FALSE", "({}) IS NULL", "NOT ({} AND {})"])  # fmt: skip
+        return f"({form.format(*parts)})"
+    column = rng.choice("nufsy")
+
+    def constant() -> str:
+        if rng.random() < 0.35:
+            return "NULL"
+        if column == "s":
+            return rng.choice(["'a'", "''", "'b'"])
+        if column == "y":
+            return rng.choice(["true", "false"])
+        return str(rng.randrange(10)) if column != "f" else str(rng.randrange(20) / 2)
+
+    values = ", ".join(constant() for _ in range(rng.choice([1, 2, 3, 5, 7])))
+    return rng.choice(
+        [
+            f"{column} {rng.choice(['=', '<>', '<', '>='])} {constant()}",
+            f"{constant()} {rng.choice(['=', '<>', '<', '>='])} {column}",
+            f"{column} {rng.choice(['IN', 'NOT IN'])} ({values})",
+            f"{column} {rng.choice(['BETWEEN', 'NOT BETWEEN'])} {constant()} AND {constant()}",
+            f"({column} IS {rng.choice(['', 'NOT '])}DISTINCT FROM {constant()})",
+            f"{column} IS NULL",
+            rng.choice(["NULL", "true", "y"]),
+        ]
+    )
+
+
+def test_null_in_random_places(session: DafSession, oracles: Oracles) -> None:
+    """The rows of DuckDB, unless the engine has others over a table of its own too."""
+    rng = random.Random(5)
+    count = int(os.environ.get("DAF_RANDOM_QUERIES", "150"))
+    peculiar = 0
+    for _ in range(count):
+        query = f"SELECT index FROM cell WHERE {random_condition(rng, 2)}"
+        theirs, own = oracles.answers(query)
+        found = sorted(f"({row['index']},)" for row in session.sql(query).to_pylist())
+        peculiar += theirs != own
+        assert found in (theirs, own), query
+    assert peculiar <= count // 50
+
+
+def test_null_in_other_tables_and_statements(session: DafSession, tmp_path: Path) -> None:
+    """Views, tables that a query creates, files, scalars, and an explanation."""
+    create = "CREATE {} few AS SELECT n FROM cell WHERE n IN (NULL, 3)"
+    expected = session.sql("SELECT n FROM cell WHERE n = 3").to_pydict()
+    for kind in ("VIEW", "TABLE"):
+        session.sql(create.format(kind), allow="write")
+        assert session.sql("SELECT * FROM few").to_pydict() == expected
+        session.sql(f"DROP {kind} few", allow="write")
+    path = tmp_path / "few.parquet"
+    copy = f"COPY (SELECT n FROM cell WHERE n IN (NULL, 3)) TO '{path}'"
+    session.sql(copy, allow="write").collect()
+    assert pq.read_table(path).to_pydict() == expected
+    scalars = session.sql("SELECT value FROM scalars WHERE name IN (NULL, 'version')")
+    assert scalars.to_pydict() == {"value": ["3"]}
+    told = session.explain("SELECT n FROM cell WHERE n IN (NULL, 3)")
+    assert told.rows == len(expected["n"])
+
+
+def test_other_filters_are_still_handed_to_the_table(session: DafSession) -> None:
+    """A query without such a constant, or where it goes away, reads what it did before."""
+    for condition in ("n = 3 AND s IS NOT NULL", "f IS NULL", "n IN (CAST(3 AS BIGINT))"):
+        scan = session.explain(f"SELECT u FROM cell WHERE {condition}").scans[0]
+        assert scan.predicate
+    scan = session.explain("SELECT u FROM cell WHERE n IN (NULL, 3)").scans[0]
+    assert not scan.predicate
+
+
+def test_an_explanation_is_of_its_own_query(
+    session: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread's scans, and what it finds in the cache, are not told as its own."""
+    other = "SELECT count(*) AS n FROM cell WHERE s = 'a'"
+    session.sql(other).to_pydict()
+
+    def run() -> None:
+        for _ in range(3):
+            session.sql(other).to_pydict()
+
+    class Clock:
+        """A clock that another thread's queries precede, once the explanation has begun."""
+
+        def perf_counter(self) -> float:
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+            return time.perf_counter()
+
+    query = "SELECT sum(n) AS s FROM cell WHERE u > 3"
+    session.sql(query).to_pydict()
+    alone = session.explain(query)
+    monkeypatch.setattr(session_module, "time", Clock())
+    told = session.explain(query)
+    assert [scan.predicate for scan in told.scans] == ["u > 3"]
+    assert sorted(told.scans[0].values) == ["n", "u"]
+    assert told.cache_hits == alone.cache_hits
+
+
+def test_explanations_side_by_side(session: DafSession) -> None:
+    """Each of many threads gets the one scan of its own query."""
+    found: dict[int, list[str]] = {}
+
+    def run(number: int) -> None:
+        told = [session.explain(f"SELECT sum(n) AS s FROM cell WHERE u > {number}") for _ in "abc"]
+        found[number] = [scan.predicate for one in told for scan in one.scans]
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: [f"u > {number}"] * 3 for number in range(6)}
+
+
+def test_cache_hits_are_counted_for_the_query(session: DafSession) -> None:
+    """What an earlier query decoded is found by a later one."""
+    session.sql("SELECT count(*) AS n FROM cell WHERE s = 'b'").to_pydict()
+    assert session.explain("SELECT count(*) AS n FROM cell WHERE s = 'b'").cache_hits > 0
+
+
+def test_registering_leaves_the_table_as_it_is(tmp_path: Path) -> None:
+    """It can be registered in two sessions, each with a cache of its own."""
+    group = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    group.create_array("n", data=np.arange(10), chunks=(5,))
+    table = zarr_table(tmp_path)
+    before = dict(vars(table))
+    sessions = [connect(MemoryDaf(name=name)) for name in "ab"]
+    for one in sessions:
+        one.register(table, "numbers")
+        told = one.explain("SELECT n FROM numbers WHERE n > 7")
+        assert (told.rows, len(told.scans)) == (2, 1)
+    assert vars(table) == before
+    registered: list[Any] = [one._engine.shared["numbers"] for one in sessions]
+    assert len({id(one.cache) for one in (*registered, table)}) == 3

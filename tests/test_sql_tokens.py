@@ -1,0 +1,43 @@
+"""Tests of the tokens of SQL: what is in strings, names and comments is not taken for SQL."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daf_query.sql_tokens import tokens_of
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("a^b", ["A", "^", "b".upper()]),
+        ("'it''s' x", ["'it''s'", "X"]),
+        ("E'\\'^' x", ["E'\\'^'", "X"]),
+        ("N'a' U&'b' x'0f'", ["N'a'", "U&'b'", "x'0f'"]),
+        ('"a""b" `c``d`', ['"a""b"', "`c``d`"]),
+        ("$$ a 'b $$ c", ["$$ a 'b $$", "C"]),
+        ("$t$ a $$ b $t$ c", ["$t$ a $$ b $t$", "C"]),
+        ("a -- b ' \n c", ["A", "C"]),
+        ("a /* b /* c */ d */ e", ["A", "E"]),
+        ("a /* b", ["A"]),
+        ("1.5e3 + x1", ["1.5e3", "+", "X1"]),
+        ("s ^@ 'a'", ["S", "^@", "'a'"]),
+        ("größe = 1", ["GRÖSSE", "=", "1"]),
+        ("'open", ["'", "OPEN"]),
+        ("", []),
+    ],
+)
+def test_tokens(query: str, expected: list[str]) -> None:
+    """Literals and quoted names are one token each, comments none."""
+    assert [token.text for token in tokens_of(query)] == expected
+
+
+@given(st.text("ab'\"`$-/*\n e^(") | st.text())
+def test_tokens_are_parts_of_any_text(query: str) -> None:
+    """In order, without overlap, whatever the text; only space and comments are between."""
+    stop = 0
+    for token in tokens_of(query):
+        assert stop <= token.start < token.stop <= len(query)
+        stop = token.stop
