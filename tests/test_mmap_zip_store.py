@@ -12,6 +12,7 @@ import sys
 import threading
 import zipfile
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -24,6 +25,7 @@ from daf_storage import MmapZipStore, errors
 from daf_storage.stores import WritableStore
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import ArchiveFile
+from daf_storage.stores.mmap_zip._locating import Directory, read_directory
 from daf_storage.testing import AppendOnlyStoreSuite
 
 
@@ -61,6 +63,39 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         assert store.keys() == []
     with MmapZipStore(tmp_path / "x.zip") as store:
         assert len(store) == 0
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_an_archive_that_goes_away_while_it_is_opened(
+    path: Path, monkeypatch: pytest.MonkeyPatch, *, replaced: bool
+) -> None:
+    """Deleted or replaced before it could be locked: what is at the path then is opened.
+
+    Otherwise the writer would add to a file that nobody finds again.
+    """
+    lock = ArchiveFile.lock
+    other = path.with_name("other.zip")
+    with MmapZipStore(other, "w") as store:
+        store.append("of the other", b"1")
+    locked: list[int] = []
+
+    def late(self: ArchiveFile) -> bool:
+        if not locked:
+            os.replace(other, path) if replaced else path.unlink()
+        locked.append(self.descriptor)
+        return lock(self)
+
+    monkeypatch.setattr(ArchiveFile, "lock", late)
+    if not replaced:
+        with pytest.raises(errors.SourceNotFoundError, match="no such file"):
+            MmapZipStore(path, "r+")
+        locked.clear()
+        path.write_bytes(b"")
+    with MmapZipStore(path, "w+") as store:
+        store.append("new", b"2")
+    assert len(locked) == 2
+    with MmapZipStore(path) as store:
+        assert store.keys() == (["new", "of the other"] if replaced else ["new"])
 
 
 def test_listing_and_sizes(path: Path) -> None:
@@ -735,6 +770,30 @@ def test_other_paddings_are_respected(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
         assert {name: archive.read(name) for name in contents} == contents
+
+
+def test_two_entries_at_one_place_are_not_ours(path: Path) -> None:
+    """An archive of ours has each entry at a place of its own: others are never repaired."""
+    with MmapZipStore(path) as store:
+        entries = store.entries()
+    whole = Directory(entries, 1000, 1098, 0, b"", b"")
+    assert whole.is_own()
+    for changed in (
+        [*entries, entries[-1]],
+        [entries[0]._replace(offset=entries[1].offset), *entries[1:]],
+        entries[::-1],
+    ):
+        assert not replace(whole, entries=changed).is_own()
+    data = bytearray(path.read_bytes())
+    record = entries[1].record
+    doubled = record[:-8] + entries[0].offset.to_bytes(8, "little")
+    at = data.index(record)
+    data[at : at + len(record)] = doubled
+    path.write_bytes(data)
+    with pytest.raises(records.MalformedError, match="'.zgroup' and 'alpha' overlap"):
+        read_directory(lambda at, size: bytes(data[at : at + size]), len(data))
+    with MmapZipStore(path) as store:  # the entries themselves tell
+        assert store.entries() == entries
 
 
 # Other programs

@@ -257,6 +257,29 @@ def test_compressed_archives_are_read(folder: Path) -> None:
         assert contents(open_daf(server.url)) == contents(ZarrDaf(folder))
 
 
+@pytest.mark.parametrize("flags", [0x1, 0x2000])
+def test_an_encrypted_entry_of_an_archive(folder: Path, flags: int) -> None:
+    """It is refused, whole or in part, and never handed out as it is; the others are read."""
+    archive = folder.with_name("x.daf.zarr.zip")
+    with zipfile.ZipFile(archive, "w") as packed:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                packed.write(file, file.relative_to(folder))
+        at = packed.getinfo("vectors/cell/score/0").header_offset
+    data = bytearray(archive.read_bytes())
+    directory = data.index(b"PK\1\2")
+    for flags_at in (at + 6, data.index(b"vectors/cell/score/0", directory) - 46 + 8):
+        data[flags_at : flags_at + 2] = flags.to_bytes(2, "little")
+    archive.write_bytes(data)
+    with served(archive) as server:
+        daf = open_daf(server.url)
+        with pytest.raises(errors.UnsupportedDataError, match="score/0' is encrypted; decrypt"):
+            daf.get_np_vector("cell", "score")
+        with pytest.raises(errors.UnsupportedDataError, match="is encrypted"):
+            daf.tree.node("vectors/cell/score").pin.map("0")  # type: ignore[union-attr]
+        assert daf.get_np_vector("cell", "type").size == 3
+
+
 # Servers that misbehave
 
 

@@ -123,6 +123,21 @@ class TestZarrArchiveStore(StoreTests[ZarrArchiveStore, cpu.Buffer]):
             await store.set("foo", self.buffer_cls.from_bytes(b"2"))
 
 
+def test_stores_of_other_archives_differ(tmp_path: Path) -> None:
+    """Two stores are equal if they open the same archive in the same way, and only then."""
+    one = ZarrArchiveStore(tmp_path / "x.zip", read_only=True)
+    assert one == ZarrArchiveStore(f"{tmp_path}/x.zip", read_only=True)
+    for other in (
+        ZarrArchiveStore(tmp_path / "y.zip", read_only=True),
+        ZarrArchiveStore(tmp_path / "x.zip"),
+        zarr.storage.ZipStore(tmp_path / "x.zip", mode="w"),
+        tmp_path / "x.zip",
+    ):
+        assert one != other
+        assert other != one
+    assert len({one, ZarrArchiveStore(tmp_path / "x.zip"), one.with_read_only(True)}) == 2
+
+
 class ArchiveMachine(ZarrStoreStateMachine):
     """zarr's state machine without deleting, clearing and overwriting; with reopening instead."""
 

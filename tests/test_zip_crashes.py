@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from daf_storage import (
     verify,
 )
 from daf_storage.stores.mmap_zip import _records as records
+from daf_storage.stores.mmap_zip import _recovery, check_entries
 from tests.support import CELLS, UMIS, contents, create, dense, fill, reopen
 from tests.zip_crash_points import (
     FIRST,
@@ -294,6 +296,82 @@ def test_a_damaged_entry_in_the_middle_is_left_to_verify(tmp_path: Path) -> None
         assert store.keys() == ["0", "1", "2"]
         store.append("3", b"again")
     assert zipfile.ZipFile(path).testzip() == "1"
+
+
+def six_entries(path: Path) -> dict[str, bytes]:
+    """Write an archive of the entries e1 to e6, and return what they hold."""
+    whole = {f"e{i}": bytes([i]) * 50 for i in range(1, 7)}
+    with MmapZipStore(path, "w") as store:
+        for key, data in whole.items():
+            store.append(key, data)
+    return whole
+
+
+@pytest.mark.parametrize("what", ["header", "header and data"])
+def test_recovery_walks_on_until_nothing_listed_is_broken(tmp_path: Path, what: str) -> None:
+    """Whichever local headers are gone, each listed entry is as it was; the others are named.
+
+    A header is written again if the data fits the directory's CRC; if it does not, the entry can
+    never be read again, and its name becomes free.
+    """
+    path = tmp_path / "x.zip"
+    whole = six_entries(path)
+    clean = path.read_bytes()
+    with MmapZipStore(path) as store:
+        spans = {e.name: (e.offset, store.data_start(e)) for e in store.entries()}
+    for count, last in ((1, 6), (2, 6), (3, 5)):
+        for gone in itertools.combinations(list(whole)[:last], count):
+            data = bytearray(clean)
+            for name in gone:
+                start, stop = spans[name]
+                stop += 0 if what == "header" else 50
+                data[start:stop] = bytes(stop - start)
+            path.write_bytes(data)
+            kept = whole if what == "header" else {k: v for k, v in whole.items() if k not in gone}
+            assert any(problem[0] in gone for problem in _problems(path))
+            with MmapZipStore(path, "r+") as store:
+                assert {key: store.get(key) for key in store} == kept
+                recovery = store.recovery
+                names = recovery.completed if what == "header" else recovery.dropped
+                assert sorted(names) == sorted(gone)
+                for name in set(whole) - set(kept):
+                    store.append(name, whole[name])
+            assert _problems(path) == []
+            with zipfile.ZipFile(path) as archive:
+                assert archive.testzip() is None
+                assert {name: archive.read(name) for name in archive.namelist()} == whole
+
+
+def _problems(path: Path) -> list[tuple[str, str]]:
+    """Return what a full check finds: an entry that a reader refuses at open counts too."""
+    try:
+        with MmapZipStore(path) as store:
+            return list(check_entries(store, lambda _: None))
+    except errors.CorruptDataError as error:
+        assert "daf repair" in str(error)  # noqa: PT017 - either is right
+        return [("e6", str(error))]
+
+
+def test_only_headers_are_looked_at_when_an_archive_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The data of one entry is read at a writable open, and of those whose headers are damaged."""
+    path = tmp_path / "x.zip"
+    six_entries(path)
+    read: list[int] = []
+
+    def counted(data: Any) -> int:
+        read.append(len(data))
+        return crc32(data)
+
+    monkeypatch.setattr(_recovery, "crc32", counted)
+    MmapZipStore(path, "r+").close()
+    assert read == [50]
+    data = bytearray(path.read_bytes())
+    data[0] = 0
+    path.write_bytes(data)
+    MmapZipStore(path, "r+").close()
+    assert read == [50, 50, 50]
 
 
 def test_archives_of_other_programs_are_not_repaired(tmp_path: Path) -> None:

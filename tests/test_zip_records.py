@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
+import zipfile
 from pathlib import Path
 from zlib import crc32
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from daf_storage import MmapZipStore, errors
 from daf_storage.stores.mmap_zip import _records as records
+from daf_storage.stores.mmap_zip import check_entries
 from daf_storage.stores.mmap_zip._locating import read_directory
 
 EMPTY = bytes.fromhex(
@@ -97,14 +100,128 @@ def test_directories_round_trip(items: list[tuple[str, int]]) -> None:
     assert list(records.parse_central(data, len(entries), 0)) == entries
 
 
+STORED = {"a": b"hi", ".zgroup": b'{"zarr_format":2}'}
+"""What the archive `TWO` holds."""
+
+DATA_OF_A = range(56, 58)
+DATA_OF_LAST = range(120, 137)
+NAMES_IN_DIRECTORY = (*range(183, 184), *range(258, 265))
+
+
+def test_every_single_bit_is_noticed(tmp_path: Path) -> None:
+    """Whichever bit is wrong: an error of ours, or the data that was stored; what is not, is named.
+
+    Directory and local header say everything twice, so both are compared, and the data of the last
+    entry is read at open.  What is left:
+
+    - the data of any other entry: reading it would cost a pass over all data at each open, so only
+      `verify` computes its CRC;
+    - a wrong name in the directory: readers refuse the entry, whose local header has the other
+      name; a writable open takes the directory's word, since nothing in an archive of two entries
+      tells which of the two names is right (`test_a_name_is_told_by_its_fellows`).
+    """
+    unnoticed: dict[str, set[int]] = {"r": set(), "r+": set()}
+    dropped, renamed = set(), set()
+    for place, bit in itertools.product(range(len(TWO)), range(8)):
+        damaged = bytearray(TWO)
+        damaged[place] ^= 1 << bit
+        for mode, places in unnoticed.items():
+            path = tmp_path / f"{place}-{bit}-{mode}.zip"  # a new file: faster
+            path.write_bytes(damaged)
+            try:
+                with MmapZipStore(path, mode) as store:  # type: ignore[arg-type]
+                    found = {key: bytes(store.get(key) or b"") for key in store}
+                    recovery = store.recovery
+            except errors.DafError:
+                continue
+            if found == STORED:
+                continue
+            if recovery.dropped == (".zgroup",) and found == {"a": b"hi"}:
+                dropped.add(place)
+            elif recovery.completed and sorted(found.values()) == sorted(STORED.values()):
+                renamed.add(place)
+            else:
+                places.add(place)
+    assert unnoticed == {"r": set(DATA_OF_A), "r+": set(DATA_OF_A)}
+    assert dropped == set(DATA_OF_LAST)
+    assert renamed == set(NAMES_IN_DIRECTORY)
+
+
+def test_verify_notices_every_bit_of_the_data(tmp_path: Path) -> None:
+    """What no open can notice has not the recorded CRC, and foreign readers say the same."""
+    path = tmp_path / "x.zip"
+    for place, bit in itertools.product((*DATA_OF_A, *DATA_OF_LAST), range(8)):
+        damaged = bytearray(TWO)
+        damaged[place] ^= 1 << bit
+        path.write_bytes(damaged)
+        name = "a" if place in DATA_OF_A else ".zgroup"
+        assert zipfile.ZipFile(path).testzip() == name
+        if name == "a":
+            with MmapZipStore(path) as store:
+                problems = list(check_entries(store, lambda _: None))
+            assert problems == [("a", "its data is damaged: it has not the recorded CRC")]
+        else:
+            with pytest.raises(errors.CorruptDataError, match="daf repair"):
+                MmapZipStore(path)
+
+
+@pytest.mark.parametrize("where", ["header", "directory"])
+def test_a_name_is_told_by_its_fellows(tmp_path: Path, where: str) -> None:
+    """Of two names of one entry, that is right which goes with those of the others."""
+    path = tmp_path / "x.zip"
+    names = [
+        f"{folder}/{name}" for folder in ("axes/cell", "axes/gene") for name in (".zarray", "0")
+    ]
+    with MmapZipStore(path, "w") as store:
+        for name in names:
+            store.append(name, name.encode())
+    clean = path.read_bytes()
+    for name in names:
+        raw = name.encode()
+        for at in range(len(raw)):
+            if raw[at : at + 1] == b"/":
+                continue
+            place = clean.index(raw) if where == "header" else clean.rindex(raw)
+            damaged = bytearray(clean)
+            damaged[place + at] ^= 4
+            path.write_bytes(damaged)
+            with MmapZipStore(path, "r+") as store:
+                assert store.keys() == sorted(names)
+            assert zipfile.ZipFile(path).testzip() is None
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_wrong_offset_or_length_in_the_directory(tmp_path: Path, number: int) -> None:
+    """The local header is where the entry before it ends, and tells the rest; nothing is lost."""
+    path = tmp_path / "x.zip"
+    whole = {f"e{i}": bytes([i]) * (40 + i) for i in range(3)}
+    with MmapZipStore(path, "w") as store:
+        for key, data in whole.items():
+            store.append(key, data)
+        record = store.entries()[number].record
+    clean = path.read_bytes()
+    extra = clean.index(record) + 46 + 2 + 4
+    for place, bit in itertools.product(range(extra, extra + 24), range(8)):
+        damaged = bytearray(clean)
+        damaged[place] ^= 1 << bit
+        path.write_bytes(damaged)
+        try:
+            with MmapZipStore(path, "r+") as store:
+                assert {key: store.get(key) for key in store} == whole
+        except errors.CorruptDataError:
+            assert path.read_bytes() == damaged
+
+
 @given(data=st.data())
 def test_damaged_archives_are_refused_or_read(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Any byte may be wrong: there is an error of ours, or the data that was stored."""
+    """Any byte of what is not data may be wrong: an error of ours, or the data that was stored."""
     damaged = bytearray(TWO)
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(TWO) - 1))] = data.draw(st.integers(0, 255))
+    for place in (*DATA_OF_A, *DATA_OF_LAST):
+        damaged[place] = TWO[place]
     cut = data.draw(st.sampled_from([len(TWO), data.draw(st.integers(0, len(TWO)))]))
     path = tmp_path_factory.mktemp("damaged") / "x.zip"
     path.write_bytes(damaged[:cut])
@@ -112,7 +229,8 @@ def test_damaged_archives_are_refused_or_read(
         try:
             with MmapZipStore(path, mode) as store:  # type: ignore[arg-type]
                 for key in store:
-                    store.get(key)
+                    found = store.get(key)
+                    assert found == STORED.get(key, found)
         except errors.DafError:
             pass
 

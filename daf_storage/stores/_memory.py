@@ -36,6 +36,10 @@ class MemoryStore:
         pin = MemoryPin(self._entries, prefix)
         return pin if pin.names() else None
 
+    def has(self, prefix: str) -> bool:
+        """Return whether there is something at or below ``prefix``."""
+        return any(_is_below(key, prefix) for key in self._entries)
+
     @contextmanager
     def transaction(self) -> Iterator[MemoryTransaction]:
         """Begin changes; what was not published when the block ends is dropped."""
@@ -146,7 +150,7 @@ class MemoryTransaction:
     def publish(self, prefix: str, *, replace: bool) -> None:
         """Make the prepared entries part of the store."""
         with self._store.lock():
-            if not replace and self._store.pin(prefix) is not None:
+            if not replace and self._store.has(prefix):
                 raise FileExistsError(f"{prefix} exists")
             added = {
                 k: memoryview(b"".join(v)) for k, v in self._parts.items() if _is_below(k, prefix)

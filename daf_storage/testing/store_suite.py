@@ -60,6 +60,23 @@ class StoreSuite:
         assert pin is not None
         assert pin.read("x") == bytes([1, 2, 3, 4])
 
+    def test_a_single_key_can_be_published(self, store: WritableStore) -> None:
+        """A key that is itself the prefix is put in place, and it alone; then it is taken."""
+        with store.transaction() as changes:
+            changes.write("one", b"1")
+            changes.write("other", b"2")
+            changes.publish("one", replace=False)
+        pin = store.pin("")
+        assert pin is not None
+        assert (pin.read("one"), pin.read("other")) == (b"1", None)
+        with store.transaction() as changes:
+            changes.write("one", b"2")
+            with pytest.raises(FileExistsError):
+                changes.publish("one", replace=False)
+        again = store.pin("")
+        assert again is not None
+        assert again.read("one") == b"1"
+
     def test_removing_what_is_not_there_is_nothing(self, store: WritableStore) -> None:
         """Removal of an absent prefix is no error."""
         with store.transaction() as changes:

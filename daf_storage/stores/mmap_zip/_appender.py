@@ -66,11 +66,6 @@ class Appender:
         self._location = location
 
     @property
-    def directory_at(self) -> int:
-        """Where the directory that counts is."""
-        return self._directory_at
-
-    @property
     def _tail_bytes(self) -> int:
         return records.TAIL_BYTES + len(self._comment)
 

@@ -200,16 +200,14 @@ class MmapZipStore(ArchiveReader):
             location=self.location,
         )
         self._directory = bytearray(raw)
-        changed = {entry.name for entry, _ in verdict.headers}
-        changed |= {entry.name for entry in verdict.kept[-1:] if entry not in entries}
         for entry, header in verdict.headers:
             file.write_at(entry.offset, header)
-        if verdict.dropped or changed or end != directory.offset:
+        if verdict.dropped or verdict.completed or end != directory.offset:
             self._directory = bytearray(b"".join(entry.record for entry in verdict.kept))
             self._appender.switch(bytes(self._directory), self._published)
             self._appender.commit(bytes(self._directory), self._published)
         self.recovery = Recovery(
-            tuple(verdict.dropped), tuple(sorted(changed)), cut_bytes + directory.offset - end
+            tuple(verdict.dropped), tuple(verdict.completed), cut_bytes + directory.offset - end
         )
 
     def __repr__(self) -> str:

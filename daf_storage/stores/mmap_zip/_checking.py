@@ -12,7 +12,7 @@ from daf_storage.errors import CorruptDataError, DafError
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._archive import MmapZipStore
 from daf_storage.stores.mmap_zip._file import ArchiveFile
-from daf_storage.stores.mmap_zip._locating import read_directory
+from daf_storage.stores.mmap_zip._locating import is_own_entry, read_directory
 from daf_storage.stores.mmap_zip._opening import (
     earlier_directory,
     lock_for_writing,
@@ -56,7 +56,11 @@ def _problem(store: MmapZipStore, entry: Entry, progress: Callable[[int], None])
         block = data[start : start + _BLOCK_BYTES]
         crc = crc32(block, crc)
         progress(len(block))
-    return None if crc == entry.crc else "its data is damaged: it has not the recorded CRC"
+    if crc != entry.crc:
+        return "its data is damaged: it has not the recorded CRC"
+    if is_own_entry(entry) and not store.is_headed(entry):
+        return f"its local header is damaged; 'daf repair {store.path}' writes it again"
+    return None
 
 
 def unused_bytes(store: MmapZipStore) -> int:

@@ -33,6 +33,11 @@ def check_readable(entry: Entry, what: str) -> None:
             f"{what} is compressed by ZIP method {entry.method}, which is not supported; "
             f"supported are {known}"
         )
+    if entry.method == records.STORED and entry.stored_bytes != entry.size_bytes:
+        raise CorruptDataError(
+            f"{what} is damaged: the directory says that it has {entry.size_bytes:,} bytes, and "
+            f"{entry.stored_bytes:,} in the archive, though it is not compressed"
+        )
 
 
 def decompress(entry: Entry, data: memoryview, what: str) -> memoryview:

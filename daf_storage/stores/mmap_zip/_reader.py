@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Iterator
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from daf_storage import errors
 from daf_storage.model import AnyArray
-from daf_storage.stores.mmap_zip import _codecs
+from daf_storage.stores.mmap_zip import _codecs, _recovery
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._index import EntryIndex
+from daf_storage.stores.mmap_zip._locating import is_own_entry
 from daf_storage.stores.mmap_zip._pins import ArchivePin
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError
 
@@ -162,6 +164,10 @@ class ArchiveReader:
             start = self._data_starts[entry.offset] = self._read_data_start(entry)
         return start
 
+    def is_headed(self, entry: Entry) -> bool:
+        """Return whether the local header of an entry of ours says what the directory says."""
+        return _recovery.agrees(entry, self._view[: self.size_bytes])
+
     def _read_data_start(self, entry: Entry) -> int:
         limit = self.size_bytes
         try:
@@ -180,7 +186,20 @@ class ArchiveReader:
             )
         if start + entry.stored_bytes > limit:
             raise errors.CorruptDataError(f"{self._what(entry)} is damaged: its data is cut off")
+        if is_own_entry(entry) and not _is_consistent(entry, header):
+            self._check_crc(entry, start)
         return start
+
+    def _check_crc(self, entry: Entry, start: int) -> None:
+        """Raise unless the data is what the directory says, where the local header says otherwise.
+
+        It may be ahead of the directory, if a writer stopped in between.
+        """
+        if not self.is_local or crc32(self._view[start : start + entry.size_bytes]) != entry.crc:
+            raise errors.CorruptDataError(
+                f"{self._what(entry)} is damaged: its local header and the directory differ; find "
+                f"out which is right with: daf repair {self.location}"
+            )
 
     def _find(self, key: str, limit: int) -> Entry | None:
         with self._index_lock:
@@ -214,3 +233,12 @@ class ArchiveReader:
     def file_state(self) -> Hashable:
         """Return what changes whenever another program writes into the archive in place."""
         return None
+
+
+def _is_consistent(entry: Entry, header: records.LocalHeader) -> bool:
+    """Return whether the local header of an entry of ours says what the directory says.
+
+    Other writers may leave CRC and sizes out of it, or put them behind the data.
+    """
+    told = (header.crc, header.size_bytes, header.is_filled)
+    return told == (entry.crc, entry.size_bytes, True)

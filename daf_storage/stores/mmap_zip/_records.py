@@ -51,6 +51,7 @@ _LOCATOR = struct.Struct("<4sLQL")
 _LOCAL_EXTRA = struct.Struct("<2H2Q")
 _CENTRAL_EXTRA = struct.Struct("<2H3Q")
 _HEAD = struct.Struct("<2H")
+_LOCAL_EXTRA_HEAD = _HEAD.pack(_ZIP64_EXTRA, _LOCAL_EXTRA.size - _HEAD.size)
 
 LOCAL_BYTES: Final = _LOCAL.size
 CENTRAL_BYTES: Final = _CENTRAL.size
@@ -94,6 +95,8 @@ class LocalHeader(NamedTuple):
     """Length of the header: the data follows."""
     has_descriptor: bool
     """Whether CRC and sizes stand behind the data instead."""
+    is_filled: bool
+    """Whether its extra fields end where it ends: if not, one of the lengths is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +152,20 @@ def local_header_bytes(raw_name: bytes, offset: int) -> int:
 
 def pack_local(raw_name: bytes, size_bytes: int, crc: int, offset: int) -> bytes:
     """Return the local header of an entry that begins at ``offset``."""
-    padding = local_header_bytes(raw_name, offset) - (
-        _LOCAL.size + len(raw_name) + _LOCAL_EXTRA.size
-    )
+    return pack_local_of(raw_name, size_bytes, crc, local_header_bytes(raw_name, offset))
+
+
+def pack_local_of(raw_name: bytes, size_bytes: int, crc: int, header_bytes: int) -> bytes:
+    """Return a local header of this length, as another writer may have padded it.
+
+    Raises
+    ------
+    MalformedError
+        No header of this name has this length.
+    """
+    padding = header_bytes - (_LOCAL.size + len(raw_name) + _LOCAL_EXTRA.size)
+    if padding and not _HEAD.size <= padding <= _NONE16 - _LOCAL_EXTRA.size:
+        raise MalformedError(f"no local header of {raw_name!r} has {header_bytes:,} bytes")
     fixed = _LOCAL.pack(
         LOCAL_SIGNATURE,
         _ZIP64_VERSION,
@@ -238,10 +252,37 @@ def parse_local(data: bytes | memoryview) -> LocalHeader:
     stop = start + extra_bytes
     if len(data) < stop:
         raise MalformedError("the local header is cut off")
+    extra = bytes(data[start:stop])
     if size == _NONE32:
-        size = next(iter(_zip64_numbers(bytes(data[start:stop]))), size)
+        size = next(iter(_zip64_numbers(extra)), size)
     raw_name = bytes(data[_LOCAL.size : start])
-    return LocalHeader(raw_name, method, crc, size, stop, bool(flags & 0x8))
+    return LocalHeader(raw_name, method, crc, size, stop, bool(flags & 0x8), _is_filled(extra))
+
+
+def is_header_of(entry: Entry, data: bytes | memoryview) -> bool:
+    """Return whether the local header of an entry of ours is in its place and says the same.
+
+    ``data`` is the archive from its beginning.  Compares bytes, since this is done for each entry
+    when an archive is opened for writing; a header of another writer, with another version or its
+    extra fields in another order, may say the same too.
+
+    >>> entry = pack_entry("a", 2, 7, 0)
+    >>> is_header_of(entry, pack_local(b"a", 2, 7, 0)), is_header_of(entry, bytes(99))
+    (True, False)
+    """
+    record, name_stop = entry.record, _LOCAL.size + len(entry.raw_name)
+    padding_at = name_stop + _LOCAL_EXTRA.size
+    header = bytes(data[entry.offset : entry.offset + padding_at + _HEAD.size])
+    if header[4:28] != record[6:30] or header[:4] != LOCAL_SIGNATURE:  # version to name length
+        return False
+    sizes = record[_CENTRAL.size + len(entry.raw_name) + _HEAD.size :][:16]
+    if header[_LOCAL.size : padding_at] != entry.raw_name + _LOCAL_EXTRA_HEAD + sizes:
+        return False
+    extra_bytes = int.from_bytes(header[28:30], "little")
+    if extra_bytes == _LOCAL_EXTRA.size:
+        return True
+    padding_bytes = int.from_bytes(header[padding_at + 2 :], "little")
+    return extra_bytes == _LOCAL_EXTRA.size + _HEAD.size + padding_bytes
 
 
 def local_head_bytes(data: bytes | memoryview) -> int:
@@ -343,6 +384,14 @@ def _zip64_numbers(extra: bytes) -> Iterator[int]:
             for start in range(0, len(field) - 7, 8):
                 yield int.from_bytes(field[start : start + 8], "little")
         position += length
+
+
+def _is_filled(extra: bytes) -> bool:
+    """Return whether extra fields follow one another up to the end of these bytes."""
+    position = 0
+    while position + _HEAD.size <= len(extra):
+        position += _HEAD.size + _HEAD.unpack_from(extra, position)[1]
+    return position == len(extra)
 
 
 def _next(numbers: Iterator[int]) -> int:
