@@ -12,8 +12,11 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from daf_storage import errors
+from daf_storage.containers import one_array, strings_array
+from daf_storage.inputs import StringMatrixInput, matrix_input, scalar_input, vector_input
 from daf_storage.layout import StoredMatrix
 from daf_storage.model import AnyArray
+from daf_storage.sparse_inputs import SparseVectorInput
 
 
 def arrow_of(values: AnyArray) -> pa.Array:
@@ -49,13 +52,51 @@ def scipy_of(stored: StoredMatrix) -> Any:
 def arrow_strings(values: Iterable[Any]) -> Any:
     """Return any list of labels as Arrow strings."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
-        array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-        return array.cast(pa.string())
+        array = one_array(values)
+        return array if pa.types.is_large_string(array.type) else array.cast(pa.string())
     listed = list(values) if not isinstance(values, np.ndarray) else values.astype(object)
     try:
-        return pa.array(listed, pa.string())
+        return one_array(pa.array(listed, pa.string()))
     except pa.ArrowException:
-        return pa.array([str(value) for value in listed], pa.string())
+        return strings_array([str(value) for value in listed], what="the list of entries")
+    except UnicodeEncodeError:
+        return strings_array(listed, what="the list of entries")
+
+
+def default_vector(value: Any, *, length: int, what: str) -> AnyArray:
+    """Return what a caller gave as the default for a vector as numpy, its values unchanged."""
+    if isinstance(value, np.ndarray) and value.ndim and not np.ma.isMaskedArray(value):
+        return np.asarray(value)
+    found = vector_input(value, length=length, dtype=None, what=what)
+    if isinstance(found, SparseVectorInput):
+        dense = np.zeros(found.length, found.values.dtype)
+        dense[found.positions] = found.values
+        return dense
+    return found if isinstance(found, np.ndarray) else objects(found)
+
+
+def default_matrix(value: Any, *, shape: tuple[int, int], what: str) -> Any:
+    """Return what a caller gave as the default for a matrix; a zero as a sparse matrix."""
+    if sp.issparse(value):
+        return value
+    if isinstance(value, np.ndarray) and value.ndim and not np.ma.isMaskedArray(value):
+        return np.asarray(value)
+    if np.ndim(value) == 0:
+        return _filled_default(scalar_input(value, what=what), shape)
+    found = matrix_input(value, shape=shape, dtype=None, what=what)
+    if isinstance(found, StringMatrixInput):
+        return objects(found.strings).reshape(found.shape, order="F")
+    return found
+
+
+def _filled_default(one: AnyArray | pa.Array, shape: tuple[int, int]) -> Any:
+    if not isinstance(one, np.ndarray):
+        filled = np.empty(shape, dtype=object, order="F")
+        filled.fill(one[0].as_py())  # numpy.full takes a NUL at the end for padding
+        return filled
+    if one[0] == 0:
+        return sp.csc_array(shape, dtype=one.dtype)
+    return np.full(shape, one[0], order="F")
 
 
 def objects(strings: Any) -> npt.NDArray[np.object_]:

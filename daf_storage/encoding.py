@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_storage import errors, inputs, layout, relayout
-from daf_storage.inputs import SparseMatrixInput, SparseVectorInput
+from daf_storage import errors, layout, relayout
+from daf_storage.inputs import StringMatrixInput
 from daf_storage.model import AnyArray, StorageType
+from daf_storage.sparse_inputs import SparseMatrixInput, SparseVectorInput
 from daf_storage.trees import TreeTransaction
 
 _BLOCK_BYTES = 1 << 24
@@ -43,6 +44,18 @@ class EmptySparse:
         """Of a matrix: row numbers from 1, ascending within each column."""
 
 
+def index_type(largest: int, usual: StorageType = StorageType.UINT32) -> StorageType:
+    """Return an integer type for indices up to ``largest``: the usual one if that holds them.
+
+    >>> index_type(100).value, index_type(300, StorageType.INT8).value, index_type(2**32).value
+    ('UInt32', 'UInt32', 'UInt64')
+    """
+    for kind in (usual, StorageType.UINT32):
+        if kind.is_integer and largest <= np.iinfo(kind.dtype).max:
+            return kind
+    return StorageType.UINT64
+
+
 def write_flat(changes: TreeTransaction, path: str, values: Any) -> None:
     """Prepare a vector of numbers or of strings."""
     if isinstance(values, np.ndarray):
@@ -56,7 +69,7 @@ def write_text(
 ) -> None:
     """Prepare strings; without the empty ones where the format has that and it is smaller."""
     size = len(texts)
-    index = np.dtype(np.uint32 if size < 2**32 else np.uint64)
+    index = index_type(size + 1).dtype
     is_stored = pc.not_equal(texts, "")
     count = pc.sum(is_stored).as_py() or 0
     characters = pc.sum(pc.utf8_length(texts)).as_py() or 0
@@ -86,12 +99,13 @@ def write_sparse_vector(changes: TreeTransaction, path: str, value: SparseVector
         changes.write_array(f"{path}/nzval", value.values)
 
 
+def write_string_matrix(changes: TreeTransaction, path: str, value: StringMatrixInput) -> None:
+    """Prepare a dense matrix of strings, stored by columns."""
+    write_text(changes, path, value.strings, value.shape[::-1])
+
+
 def write_dense_matrix(changes: TreeTransaction, path: str, values: AnyArray) -> None:
-    """Prepare a dense matrix, stored by columns."""
-    if values.dtype == object:
-        flat = inputs.strings_input(values.reshape(-1, order="F"), what=path)
-        write_text(changes, path, flat, values.shape[::-1])
-        return
+    """Prepare a dense matrix of numbers, stored by columns."""
     kind = StorageType.of(values.dtype)
     shape = values.shape[::-1]
     if changes.packs(shape, kind):
@@ -154,8 +168,9 @@ def relayout_dense(changes: TreeTransaction, path: str, stored: layout.StoredMat
     """Prepare the transpose of a dense matrix."""
     array = stored.dense()
     if array.info.storage_type.is_string:
-        objects = array.read_strings().to_numpy(zero_copy_only=False).reshape(array.info.shape)
-        write_dense_matrix(changes, path, objects)
+        places = np.arange(array.info.size).reshape(array.info.shape)
+        strings = array.read_strings().take(pa.array(places.reshape(-1, order="F")))
+        write_text(changes, path, strings, array.info.shape[::-1])
         return
     values = array.read()
     if changes.packs(values.shape[::-1], array.info.storage_type):

@@ -1,169 +1,175 @@
 """What people pass to a writer, turned into the few shapes that are stored.
 
 Vectors become a numpy array, Arrow strings, or sorted sparse parts; matrices a 2-D numpy array,
-Arrow strings, or CSC parts.  Pure; raises `UnsupportedInputError` for what Daf has no place for.
+Arrow strings, or CSC parts.  Every value is stored as it was given, or an error names the first one
+that cannot be.  Pure; raises `UnsupportedInputError` for what Daf has no place for.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from daf_storage.casting import stored_numbers
+from daf_storage.containers import holds_strings, plain_values, strings_array
 from daf_storage.errors import UnsupportedInputError
-from daf_storage.model import AnyArray, StorageType
+from daf_storage.model import AnyArray
+from daf_storage.sparse_inputs import (
+    SparseMatrixInput,
+    SparseVectorInput,
+    sparse_matrix_input,
+    sparse_vector_input,
+)
 
-_INT64 = np.iinfo(np.int64)
-_UINT64 = np.iinfo(np.uint64)
-
-
-@dataclass(frozen=True, slots=True)
-class SparseVectorInput:
-    """A sparse vector, positions ascending and counting from 0."""
-
-    length: int
-    """Number of elements, zeros included."""
-    positions: AnyArray
-    """Where the stored elements are."""
-    values: AnyArray
-    """The stored elements."""
+_MAX_STRING_BYTES: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class SparseMatrixInput:
-    """A sparse matrix in CSC form, indices from 0, row numbers ascending in each column."""
+class StringMatrixInput:
+    """A dense matrix of strings."""
 
     shape: tuple[int, int]
     """Numbers of rows and of columns."""
-    indptr: AnyArray
-    """Where each column begins."""
-    indices: AnyArray
-    """Row numbers."""
-    values: AnyArray
-    """The stored elements."""
+    strings: pa.Array
+    """The elements, column after column, as they are stored."""
 
 
 VectorInput: TypeAlias = AnyArray | pa.Array | SparseVectorInput
+MatrixInput: TypeAlias = AnyArray | StringMatrixInput | SparseMatrixInput
 
 
-def scalar_input(value: Any, dtype: Any = None) -> AnyArray | pa.Array:
-    """Return a scalar as an array of one element."""
-    if isinstance(value, str):
-        return strings_input([value], what="the scalar")
-    if dtype is None and type(value) is int and not _INT64.min <= value <= _INT64.max:
-        if not 0 <= value <= _UINT64.max:
-            raise UnsupportedInputError(f"the integer {value} does not fit into 64 bits")
-        dtype = np.uint64
-    return numeric_input(np.asarray(value).reshape(1), dtype, what="the scalar")
+def scalar_input(value: Any, dtype: Any = None, *, what: str = "the scalar") -> Any:
+    """Return a scalar as an array of one element, of numbers or of strings."""
+    values = plain_values(value, what=what)
+    if isinstance(values, np.ndarray):
+        if values.ndim > 1 or values.size != 1:
+            raise UnsupportedInputError(f"{what} has shape {values.shape}; pass a single value")
+        values = values.reshape(())
+    elif len(values) != 1:
+        raise UnsupportedInputError(f"{what} has {len(values)} values; pass a single one")
+    return _filled(values, 1, dtype, what=what)
 
 
 def vector_input(value: Any, *, length: int, dtype: Any, what: str) -> VectorInput:
     """Return a vector in one of the stored shapes; scalars fill the length of the axis."""
-    if isinstance(value, str):
-        return strings_input(np.full(length, value, dtype=object), what=what)
     if sp.issparse(value):
-        return _sparse_vector(value, dtype, what=what)
-    if isinstance(value, pa.Array | pa.ChunkedArray):
-        return _from_arrow(value, dtype, what=what)
-    values = np.asarray(value)
+        return sparse_vector_input(value, dtype, what=what)
+    values = plain_values(value, what=what)
+    if not isinstance(values, np.ndarray):
+        _check_string_dtype(dtype, what=what)
+        return values
     if values.ndim == 0:
-        values = np.full(length, values[()])
+        return _filled(values, length, dtype, what=what)
     if values.ndim != 1:
         raise UnsupportedInputError(f"{what} has {values.ndim} dimensions; a vector has one")
-    if _is_text(values) and (dtype is None or np.dtype(dtype).kind in "OUT"):
-        return strings_input(values, what=what)
-    return numeric_input(values, dtype, what=what)
+    return stored_numbers(values, dtype, what=what)
 
 
-def matrix_input(
-    value: Any, *, shape: tuple[int, int], dtype: Any, what: str
-) -> AnyArray | SparseMatrixInput:
-    """Return a matrix as a 2-D array (of ``str`` objects for text) or in CSC form."""
+def matrix_input(value: Any, *, shape: tuple[int, int], dtype: Any, what: str) -> MatrixInput:
+    """Return a matrix as a 2-D array, as strings, or in CSC form."""
     if sp.issparse(value):
-        return _sparse_matrix(value, dtype, what=what)
-    values = np.asarray(value)
-    if values.ndim == 0:
-        values = np.broadcast_to(values, shape)
-    if values.ndim != 2:
-        raise UnsupportedInputError(f"{what} has {values.ndim} dimensions; a matrix has two")
-    if _is_text(values):
-        return values.astype(object)
-    return numeric_input(values, dtype, what=what)
+        return sparse_matrix_input(value, dtype, what=what)
+    columns = _columns(value)
+    if columns is not None:
+        return _of_columns(columns, dtype, what=what)
+    values = plain_values(value, what=what)
+    if isinstance(values, np.ndarray) and values.ndim == 0:
+        return _filled_matrix(values, shape, dtype, what=what)
+    if not isinstance(values, np.ndarray) or values.ndim != 2:
+        found = values.ndim if isinstance(values, np.ndarray) else 1
+        raise UnsupportedInputError(f"{what} has {found} dimensions; a matrix has two")
+    if not holds_strings(values):
+        return stored_numbers(values, dtype, what=what)
+    _check_string_dtype(dtype, what=what)
+    return _string_matrix(values, what=what)
 
 
 def strings_input(values: Any, *, what: str) -> pa.Array:
     """Return strings as Arrow, or say which value is none."""
-    listed = values.astype(object) if isinstance(values, np.ndarray) else list(values)
-    for position, item in enumerate(listed):
-        if not isinstance(item, str):
+    if isinstance(values, str):
+        raise UnsupportedInputError(f"{what} is a single string, {values!r}; pass a list of them")
+    listed = values if hasattr(values, "dtype") or hasattr(values, "type") else list(values)
+    found = plain_values(listed, what=what)
+    if not isinstance(found, np.ndarray):
+        return found
+    if found.ndim != 1:
+        raise UnsupportedInputError(f"{what} has {found.ndim} dimensions; it must have one")
+    return strings_array(found, what=what)
+
+
+def _filled(value: Any, length: int, dtype: Any, *, what: str) -> AnyArray | pa.Array:
+    """Return a single value as often as needed."""
+    if isinstance(value, pa.Array) or holds_strings(value):
+        _check_string_dtype(dtype, what=what)
+        one = value if isinstance(value, pa.Array) else strings_array(value.reshape(1), what=what)
+        is_long = len(one[0].as_py().encode()) * length > _MAX_STRING_BYTES
+        return pa.repeat(one[0].cast(pa.large_string()) if is_long else one[0], length)
+    return np.full(length, stored_numbers(value, dtype, what=what)[()])
+
+
+def _filled_matrix(
+    value: AnyArray, shape: tuple[int, int], dtype: Any, *, what: str
+) -> AnyArray | StringMatrixInput:
+    if holds_strings(value):
+        _check_string_dtype(dtype, what=what)
+        return StringMatrixInput(shape, _filled(value, shape[0] * shape[1], dtype, what=what))
+    return np.broadcast_to(stored_numbers(value, dtype, what=what), shape)
+
+
+def _string_matrix(values: AnyArray, *, what: str) -> StringMatrixInput:
+    shape = (values.shape[0], values.shape[1])
+    flat = strings_array(values.reshape(-1, order="F"), what=what, shape=shape)
+    return StringMatrixInput(shape, flat)
+
+
+def _columns(value: Any) -> list[tuple[str, Any]] | None:
+    """Return the columns of a table of columns of different types; None for anything else."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(value, pandas.DataFrame):
+        if len(set(value.dtypes)) == 1 and isinstance(value.dtypes.iloc[0], np.dtype):
+            return None
+        return [(str(name), value.iloc[:, n]) for n, name in enumerate(value.columns)] or None
+    if isinstance(value, np.ndarray) or not hasattr(value, "__arrow_c_stream__"):
+        return None
+    if isinstance(value, pa.ChunkedArray) or getattr(value, "ndim", 2) == 1:
+        return None
+    table = pa.table(value)
+    return list(zip(table.column_names, table.columns, strict=True)) or None
+
+
+def _of_columns(
+    columns: list[tuple[str, Any]], dtype: Any, *, what: str
+) -> AnyArray | StringMatrixInput:
+    """Return columns of any types side by side, in a type that holds all their values."""
+    names = [f"column {name!r} of {what}" for name, _ in columns]
+    found = [plain_values(v, what=n) for n, (_, v) in zip(names, columns, strict=True)]
+    strings = [v.cast(pa.large_string()) for v in found if not isinstance(v, np.ndarray)]
+    if len(strings) == len(found):
+        _check_string_dtype(dtype, what=what)
+        return StringMatrixInput((len(found[0]), len(found)), pa.concat_arrays(strings))
+    numbers = []
+    for name, values in zip(names, found, strict=True):
+        if not isinstance(values, np.ndarray):
             raise UnsupportedInputError(
-                f"{what} holds {item!r} of type {type(item).__name__} at position {position}; "
-                "Daf has no missing values and no mixed types: pass strings only, '' for no entry"
+                f"{name} holds strings and other columns hold numbers; a matrix has one type"
             )
-    try:
-        return pa.array(listed, pa.string())
-    except (pa.ArrowException, UnicodeEncodeError) as error:
-        raise UnsupportedInputError(
-            f"{what} cannot be stored as UTF-8 strings ({error})"
-        ) from error
+        numbers.append(stored_numbers(values, dtype, what=name))
+    common = np.result_type(*(values.dtype for values in numbers))
+    out = np.empty((len(numbers[0]), len(numbers)), common, order="F")
+    for number, (name, values) in enumerate(zip(names, numbers, strict=True)):
+        out[:, number] = stored_numbers(values, common, what=name)
+    return stored_numbers(out, None, what=what)
 
 
-def numeric_input(values: AnyArray, dtype: Any, *, what: str) -> AnyArray:
-    """Return numbers in a dtype that Daf stores, refusing any other."""
-    if dtype is not None:
-        values = values.astype(np.dtype(dtype), copy=False)
-    kind = StorageType.from_numpy(values.dtype)
-    if kind is None or kind.is_string:
+def _check_string_dtype(dtype: Any, *, what: str) -> None:
+    """Raise if strings shall become something else."""
+    if dtype is not None and np.dtype(dtype).kind not in "OUT":
         raise UnsupportedInputError(
-            f"{what} has dtype {values.dtype}; Daf stores Bool, Int8 to Int64, UInt8 to UInt64, "
-            "Float32, Float64 and strings; convert it with astype"
+            f"{what} holds strings, which are not converted to {np.dtype(dtype)}: convert them "
+            "first, say with numpy.array(values).astype(dtype)"
         )
-    return values.astype(kind.dtype, copy=False)
-
-
-def _is_text(values: AnyArray) -> bool:
-    if values.dtype.kind in "UT":
-        return True
-    return values.dtype == object and (values.size == 0 or isinstance(values.flat[0], str))
-
-
-def _from_arrow(value: Any, dtype: Any, *, what: str) -> VectorInput:
-    array = value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
-    if array.null_count:
-        raise UnsupportedInputError(
-            f"{what} has {array.null_count} nulls; Daf has no missing values: fill them first"
-        )
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    is_view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(array.type)
-    if is_view:
-        array = array.cast(pa.string())
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        return array
-    return numeric_input(array.to_numpy(zero_copy_only=False), dtype, what=what)
-
-
-def _sparse_vector(value: Any, dtype: Any, *, what: str) -> SparseVectorInput:
-    flat = sp.coo_array(value)
-    if flat.ndim == 2 and 1 not in flat.shape:
-        raise UnsupportedInputError(f"{what} has shape {flat.shape}; a vector has one dimension")
-    length = int(np.prod(flat.shape))
-    row = sp.csr_array(flat.reshape((1, length)))
-    row.sum_duplicates()
-    values = numeric_input(row.data, dtype, what=what)
-    return SparseVectorInput(length, row.indices, values)
-
-
-def _sparse_matrix(value: Any, dtype: Any, *, what: str) -> SparseMatrixInput:
-    csc = value.tocsc() if value.format == "csc" else sp.csc_array(value)
-    if csc.indices.dtype not in (np.int32, np.int64):  # scipy's own code knows no others
-        indices, indptr = csc.indices.astype(np.int64), csc.indptr.astype(np.int64)
-        csc = sp.csc_array((csc.data, indices, indptr), shape=csc.shape)
-    if not csc.has_canonical_format:
-        csc = csc.copy() if csc is value or csc.data is value.data else csc
-        csc.sum_duplicates()
-    values = numeric_input(csc.data, dtype, what=what)
-    return SparseMatrixInput(csc.shape, csc.indptr, csc.indices, values)

@@ -24,6 +24,8 @@ from daf_storage.conversions import (
     arrow_of,
     arrow_strings,
     check_unique,
+    default_matrix,
+    default_vector,
     objects,
     sample,
     scipy_of,
@@ -606,34 +608,29 @@ class DafReader:
         return values if stored.info.is_row_major else values.T
 
     def _default_vector(self, axis: str, name: str, default: Any) -> Any:
-        length = self.axis_length(axis)
-        if default is None or np.ndim(default) == 0:
-            return None if default is None else np.full(length, default)
-        if len(default) != length:
-            what = f"the default for vector {name!r}"
-            raise errors.wrong_length(self.location, what, len(default), axis, length)
-        self.check_labels(axis, getattr(default, "index", None), f"the default for vector {name!r}")
-        return np.asarray(default)
-
-    def _default_matrix(self, rows_axis: str, columns_axis: str, name: str, default: Any) -> Any:
-        shape = (self.axis_length(rows_axis), self.axis_length(columns_axis))
         if default is None:
             return None
-        if np.ndim(default) == 0 and not sp.issparse(default):
-            if isinstance(default, str) or default != 0:
-                return np.full(shape, default, order="F")
-            return sp.csc_array(shape, dtype=np.asarray(default).dtype)
-        for axis, found, needed in zip(
-            (rows_axis, columns_axis), default.shape, shape, strict=True
-        ):
+        length = self.axis_length(axis)
+        what = f"the default for vector {name!r}"
+        found = default_vector(default, length=length, what=f"{self.location}: {what}")
+        if len(found) != length:
+            raise errors.wrong_length(self.location, what, len(found), axis, length)
+        self.check_labels(axis, getattr(default, "index", None), what)
+        return found
+
+    def _default_matrix(self, rows_axis: str, columns_axis: str, name: str, default: Any) -> Any:
+        if default is None:
+            return None
+        shape = (self.axis_length(rows_axis), self.axis_length(columns_axis))
+        what = f"the default for matrix {name!r}"
+        values = default_matrix(default, shape=shape, what=f"{self.location}: {what}")
+        for axis, found, needed in zip((rows_axis, columns_axis), values.shape, shape, strict=True):
             if found != needed:
-                what = f"the default for matrix {name!r} along {axis!r}"
-                raise errors.wrong_length(self.location, what, found, axis, needed)
+                along = f"{what} along {axis!r}"
+                raise errors.wrong_length(self.location, along, found, axis, needed)
         for axis, labels in zip((rows_axis, columns_axis), ("index", "columns"), strict=True):
-            self.check_labels(
-                axis, getattr(default, labels, None), f"the default for matrix {name!r}"
-            )
-        return default if sp.issparse(default) else np.asarray(default)
+            self.check_labels(axis, getattr(default, labels, None), what)
+        return values
 
     def check_labels(self, axis: str, labels: Any, what: str) -> None:
         """Raise ``LabelsError`` if a pandas index is given and is not the axis entries.

@@ -16,11 +16,11 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from daf_storage import errors, layout
+from daf_storage.containers import plain_values
 from daf_storage.convention import attributes_of
-from daf_storage.encoding import write_text
-from daf_storage.inputs import strings_input
+from daf_storage.encoding import index_type, write_text
 from daf_storage.layout import StoredMatrix, StoredVector
-from daf_storage.model import AnyArray, Span
+from daf_storage.model import AnyArray, Span, StorageType
 from daf_storage.reader import DafReader
 from daf_storage.trees import StoredArray, TreeTransaction, WritableTree
 
@@ -43,13 +43,12 @@ def permutation(daf: DafReader, axis: str, order: Any) -> AnyArray:
         Something is missing, or there twice.
     """
     length = daf.axis_length(axis)
-    listed = order if isinstance(order, np.ndarray | pa.Array | pa.ChunkedArray) else list(order)
-    values: Any = np.asarray(listed)
-    if values.ndim == 1 and values.size == length == 0:
+    listed = order if hasattr(order, "dtype") or hasattr(order, "type") else list(order)
+    values: Any = plain_values(listed, what=f"{daf.location}: the order of axis {axis!r}")
+    if len(values) == length == 0:
         return np.empty(0, np.int64)
-    if values.ndim == 1 and values.dtype.kind in "UTO":
-        entries = strings_input(values, what=f"the order of axis {axis!r}")
-        values = daf.axis_indices(axis, entries.to_numpy(zero_copy_only=False))
+    if not isinstance(values, np.ndarray):
+        values = daf.axis_indices(axis, values)
     if values.ndim != 1 or values.dtype.kind not in "iu":
         raise errors.InvalidInputError(
             f"{daf.location}: the order of axis {axis!r} must be a list of all its positions or of "
@@ -152,7 +151,8 @@ def _write_vector(
     places = _inverse(positions)[parts.nzind.astype(np.int64) - 1]
     order = np.argsort(places)
     changes.create_group(path)
-    changes.write_array(f"{path}/nzind", (places[order] + 1).astype(parts.nzind.dtype))
+    index = index_type(positions.size, StorageType.of(parts.nzind.dtype))
+    changes.write_array(f"{path}/nzind", (places[order] + 1).astype(index.dtype))
     if parts.nzval is not None:
         changes.write_array(f"{path}/nzval", parts.nzval[order])
 
@@ -199,7 +199,7 @@ def _write_sparse(
     lengths = np.diff(colptr)[majors]
     ends = np.concatenate([[0], np.cumsum(lengths)])
     rowval = stored.entries("rowval")
-    kind = rowval.info.storage_type
+    kind = index_type(stored.info.shape[0], rowval.info.storage_type)
     changes.create_group(path)
     colptr_dtype = stored.arrays()["colptr"].info.storage_type.dtype
     changes.write_array(f"{path}/colptr", (ends + 1).astype(colptr_dtype))

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_storage import errors, inputs, layout, relayout, reordering
@@ -20,17 +19,20 @@ from daf_storage.conversions import first_duplicate
 from daf_storage.encoding import (
     EmptySparse,
     check_filled,
+    index_type,
     relayout_dense,
     reserve_sparse_matrix,
     write_dense_matrix,
     write_flat,
     write_sparse_matrix,
     write_sparse_vector,
+    write_string_matrix,
 )
-from daf_storage.inputs import SparseMatrixInput, SparseVectorInput
+from daf_storage.inputs import StringMatrixInput
 from daf_storage.model import RESERVED_VECTORS, AnyArray, StorageType, check_name
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import DafReader
+from daf_storage.sparse_inputs import SparseMatrixInput, SparseVectorInput
 from daf_storage.trees import Node, TreeTransaction, WritableTree
 
 
@@ -92,13 +94,16 @@ class DafWriter(DafReader):
     ) -> None:
         """Store a scalar: a bool, a number, a numpy scalar (which keeps its dtype) or a string.
 
+        ``dtype`` is as of `set_vector`.
+
         Raises
         ------
         ExistsError
             There is one already and ``overwrite`` is false.
         """
         check_name(self.location, "scalar", name)
-        stored = inputs.scalar_input(value, dtype)
+        what = f"{self.location}: scalar {name!r}"
+        stored = inputs.scalar_input(value, dtype, what=what)
         self._check_free(self.has_scalar(name), overwrite, f"scalar {name!r}")
         with self._change(layout.scalar_path(name), overwrite=overwrite) as (path, changes):
             changes.write_scalar(path, stored)
@@ -126,10 +131,8 @@ class DafWriter(DafReader):
             There is such an axis and ``overwrite`` is false.
         """
         check_name(self.location, "axis", axis)
-        what = f"the list of entries of axis {axis!r}"
-        is_arrow = isinstance(entries, pa.Array | pa.ChunkedArray)
-        listed: Any = entries if is_arrow else inputs.strings_input(_listed(entries), what=what)
-        stored: Any = inputs.vector_input(listed, length=0, dtype=None, what=what)
+        what = f"{self.location}: the list of entries of axis {axis!r}"
+        stored = inputs.strings_input(entries, what=what)
         if pc.count_distinct(stored).as_py() != len(stored):
             raise errors.DuplicateEntriesError(
                 f"{self.location}: the entries of axis {axis!r} are not unique: "
@@ -224,21 +227,42 @@ class DafWriter(DafReader):
             pandas Series, whose labels must then be the axis entries; a scipy sparse array of
             one row or column, which is stored sparse.
         dtype
-            The numpy dtype to convert to; that of ``value`` by default.
+            The numpy dtype to convert to; that of ``value`` by default.  A list of integers is
+            stored as Int64, or as UInt64 where one exceeds that.  ``dtype="float32"`` rounds
+            floats, since that is what it asks for.  Nothing else changes a value: integers must
+            fit exactly (2**24 + 1 is no Float32), finite floats must stay finite, NaN must not
+            become an integer.
         empty_is_missing
             Of strings: whether an empty one stands for a missing value.  Tables then have NULL
             there; `get_np_vector` returns the empty string.  An import of AnnData sets this.
 
         Raises
         ------
+        UnsupportedInputError
+            A value is missing, masked, of another type than the others, or does not fit into the
+            dtype; the message names the first such value and its position.
         InvalidNameError, AxisNotFoundError, LengthError, LabelsError, ExistsError
             In this order; whatever is stored stays untouched.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf(name="tiny")
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> daf.set_vector("cell", "age", [30.0, 60.0], dtype="uint8")
+        >>> daf.set_vector("cell", "weight", [1, 300], dtype="uint8")
+        Traceback (most recent call last):
+            ...
+        daf_storage.errors.UnsupportedInputError: <memory>: vector 'weight' of axis 'cell' holds \
+300 at position 1, which does not fit into UInt8; nothing was stored: pass a dtype that can hold \
+it, or change the value
         """
         self._check_vector_name(axis, name)
         self._require_axis(axis)
         length = self.axis_length(axis)
         what = f"vector {name!r} of axis {axis!r}"
-        stored = inputs.vector_input(value, length=length, dtype=dtype, what=what)
+        given = f"{self.location}: {what}"
+        stored = inputs.vector_input(value, length=length, dtype=dtype, what=given)
         found = stored.length if isinstance(stored, SparseVectorInput) else len(stored)
         if found != length:
             raise errors.wrong_length(self.location, f"vector {name!r}", found, axis, length)
@@ -304,7 +328,8 @@ class DafWriter(DafReader):
     ) -> Iterator[EmptySparse]:
         """Hand out the parts of a sparse vector with ``nnz`` elements, to be filled in place.
 
-        The default index type is UInt32, or UInt64 for axes beyond its range.
+        The default index type is UInt32, or UInt64 for axes beyond its range; an ``index_dtype``
+        that cannot hold the last position is refused.
         """
         self._check_vector_name(axis, name)
         self._require_axis(axis)
@@ -354,6 +379,9 @@ class DafWriter(DafReader):
         relayout
             Whether to store the transpose too, so that either axis can be sliced fast.  A matrix
             of one axis with itself is stored once.
+        dtype
+            As of `set_vector`: floats are rounded to a narrower float type that is asked for;
+            any other value that does not fit exactly is an error.
 
         Raises
         ------
@@ -361,7 +389,7 @@ class DafWriter(DafReader):
             In this order; whatever is stored stays untouched.
         """
         shape = self._check_matrix(rows_axis, columns_axis, name)
-        what = f"matrix {name!r} of axes {rows_axis!r} and {columns_axis!r}"
+        what = f"{self.location}: matrix {name!r} of axes {rows_axis!r} and {columns_axis!r}"
         stored = inputs.matrix_input(value, shape=shape, dtype=dtype, what=what)
         self._check_matrix_input(rows_axis, columns_axis, name, stored.shape, value)
         flip = relayout and rows_axis != columns_axis
@@ -374,6 +402,8 @@ class DafWriter(DafReader):
             ) as (_, changes):
                 if isinstance(stored, SparseMatrixInput):
                     write_sparse_matrix(changes, path, stored)
+                elif isinstance(stored, StringMatrixInput):
+                    write_string_matrix(changes, path, stored)
                 else:
                     write_dense_matrix(changes, path, stored)
             if flip:
@@ -481,7 +511,8 @@ class DafWriter(DafReader):
         """Hand out the parts of a sparse matrix with ``nnz`` elements, to be filled in place.
 
         Only this orientation is stored; `relayout_matrix` adds the other.  The default index
-        type is UInt32, or UInt64 where a length or ``nnz`` exceeds its range.
+        type is UInt32, or UInt64 where the number of rows or ``nnz`` exceeds its range; an
+        ``index_dtype`` that cannot hold them is refused.
 
         With ``row_major``, for a matrix of an axis with itself: ``colptr`` says where each row
         begins, ``rowval`` has the column numbers, and so it is stored.
@@ -490,7 +521,7 @@ class DafWriter(DafReader):
         shape = self._check_matrix(rows_axis, columns_axis, name)
         kind, index_kind = (
             self._numeric_type(dtype),
-            self._index_type(index_dtype, max(*shape, nnz)),
+            self._index_type(index_dtype, max(shape[0], nnz + 1)),
         )
         self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=False)
         path, flipped = _both_paths(rows_axis, columns_axis, name)
@@ -620,11 +651,16 @@ class DafWriter(DafReader):
 
     def _index_type(self, dtype: Any, largest: int) -> StorageType:
         if dtype is None:
-            return StorageType.UINT32 if largest < 2**32 else StorageType.UINT64
+            return index_type(largest)
         kind = self._numeric_type(dtype)
         if not kind.is_integer:
             raise errors.UnsupportedInputError(
                 f"{self.location}: indices must be integers, not {dtype}"
+            )
+        if largest > np.iinfo(kind.dtype).max:
+            raise errors.UnsupportedInputError(
+                f"{self.location}: indices up to {largest:,} do not fit into {kind.value}; leave "
+                f"index_dtype out, or pass {index_type(largest).value}"
             )
         return kind
 
@@ -678,7 +714,7 @@ class DafWriter(DafReader):
                 return
             parts = stored.sparse_parts()
             nnz = parts.rowval.size
-            index_kind = StorageType.of(parts.colptr.dtype)
+            index_kind = index_type(max(n_columns, nnz + 1), StorageType.of(parts.colptr.dtype))
             out = reserve_sparse_matrix(
                 changes, path, n_rows, nnz, index_kind, stored.info.storage_type
             )
@@ -700,7 +736,3 @@ def _both_paths(rows_axis: str, columns_axis: str, name: str) -> tuple[str, str 
     flipped = layout.matrix_path(columns_axis, rows_axis, name)
     path = layout.matrix_path(rows_axis, columns_axis, name)
     return path, None if rows_axis == columns_axis else flipped
-
-
-def _listed(entries: Any) -> Any:
-    return entries if isinstance(entries, np.ndarray) else list(entries)

@@ -186,12 +186,12 @@ class DafSuite:
         ("value", "message"),
         [
             (["a", None, "b"], "holds None of type NoneType at position 1"),
-            (pa.array([1, None, 3]), "has 1 nulls"),
+            (pa.array([1, None, 3]), "has a missing value at position 1"),
             (np.array([1j, 2, 3]), "dtype complex128"),
             (np.array([1, 2, 3], dtype="f2"), "dtype float16"),
             (np.array(["2020", "2021", "2022"], dtype="M8[D]"), "dtype datetime64"),
             (np.zeros((3, 2)), "has 2 dimensions"),
-            (np.array([object()] * 3), "dtype object"),
+            (np.array([object()] * 3), "of type object at position 0"),
             (sp.csr_array(np.eye(3)), r"has shape \(3, 3\)"),
         ],
     )

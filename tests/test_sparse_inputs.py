@@ -1,0 +1,171 @@
+"""Tests of sparse input: indices within the shape, sums that do not wrap, index types that hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daf_storage import DafWriter, MemoryDaf, errors
+from daf_storage.errors import UnsupportedInputError
+from tests.support import dense
+
+
+@pytest.fixture
+def daf() -> DafWriter:
+    """Return a data set of 3 cells, 4 genes and 300 peaks."""
+    return _empty()
+
+
+def _empty() -> DafWriter:
+    daf = MemoryDaf()
+    for axis, length in (("cell", 3), ("gene", 4), ("peak", 300)):
+        daf.add_axis(axis, [f"{axis}{n}" for n in range(length)])
+    return daf
+
+
+@pytest.mark.parametrize("kind", [sp.coo_array, sp.csr_array, sp.csc_array])
+def test_elements_that_occur_twice_are_added_without_wrapping(daf: DafWriter, kind: Any) -> None:
+    """200 + 100 is 300: an error in UInt8, which they come in, and right in Int32."""
+    if kind is sp.coo_array:
+        value = kind((np.array([200, 100], np.uint8), ([1, 1], [2, 2])), shape=(3, 4))
+    else:
+        pointers = {sp.csr_array: [0, 0, 2, 2], sp.csc_array: [0, 0, 0, 2, 2]}[kind]
+        index = {sp.csr_array: 2, sp.csc_array: 1}[kind]
+        value = kind((np.array([200, 100], np.uint8), [index] * 2, pointers), shape=(3, 4))
+    with pytest.raises(UnsupportedInputError, match="holds 300 at row 1, column 2, which does not"):
+        daf.set_matrix("cell", "gene", "m", value)
+    daf.set_matrix("cell", "gene", "m", value, dtype="int32")
+    assert dense(daf.get_np_matrix("cell", "gene", "m")).tolist()[1] == [0, 0, 300, 0]
+
+
+def test_sums_beyond_64_bits_are_refused(daf: DafWriter) -> None:
+    """They cannot be computed, let alone be stored."""
+    value = sp.coo_array((np.array([2**62, 2**62]), ([0, 0], [3, 3])), shape=(1, 4))
+    with pytest.raises(UnsupportedInputError, match="more than once at row 0, column 3"):
+        daf.set_vector("gene", "v", value)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(-130, 130)), max_size=12),
+    st.sampled_from(["coo", "csr", "csc", "bsr", "lil", "dok"]),
+    st.sampled_from(["int8", "int16", "uint8", "float32", None]),
+)
+def test_sparse_matrices_are_stored_exactly_or_refused(
+    entries: list[tuple[int, int, int]], layout: str, dtype: Any
+) -> None:
+    """Python's sums are the oracle, whatever the format and the dtype."""
+    wanted = np.zeros((3, 4), dtype=object)
+    for row, column, number in entries:
+        wanted[row, column] += number
+    rows, columns, numbers = np.array(entries, np.int16).reshape(-1, 3).T
+    value = sp.coo_array((numbers, (rows.astype(int), columns.astype(int))), shape=(3, 4))
+    daf = _empty()
+    low, high = (-(2**20), 2**20) if dtype == "float32" else _limits(dtype or "int16")
+    if all(low <= number <= high for number in wanted.flat):
+        daf.set_matrix("cell", "gene", "m", value.asformat(layout), dtype=dtype)
+        assert dense(daf.get_np_matrix("cell", "gene", "m")).tolist() == wanted.tolist()
+        assert dense(daf.get_np_matrix("gene", "cell", "m")).T.tolist() == wanted.tolist()
+    else:
+        with pytest.raises(UnsupportedInputError, match=r"holds -?\d+ at row"):
+            daf.set_matrix("cell", "gene", "m", value.asformat(layout), dtype=dtype)
+
+
+def _limits(dtype: str) -> tuple[int, int]:
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (sp.csr_array((np.ones(1), [9], [0, 1, 1, 1]), shape=(3, 4)), "column 9, but only 4"),
+        (sp.csc_array((np.ones(1), [-1], [0, 1, 1, 1, 1]), shape=(3, 4)), "row -1, but only 3"),
+        (sp.csr_array((np.array([1, 2, 300]), [0, 1, 2], [0, 1, 2, 3]), (3, 4)), "holds 300 at"),
+    ],
+)
+def test_bad_parts_of_a_matrix_are_refused(daf: DafWriter, value: Any, message: str) -> None:
+    """An index out of range would crash scipy when it makes another format of it."""
+    with pytest.raises(UnsupportedInputError, match=message):
+        daf.set_matrix("cell", "gene", "m", value, dtype="uint8")
+    assert daf.matrices_set("cell", "gene") == set()
+
+
+def test_pointers_that_fall_are_refused(daf: DafWriter) -> None:
+    """Scipy looks at their ends only."""
+    value = sp.csr_array((np.ones(3), [0, 1, 2], [0, 1, 2, 3]), shape=(3, 4))
+    value.indptr[1] = 5
+    with pytest.raises(UnsupportedInputError, match="indptr that does not rise"):
+        daf.set_matrix("cell", "gene", "m", value)
+
+
+def test_what_lies_beyond_the_pointers_is_not_stored(daf: DafWriter) -> None:
+    """Scipy lets the parts of a matrix be longer than they need to be."""
+    value = sp.csc_array((np.ones(5), [0, 1, 2, 0, 0], [0, 1, 2, 3, 3]), shape=(3, 4))
+    daf.set_matrix("cell", "gene", "m", value)
+    assert daf.get_sparse_matrix("cell", "gene", "m").rowval.tolist() == [1, 2, 3]
+    assert dense(daf.get_np_matrix("cell", "gene", "m")).sum() == 3
+
+
+def test_sparse_vectors_name_the_position_on_the_axis(daf: DafWriter) -> None:
+    """Not the position among the stored elements."""
+    value = sp.csr_array(np.array([[0, 0, 0, 300]]))
+    with pytest.raises(UnsupportedInputError, match="holds 300 at position 3, which"):
+        daf.set_vector("gene", "v", value, dtype="uint8")
+    daf.set_vector("gene", "v", value, dtype="uint16")
+    assert daf.get_np_vector("gene", "v").tolist() == [0, 0, 0, 300]
+
+
+def test_index_types_hold_the_last_position(daf: DafWriter) -> None:
+    """An index type that would wrap is refused before anything is filled in."""
+    with (
+        pytest.raises(UnsupportedInputError, match="indices up to 300 do not fit into UInt8"),
+        daf.empty_sparse_vector("peak", "v", "f4", 2, index_dtype="u1"),
+    ):
+        raise AssertionError("nothing is handed out")
+    with (
+        pytest.raises(UnsupportedInputError, match="indices up to 128 do not fit into Int8"),
+        daf.empty_sparse_matrix("cell", "peak", "m", "f4", 127, index_dtype="i1"),
+    ):
+        raise AssertionError("nothing is handed out")
+
+
+def test_small_index_types_are_widened_by_relayout_and_reordering(daf: DafWriter) -> None:
+    """300 peaks do not fit into the UInt8 that other programs stored a few indices in."""
+    with daf.empty_sparse_matrix("cell", "peak", "m", "f4", 1, index_dtype="u1") as parts:
+        parts.colptr[:300], parts.colptr[300:] = 1, 2
+        parts.rowval[:], parts.nzval[:] = 2, 7
+    daf.relayout_matrix("cell", "peak", "m")
+    assert dense(daf.get_np_matrix("peak", "cell", "m", relayout=False))[299].tolist() == [0, 7, 0]
+    tiny = {"nzind": np.array([1], np.uint8), "nzval": np.array([7.0])}
+    _write_group(daf, "vectors/peak/v", tiny)
+    tiny = {"colptr": np.array([1, 2, 2, 2]), "rowval": np.array([1], np.uint8)}
+    _write_group(daf, "matrices/peak/cell/n", tiny | {"nzval": np.array([7.0])})
+    daf.reorder_axis("peak", np.arange(300)[::-1])
+    assert np.flatnonzero(daf.get_np_vector("peak", "v")).tolist() == [299]
+    assert np.argwhere(dense(daf.get_np_matrix("peak", "cell", "n"))).tolist() == [[299, 0]]
+    assert np.argwhere(dense(daf.get_np_matrix("peak", "cell", "m"))).tolist() == [[0, 1]]
+
+
+def _write_group(daf: DafWriter, path: str, arrays: dict[str, Any]) -> None:
+    with daf.writable_tree.transaction() as changes:
+        changes.create_group(path)
+        for name, values in arrays.items():
+            changes.write_array(f"{path}/{name}", values)
+        changes.publish(path, replace=False)
+
+
+def test_half_floats_fit_into_single_ones(daf: DafWriter) -> None:
+    """A dense matrix of them too; scipy has no sparse ones."""
+    half = np.array([[0.1, 1, 2]] * 4, np.float16)
+    daf.set_matrix("gene", "cell", "m", half, dtype="float32")
+    assert daf.get_np_matrix("gene", "cell", "m").tolist() == half.tolist()
+
+
+def test_complex_numbers_are_refused(daf: DafWriter) -> None:
+    """Their imaginary parts would be lost."""
+    with pytest.raises(errors.UnsupportedInputError, match="complex128"):
+        daf.set_matrix("cell", "gene", "m", sp.csr_array((3, 4), dtype=complex), dtype="float64")
