@@ -7,7 +7,13 @@ from collections.abc import Callable
 from urllib.parse import unquote, urlsplit
 
 from daf_storage import errors
-from daf_storage.paths import ARCHIVE_SUFFIX, DIRECTORY_SUFFIX, SHARED_ARCHIVE_SUFFIX
+from daf_storage.paths import (
+    ARCHIVE_SUFFIX,
+    DIRECTORY_SUFFIX,
+    HDF5_SUFFIX,
+    SHARED_ARCHIVE_SUFFIX,
+    SHARED_HDF5_SUFFIX,
+)
 from daf_storage.stores import RemoteArchive, RemoteFiles, RemoteStore, shown_url
 from daf_storage.trees import ZarrFormat, ZarrTree, zarr_formats
 
@@ -16,6 +22,9 @@ Connect = Callable[[str], RemoteFiles]
 
 def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree:
     """Return the tree of a data set at a URL.
+
+    What the URL ends in says what is there; if it ends in neither of the usual ways, the server
+    is asked for the metadata of a directory, and then for the end of an archive.
 
     Raises
     ------
@@ -26,20 +35,46 @@ def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree:
     RemoteError
         The server fails, or cannot be reached.
     InvalidInputError
-        The URL does not end as the path of a data set does.
+        The URL is that of an HDF5 file, or names a group where there are none.
     """
-    base, _, group = url.partition("#")
+    base, hash_, group = url.partition("#")
     path = urlsplit(base).path.rstrip("/")
-    if path.endswith(DIRECTORY_SUFFIX) and not group:
+    if path.endswith((HDF5_SUFFIX, SHARED_HDF5_SUFFIX)) or bool(hash_) != bool(group.strip("/")):
+        raise _no_data_set(url)
+    if path.endswith(DIRECTORY_SUFFIX):
+        if group:
+            raise _no_data_set(url)
         return ZarrTree(_directory(connect(base)))
-    is_shared = path.endswith(SHARED_ARCHIVE_SUFFIX) and bool(group.strip("/"))
-    if (path.endswith(ARCHIVE_SUFFIX) and not group) or is_shared:
-        folder, _, name = base.rstrip("/").rpartition("/")
-        return ZarrTree(RemoteArchive(connect(folder), unquote(name)), group.strip("/"))
-    raise errors.InvalidInputError(
+    if path.endswith(SHARED_ARCHIVE_SUFFIX if not group else ARCHIVE_SUFFIX):
+        raise _no_data_set(url)
+    if group or path.endswith(ARCHIVE_SUFFIX):
+        return _archive(base, group, connect)
+    return _whatever_is_there(base, connect)
+
+
+def _no_data_set(url: str) -> errors.InvalidInputError:
+    return errors.InvalidInputError(
         f"can't parse as URL of a data set: {shown_url(url)}; expected one of: "
-        f"<url>{DIRECTORY_SUFFIX}, <url>{ARCHIVE_SUFFIX}, <url>{SHARED_ARCHIVE_SUFFIX}#/<group>"
+        f"<url>{DIRECTORY_SUFFIX}, <url>{ARCHIVE_SUFFIX}, <url>{SHARED_ARCHIVE_SUFFIX}#/<group>, "
+        "or any URL of a Zarr directory or a ZIP archive with a data set"
     )
+
+
+def _archive(base: str, group: str, connect: Connect) -> ZarrTree:
+    folder, _, name = base.rstrip("/").rpartition("/")
+    return ZarrTree(RemoteArchive(connect(folder), unquote(name)), group.strip("/"))
+
+
+def _whatever_is_there(base: str, connect: Connect) -> ZarrTree:
+    """Return the tree of a directory or an archive whose name does not say which it is."""
+    try:
+        return ZarrTree(_directory(connect(base)))
+    except errors.NotADafError as error:
+        directory = error
+    try:
+        return _archive(base, "", connect)
+    except errors.SourceNotFoundError:
+        raise errors.NotADafError(f"{directory}; nor is there an archive of this name") from None
 
 
 def _directory(files: RemoteFiles) -> RemoteStore:
@@ -68,7 +103,7 @@ def _listed(files: RemoteFiles, documents: ZarrFormat, data: bytes) -> dict[str,
                 "where it is stored, or run 'daf repair' on it"
             )
         return documents.listed(data)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, errors.DafError):
             raise
         raise errors.CorruptDataError(

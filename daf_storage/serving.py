@@ -6,21 +6,35 @@ server.  Nothing outside of the data set can be reached.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
+import sys
+import threading
+from collections.abc import Iterable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote, unquote, urlsplit
 
 from daf_storage import errors
 
 _COPY_BYTES = 1 << 20
+_IDLE_SECONDS = 30
+_CONNECTIONS = 64
+_LONGEST_NAME_BYTES = 255
+_MOST_DIGITS = 19
+_SHOWN_DOT_FILES = {".zarray", ".zgroup", ".zattrs", ".zmetadata"}
 
 
 class DafServer(ThreadingHTTPServer):
     """A server of one directory or file, at ``url``; `serve_forever` and `shutdown` run it.
+
+    It answers requests that name it by an IP address, as ``localhost``, as ``host``, or by one of
+    ``host_names``; a web page that made a name of its own point here is refused (421).  Files whose
+    name begins with a dot are not served, except for the metadata of Zarr.  A connection on which
+    nothing happens is closed after half a minute.
 
     Parameters
     ----------
@@ -30,6 +44,11 @@ class DafServer(ThreadingHTTPServer):
         The port; a free one if it is 0.
     host
         The address to listen on; by default only programs of this machine can connect.
+    host_names
+        Other names by which clients may call this server.
+    allow_origin
+        The origin of web pages that may read from it, such as ``https://example.org``, or ``*``
+        for all; by default none.
 
     Raises
     ------
@@ -39,11 +58,22 @@ class DafServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, path: str | Path, *, port: int = 0, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        host_names: Iterable[str] = (),
+        allow_origin: str | None = None,
+    ) -> None:
         self.root = Path(os.path.realpath(path))
         if not self.root.exists():
             raise errors.SourceNotFoundError(f"no such file or directory: {self.root}")
+        self.allow_origin = allow_origin
         self._host = host
+        self._names = {name.casefold() for name in ("localhost", host, *host_names)}
+        self._free = threading.BoundedSemaphore(_CONNECTIONS)
         super().__init__((host, port), _Handler)
 
     @property
@@ -52,21 +82,61 @@ class DafServer(ThreadingHTTPServer):
         return f"http://{self._host}:{self.server_port}/{quote(self.root.name)}"
 
     def find(self, path: str) -> Path | None:
-        """Return the file that a requested path means, if it is one of the data set."""
+        """Return the file that a requested path means, if it is one of the data set.
+
+        Raises
+        ------
+        ValueError
+            The path is malformed.
+        """
         plain = unquote(urlsplit(path).path)
         parts = [part for part in plain.split("/") if part]
-        if not parts or parts[0] != self.root.name or ".." in parts or "\0" in plain:
+        if "\0" in plain or any(len(part.encode()) > _LONGEST_NAME_BYTES for part in parts):
+            raise ValueError("no such path is possible")
+        if not parts or parts[0] != self.root.name or any(map(_is_hidden, parts[1:])):
             return None
         found = Path(os.path.realpath(self.root.joinpath(*parts[1:])))
         if found != self.root and self.root not in found.parents:
             return None
         return found if found.is_file() else None
 
+    def is_called(self, host: str) -> bool:
+        """Return whether a ``Host`` header means this server."""
+        name = host.rpartition(":")[0] if re.search(r":\d{1,5}$", host) else host
+        if name.casefold() in self._names:
+            return True
+        try:
+            ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+        except ValueError:
+            return False
+        return True
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, if there are not too many already; else hang up."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer the requests of one connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the parent's
+        """Say in a line what went wrong; a client that hangs up is nothing to speak of."""
+        error = sys.exception()
+        if not isinstance(error, ConnectionError | TimeoutError):
+            print(f"daf serve: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
+
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers GET, HEAD and OPTIONS."""
 
     protocol_version = "HTTP/1.1"
+    timeout = _IDLE_SECONDS
     server: DafServer
 
     def do_GET(self) -> None:
@@ -78,46 +148,80 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(has_body=False)
 
     def do_OPTIONS(self) -> None:
-        """Let pages of other origins ask for parts."""
+        """Let pages of the allowed origin ask for parts."""
+        if not self._is_acceptable():
+            return
         self.send_response(HTTPStatus.NO_CONTENT)
         self._send_common()
-        self.send_header("Access-Control-Allow-Methods", "GET, HEAD, OPTIONS")
-        self.send_header("Access-Control-Allow-Headers", "Range, If-Match, If-None-Match")
+        if self.server.allow_origin is not None:
+            self.send_header("Access-Control-Allow-Methods", "GET, HEAD, OPTIONS")
+            self.send_header("Access-Control-Allow-Headers", "Range, If-Match, If-None-Match")
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name
         """Say nothing."""
 
+    def _is_acceptable(self) -> bool:
+        """Return whether a request is for this server and has no body; answer it if not."""
+        host = self.headers.get_all("Host", [])
+        if len(host) != 1:
+            self._refuse(HTTPStatus.BAD_REQUEST)
+        elif not self.server.is_called(host[0]):
+            self._refuse(HTTPStatus.MISDIRECTED_REQUEST)
+        elif self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+            self._refuse(HTTPStatus.BAD_REQUEST)
+        else:
+            return True
+        self.close_connection = True
+        return False
+
     def _answer(self, *, has_body: bool) -> None:
-        path = self.server.find(self.path)
-        if path is None:
+        if not self._is_acceptable():
+            return
+        try:
+            path = self.server.find(self.path)
+            file = None if path is None else path.open("rb")
+        except ValueError:
+            self._refuse(HTTPStatus.BAD_REQUEST)
+            return
+        except OSError:
+            file = None
+        if file is None:
             self._refuse(HTTPStatus.NOT_FOUND)
             return
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            tag = f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
-            if self.headers.get("If-Match", tag) not in (tag, "*"):
-                self._refuse(HTTPStatus.PRECONDITION_FAILED)
-                return
-            if self.headers.get("If-None-Match") == tag:
-                self._refuse(HTTPStatus.NOT_MODIFIED)
-                return
+        with file:
+            self._answer_with(file, has_body=has_body)
+
+    def _answer_with(self, file: BinaryIO, *, has_body: bool) -> None:
+        """Send the part of a file that is asked for, if it is the version that is asked for."""
+        status = os.fstat(file.fileno())
+        tag = f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
+        if self.headers.get("If-Match", tag) not in (tag, "*"):
+            self._refuse(HTTPStatus.PRECONDITION_FAILED)
+            return
+        if self.headers.get("If-None-Match") == tag:
+            self._refuse(HTTPStatus.NOT_MODIFIED)
+            return
+        try:
             span = _requested(self.headers.get("Range"), status.st_size)
-            if span is None:
-                self._refuse(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, status.st_size)
-                return
-            start, stop, is_part = span
-            self.send_response(HTTPStatus.PARTIAL_CONTENT if is_part else HTTPStatus.OK)
-            self._send_common()
-            self.send_header("ETag", tag)
-            self.send_header("Last-Modified", self.date_time_string(int(status.st_mtime)))
-            self.send_header("Content-Type", "application/octet-stream")
-            self.send_header("Content-Length", str(stop - start))
-            if is_part:
-                self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{status.st_size}")
-            self.end_headers()
-            if has_body:
-                self._send_part(file, start, stop)
+        except ValueError:
+            self._refuse(HTTPStatus.BAD_REQUEST)
+            return
+        if span is None:
+            self._refuse(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, status.st_size)
+            return
+        start, stop, is_part = span
+        self.send_response(HTTPStatus.PARTIAL_CONTENT if is_part else HTTPStatus.OK)
+        self._send_common()
+        self.send_header("ETag", tag)
+        self.send_header("Last-Modified", self.date_time_string(int(status.st_mtime)))
+        self.send_header("Content-Type", "application/octet-stream")
+        self.send_header("Content-Length", str(stop - start))
+        if is_part:
+            self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{status.st_size}")
+        self.end_headers()
+        if has_body:
+            self._send_part(file, start, stop)
 
     def _send_part(self, file: Any, start: int, stop: int) -> None:
         file.seek(start)
@@ -131,8 +235,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_common(self) -> None:
         self.send_header("Accept-Ranges", "bytes")
-        self.send_header("Access-Control-Allow-Origin", "*")
-        self.send_header("Access-Control-Expose-Headers", "Content-Range, Content-Length, ETag")
+        if self.server.allow_origin is not None:
+            self.send_header("Access-Control-Allow-Origin", self.server.allow_origin)
+            exposed = "Content-Range, Content-Length, ETag"
+            self.send_header("Access-Control-Expose-Headers", exposed)
 
     def _refuse(self, status: HTTPStatus, size_bytes: int | None = None) -> None:
         self.send_response(status)
@@ -143,8 +249,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
 
+def _is_hidden(part: str) -> bool:
+    """Return whether a part of a path is not for others: a dot file that is no metadata."""
+    return part.startswith(".") and part not in _SHOWN_DOT_FILES
+
+
 def _requested(header: str | None, size_bytes: int) -> tuple[int, int, bool] | None:
     """Return start and stop of what is asked for, and whether it is a part; None if it cannot be.
+
+    Numbers that no file is long enough for are a ValueError.
 
     >>> _requested("bytes=2-4", 10), _requested("bytes=-3", 10), _requested(None, 10)
     ((2, 5, True), (7, 10, True), (0, 10, False))
@@ -153,6 +266,8 @@ def _requested(header: str | None, size_bytes: int) -> tuple[int, int, bool] | N
     if found is None or found.groups() == ("", ""):
         return 0, size_bytes, False
     first, last = found.groups()
+    if max(len(first), len(last)) > _MOST_DIGITS:
+        raise ValueError("no file is so long")
     if first == "":
         start, stop = max(size_bytes - int(last), 0), size_bytes
     else:

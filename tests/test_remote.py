@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import http.server
 import socket
 import threading
 import time
 import traceback
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -33,7 +35,7 @@ from daf_storage import (
     verify,
 )
 from daf_storage.remote import open_remote_tree
-from daf_storage.stores import RemoteFiles, shown_url
+from daf_storage.stores import RemoteFiles, _remote, shown_url
 from daf_storage.trees import ZarrTree
 from tests.support import contents, create, fill, fill_served
 
@@ -188,7 +190,10 @@ def test_servers_are_for_reading(folder: Path) -> None:
                 ZarrDaf(server.url, mode)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["x.zarr", "x.dafs.zarr.zip", "x.daf.zarr#/a", "x.h5df"])
+@pytest.mark.parametrize(
+    "name",
+    ["x.dafs.zarr.zip", "x.daf.zarr#/a", "x.daf.zarr.zip#/a", "x#/", "x.h5df", "x.h5dfs#/a"],
+)
 def test_urls_that_mean_nothing(name: str) -> None:
     """As for paths; nothing is asked."""
     with pytest.raises(errors.InvalidInputError, match="can't parse as URL of a data set"):
@@ -338,7 +343,6 @@ def hang_up(handler: Any) -> bool:
     [
         (failing(500, 99), errors.RemoteError, "answered with status 500"),
         (failing(403, 99), errors.RemoteError, "answered with status 403"),
-        (ignore_ranges, errors.UnsupportedDataError, "ignores requests for a part"),
         (hang, errors.RemoteError, "did not answer in time"),
         (lie_about_length, errors.RemoteError, "cannot be reached, or hung up"),
         (hang_up, errors.RemoteError, "cannot be reached, or hung up"),
@@ -347,15 +351,147 @@ def hang_up(handler: Any) -> bool:
 def test_failures_are_named(folder: Path, fault: Fault, kind: Any, message: str) -> None:
     """Each is an error that names the file; other vectors stay readable where the server lets."""
     with served(folder, fault) as server:
-        if fault is ignore_ranges:
-            with pytest.raises(kind, match=message):
-                open_remote_tree(server.url, impatient).node("vectors/cell/score").array().read()  # type: ignore[union-attr]
-            return
         daf = DafReader(open_remote_tree(server.url, impatient), name="x!")
         with pytest.raises(kind, match=message) as caught:
             daf.get_np_vector("cell", "score")
         assert "vectors/cell/score" in str(caught.value)
         assert daf.get_np_vector("cell", "type").tolist() == ["Bcell", "TCell", "TCell"]
+
+
+# Servers without ranges, and answers that are too long
+
+
+class _Plain(http.server.SimpleHTTPRequestHandler):
+    """What ``python -m http.server`` runs: it ignores ranges."""
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name
+        """Say nothing."""
+
+
+@contextmanager
+def plainly_served(folder: Path) -> Iterator[str]:
+    """Serve a folder as ``python -m http.server`` does while the block runs."""
+    handler = partial(_Plain, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "v3.daf.zarr", "p.daf.zarr.zip"])
+def test_servers_without_ranges_are_good_enough(folder: Path, name: str) -> None:
+    """Whole files are downloaded instead, and remembered."""
+    path = folder.with_name(name)
+    if path != folder:
+        convert(folder, path, zarr_format=3 if name[0] in "vp" else None, packed=name[0] == "p")
+    with plainly_served(folder.parent) as base:
+        daf = open_daf(f"{base}/{name}")
+        assert contents(daf) == contents(ZarrDaf(folder))
+        assert connect(daf).sql("SELECT count(*) AS n FROM cell").to_pydict() == {"n": [3]}
+
+
+def test_large_files_of_servers_without_ranges(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond a bound they are not downloaded; the message names the remedy, others are read."""
+    monkeypatch.setattr(_remote, "_MAX_WHOLE_BYTES", 100)
+    big = ZarrDaf(folder, "r+")
+    assert isinstance(big, DafWriter)
+    big.set_vector("batch", "big", np.arange(20.0))
+    with plainly_served(folder.parent) as base:
+        daf = open_daf(f"{base}/x.daf.zarr")
+        with pytest.raises(
+            errors.UnsupportedDataError, match="big/0: the server ignores.*160 bytes.*daf serve"
+        ):
+            daf.get_np_vector("batch", "big")
+        assert daf.get_np_vector("gene", "marker").tolist() == [True, False, True, False]
+
+
+def announcing(length: int, sent: int = 1 << 16) -> Fault:
+    """Return a fault: an answer that announces a length and sends something."""
+
+    def fault(handler: Any) -> bool:
+        if not handler.path.endswith(("/score/0", ".zmetadata")):
+            return False
+        asked = handler.headers.get("Range", "bytes=0-0").removeprefix("bytes=")
+        handler.close_connection = True
+        handler.send_response(206 if "Range" in handler.headers else 200)
+        handler.send_header("Content-Length", str(length))
+        handler.send_header("Content-Range", f"bytes {asked}/{length}")
+        handler.end_headers()
+        with suppress(OSError):
+            handler.wfile.write(b"x" * sent)
+        return True
+
+    return fault
+
+
+@pytest.mark.parametrize("length", [2**27, 2**40, 2**62])
+def test_announced_lengths_take_no_memory(folder: Path, length: int) -> None:
+    """A server that announces a TiB is refused; the interpreter lives."""
+    with served(folder) as server:
+        daf = DafReader(open_remote_tree(server.url, impatient), name="x!")
+        server.fault = announcing(length)
+        with pytest.raises(errors.DafError, match="vectors/cell/score"):
+            daf.get_np_vector("cell", "score")
+        with pytest.raises(errors.DafError, match=r"zmetadata.*expected there|hung up"):
+            open_remote_tree(server.url, impatient)
+
+
+def test_answers_longer_than_asked_are_not_received(folder: Path) -> None:
+    """A part of 12 bytes that arrives with 64 KiB is refused, and nothing of it is used."""
+    with served(folder) as server:
+        files = impatient(server.url)
+        assert files.size("vectors/cell/score/0") == 12
+        server.fault = announcing(1 << 16)
+        with pytest.raises(errors.RemoteError, match="12 bytes were asked for"):
+            files.read_ranges("vectors/cell/score/0", [(0, 12)])
+
+
+def test_deeply_nested_metadata(folder: Path) -> None:
+    """It is malformed, and not an exhausted stack."""
+    (folder / ".zmetadata").write_text("[" * 100_000)
+    with served(folder) as server, pytest.raises(errors.CorruptDataError, match="malformed"):
+        open_daf(server.url)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("suffix", ["", ".zip"])
+def test_a_handful_of_requests_for_many_vectors(
+    tmp_path: Path, zarr_format: Literal[2, 3], suffix: str
+) -> None:
+    """The metadata of fifty vectors is not asked for one by one."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [f"c{i}" for i in range(500)])
+    for i in range(50):
+        daf.set_vector("cell", f"v{i}", np.arange(500.0) + i)
+    target = tmp_path / f"y.daf.zarr{suffix}"
+    convert(path, target, zarr_format=zarr_format)
+    with served(target) as server:
+        session = connect(server.url)
+        assert session.data_set().description().count("Float64") == 50
+        found = session.sql("SELECT sum(v7) AS s FROM cell WHERE v9 > 20").to_pydict()
+        assert found == {"s": [float(np.arange(12, 500).sum() + 7 * 488)]}
+        assert len(server.asked) <= 12
+
+
+@pytest.mark.parametrize("name", ["data", "data.zip", "atlas.v2"])
+def test_urls_need_no_suffix(folder: Path, name: str) -> None:
+    """What is there is found out: the metadata of a directory, or the end of an archive."""
+    target = folder.with_name("x.daf.zarr.zip" if name.endswith(".zip") else "x.daf.zarr")
+    if target != folder:
+        convert(folder, target)
+    target.rename(folder.with_name(name))
+    with served(folder.with_name(name)) as server:
+        assert open_daf(server.url).get_scalar("depth") == 1
+        nowhere = server.url.replace(name, "nothing")
+        with pytest.raises(errors.NotADafError, match="nor is there an archive"):
+            open_daf(nowhere)
 
 
 def test_a_passing_failure_is_asked_again(folder: Path) -> None:
@@ -411,7 +547,7 @@ def test_secrets_are_not_shown(folder: Path) -> None:
             slow.get_np_vector("cell", "score")
         assert "hunter2" not in "".join(traceback.format_exception(caught.value))
     with pytest.raises(errors.InvalidInputError) as refused:
-        open_daf("https://me:hunter2@h/x.zip")
+        open_daf("https://me:hunter2@h/x.h5df")
     assert "hunter2" not in str(refused.value)
 
 

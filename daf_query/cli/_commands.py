@@ -234,7 +234,13 @@ def _verdict(n_errors: int, n_warnings: int) -> str:
 
 def serve_command(options: argparse.Namespace) -> None:
     """Serve a data set until interrupted."""
-    with DafServer(options.path, port=options.port, host=options.host) as server:
+    with DafServer(
+        options.path,
+        port=options.port,
+        host=options.host,
+        host_names=options.host_name,
+        allow_origin=options.allow_origin,
+    ) as server:
         print(f"serving {options.path} at {server.url}; stop with Ctrl-C", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()

@@ -308,6 +308,18 @@ def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: this machine only)"
     )
+    parser.add_argument(
+        "--host-name",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="another name by which clients may call this server, such as that of a proxy",
+    )
+    parser.add_argument(
+        "--allow-origin",
+        metavar="ORIGIN",
+        help="let web pages of this origin read it (CORS); * for all, by default none",
+    )
     parser.set_defaults(command=_commands.serve_command)
 
 

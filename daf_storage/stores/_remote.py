@@ -1,7 +1,10 @@
 """Files on a server, read by ranges: over HTTP, or from S3, Google or Azure by their URLs.
 
 `RemoteFiles` fetches blocks, several at a time, remembers the last of them, and refuses to mix the
-versions of a file that changes meanwhile.  `RemoteStore` makes a store of a Zarr directory on a
+versions of a file that changes meanwhile.  No answer is believed: what a server sends is received
+piece by piece, and no more of it than was asked for.
+
+`RemoteStore` makes a store of a Zarr directory on a
 server, which cannot be listed: its consolidated metadata says what there is.
 """
 
@@ -22,7 +25,11 @@ from daf_storage.optional import optional_import
 _BLOCK_BYTES = 1 << 15
 _MAX_REQUEST_BYTES = 1 << 22
 _CACHE_BYTES = 1 << 28
+_MAX_WHOLE_BYTES = _CACHE_BYTES
 _CONNECTIONS = 16
+_STREAM_BYTES = 1 << 20
+MAX_DOCUMENT_BYTES = 1 << 26
+"""How long a document of metadata on a server may be."""
 _TIMEOUT_SECONDS = 30
 _RETRIES = 4
 
@@ -79,16 +86,29 @@ class RemoteFiles:
         self._tags: dict[str, str | None] = {}
         self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._cached_bytes = 0
+        self._has_ranges = True
+        self._whole_lock = threading.Lock()
 
-    def read(self, path: str) -> bytes | None:
-        """Return a whole small file; None if it is absent."""
+    def read(self, path: str, *, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes | None:
+        """Return a whole file of at most ``most_bytes``; None if it is absent.
+
+        Raises
+        ------
+        CorruptDataError
+            The server has, or sends, more than that.
+        """
         try:
             answer = self._obs.get(self._store, path)
-            data = bytes(answer.bytes())
+            data = None if answer.meta["size"] > most_bytes else _received(answer, most_bytes)
         except FileNotFoundError:
             return None
         except Exception as error:  # noqa: BLE001 - its classes have no common root
             raise self._failure(path, error) from None
+        if data is None:
+            raise errors.CorruptDataError(
+                f"{self._where(path)}: the server has {answer.meta['size']:,} bytes for it, and at "
+                f"most {most_bytes:,} are expected there"
+            )
         self._count(path, answer.meta, data)
         return data
 
@@ -152,17 +172,52 @@ class RemoteFiles:
             stop = min(stop, size)
         if stop <= start:
             return b""
+        if not self._has_ranges:
+            return self._part_of_whole(path, start, stop)
         options: dict[str, Any] = {"range": (start, stop)}
         tag = self._tags.get(path)
         if tag is not None and not tag.startswith("W/"):
             options["if_match"] = tag
         try:
             answer = self._obs.get(self._store, path, options=options)
-            data = bytes(answer.bytes())
+            data = _received(answer, stop - start)
         except Exception as error:  # noqa: BLE001 - its classes have no common root
+            if type(error).__name__ == "NotSupportedError":
+                self._has_ranges = False
+                return self._part_of_whole(path, start, stop)
             raise self._failure(path, error) from None
+        if data is None:
+            raise self._too_long(path, stop - start)
         self._count(path, answer.meta, data)
         return data
+
+    def _part_of_whole(self, path: str, start: int, stop: int) -> bytes:
+        """Download a whole file, from a server that sends no parts, and remember its blocks."""
+        with self._whole_lock:
+            found = self._known_blocks(path, start, stop)
+            if found is not None:
+                return found
+            size = self.size(path)
+            if size is None or size > _MAX_WHOLE_BYTES:
+                raise errors.UnsupportedDataError(
+                    f"{self._where(path)}: the server ignores requests for a part of a file, and "
+                    f"this one has {size or 0:,} bytes, more than the {_MAX_WHOLE_BYTES:,} that "
+                    "are downloaded as a whole; download the data set, or serve it with a server "
+                    "that answers ranges, such as 'daf serve'"
+                )
+            data = self.read(path, most_bytes=size) or b""
+            blocks = range(0, len(data), _BLOCK_BYTES)
+            self._remember(
+                path, {at // _BLOCK_BYTES: data[at : at + _BLOCK_BYTES] for at in blocks}
+            )
+            return data[start:stop]
+
+    def _known_blocks(self, path: str, start: int, stop: int) -> bytes | None:
+        """Return whole blocks, if all of them are remembered."""
+        with self._lock:
+            found = [self._blocks.get((path, block)) for block in _blocks_of(start, stop)]
+        known = [block for block in found if block is not None]
+        return b"".join(known)[: stop - start] if len(known) == len(found) else None
 
     def _count(self, path: str, meta: Any, data: bytes) -> None:
         """Remember which version of a file was answered; refuse another one."""
@@ -185,6 +240,15 @@ class RemoteFiles:
                 _, dropped = self._blocks.popitem(last=False)
                 self._cached_bytes -= len(dropped)
 
+    def _where(self, path: str) -> str:
+        return f"{self.location}/{path}" if path else self.location
+
+    def _too_long(self, path: str, asked_bytes: int) -> errors.RemoteError:
+        return errors.RemoteError(
+            f"{self._where(path)}: {asked_bytes:,} bytes were asked for and the server sends more; "
+            "nothing of it was used"
+        )
+
     def _changed(self, path: str) -> errors.CorruptDataError:
         return errors.CorruptDataError(
             f"{self.location}: {path or 'the file'} was changed on the server while it was open; "
@@ -194,17 +258,12 @@ class RemoteFiles:
     def _failure(self, path: str, error: Exception) -> errors.DafError:
         """Say what went wrong without the library's own text, which has the whole URL in it."""
         name, text = type(error).__name__, str(error)
-        where = f"{self.location}/{path}" if path else self.location
+        where = self._where(path)
         status = re.search(r"status code: (\d+)", text)
         if isinstance(error, FileNotFoundError):
             return errors.SourceNotFoundError(f"{where}: the server says that there is none (404)")
         if name == "PreconditionError":
             return self._changed(path)
-        if name == "NotSupportedError":
-            return errors.UnsupportedDataError(
-                f"{where}: the server ignores requests for a part of a file; download the data "
-                "set, or serve it with one that does not, such as 'daf serve'"
-            )
         if status is not None:
             return errors.RemoteError(
                 f"{where}: the server answered with status {status.group(1)}, also when asked again"
@@ -212,6 +271,20 @@ class RemoteFiles:
         is_late = re.search(r"kind: Timeout|TimedOut|timed out", text) is not None
         reason = "did not answer in time" if is_late else "cannot be reached, or hung up"
         return errors.RemoteError(f"{where}: the server {reason}; try again later")
+
+
+def _received(answer: Any, most_bytes: int) -> bytes | None:
+    """Return what a server sends; None if that is more than it may be.
+
+    The announced length is not believed: memory is taken for what has arrived.
+    """
+    parts, total = [], 0
+    for part in answer.stream(min_chunk_size=_STREAM_BYTES):
+        total += len(part)
+        if total > most_bytes:
+            return None
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _blocks_of(start: int, stop: int) -> range:
@@ -230,6 +303,12 @@ def _runs(blocks: Iterable[int]) -> Iterator[range]:
         stop = block + 1
     if stop > start:
         yield range(start, stop)
+
+
+def _is_document(path: str) -> bool:
+    """Return whether a path is that of metadata, all of which the consolidated one lists."""
+    name = path.rsplit("/", 1)[-1]
+    return name.startswith(".z") or name == "zarr.json"
 
 
 class RemoteStore:
@@ -297,16 +376,14 @@ class RemotePin:
         path = self._start + key
         if path in self._documents:
             return self._documents[path]
-        name = path.rsplit("/", 1)[-1]
-        return None if name.startswith(".z") else self._files.read(path)
+        return None if _is_document(path) else self._files.read(path)
 
     def size(self, key: str) -> int | None:
         """Return the length of a document or a file."""
         path = self._start + key
         if path in self._documents:
             return len(self._documents[path])
-        name = path.rsplit("/", 1)[-1]
-        return None if name.startswith(".z") else self._files.size(path)
+        return None if _is_document(path) else self._files.size(path)
 
     def map(self, key: str) -> memoryview | None:
         """Download a file."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from itertools import pairwise
+
 from daf_storage import errors
 from daf_storage.stores._remote import RemoteFiles
 from daf_storage.stores.mmap_zip import _codecs
@@ -11,11 +14,17 @@ from daf_storage.stores.mmap_zip._locating import ReadAt, read_directory
 from daf_storage.stores.mmap_zip._reader import ArchiveReader
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError
 
+_DOCUMENTS = (".zarray", ".zgroup", ".zattrs", "zarr.json")
+_MAX_DOCUMENT_BYTES = 1 << 16
+_MAX_GAP_BYTES = 1 << 17
+_FEW_DOCUMENTS = 6
+
 
 class RemoteArchive(ArchiveReader):
     """The entries of an archive at a URL.
 
-    Opening it reads the directory at its end.  Of an entry that is not compressed, parts are read.
+    Opening it reads the directory at its end.  Whoever reads more than a few documents of metadata
+    gets the others with them, in few requests.  Of an entry that is not compressed, parts are read.
 
     Parameters
     ----------
@@ -44,6 +53,8 @@ class RemoteArchive(ArchiveReader):
         self.is_own = directory.is_own()
         self._index = EntryIndex(directory.entries)
         self._published = len(self._index)
+        self._document_lock = threading.Lock()
+        self._documents_read = 0
 
     def _read_at(self, size: int) -> ReadAt:
         def read_at(offset: int, size_bytes: int) -> bytes:
@@ -71,9 +82,20 @@ class RemoteArchive(ArchiveReader):
 
     def _ranges(self, entry: Entry, ranges: list[tuple[int, int]]) -> list[memoryview]:
         _codecs.check_readable(entry, self._what(entry))
+        if _is_document(entry):
+            self._fetch_documents()
         begin = self.data_start(entry)
         moved = [(begin + start, begin + stop) for start, stop in ranges]
         return self._files.read_ranges(self._path, moved)
+
+    def _fetch_documents(self) -> None:
+        """Have the blocks of all documents fetched, once there is reason to."""
+        with self._document_lock:
+            self._documents_read += 1
+            if self._documents_read != _FEW_DOCUMENTS:
+                return
+            spans = _document_spans(self._index.entries, self._limit_bytes)
+            self._files.read_ranges(self._path, joined_spans(spans))
 
     def _read_data_start(self, entry: Entry) -> int:
         head = self._head(entry, records.LOCAL_BYTES)
@@ -86,3 +108,31 @@ class RemoteArchive(ArchiveReader):
     def _head(self, entry: Entry, size_bytes: int) -> memoryview:
         stop = min(entry.offset + size_bytes, self._limit_bytes)
         return self._files.read_ranges(self._path, [(entry.offset, stop)])[0]
+
+
+def _is_document(entry: Entry) -> bool:
+    name = entry.name.rpartition("/")[2]
+    return name in _DOCUMENTS and entry.stored_bytes <= _MAX_DOCUMENT_BYTES
+
+
+def _document_spans(entries: list[Entry], limit_bytes: int) -> list[tuple[int, int]]:
+    """Return where the headers and the data of the documents lie, in the order of the file."""
+    offsets = [*sorted(entry.offset for entry in entries), limit_bytes]
+    ends = dict(pairwise(offsets))
+    documents = sorted(entry.offset for entry in entries if _is_document(entry))
+    return [(offset, ends[offset]) for offset in documents]
+
+
+def joined_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join neighbours whose gap costs less to receive than another request would.
+
+    >>> joined_spans([(0, 10), (12, 20), (900_000, 900_010)])
+    [(0, 20), (900000, 900010)]
+    """
+    found: list[tuple[int, int]] = []
+    for start, stop in spans:
+        if found and start - found[-1][1] <= _MAX_GAP_BYTES:
+            found[-1] = (found[-1][0], stop)
+        else:
+            found.append((start, stop))
+    return found
