@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -26,6 +26,7 @@ from daf_query.predicates import Predicate
 from daf_query.scanning import ScanReport
 from daf_query.unions import UnionDataset
 from daf_storage import DafReader, DecodedCache
+from daf_storage.errors import FormatError, ReadOnlyError
 
 PUBLIC = "public"
 """The schema of the tables that belong to no data set."""
@@ -48,8 +49,11 @@ def counting(schemas: Iterable[AxisSchema]) -> Iterator[None]:
     tables = {}
     for schema in schemas:
         for axis in schema.axes_set():
-            rows = pa.record_batch([pa.nulls(schema.axis_length(axis))], names=["none"])
-            tables[id(schema), axis] = context.create_dataframe([[rows]])
+            with suppress(
+                FormatError, ReadOnlyError
+            ):  # of an axis that is broken; it raises when it is used
+                rows = pa.record_batch([pa.nulls(schema.axis_length(axis))], names=["none"])
+                tables[id(schema), axis] = context.create_dataframe([[rows]])
     token = _counted.set(tables)
     try:
         yield
@@ -122,6 +126,9 @@ class AxisSchema(_Adding):
         """Return the table of an axis, as it is now."""
         raise NotImplementedError
 
+    has_scalars = False
+    """Whether there is a table of scalars."""
+
     def scalars(self) -> pa.dataset.Dataset | None:
         """Return the table of the scalars; None without one."""
         raise NotImplementedError
@@ -135,17 +142,27 @@ class AxisSchema(_Adding):
         """The axes in alphabetical order, then ``scalars``, then what queries created."""
         axes = sorted(self.axes_set())
         others = sorted({*self._added, *self._shared} - {*axes, SCALARS})
-        has_scalars = SCALARS not in axes and self.scalars() is not None
+        has_scalars = SCALARS not in axes and self.has_scalars
         return Names(axes + [SCALARS] * has_scalars + others)
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name."""
-        is_scalars = name == SCALARS and self.scalars() is not None
+        is_scalars = name == SCALARS and self.has_scalars
         own = name in self._added or is_scalars or name in self.axes_set()
         return own or name in self._shared
 
     def table(self, name: str) -> Table | None:
-        """Return a table as it is now; None if there is none."""
+        """Return a table as it is now; None if there is none, or its axis is broken.
+
+        The engine lists all tables by this, and one that raises would hide the others.  Whoever
+        queries it gets the reason from `find`.
+        """
+        try:
+            return self._table(name)
+        except (FormatError, ReadOnlyError):
+            return None
+
+    def _table(self, name: str) -> Table | None:
         if name in self._added:
             return Table(_views.get().get((self.name, name), self._added[name]))
         counted = _counted.get().get((id(self), name))
@@ -166,6 +183,8 @@ class AxisSchema(_Adding):
 
 class DafSchema(AxisSchema):
     """The tables of one data set."""
+
+    has_scalars = True
 
     def __init__(
         self,
@@ -223,8 +242,13 @@ class DafSchema(AxisSchema):
         return AxisDataset(self._daf, axis, columns=known[1], cache=self.cache)
 
     def scalars(self) -> pa.dataset.Dataset:
-        """Return the table of the scalars."""
-        return scalars_table(self._daf)
+        """Return the table of the scalars, of those that can be read."""
+        table, problems = scalars_table(self._daf)
+        self._warn_of(
+            f"the table {SCALARS!r} lacks the scalar {name!r}: {problem}"
+            for name, problem in problems.items()
+        )
+        return table
 
     def close(self) -> None:
         """Close the data set, and forget what was decoded of it."""
@@ -233,8 +257,13 @@ class DafSchema(AxisSchema):
 
     def _warn(self, columns: TableColumns) -> None:
         """Say once of each vector that it is left out, and why."""
-        for name, problem in columns.problems.items():
-            text = f"the table {columns.table!r} lacks the column {name!r}: {problem}"
+        self._warn_of(
+            f"the table {columns.table!r} lacks the column {name!r}: {problem}"
+            for name, problem in columns.problems.items()
+        )
+
+    def _warn_of(self, problems: Iterable[str]) -> None:
+        for text in problems:
             if text not in self._warned:
                 self._warned.add(text)
                 warnings.warn(text, UnreadableVectorWarning, stacklevel=3)
@@ -426,15 +455,20 @@ def _pushed_to(dataset: pa.dataset.Dataset) -> Table:
     return Table(datafusion.SessionContext().read_table(Table(dataset)).limit(_ALL_ROWS))
 
 
-def scalars_table(daf: DafReader) -> pa.dataset.Dataset:
-    """Return the scalars: their names, stored types and values as text."""
-    names = sorted(daf.scalars_set())
+def scalars_table(daf: DafReader) -> tuple[pa.dataset.Dataset, dict[str, str]]:
+    """Return the scalars (names, stored types and values as text), and why some are left out."""
+    rows: list[tuple[str, str, str]] = []
+    problems = {}
+    for name in sorted(daf.scalars_set()):
+        try:
+            rows.append((name, daf.scalar_type(name).value, _text(daf.get_scalar(name))))
+        except (FormatError, ReadOnlyError) as error:
+            problems[name] = str(error)
     columns = {
-        "name": _strings(names),
-        "type": _strings(daf.scalar_type(name).value for name in names),
-        "value": _strings(_text(daf.get_scalar(name)) for name in names),
+        title: _strings(row[place] for row in rows)
+        for place, title in enumerate(("name", "type", "value"))
     }
-    return pa.dataset.dataset(pa.table(columns))
+    return pa.dataset.dataset(pa.table(columns)), problems
 
 
 def _strings(values: Iterable[str]) -> pa.Array:

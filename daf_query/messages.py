@@ -109,6 +109,10 @@ def _unknown_table(asked: str, schemas: Mapping[str, AxisSchema]) -> DafError:
         has = errors.known_names(schemas, none="none")
         return errors.NotFoundError(f"no data set {parts[-2]!r} is connected; there are {has}")
     holders = [schema for schema, tables in schemas.items() if name in tables.table_names]
+    for schema in holders if len(parts) == 1 or len(schemas) == 1 else [parts[-2]]:
+        problem = _problem(schemas, schema, name)
+        if problem is not None:
+            return problem
     if len(schemas) > 1 and holders:
         where = " or ".join(f"{schema}.{name}" for schema in holders)
         return errors.AxisNotFoundError(
@@ -139,7 +143,7 @@ def _unknown_column(field: str, text: str, schemas: Mapping[str, AxisSchema]) ->
         f"axis {axis!r} has a vector of that name"
         for tables_of in schemas.values()
         for axis in sorted(tables_of.axes_set())
-        if (tables_of, axis) not in tables and name in tables_of.dataset(axis).schema.names
+        if (tables_of, axis) not in tables and name in _columns(tables_of, axis)
     ]
     if len(tables) == 1:
         tables_of, axis = tables[0]
@@ -152,6 +156,24 @@ def _unknown_column(field: str, text: str, schemas: Mapping[str, AxisSchema]) ->
         )
     hint = f"; {', '.join(elsewhere)}" if elsewhere else ""
     return type(found)(f"{found}{hint}")
+
+
+def _problem(schemas: Mapping[str, AxisSchema], schema: str, name: str) -> DafError | None:
+    """Return why a table that is there cannot be used; None if it can, or is not there."""
+    try:
+        if schema in schemas:
+            schemas[schema].find(name)
+    except DafError as error:
+        return error
+    return None
+
+
+def _columns(tables: AxisSchema, axis: str) -> list[str]:
+    """Return the columns of an axis; none if it is broken."""
+    try:
+        return list(tables.dataset(axis).schema.names)
+    except DafError:
+        return []
 
 
 def _tables_of(fields: str, schemas: Mapping[str, AxisSchema]) -> list[tuple[AxisSchema, str]]:

@@ -36,6 +36,8 @@ def lease(path: Path, mode: OpenMode, location: str) -> Lease[Hdf5File]:
 def _open(path: Path, mode: OpenMode, location: str) -> Hdf5File:
     if path.is_dir():
         raise errors.NotADafError(f"{location}: there is a directory of this name, not a file")
+    if path.exists() and not path.is_file():  # opening a named pipe would wait for its other end
+        raise errors.NotADafError(f"{location}: this is not a regular file; give the path of one")
     if mode in {"r", "r+"} and not path.exists():
         raise errors.SourceNotFoundError(f"no such file: {path}")
     if not path.parent.is_dir():

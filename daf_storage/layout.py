@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from daf_storage import relayout, strings
 from daf_storage.convention import Convention, follows
-from daf_storage.errors import CorruptDataError, NotADafError, VersionError
+from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError
 from daf_storage.model import AnyArray, MatrixInfo, Span, StorageType, VectorInfo
 from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray, Tree, WithoutFile
 
@@ -66,7 +66,7 @@ def check_version(tree: Tree) -> None:
     if version is None:
         raise NotADafError(f"{tree.location}: not a daf data set: it has no array named 'daf'")
     if len(version) != len(VERSION) or not all(type(number) is int for number in version):
-        raise VersionError(f"{tree.location}: malformed daf version marker {list(version)}")
+        raise VersionError(f"{tree.location}: malformed daf version marker {str(version)[:80]}")
     if version[0] != VERSION[0] or version[1] > VERSION[1]:
         raise VersionError(
             f"{tree.location}: incompatible format version: {version[0]}.{version[1]}; "
@@ -85,7 +85,15 @@ def _marker(tree: Tree) -> list[Any] | None:
         return attribute if isinstance(attribute, list) else [attribute]
     node = tree.node(DAF)
     array = None if node is None else node.array()
-    return None if array is None else [int(number) for number in array.read().reshape(-1)]
+    if array is None:
+        return None
+    if array.info.storage_type.is_string or array.info.size != len(VERSION):
+        raise VersionError(
+            f"{tree.location}: malformed daf version marker: {array.info.storage_type.value} of "
+            f"shape {list(array.info.shape)} instead of two numbers"
+        )
+    numbers = array.read().reshape(-1).tolist()
+    return [int(number) if number == number // 1 else number for number in numbers]
 
 
 class SparseVectorParts:
@@ -164,7 +172,16 @@ class SparseStrings(WithoutFile):
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, the empty ones too, flattened in C order."""
-        texts = _required(self._node, "nztxt", self._what).read_strings()
+        stored = _required(self._node, "nztxt", self._what)
+        if len(stored.info.shape) != 1 or not stored.info.storage_type.is_string:
+            raise CorruptDataError(f"{self._what}: nztxt is not a list of strings")
+        if stored.info.size > self.info.size:
+            raise CorruptDataError(
+                f"{self._what}: nztxt has {stored.info.size:,} strings, but the shape "
+                f"{list(self.info.shape)} has no room for so many"
+            )
+        stored.check_stored(is_complete=True)
+        texts = stored.read_strings()
         places = self._places(len(texts))
         picks = np.full(self.info.size, len(texts), dtype=np.int64)
         picks[places] = np.arange(len(texts))
@@ -173,15 +190,13 @@ class SparseStrings(WithoutFile):
     def _places(self, count: int) -> AnyArray:
         """Return where the stored strings belong, counted from 0, after checking it."""
         if len(self.info.shape) == 1:
-            nzind = _required(self._node, "nzind", self._what).read()
-            if nzind.size != count:
-                raise CorruptDataError(f"{self._what}: nzind and nztxt have different lengths")
+            nzind = _check_indices(self._node, "nzind", count, self._what).read()
             _check_sparse_vector(self.info.size, nzind, None, what=self._what)
             return nzind.astype(np.int64) - 1
         n_columns, n_rows = self.info.shape
-        colptr = _required(self._node, "colptr", self._what).read()
-        rows = _required(self._node, "rowval", self._what).read().astype(np.int64) - 1
-        if not _is_colptr(colptr, n_columns, count) or rows.size != count:
+        colptr = _check_indices(self._node, "colptr", n_columns + 1, self._what).read()
+        rows = _check_indices(self._node, "rowval", count, self._what).read().astype(np.int64) - 1
+        if not _is_colptr(colptr, n_columns, count):
             raise CorruptDataError(f"{self._what}: colptr, rowval and nztxt do not fit together")
         if count and (rows.min() < 0 or rows.max() >= n_rows):
             raise CorruptDataError(f"{self._what}: a row number is outside 1 to {n_rows:,}")
@@ -257,6 +272,11 @@ class StoredVector:
         mapped = array.read()  # a single chunk is fetched and decoded once, not once per range
         return lambda span: mapped[span.slice]
 
+    def check_stored(self) -> None:
+        """Raise if what is stored cannot be the vector, by the sizes of files alone."""
+        for name, array in self.arrays().items():
+            array.check_stored(is_complete=name == "nzind")
+
     @property
     def is_mapped(self) -> bool:
         """Whether reading a dense vector costs no memory: it is a view of a file."""
@@ -301,7 +321,9 @@ class StoredVector:
     def sparse_parts(self) -> SparseVectorParts:
         """Return the stored parts of a sparse vector; checked when first asked for."""
         if self._parts is None:
-            nzind = _required(self._node, "nzind", self._what).read()
+            stored = _required(self._node, "nzind", self._what)
+            stored.check_stored(is_complete=True)
+            nzind = stored.read()
             values = self._node.array("nzval")
             nzval = None if values is None else values.read()
             _check_sparse_vector(self.info.length, nzind, nzval, what=self._what)
@@ -343,8 +365,8 @@ class StoredMatrix:
 
     def colptr(self) -> AnyArray:
         """Return where each stored column of a sparse matrix begins, from 0, as new int64."""
-        stored = _required(self._node, "colptr", self._what).read()
         nnz = self.entries("rowval").info.size
+        stored = _check_indices(self._node, "colptr", self.info.shape[1] + 1, self._what).read()
         if not _is_colptr(stored, self.info.shape[1], nnz):
             raise CorruptDataError(
                 f"{self._what}: colptr does not rise from 1 to {nnz + 1:,} "
@@ -353,8 +375,13 @@ class StoredMatrix:
         return stored.astype(np.int64) - 1
 
     def entries(self, part: str) -> StoredArray:
-        """Return the ``rowval`` or the ``nzval`` of a sparse matrix."""
+        """Return the ``rowval``, ``nzval`` or ``colptr`` of a sparse matrix."""
         return _required(self._node, part, self._what)
+
+    def check_stored(self) -> None:
+        """Raise if what is stored cannot be the matrix, by the sizes of files alone."""
+        for name, array in self.arrays().items():
+            array.check_stored(is_complete=name in ("colptr", "rowval"))
 
     def has_values(self) -> bool:
         """Return whether a sparse matrix stores its values; if not, all are true (Bool)."""
@@ -371,8 +398,11 @@ class StoredMatrix:
     def parts_as_stored(self) -> SparseMatrixParts:
         """Return the parts as they are stored: by columns, or by rows if ``info.is_row_major``."""
         self.colptr()
+        stored = self.entries("rowval")
+        stored.check_stored(is_complete=True)
+        rowval = stored.read()
         nzval = self.entries("nzval").read() if self.has_values() else None
-        colptr, rowval = (_required(self._node, n, self._what).read() for n in ("colptr", "rowval"))
+        colptr = self.entries("colptr").read()
         return SparseMatrixParts(self.info.shape, colptr, rowval, nzval)
 
 
@@ -444,10 +474,9 @@ def open_matrix(
                 f"{what}: rowval has {nnz:,} elements, but {shape[0]:,} x {shape[1]:,} has no room "
                 "for so many"
             )
-        values = node.array("nzval")
-        storage_type = StorageType.BOOL if values is None else values.info.storage_type
-        if values is not None:
-            _check_shape(values.info.shape, (nnz,), what=f"{what}/nzval", axes=("rowval",))
+        _check_indices(node, "rowval", nnz, what)
+        _check_indices(node, "colptr", shape[1] + 1, what)
+        storage_type = _values_type(node, nnz, "rowval", what)
     else:
         array = _required(node, "", what).info
         storage_type = array.storage_type
@@ -471,9 +500,31 @@ def _sparse_vector_info(node: Node, axis: str, name: str, length: int, what: str
         raise CorruptDataError(
             f"{what}: nzind has {nnz:,} elements, but the axis has {length:,} entries"
         )
-    values = node.array("nzval")
-    storage_type = StorageType.BOOL if values is None else values.info.storage_type
+    _check_indices(node, "nzind", nnz, what)
+    storage_type = _values_type(node, nnz, "nzind", what)
     return VectorInfo(axis, name, storage_type, length, True, max(length, 1))  # noqa: FBT003
+
+
+def _values_type(node: Node, nnz: int, indices: str, what: str) -> StorageType:
+    """Return the type of the stored elements, after checking how many there are."""
+    values = node.array("nzval")
+    if values is None:
+        return StorageType.BOOL
+    if values.info.storage_type.is_string:
+        raise UnsupportedDataError(f"{what}/nzval: strings are not read from sparse arrays")
+    _check_shape(values.info.shape, (nnz,), what=f"{what}/nzval", axes=(indices,))
+    return values.info.storage_type
+
+
+def _check_indices(node: Node, name: str, count: int, what: str) -> StoredArray:
+    """Return an array of positions, after checking its metadata; nothing of it was read."""
+    array = _required(node, name, what)
+    if array.info.shape != (count,) or not array.info.storage_type.is_integer:
+        raise CorruptDataError(
+            f"{what}: {name} is not a list of {count:,} positions, but "
+            f"{array.info.storage_type.value} of shape {list(array.info.shape)}"
+        )
+    return array
 
 
 def _arrays(

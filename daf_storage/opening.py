@@ -410,8 +410,10 @@ def _open_archive(where: DafPath, mode: OpenMode, name: str | None, style: _Styl
             "open it with mode 'w+' to create it or add to it"
         )
     if mode in {"r", "r+"} and not where.container.is_file():
-        if where.container.exists():
+        if where.container.is_dir():
             raise errors.NotADafError(f"{where.given}: there is a directory of this name")
+        if where.container.exists():
+            raise errors.NotADafError(f"{where.given}: this is not a regular file")
         raise errors.SourceNotFoundError(
             f"no such file: {where.container}{_siblings(where.container)}"
         )
@@ -537,12 +539,15 @@ def _name(tree: Tree, name: str | None, where: DafPath) -> str:
 def _named(tree: Tree, name: str | None, full_name: str) -> str:
     if name is not None:
         return name
-    array = layout.open_array(tree, layout.scalar_path("name"))
-    if array is None or array.info.size != 1:
-        return full_name
-    if array.info.storage_type.is_string:
-        return str(array.read_strings()[0].as_py())
-    return str(array.read().reshape(-1)[0].item())
+    try:
+        array = layout.open_array(tree, layout.scalar_path("name"))
+        if array is None or array.info.size != 1:
+            return full_name
+        if array.info.storage_type.is_string:
+            return str(array.read_strings()[0].as_py())
+        return str(array.read().reshape(-1)[0].item())
+    except (errors.FormatError, errors.ReadOnlyError):
+        return full_name  # who asks for the scalar learns why; the data set has a name anyway
 
 
 def _unique(name: str) -> str:

@@ -67,6 +67,8 @@ _LOOKS: Final = 20
 REQUIRED: Final = _Required.REQUIRED
 """Default of every ``default=``: the property must exist."""
 
+_MAX_ENTRIES: Final = 1 << 40
+
 Scalar = bool | int | float | str
 
 
@@ -267,12 +269,22 @@ class DafReader:
         )
 
     def vector_info(self, axis: str, name: str) -> VectorInfo:
-        """Return the type and the layout of a vector; reads metadata only."""
+        """Return the type and the layout of a vector; reads metadata and sizes of files only.
+
+        Raises
+        ------
+        VectorNotFoundError
+            There is none of this name.
+        CorruptDataError, UnsupportedDataError
+            Its metadata is broken, or its files are missing or truncated.
+        """
         if name in RESERVED_VECTORS:
             kind = StorageType.STRING if name == NAME_VECTOR else StorageType.INT64
             length = self.axis_length(axis)
             return VectorInfo(axis, name, kind, length, False, max(length, 1))  # noqa: FBT003
-        return self.open_vector(axis, name).info
+        stored = self.open_vector(axis, name)
+        stored.check_stored()
+        return stored.info
 
     def open_vector(self, axis: str, name: str) -> StoredVector:
         """Return a vector pinned as it is now, to be read in parts.
@@ -389,8 +401,18 @@ class DafReader:
         return look() or bool(self._look_again(pairs, look))
 
     def matrix_info(self, rows_axis: str, columns_axis: str, name: str) -> MatrixInfo:
-        """Return the type and the layout of a matrix stored in this orientation."""
-        return self.open_matrix(rows_axis, columns_axis, name).info
+        """Return the type and the layout of a matrix stored in this orientation.
+
+        Raises
+        ------
+        MatrixNotFoundError
+            There is none in this orientation; the transpose may exist.
+        CorruptDataError, UnsupportedDataError
+            Its metadata is broken, or its files are missing or truncated.
+        """
+        stored = self.open_matrix(rows_axis, columns_axis, name)
+        stored.check_stored()
+        return stored.info
 
     def open_matrix(self, rows_axis: str, columns_axis: str, name: str) -> StoredMatrix:
         """Return a matrix stored in this orientation, pinned as it is now.
@@ -551,6 +573,11 @@ class DafReader:
             raise errors.CorruptDataError(
                 f"{self.location}: axis {axis!r} is not stored as a list of strings"
             )
+        if array.info.size > _MAX_ENTRIES:
+            raise errors.CorruptDataError(
+                f"{self.location}: axis {axis!r} is said to have {array.info.size:,} entries"
+            )
+        array.check_stored(is_complete=True)
         return array
 
     def _entries(self, axis: str) -> Any:

@@ -177,7 +177,7 @@ def summarise(daf: Described) -> DafSummary:
             for name in sorted(daf.vectors_set(axis))
         ]
         axes.append(AxisSummary(axis, length, tuple(v for v in vectors if v is not None)))
-    main = [daf.get_scalar(f"{part}_is", default=part) for part in ("obs", "var")]
+    main = [_main_axis(daf, part) for part in ("obs", "var")]
     axes.sort(key=lambda axis: (_place(axis.name, main), -axis.length, axis.name))
     names = [axis.name for axis in axes]
     scalars = [
@@ -194,7 +194,15 @@ def summarise(daf: Described) -> DafSummary:
     )
 
 
-def _place(name: str, main: list[str]) -> int:
+def _main_axis(daf: Described, part: str) -> Any:
+    """Return the axis of observations or of variables, as far as the data set says."""
+    try:
+        return daf.get_scalar(f"{part}_is", default=part)
+    except DafError:  # listed among the problems of the scalars
+        return part
+
+
+def _place(name: str, main: list[Any]) -> int:
     return main.index(name) if name in main else len(main)
 
 
@@ -216,22 +224,25 @@ def _matrices(daf: Described, axes: list[str], problems: list[Problem]) -> Itera
             here = daf.matrices_set(first, second, relayout=False)
             there = daf.matrices_set(second, first, relayout=False)
             for name in sorted(here | there | daf.matrices_set(first, second)):
-                rows, columns = (second, first) if name in there - here else (first, second)
-                info = _guarded(
-                    problems,
-                    f"matrix {name!r} of axes {rows!r} and {columns!r}",
-                    partial(_matrix_info, daf, rows, columns, name),
-                )
-                if info is not None:
-                    yield MatrixSummary(info, first != second and name in here & there)
+                found = [
+                    _guarded(
+                        problems,
+                        f"matrix {name!r} of axes {rows!r} and {columns!r}",
+                        partial(_matrix_info, daf, rows, columns, name),
+                    )
+                    for rows, columns in dict.fromkeys([(first, second), (second, first)])
+                ]
+                whole = [info for info in found if info is not None]
+                if whole:
+                    yield MatrixSummary(whole[0], both_layouts=len(whole) > 1)
 
 
-def _matrix_info(daf: Described, rows: str, columns: str, name: str) -> MatrixInfo:
-    """Return the metadata of a matrix, of which a writer may take one orientation away."""
+def _matrix_info(daf: Described, rows: str, columns: str, name: str) -> MatrixInfo | None:
+    """Return the metadata of a matrix; None if it is not stored in this orientation."""
     try:
         return daf.matrix_info(rows, columns, name)
     except MatrixNotFoundError:
-        return daf.matrix_info(columns, rows, name)
+        return None
 
 
 _Section = tuple[str, list[tuple[str, ...]]]

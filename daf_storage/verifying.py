@@ -173,7 +173,11 @@ def _verify_directory(where: DafPath) -> Iterator[Finding]:
     tree = ZarrTree(store)
     name = tree.format.consolidated_file
     pin = store.pin("")
-    data = None if pin is None else pin.read(name)
+    try:
+        data = None if pin is None else pin.read(name)
+    except DafError as error:
+        yield Finding("error", name, str(error))
+        return
     if pin is None or data is None:
         return
     if name == "zarr.json" and b'"consolidated_metadata"' not in data:

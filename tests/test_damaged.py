@@ -185,7 +185,7 @@ def test_a_table_without_a_column_is_not_silent(
         ("colptr", [1, 3, 6, 8, 9], "colptr does not rise from 1 to 10"),
         ("colptr", [0, 3, 6, 8, 10], "colptr does not rise"),
         ("colptr", [1, 6, 3, 8, 10], "colptr does not rise"),
-        ("colptr", [1, 3, 6, 10], "colptr does not rise from 1 to 10 over 4 columns"),
+        ("colptr", [1, 3, 6, 10], "colptr is not a list of 5 positions, but Int32 of shape"),
         ("rowval", [0, 3, 1, 2, 3, 1, 2, 1, 3], "rowval leaves the range 1 to 3"),
         ("rowval", [4, 3, 1, 2, 3, 1, 2, 1, 3], "rowval leaves the range 1 to 3"),
         ("nzval", [1, 2], r"stored shape is \[2\], but rowval needs \[9\]"),

@@ -18,6 +18,7 @@ import hashlib
 import mmap
 import os
 import shutil
+import stat
 import time
 import uuid
 import weakref
@@ -43,6 +44,7 @@ from daf_storage.stores._locks import (
 )
 from daf_storage.stores._mapping import map_readonly
 from daf_storage.stores._protocol import LocalReads
+from daf_storage.stores._regular import not_regular, open_regular, refuse
 
 STAGING = STAGING_NAME
 """Directory below the root in which changes are prepared; exists only while a writer works."""
@@ -117,9 +119,11 @@ class DirectoryStore:
                 descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             except (FileNotFoundError, NotADirectoryError):
                 return None
+            except OSError as error:
+                refuse(error, what=f"{self.location}: {prefix}" if prefix else self.location)
             # The root is never deleted, and its lock is the writers' (see `lock`).
             if not prefix or (lock_shared(descriptor) and is_at(descriptor, path)):
-                return DirectoryPin(descriptor)
+                return DirectoryPin(descriptor, str(path))
             os.close(descriptor)  # replaced or deleted this very moment: look again
 
     @contextmanager
@@ -229,8 +233,9 @@ class DirectoryStore:
 class DirectoryPin(LocalReads):
     """A view of one directory, held by its descriptor; see `Pin`."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, path: str) -> None:
         self._descriptor = descriptor
+        self._path = path
         weakref.finalize(self, os.close, descriptor)
 
     def identity(self) -> tuple[Hashable, ...]:
@@ -260,6 +265,8 @@ class DirectoryPin(LocalReads):
             descriptor = os.open(key or ".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._descriptor)
         except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            refuse(error, what=self._what(key))
         try:
             return sorted(os.listdir(descriptor))
         finally:
@@ -271,20 +278,24 @@ class DirectoryPin(LocalReads):
         if descriptor is None:
             return None
         with os.fdopen(descriptor, "rb") as file:
-            return file.read()
+            try:
+                return file.read()
+            except OSError as error:
+                refuse(error, what=self._what(key))
 
     def size(self, key: str) -> int | None:
         """Return the size of the file."""
-        try:
-            return os.stat(key, dir_fd=self._descriptor).st_size
-        except (FileNotFoundError, NotADirectoryError):
+        status = self._status(key)
+        if status is None or stat.S_ISDIR(status.st_mode):
             return None
+        if not stat.S_ISREG(status.st_mode):
+            raise not_regular(status.st_mode, what=self._what(key))
+        return status.st_size
 
     def stamp(self, key: str) -> list[int] | None:
         """Return inode, size and times of the file; None while it is too new to tell by them."""
-        try:
-            status = os.stat(key, dir_fd=self._descriptor)
-        except (FileNotFoundError, NotADirectoryError):
+        status = self._status(key)
+        if status is None:
             return None
         return list(_identity.fingerprint(status)) if _identity.is_settled(status) else None
 
@@ -299,18 +310,24 @@ class DirectoryPin(LocalReads):
             return None
         try:
             return map_readonly(descriptor, os.fstat(descriptor).st_size)
+        except OSError as error:
+            refuse(error, what=self._what(key))
         finally:
             os.close(descriptor)
 
     def _open(self, key: str) -> int | None:
+        return open_regular(key, what=self._what(key), dir_fd=self._descriptor)
+
+    def _status(self, key: str) -> os.stat_result | None:
         try:
-            descriptor = os.open(key, os.O_RDONLY, dir_fd=self._descriptor)
+            return os.stat(key, dir_fd=self._descriptor)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        if os.path.isdir(descriptor):
-            os.close(descriptor)
-            return None
-        return descriptor
+        except OSError as error:
+            refuse(error, what=self._what(key))
+
+    def _what(self, key: str) -> str:
+        return os.path.join(self._path, key) if key else self._path
 
 
 class DirectoryTransaction:

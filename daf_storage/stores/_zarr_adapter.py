@@ -36,7 +36,14 @@ class BytesZarrStore(Store):
     ) -> Buffer | None:
         """Return the bytes of ``key``, or the part of them that is asked for."""
         data = self.find_bytes(key)
-        return None if data is None else _as_buffer(prototype, _requested(data, byte_range))
+        return None if data is None else self.part_of(data, prototype, byte_range)
+
+    @staticmethod
+    def part_of(
+        data: memoryview, prototype: BufferPrototype, byte_range: ByteRequest | None
+    ) -> Buffer:
+        """Return the part of some bytes that is asked for."""
+        return _as_buffer(prototype, _requested(data, byte_range))
 
     async def get_partial_values(
         self,

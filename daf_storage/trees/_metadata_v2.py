@@ -8,21 +8,37 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
 
-from daf_storage.errors import CorruptDataError, UnsupportedDataError, UnsupportedInputError
+from daf_storage.errors import (
+    CorruptDataError,
+    FormatError,
+    ReadOnlyError,
+    UnsupportedDataError,
+    UnsupportedInputError,
+)
 from daf_storage.model import StorageType
 from daf_storage.packing import Packing
 from daf_storage.stores import Pin
+from daf_storage.trees._decompress import is_bounded
 from daf_storage.trees._metadata import (
     ArrayMetadata,
     ZarrVersion,
+    check_chunk_bytes,
+    check_chunks,
+    check_item_bytes,
     compact,
+    fill_of,
     lengths_of,
     parse_json,
+    read_document,
+    separator_of,
+    shown,
     to_json,
 )
 from daf_storage.trees._protocol import ArrayInfo, NodeKind
@@ -36,6 +52,8 @@ GROUP_BYTES: Final = b'{"zarr_format":2}'
 ATTRIBUTES_BYTES: Final = b"{}"
 
 _VLEN_UTF8: Final = [{"id": "vlen-utf8"}]
+_DTYPE: Final = re.compile(r"[<>|=]?[a-zA-Z?]\d{0,9}")
+_MAX_NAMES: Final = 200
 
 
 class ZarrV2:
@@ -46,14 +64,20 @@ class ZarrV2:
     node_files: tuple[str, ...] = (".zarray", ".zgroup")
 
     def kind(self, pin: Pin, path: str) -> NodeKind | None:
-        """Return what is at ``path``: the presence of a document says it."""
-        if pin.size(posixpath.join(path, ARRAY_FILE)) is not None:
+        """Return what is at ``path``: the presence of a document says it.
+
+        What cannot be looked at is an array: the reason is raised when it is used.
+        """
+        try:
+            if pin.size(posixpath.join(path, ARRAY_FILE)) is not None:
+                return "array"
+            return "group" if pin.size(posixpath.join(path, GROUP_FILE)) is not None else None
+        except (FormatError, ReadOnlyError):
             return "array"
-        return "group" if pin.size(posixpath.join(path, GROUP_FILE)) is not None else None
 
     def array(self, pin: Pin, path: str, *, what: str) -> ArrayMetadata | None:
         """Return the metadata of an array; None if there is none."""
-        data = pin.read(posixpath.join(path, ARRAY_FILE))
+        data = read_document(pin, posixpath.join(path, ARRAY_FILE), what=what)
         return None if data is None else parse_array(data, what=what)
 
     def marker(self, pin: Pin, name: str) -> None:  # noqa: ARG002 - the same for both versions
@@ -108,11 +132,11 @@ class ZarrV2:
         """Yield the documents at and below ``path``."""
         names = pin.names(path)
         for name in (GROUP_FILE, ARRAY_FILE):
-            data = compact(pin.read(posixpath.join(path, name))) if name in names else None
+            data = _document(pin, posixpath.join(path, name)) if name in names else None
             if data is None:
                 continue
             yield posixpath.join(path, name), data
-            attributes = compact(pin.read(posixpath.join(path, ATTRIBUTES_FILE)))
+            attributes = _document(pin, posixpath.join(path, ATTRIBUTES_FILE))
             yield posixpath.join(path, ATTRIBUTES_FILE), attributes or ATTRIBUTES_BYTES
             if name == GROUP_FILE:
                 for child in names:
@@ -125,8 +149,11 @@ class ZarrV2:
 
     def listed(self, consolidated: bytes) -> dict[str, bytes]:
         """Return the documents of a ``.zmetadata`` by their keys."""
-        found = json.loads(consolidated)["metadata"].items()
-        return {path: to_json(document) for path, document in found}
+        try:
+            found = json.loads(consolidated)["metadata"].items()
+            return {path: to_json(document) for path, document in found}
+        except RecursionError as error:
+            raise ValueError(str(error)) from None
 
 
 def parse_array(data: bytes, *, what: str) -> ArrayMetadata:
@@ -142,31 +169,36 @@ def parse_array(data: bytes, *, what: str) -> ArrayMetadata:
     document = parse_json(data, what=f"{what}: {ARRAY_FILE}")
     if document.get("zarr_format") not in (2, None):
         raise UnsupportedDataError(
-            f"{what}: the array is of Zarr format {document['zarr_format']!r}, not 2"
+            f"{what}: the array is of Zarr format {shown(document['zarr_format'])}, not 2"
         )
     try:
         shape = lengths_of(document["shape"])
         chunks = lengths_of(document["chunks"])
         dtype = document["dtype"]
-        order = document["order"]
+        order = _order(document["order"])
         compressor = document["compressor"]
-        filters = document["filters"] or []
+        filters = _filters(document["filters"])
+        separator = separator_of(document.get("dimension_separator", "."))
         fill_value = document["fill_value"]
-        separator = document.get("dimension_separator", ".")
     except (KeyError, TypeError, ValueError) as error:
-        raise CorruptDataError(
-            f"{what}: {ARRAY_FILE} is incomplete or malformed ({error!r})"
-        ) from None
-    if len(shape) != len(chunks):
-        raise CorruptDataError(f"{what}: shape {shape} and chunks {chunks} differ in length")
-    _refuse_pickles([compressor, *filters], what=what)
+        raise _malformed(what, error) from None
+    check_chunks(shape, chunks, what=what)
+    _check_codecs([compressor, *filters], what=what)
     storage_type = _storage_type(dtype, filters, what=what)
+    try:
+        fill = fill_of(fill_value, storage_type)
+    except ValueError as error:
+        raise _malformed(what, error) from None
     is_single = all(n <= c or n == 0 for n, c in zip(shape, chunks, strict=True)) and order == "C"
     is_exact = is_single and all(n in (c, 0) for n, c in zip(shape, chunks, strict=True))
     is_vlen = dtype == "|O"
     is_plain = is_exact and compressor is None and filters == (_VLEN_UTF8 if is_vlen else [])
     little = not is_vlen and not storage_type.is_string and np.dtype(dtype) == storage_type.dtype
     has_plain_chunk = is_plain and (is_vlen or little)
+    item_bytes = 0 if is_vlen else check_item_bytes(np.dtype(dtype).itemsize, what=what)
+    check_chunk_bytes(shape, chunks, item_bytes, what=what)
+    compressions, left = _split(compressor, filters)
+    without = {**document, "compressor": None, "filters": left or None}
     return ArrayMetadata(
         version=2,
         info=ArrayInfo(
@@ -176,8 +208,12 @@ def parse_array(data: bytes, *, what: str) -> ArrayMetadata:
             is_mappable=has_plain_chunk and not is_vlen,
         ),
         has_plain_chunk=has_plain_chunk,
-        fill_value=fill_value,
+        fill_value=fill,
         separator=separator,
+        item_bytes=item_bytes,
+        compressions=tuple(compressions),
+        has_filters=left not in ([], _VLEN_UTF8),
+        document=to_json(without) if compressions else None,
     )
 
 
@@ -217,11 +253,55 @@ def render_consolidated(documents: Mapping[str, bytes]) -> bytes:
     )
 
 
-def _refuse_pickles(codecs: list[Any], *, what: str) -> None:
-    for codec in codecs:
-        if codec is not None and (not isinstance(codec, dict) or "id" not in codec):
-            raise CorruptDataError(f"{what}: {ARRAY_FILE} has a codec without an id: {codec!r}")
-        if codec is not None and codec["id"] == "pickle":
+def _document(pin: Pin, path: str) -> bytes | None:
+    """Return a document to be consolidated; None if it is missing or cannot be used."""
+    try:
+        return compact(read_document(pin, path, what=path))
+    except (FormatError, ReadOnlyError):
+        return None
+
+
+def _malformed(what: str, error: Exception) -> CorruptDataError:
+    return CorruptDataError(f"{what}: {ARRAY_FILE} is incomplete or malformed ({error!r})")
+
+
+def _order(value: Any) -> str:
+    if value not in ("C", "F"):
+        raise ValueError(f"order {shown(value)}")
+    return str(value)
+
+
+def _filters(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise TypeError(f"filters {shown(value)}")
+    return value
+
+
+def _split(
+    compressor: dict[str, Any] | None, filters: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return what is undone within bounds, in this order, and the filters that are left."""
+    if compressor is not None and not is_bounded(compressor):
+        return [], [*filters, compressor]
+    compressions = [] if compressor is None else [compressor]
+    left = list(filters)
+    while left and is_bounded(left[-1]):
+        compressions.append(left.pop())
+    return compressions, left
+
+
+def _check_codecs(codecs: list[Any], *, what: str) -> None:
+    """Raise unless these are codecs that may be tried; the first is the compressor, or None."""
+    for number, codec in enumerate(codecs):
+        if codec is None and number == 0:
+            continue
+        if not isinstance(codec, dict) or not isinstance(codec.get("id"), str):
+            raise CorruptDataError(
+                f"{what}: {ARRAY_FILE} has a codec without an id: {shown(codec)}"
+            )
+        if codec["id"] == "pickle":
             raise UnsupportedDataError(
                 f"{what}: the array holds pickled Python objects, which can run any program when "
                 "loaded; they are never read. Rewrite it as numbers or strings"
@@ -230,20 +310,20 @@ def _refuse_pickles(codecs: list[Any], *, what: str) -> None:
 
 def _storage_type(dtype: Any, filters: list[Any], *, what: str) -> StorageType:
     if dtype == "|O":
-        if filters and filters[0].get("id") == "vlen-utf8":
+        if filters and filters[0]["id"] == "vlen-utf8":
             return StorageType.STRING
-        used = ", ".join(str(f.get("id")) for f in filters) or "none"
+        used = ", ".join(codec["id"] for codec in filters) or "none"
         raise UnsupportedDataError(
-            f"{what}: the array holds Python objects with filters {used}; "
+            f"{what}: the array holds Python objects with filters {used[:_MAX_NAMES]}; "
             "only vlen-utf8 strings are read"
         )
-    try:
-        found = StorageType.from_numpy(np.dtype(dtype))
-    except TypeError:
-        found = None
+    found = None
+    if isinstance(dtype, str) and _DTYPE.fullmatch(dtype):
+        with suppress(TypeError, ValueError):
+            found = StorageType.from_numpy(np.dtype(dtype))
     if found is None:
         raise UnsupportedDataError(
-            f"{what}: the array has dtype {dtype!r}; Daf has Bool, Int8 to Int64, UInt8 to UInt64, "
-            "Float32, Float64 and strings"
+            f"{what}: the array has dtype {shown(dtype)}; Daf has Bool, Int8 to Int64, UInt8 to "
+            "UInt64, Float32, Float64 and strings"
         )
     return found

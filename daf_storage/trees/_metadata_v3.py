@@ -12,17 +12,25 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
+from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError, UnsupportedDataError
 from daf_storage.model import StorageType
 from daf_storage.packing import Packing
 from daf_storage.stores import Pin
+from daf_storage.trees._decompress import is_bounded
 from daf_storage.trees._metadata import (
     ArrayMetadata,
     ShardLayout,
     ZarrVersion,
+    check_chunk_bytes,
+    check_chunks,
+    check_item_bytes,
     compact,
+    fill_of,
     lengths_of,
     parse_json,
+    read_document,
+    separator_of,
+    shown,
     to_json,
 )
 from daf_storage.trees._protocol import ArrayInfo, NodeKind
@@ -46,17 +54,17 @@ class ZarrV3:
 
     def kind(self, pin: Pin, path: str) -> NodeKind | None:
         """Return what is at ``path``; a document that cannot be read is told when it is used."""
-        data = pin.read(posixpath.join(path, NODE_FILE))
-        if data is None:
-            return None
         try:
+            data = read_document(pin, posixpath.join(path, NODE_FILE), what=path)
+            if data is None:
+                return None
             return "group" if parse_json(data, what=path).get("node_type") == "group" else "array"
-        except DafError:
+        except (FormatError, ReadOnlyError):
             return "array"
 
     def array(self, pin: Pin, path: str, *, what: str) -> ArrayMetadata | None:
         """Return the metadata of an array; None if there is nothing, or a group."""
-        data = pin.read(posixpath.join(path, NODE_FILE))
+        data = read_document(pin, posixpath.join(path, NODE_FILE), what=what)
         if data is None:
             return None
         document = parse_json(data, what=f"{what}: {NODE_FILE}")
@@ -66,7 +74,7 @@ class ZarrV3:
 
     def marker(self, pin: Pin, name: str) -> Any:
         """Return an attribute of the root group."""
-        data = pin.read(NODE_FILE)
+        data = read_document(pin, NODE_FILE, what="the root")
         attributes = None if data is None else parse_json(data, what=NODE_FILE).get("attributes")
         return attributes.get(name) if isinstance(attributes, dict) else None
 
@@ -130,7 +138,10 @@ class ZarrV3:
 
     def documents(self, pin: Pin, path: str) -> Iterator[tuple[str, bytes]]:
         """Yield the documents at and below ``path``, but for the root's."""
-        data = compact(pin.read(posixpath.join(path, NODE_FILE)))
+        try:
+            data = compact(read_document(pin, posixpath.join(path, NODE_FILE), what=path))
+        except (FormatError, ReadOnlyError):
+            return
         if data is None:
             return
         if path:
@@ -159,14 +170,16 @@ class ZarrV3:
 
     def listed(self, consolidated: bytes) -> dict[str, bytes]:
         """Return the documents that the root's has inline, and the root's, by their keys."""
-        root = json.loads(consolidated)
-        inline = root["consolidated_metadata"]
-        if inline["kind"] != "inline":
-            raise ValueError(f"consolidated metadata of kind {inline['kind']!r}")
-        found = {
-            posixpath.join(path.strip("/"), NODE_FILE): to_json(document)
-            for path, document in inline["metadata"].items()
-        }
+        try:
+            inline = json.loads(consolidated)["consolidated_metadata"]
+            if inline["kind"] != "inline":
+                raise ValueError(f"consolidated metadata of kind {shown(inline['kind'])}")
+            found = {
+                posixpath.join(path.strip("/"), NODE_FILE): to_json(document)
+                for path, document in inline["metadata"].items()
+            }
+        except RecursionError as error:
+            raise ValueError(str(error)) from None
         return {**found, NODE_FILE: consolidated}
 
 
@@ -198,7 +211,8 @@ def parse_array(document: Mapping[str, Any], *, what: str) -> ArrayMetadata:
     if document.get("zarr_format") != 3 or document.get("node_type") != "array":
         raise CorruptDataError(
             f"{what}: {NODE_FILE} is not that of a Zarr v3 array or group: zarr_format is "
-            f"{document.get('zarr_format')!r} and node_type is {document.get('node_type')!r}"
+            f"{shown(document.get('zarr_format'))} and node_type is "
+            f"{shown(document.get('node_type'))}"
         )
     try:
         shape = lengths_of(document["shape"])
@@ -206,28 +220,34 @@ def parse_array(document: Mapping[str, Any], *, what: str) -> ArrayMetadata:
         grid, grid_options = _named(document["chunk_grid"])
         outer = lengths_of(grid_options["chunk_shape"]) if grid == "regular" else ()
         encoding, encoding_options = _named(document["chunk_key_encoding"])
-        codecs = [_named(codec) for codec in document["codecs"]]
+        default_separator = "/" if encoding == "default" else "."
+        separator = separator_of(encoding_options.get("separator", default_separator))
+        codecs = _codecs(document["codecs"])
         fill_value = document["fill_value"]
     except (KeyError, TypeError, ValueError) as error:
-        raise CorruptDataError(
-            f"{what}: {NODE_FILE} is incomplete or malformed ({error!r})"
-        ) from None
+        raise _malformed(what, error) from None
     if grid != "regular" or encoding not in ("default", "v2"):
         raise UnsupportedDataError(
-            f"{what}: the chunks are in a {grid!r} grid with {encoding!r} keys; only a 'regular' "
-            "grid with 'default' keys is read"
+            f"{what}: the chunks are in a {shown(grid)} grid with {shown(encoding)} keys; only a "
+            "'regular' grid with 'default' keys is read"
         )
     if document.get("storage_transformers"):
         raise UnsupportedDataError(f"{what}: the array has storage transformers; none are read")
     if not codecs:
         raise CorruptDataError(f"{what}: {NODE_FILE} has no codecs")
-    if len(shape) != len(outer):
-        raise CorruptDataError(f"{what}: shape {shape} and chunks {outer} differ in length")
+    check_chunks(shape, outer, what=what)
     kind = _storage_type(data_type, what=what)
+    try:
+        fill = fill_of(fill_value, kind)
+        item_bytes = _item_bytes(data_type, kind)
+    except (KeyError, ValueError) as error:
+        raise _malformed(what, error) from None
     is_exact = all(n in (c, 0) for n, c in zip(shape, outer, strict=True))
     is_plain = is_exact and _is_serializer(codecs, kind, data_type)
     shard = _shard(shape, outer, codecs, kind) if _is_native(data_type) else None
     inner = lengths_of(codecs[0][1]["chunk_shape"]) if shard is not None else outer
+    check_chunk_bytes(shape, inner, check_item_bytes(item_bytes, what=what), what=what)
+    compressions, left = _split(codecs)
     return ArrayMetadata(
         version=3,
         info=ArrayInfo(
@@ -237,11 +257,15 @@ def parse_array(document: Mapping[str, Any], *, what: str) -> ArrayMetadata:
             is_mappable=is_plain and not kind.is_string,
         ),
         has_plain_chunk=is_plain,
-        fill_value=fill_value,
-        separator=encoding_options.get("separator", "/" if encoding == "default" else "."),
+        fill_value=fill,
+        separator=separator,
         prefix="c" if encoding == "default" else "",
         shard=shard,
-        document=_mended(document, outer, codecs),
+        item_bytes=item_bytes,
+        compressions=tuple(compressions),
+        is_sharded=left[0][0] == "sharding_indexed",
+        has_filters=len(left) > 1 or left[0][0] not in ("bytes", "vlen-utf8"),
+        document=_shown_instead(document, outer, codecs, left),
     )
 
 
@@ -282,11 +306,35 @@ def _named(value: Any) -> tuple[str, Mapping[str, Any]]:
     """Return the name and the options of a codec or another extension point."""
     if isinstance(value, str):
         return value, {}
-    options = value.get("configuration", {})
-    name = value["name"]
-    if isinstance(name, str) and isinstance(options, dict):
-        return name, options
-    raise ValueError(f"the extension {value!r}")
+    if isinstance(value, dict):
+        name, options = value.get("name"), value.get("configuration", {})
+        if isinstance(name, str) and isinstance(options, dict):
+            return name, options
+    raise ValueError(f"the extension {shown(value)}")
+
+
+def _codecs(value: Any) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return names and options of a list of codecs; ``TypeError`` if it is none."""
+    if not isinstance(value, list):
+        raise TypeError(f"codecs {shown(value)}")
+    return [_named(codec) for codec in value]
+
+
+def _malformed(what: str, error: Exception) -> CorruptDataError:
+    return CorruptDataError(f"{what}: {NODE_FILE} is incomplete or malformed ({error!r})")
+
+
+def _item_bytes(data_type: Any, kind: StorageType) -> int:
+    """Return the size of an element; 0 for strings of variable length."""
+    if not kind.is_string:
+        return kind.dtype.itemsize
+    if _is_native(data_type):
+        return 0
+    _, options = _named(data_type)
+    size_bytes = options["length_bytes"]
+    if type(size_bytes) is not int or size_bytes < 0:
+        raise ValueError(f"length_bytes {shown(size_bytes)}")
+    return size_bytes
 
 
 def _storage_type(data_type: Any, *, what: str) -> StorageType:
@@ -295,8 +343,8 @@ def _storage_type(data_type: Any, *, what: str) -> StorageType:
     if isinstance(data_type, dict) and data_type.get("name") in _FOREIGN_STRINGS:
         return StorageType.STRING
     raise UnsupportedDataError(
-        f"{what}: the array has the data type {data_type!r}; Daf has Bool, Int8 to Int64, UInt8 to "
-        "UInt64, Float32, Float64 and strings"
+        f"{what}: the array has the data type {shown(data_type)}; Daf has Bool, Int8 to Int64, "
+        "UInt8 to UInt64, Float32, Float64 and strings"
     )
 
 
@@ -332,10 +380,10 @@ def _shard(
         return None
     try:
         inner = lengths_of(options["chunk_shape"])
-        codecs_within = [_named(codec) for codec in options["codecs"]]
-        index_codecs = [_named(codec) for codec in options["index_codecs"]]
+        codecs_within = _codecs(options["codecs"])
+        index_codecs = _codecs(options["index_codecs"])
         location = options.get("index_location", "end")
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError):
         return None
     is_single = len(inner) == len(shape) and all(n <= c for n, c in zip(shape, outer, strict=True))
     named = "string" if kind.is_string else ""
@@ -356,19 +404,45 @@ def _shard(
     )
 
 
-def _mended(
-    document: Mapping[str, Any], outer: tuple[int, ...], codecs: list[tuple[str, Mapping[str, Any]]]
+def _split(
+    codecs: list[tuple[str, Mapping[str, Any]]],
+) -> tuple[list[Mapping[str, Any]], list[tuple[str, Mapping[str, Any]]]]:
+    """Return what is undone within bounds, in this order, and the codecs that are left."""
+    left = list(codecs)
+    compressions: list[Mapping[str, Any]] = []
+    while len(left) > 1:
+        name, options = left[-1]
+        codec = {**options, "id": name.removeprefix("numcodecs.")}
+        if not is_bounded(codec):
+            break
+        compressions.append(codec)
+        left.pop()
+    return compressions, left
+
+
+def _shown_instead(
+    document: Mapping[str, Any],
+    outer: tuple[int, ...],
+    codecs: list[tuple[str, Mapping[str, Any]]],
+    left: list[tuple[str, Mapping[str, Any]]],
 ) -> bytes | None:
-    """Round the shape of a shard up to whole chunks, where zarr-python would refuse it."""
-    name, options = codecs[0] if codecs else ("", {})
+    """Return metadata for zarr-python in place of the stored ones; None if these will do.
+
+    Without the codecs that are undone before; and with the shape of a shard rounded up to whole
+    chunks, where zarr-python would refuse it.
+    """
+    changes: dict[str, Any] = {}
+    if len(left) < len(codecs):
+        changes["codecs"] = document["codecs"][: len(left)]
+    name, options = codecs[0]
     try:
         inner = lengths_of(options["chunk_shape"]) if name == "sharding_indexed" else ()
-    except (KeyError, TypeError, ValueError):
-        return None
-    if len(inner) != len(outer) or 0 in inner or not inner:
-        return None
-    rounded = [-(-n // c) * c for n, c in zip(outer, inner, strict=True)]
-    if rounded == list(outer):
-        return None
-    grid = {"name": "regular", "configuration": {"chunk_shape": rounded}}
-    return to_json({**document, "chunk_grid": grid})
+    except (KeyError, ValueError):
+        inner = ()
+    if inner and len(inner) == len(outer) and 0 not in inner:
+        rounded = [-(-n // c) * c for n, c in zip(outer, inner, strict=True)]
+        if rounded != list(outer):
+            grid = {"name": "regular", "configuration": {"chunk_shape": rounded}}
+            changes["chunk_grid"] = grid
+    kept = {key: value for key, value in document.items() if key != "attributes"}
+    return to_json({**kept, "attributes": {}, **changes}) if changes else None

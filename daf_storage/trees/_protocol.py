@@ -59,6 +59,23 @@ class StoredArray(Protocol):
         """
         ...
 
+    def check_stored(self, *, is_complete: bool = False) -> None:
+        """Raise if what is stored cannot hold the elements, by the sizes of files alone.
+
+        Reads nothing, and asks no server.  Data that passes may still turn out to be damaged.
+
+        Parameters
+        ----------
+        is_complete
+            Whether no chunk may be missing, even if a fill value could stand in for it.
+
+        Raises
+        ------
+        CorruptDataError
+            Files are missing, truncated, or not regular files.
+        """
+        ...
+
     def stamp(self) -> list[int] | None:
         """Return numbers that are others whenever the elements are; None if that cannot be told."""
         ...
@@ -272,6 +289,9 @@ class WithoutFile:
     def stamp(self) -> list[int] | None:
         """Return nothing: it cannot be told when the elements change."""
         return None
+
+    def check_stored(self, *, is_complete: bool = False) -> None:
+        """Do nothing: there is no file whose size could tell."""
 
     def plain_strings(self) -> None:
         """Return nothing: the strings are stored otherwise."""

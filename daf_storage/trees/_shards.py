@@ -11,7 +11,6 @@ import itertools
 import math
 import posixpath
 import struct
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
@@ -23,16 +22,16 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage import strings as vlen
-from daf_storage.errors import CorruptDataError, DafError
+from daf_storage.errors import CorruptDataError
 from daf_storage.model import AnyArray, Span, StorageType
 from daf_storage.packing import Packing
 from daf_storage.stores import Pin
+from daf_storage.trees._decompress import decompress, limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout
 
 _ABSENT: Final = 2**64 - 1
 _CHECKSUM_BYTES: Final = 4
 _ENTRY_BYTES: Final = 16
-_BLOSC_HEADER_BYTES: Final = 16
 _FETCHED_CHUNKS: Final = 4096
 _COPY_BYTES: Final = 1 << 24
 _SPOOLED_BYTES: Final = 1 << 26
@@ -77,6 +76,15 @@ class ShardReader:
         self._size = pin.size(self._key)
         self._index: AnyArray | None = None
 
+    def check_stored(self, *, is_complete: bool) -> None:
+        """Raise if the file is missing, or has no room for the index."""
+        if self._size is None and (is_complete or self._fill_value is None):
+            raise CorruptDataError(
+                f"{self._what}: the chunk file {posixpath.basename(self._key)!r} is missing"
+            )
+        if self._size is not None:
+            self._index_bytes(self._size)
+
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return ranges of the first dimension of numbers; each chunk is decoded once.
 
@@ -91,6 +99,12 @@ class ShardReader:
         boxes = [_Box((span, *rest)) for span in spans]
         dtype = self._info.storage_type.dtype
         out = [np.empty(box.shape, dtype) for box in boxes]
+        if self._size is None:
+            self._refuse_missing()
+            for values in out:
+                values[...] = self._fill_value
+                values.flags.writeable = False
+            return out
         wanted: dict[Position, list[int]] = {}
         for number, box in enumerate(boxes):
             for position in self._positions(box):
@@ -106,6 +120,8 @@ class ShardReader:
     def read_strings(self, span: Span) -> pa.StringArray | pa.LargeStringArray:
         """Return a range of a vector of strings; only its chunks are decoded."""
         height = self._info.chunks[0]
+        if self._size is None:
+            return self._filled(span.size)
         parts = [pa.array([], pa.string())]
         for position, data in self._chunks(list(self._positions(_Box((span,))))):
             start = position[0] * height
@@ -141,9 +157,6 @@ class ShardReader:
 
     def _chunks(self, positions: list[Position]) -> Iterator[tuple[Position, memoryview | None]]:
         """Yield the compressed bytes of chunks; None for one that is not stored."""
-        if self._size is None:
-            yield from ((position, None) for position in positions)
-            return
         for first in range(0, len(positions), _FETCHED_CHUNKS):
             some = positions[first : first + _FETCHED_CHUNKS]
             places = [self._place(position) for position in some]
@@ -169,13 +182,7 @@ class ShardReader:
 
     def _read_index(self) -> AnyArray:
         layout, size = self._layout, self._size or 0
-        index_bytes = math.prod(layout.grid) * _ENTRY_BYTES
-        needed = index_bytes + layout.has_checksum * _CHECKSUM_BYTES
-        if size < needed:
-            raise CorruptDataError(
-                f"{self._what}: the file has {size:,} bytes and no room for the index of its "
-                f"{math.prod(layout.grid):,} chunks; it is truncated"
-            )
+        index_bytes, needed = self._index_bytes(size)
         start = 0 if layout.index_at_start else size - needed
         data = self._pin.read_ranges(self._key, [(start, start + needed)])[0]
         stored = data[:index_bytes]
@@ -188,10 +195,23 @@ class ShardReader:
                 )
         return np.frombuffer(stored, "<u8").reshape(-1, 2)
 
+    def _index_bytes(self, size: int) -> tuple[int, int]:
+        """Return the length of the index without and with its checksum; a file may be too short."""
+        count = math.prod(self._layout.grid)
+        index_bytes = count * _ENTRY_BYTES
+        needed = index_bytes + self._layout.has_checksum * _CHECKSUM_BYTES
+        if size < needed:
+            raise CorruptDataError(
+                f"{self._what}: the file has {size:,} bytes and no room for the index of its "
+                f"{count:,} chunks; it is truncated"
+            )
+        return index_bytes, needed
+
     def _numbers(self, position: Position, data: memoryview | None) -> AnyArray:
         dtype, shape = self._info.storage_type.dtype, self._info.chunks
         if data is None:
-            return np.broadcast_to(np.array(self._fill_value).astype(dtype), shape)
+            self._refuse_missing()
+            return np.broadcast_to(np.array(self._fill_value, dtype), shape)
         size_bytes = math.prod(shape) * dtype.itemsize
         decoded = self._decoded(position, data, size_bytes)
         if len(decoded) != size_bytes:
@@ -204,43 +224,45 @@ class ShardReader:
     def _texts(self, position: Position, data: memoryview | None) -> pa.Array:
         count = self._info.chunks[0]
         if data is None:
-            return pa.repeat(pa.scalar(self._fill_value, pa.string()), count)
+            return self._filled(count)
         what = f"{self._what}: chunk {list(position)}"
         texts = vlen.decode_vlen_utf8(memoryview(self._decoded(position, data, None)), what=what)
         if len(texts) != count:
             raise CorruptDataError(f"{what} holds {len(texts):,} strings instead of {count:,}")
         return texts
 
+    def _filled(self, count: int) -> pa.Array:
+        """Return strings that stand in for those of missing chunks."""
+        self._refuse_missing()
+        try:
+            return pa.repeat(pa.scalar(self._fill_value, pa.string()), count)
+        except pa.ArrowException as error:
+            raise CorruptDataError(
+                f"{self._what}: {count:,} times the fill value does not fit into memory ({error})"
+            ) from None
+
+    def _refuse_missing(self) -> None:
+        if self._fill_value is None:
+            raise CorruptDataError(
+                f"{self._what}: chunks are missing, and the array has no fill value"
+            )
+
     def _decoded(
         self, position: Position, data: memoryview, size_bytes: int | None
     ) -> bytes | memoryview:
-        """Decompress a chunk; of numbers, never more than it should have."""
+        """Decompress a chunk; of numbers, into no more bytes than it should have."""
         if self._layout.codec is None:
             return data
+        limit = size_bytes
+        if limit is None:
+            limit = limit_of_strings(self._info.chunks[0], len(data))
         try:
-            return _decompress(self._layout.codec["id"], data, size_bytes)
-        except DafError:
-            raise
+            return decompress(self._layout.codec, data, limit)
         except Exception as error:  # each codec raises its own
             reason = " ".join(str(error).split()) or type(error).__name__
             raise CorruptDataError(
                 f"{self._what}: chunk {list(position)} cannot be decompressed ({reason})"
             ) from error
-
-
-def _decompress(codec: str, data: memoryview, size_bytes: int | None) -> bytes:
-    """Decompress bytes of an untrusted file."""
-    if codec == "gzip":
-        limit = 0 if size_bytes is None else size_bytes + 1
-        return zlib.decompressobj(wbits=31).decompress(data, limit)
-    if codec == "zstd":
-        return bytes(numcodecs.zstd.decompress(data))
-    if len(data) < _BLOSC_HEADER_BYTES:
-        raise ValueError("no room for a header")
-    uncompressed, _, compressed = struct.unpack("<III", data[4:_BLOSC_HEADER_BYTES])
-    if compressed != len(data) or (size_bytes is not None and uncompressed != size_bytes):
-        raise ValueError(f"the header tells {compressed:,} and {uncompressed:,} bytes")
-    return bytes(numcodecs.blosc.decompress(data))
 
 
 class ShardWriter:

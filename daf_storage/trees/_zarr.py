@@ -9,27 +9,40 @@ them; this reader never looks at them.
 from __future__ import annotations
 
 import itertools
+import math
 import posixpath
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import zarr
 
 from daf_storage import strings as vlen
-from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
+from daf_storage.errors import (
+    CorruptDataError,
+    DafError,
+    FormatError,
+    ReadOnlyError,
+    UnsupportedDataError,
+)
 from daf_storage.model import METADATA_NAMES, AnyArray, Span, StorageType
 from daf_storage.packing import Packing
 from daf_storage.stores import Pin, ReadableStore, Transaction, WritableStore
-from daf_storage.stores._zarr_adapter import PinnedZarrStore
+from daf_storage.trees._foreign import ForeignChunks
 from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat, ZarrVersion
 from daf_storage.trees._metadata_v2 import ZarrV2
 from daf_storage.trees._metadata_v3 import NODE_FILE, ZarrV3
 from daf_storage.trees._protocol import NodeKind, WithoutFile, fill_blocks
 from daf_storage.trees._shards import ShardReader, ShardWriter
+
+_MAX_CHUNKS: Final = 1 << 20
+_MANY_CHUNKS: Final = 1 << 12
+_MOST_PER_BYTE: Final = 1 << 17
+_STRING_BYTES: Final = 4
+_MAX_FILLED_BYTES: Final = 1 << 34
 
 _FORMATS: dict[ZarrVersion, ZarrFormat] = {2: ZarrV2(), 3: ZarrV3()}
 
@@ -203,7 +216,7 @@ class WritableZarrTree(ZarrTree):
 
         def current() -> bytes | None:
             pin = self._pin("")
-            return None if pin is None else pin.read(self.format.consolidated_file)
+            return None if pin is None else _consolidated_of(pin, self.format)
 
         before = current()
         with self.transaction() as changes, self.lock():
@@ -312,6 +325,58 @@ class ZarrArray:
             )
         return decoded
 
+    def check_stored(self, *, is_complete: bool = False) -> None:
+        """Raise if files are missing or too short, by their sizes alone."""
+        if self.info.size == 0 or not self._pin.is_local:
+            return
+        is_needed = is_complete or self._metadata.fill_value is None
+        if not self._metadata.has_plain_chunk:
+            if is_needed:
+                self._check_chunks()
+            return
+        size_bytes = self._pin.size(self._chunk_key())
+        if size_bytes is None:
+            if is_needed:
+                raise self._missing(self._metadata.first_chunk_key)
+            return
+        if not self.info.storage_type.is_string:
+            if size_bytes != self.info.size * self.info.storage_type.dtype.itemsize:
+                raise self._wrong_size(size_bytes)
+        elif size_bytes < _STRING_BYTES * (self.info.size + 1):
+            raise CorruptDataError(
+                f"{self._what}: the chunk file {self._metadata.first_chunk_key!r} is truncated: it "
+                f"has {size_bytes:,} bytes, which cannot hold {self.info.size:,} strings"
+            )
+
+    def _check_chunks(self) -> None:
+        """Raise unless the first and the last chunk are there, and as many files as chunks."""
+        grid = [-(-n // c) for n, c in zip(self.info.shape, self.info.chunks, strict=True)]
+        for position in (tuple(0 for _ in grid), tuple(n - 1 for n in grid)):
+            key = self._metadata.chunk_key(position)
+            size_bytes = self._pin.size(posixpath.join(self._path, key))
+            if size_bytes is None:
+                raise self._missing(key)
+            elements = min(math.prod(self.info.chunks), self.info.size)
+            if elements > max(size_bytes, 1) * _MOST_PER_BYTE:
+                raise CorruptDataError(
+                    f"{self._what}: the chunk file {key!r} has {size_bytes:,} bytes, which cannot "
+                    f"hold {elements:,} elements"
+                )
+        count = math.prod(grid)
+        if count > _MANY_CHUNKS and (len(grid) == 1 or self._metadata.separator == "."):
+            stored = len(self._pin.names(posixpath.join(self._path, self._metadata.prefix)))
+            if stored < count:
+                raise CorruptDataError(
+                    f"{self._what}: {count:,} chunks are needed, and there are at most {stored:,}"
+                )
+
+    def _missing(self, key: str) -> CorruptDataError:
+        has_fill = self._metadata.fill_value is not None
+        reason = "must not be filled" if has_fill else "has no fill value to stand in for it"
+        return CorruptDataError(
+            f"{self._what}: the chunk file {key!r} is missing, and the array {reason}"
+        )
+
     def stamp(self) -> list[int] | None:
         """Return what tells the single plain chunk from any other."""
         if not self._metadata.has_plain_chunk or self.info.size == 0:
@@ -376,29 +441,24 @@ class ZarrArray:
         """Stand in for a missing chunk, as the Zarr specification has it."""
         fill_value = self._metadata.fill_value
         if fill_value is None:
+            raise self._missing(self._metadata.first_chunk_key)
+        size_bytes = self.info.size * max(self._metadata.item_bytes, 1)
+        if size_bytes > _MAX_FILLED_BYTES:
             raise CorruptDataError(
-                f"{self._what}: the chunk file {self._metadata.first_chunk_key!r} is missing, "
-                "and the array has no fill value to stand in for it"
+                f"{self._what}: the array is said to have the shape {list(self.info.shape)}, and "
+                f"there is no data for its {size_bytes:,} bytes"
             )
         if fill_value or self.info.storage_type.is_string:
             return self._foreign(slice(None))
-        try:
-            return _frozen(np.zeros(self.info.shape, self.info.storage_type.dtype))
-        except (MemoryError, ValueError):
-            raise CorruptDataError(
-                f"{self._what}: the array is said to have the shape {list(self.info.shape)}, which "
-                "does not fit into memory, and has no data"
-            ) from None
+        return _frozen(np.zeros(self.info.shape, self.info.storage_type.dtype))
 
     def _foreign(self, *picks: slice) -> AnyArray:
         """Let zarr-python read ranges of the array, whatever its codecs."""
         rows = picks[0]
-        document = self._metadata.document
-        key = posixpath.join(self._path, NODE_FILE)
-        shown = {} if document is None else {key: document}
+        self._refuse_many_chunks(rows)
         try:
             array = zarr.open_array(
-                PinnedZarrStore(self._pin, shown),
+                ForeignChunks(self._pin, self._path, self._metadata, what=self._what),
                 path=self._path,
                 mode="r",
                 zarr_format=self._metadata.version,
@@ -413,6 +473,18 @@ class ZarrArray:
             return values
         return _frozen(values.astype(self.info.storage_type.dtype, copy=False))
 
+    def _refuse_many_chunks(self, rows: slice) -> None:
+        """Raise if so many chunks are needed that nobody would wait for them."""
+        first, last, _ = rows.indices(self.info.shape[0]) if self.info.shape else (0, 1, 1)
+        across = zip(self.info.shape[1:], self.info.chunks[1:], strict=True)
+        height = self.info.chunks[0] if self.info.chunks else 1
+        count = -(-(last - first) // height) * math.prod(-(-n // c) for n, c in across)
+        if count > _MAX_CHUNKS:
+            raise UnsupportedDataError(
+                f"{self._what}: it is cut into {count:,} chunks of shape {list(self.info.chunks)}; "
+                "write it in larger ones"
+            )
+
     def _refuse_missing_chunks(self, rows: slice) -> None:
         if self._metadata.fill_value is not None or self.info.size == 0:
             return
@@ -423,9 +495,7 @@ class ZarrArray:
         for position in grid:
             key = self._metadata.chunk_key(position)
             if self._pin.size(posixpath.join(self._path, key)) is None:
-                raise CorruptDataError(
-                    f"{self._what}: chunk {key!r} is missing, and the array has no fill value"
-                )
+                raise self._missing(key)
 
     def _chunk_key(self) -> str:
         return posixpath.join(self._path, self._metadata.first_chunk_key)
@@ -437,6 +507,10 @@ class PackedArray(WithoutFile):
     def __init__(self, pin: Pin, path: str, metadata: ArrayMetadata, *, what: str) -> None:
         self.info = metadata.info
         self._reader = ShardReader(pin, path, metadata, what=what)
+
+    def check_stored(self, *, is_complete: bool = False) -> None:
+        """Raise if the file is missing or has no room for its index."""
+        self._reader.check_stored(is_complete=is_complete)
 
     def read(self) -> AnyArray:
         """Return all elements, decoded."""
@@ -633,7 +707,7 @@ class _Consolidated:
 
     def updated(self, pin: Pin, path: str | None) -> bytes:
         """Return the new consolidated metadata after a change at ``path``."""
-        last = pin.read(self._format.consolidated_file)
+        last = _consolidated_of(pin, self._format)
         if path is None or self._last is None or last != self._last:
             self._documents = dict(self._format.documents(pin, ""))
         else:
@@ -642,6 +716,14 @@ class _Consolidated:
             self._documents = {**kept, **dict(self._format.documents(pin, path))}
         self._last = self._format.consolidated(pin, self._documents)
         return self._last
+
+
+def _consolidated_of(pin: Pin, documents: ZarrFormat) -> bytes | None:
+    """Return the consolidated metadata; None if they are missing or cannot be read."""
+    try:
+        return pin.read(documents.consolidated_file)
+    except (FormatError, ReadOnlyError):
+        return None
 
 
 def _frozen(values: AnyArray) -> AnyArray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import threading
 import weakref
 from collections.abc import Hashable, Iterator
@@ -32,8 +33,16 @@ class ArchiveFile:
 
     @classmethod
     def open(cls, path: Path, flags: int) -> ArchiveFile:
-        """Open a file; it is not inherited by programs that this one starts."""
-        return cls(os.open(path, flags | os.O_CLOEXEC, 0o666))
+        """Open a file; it is not inherited by programs that this one starts.
+
+        A named pipe does not make it wait: see `is_regular`.
+        """
+        return cls(os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666))
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether it is a plain file, and no directory, named pipe, socket or device."""
+        return stat.S_ISREG(os.fstat(self.descriptor).st_mode)
 
     def size(self) -> int:
         """Return the length of the file."""

@@ -151,7 +151,7 @@ def sync_folder(path: Path) -> None:
 
 def _open(path: Path, flags: int, location: str) -> ArchiveFile:
     try:
-        return ArchiveFile.open(path, flags)
+        file = ArchiveFile.open(path, flags)
     except IsADirectoryError:
         raise errors.NotADafError(
             f"{location}: there is a directory of this name, not a file"
@@ -163,10 +163,21 @@ def _open(path: Path, flags: int, location: str) -> ArchiveFile:
             ) from None
         raise errors.SourceNotFoundError(f"no such file: {path}") from None
     except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket, or a pipe that nobody reads
+            raise errors.NotADafError(f"{location}: this is not a regular file") from None
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise
         what = "read" if flags & os.O_ACCMODE == os.O_RDONLY else "write"
         raise errors.ReadOnlyError(f"{location}: no permission to {what} this file") from None
+    if file.is_regular:
+        return file
+    is_directory = path.is_dir()
+    file.close()
+    raise errors.NotADafError(
+        f"{location}: there is a directory of this name, not a file"
+        if is_directory
+        else f"{location}: this is not a regular file; give the path of an archive"
+    )
 
 
 def _lock(file: ArchiveFile, location: str) -> None:

@@ -1,0 +1,191 @@
+"""Decompressing chunks of untrusted data sets: never into more bytes than they may have.
+
+A few kilobytes can claim, or truly expand to, any number of gigabytes.  Every function here stops
+at a limit instead.  Knows bytes and codecs; knows no arrays.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import google_crc32c
+import numcodecs
+import pyarrow as pa
+
+_BLOSC_HEADER_BYTES: Final = 16
+_CHECKSUM_BYTES: Final = 4
+_LZ4_HEADER_BYTES: Final = 4
+_GZIP: Final = 31
+_LZMA_MEMORY_BYTES: Final = 1 << 28
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_ZSTD_RLE: Final = 1
+_MAX_BLOCKS: Final = 1 << 14
+
+_FREE_BYTES: Final = 1 << 28
+_STRING_BYTES: Final = 1 << 20
+_STRING_RATIO: Final = 64
+_FILTERED_RATIO: Final = 16
+
+Codec = Mapping[str, Any]
+"""Name (``id``) and options of a codec."""
+
+
+def is_bounded(codec: Codec) -> bool:
+    """Return whether `decompress` knows a codec."""
+    return codec.get("id") in _DECODERS
+
+
+def decompress(codec: Codec, data: memoryview, limit: int) -> bytes | memoryview:
+    """Undo one codec.
+
+    Parameters
+    ----------
+    codec
+        One for which `is_bounded`.
+    limit
+        The most bytes that may come out.
+
+    Raises
+    ------
+    Exception
+        The data is damaged, or expands to more: of any class, as each codec has its own.
+    """
+    found = _DECODERS[codec["id"]](codec, data, limit)
+    if len(found) > limit:
+        raise ValueError(f"it expands to more than the {limit:,} bytes that it may have")
+    return found
+
+
+def limit_of_strings(count: int, compressed_bytes: int) -> int:
+    """Return how many bytes a chunk of strings may expand to; far more than real ones do.
+
+    >>> limit_of_strings(5, 1000) == 1 << 28
+    True
+    """
+    return max(_FREE_BYTES, count * _STRING_BYTES, compressed_bytes * _STRING_RATIO)
+
+
+def limit_of_filtered(size_bytes: int) -> int:
+    """Return how many bytes a chunk of numbers may have while filters are still to be undone."""
+    return size_bytes * _FILTERED_RATIO + 1024
+
+
+def _zlib(codec: Codec, data: memoryview, limit: int) -> bytes:
+    """Decompress one stream, or of gzip one after the other."""
+    wbits = _GZIP if codec["id"] == "gzip" else zlib.MAX_WBITS
+    parts: list[bytes] = []
+    rest: Any = data
+    size_bytes = 0
+    while rest and size_bytes <= limit:
+        decoder = zlib.decompressobj(wbits)
+        parts.append(decoder.decompress(rest, limit + 1 - size_bytes))
+        size_bytes += len(parts[-1])
+        if not decoder.eof and size_bytes <= limit:
+            raise ValueError("the compressed data is cut off")
+        rest = decoder.unused_data.lstrip(b"\0") if wbits == _GZIP else b""
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _bz2(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 - no options matter
+    decoder = bz2.BZ2Decompressor()
+    found = decoder.decompress(data, limit + 1)
+    return _ended(found, limit, is_at_end=decoder.eof)
+
+
+def _lzma(codec: Codec, data: memoryview, limit: int) -> bytes:
+    form = codec.get("format", lzma.FORMAT_XZ)
+    memory = None if form == lzma.FORMAT_RAW else _LZMA_MEMORY_BYTES
+    filters = codec.get("filters") if form == lzma.FORMAT_RAW else None
+    decoder = lzma.LZMADecompressor(form, memory, filters)
+    found = decoder.decompress(bytes(data), limit + 1)
+    return _ended(found, limit, is_at_end=decoder.eof)
+
+
+def _ended(found: bytes, limit: int, *, is_at_end: bool) -> bytes:
+    if not is_at_end and len(found) <= limit:
+        raise ValueError("the compressed data is cut off")
+    return found
+
+
+def _zstd(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 - as above
+    told = _zstd_frame_bytes(data)
+    if told is not None:
+        return b"\0" * (limit + 1) if told > limit else bytes(numcodecs.zstd.decompress(data))
+    with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data)), "zstd") as stream:
+        parts: list[bytes] = []
+        size_bytes = 0
+        while size_bytes <= limit and (part := stream.read(min(limit + 1 - size_bytes, 1 << 24))):
+            parts.append(part)
+            size_bytes += len(part)
+    return b"".join(parts)
+
+
+def _zstd_frame_bytes(data: memoryview) -> int | None:
+    """Return what the only frame of some data says that it expands to; None if it does not say.
+
+    Source: RFC 8878, section 3.1.1.
+    """
+    if bytes(data[:4]) != _ZSTD_MAGIC or len(data) < 6:
+        return None
+    descriptor = data[4]
+    is_single_segment = bool(descriptor & 0x20)
+    size_flag, dictionary_flag = descriptor >> 6, descriptor & 3
+    at = 5 + (not is_single_segment) + (0, 1, 2, 4)[dictionary_flag]
+    width = (int(is_single_segment), 2, 4, 8)[size_flag]
+    if not width:
+        return None
+    told = int.from_bytes(data[at : at + width], "little") + 256 * (width == 2)
+    at += width
+    for _ in range(_MAX_BLOCKS):
+        header = int.from_bytes(data[at : at + 3], "little")
+        is_last, kind, size_bytes = header & 1, header >> 1 & 3, header >> 3
+        at += 3 + (1 if kind == _ZSTD_RLE else size_bytes)
+        if is_last or at >= len(data):
+            break
+    at += _CHECKSUM_BYTES * bool(descriptor & 4)
+    return told if at == len(data) else None
+
+
+def _blosc(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 - as above
+    if len(data) < _BLOSC_HEADER_BYTES:
+        raise ValueError("no room for a header")
+    uncompressed, _, compressed = struct.unpack("<III", data[4:_BLOSC_HEADER_BYTES])
+    if compressed != len(data) or uncompressed > limit:
+        raise ValueError(f"the header tells {compressed:,} and {uncompressed:,} bytes")
+    return bytes(numcodecs.blosc.decompress(data))
+
+
+def _lz4(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 - as above
+    if len(data) < _LZ4_HEADER_BYTES:
+        raise ValueError("no room for a header")
+    told = int.from_bytes(data[:_LZ4_HEADER_BYTES], "little")
+    if told > limit:
+        raise ValueError(f"the header tells {told:,} bytes")
+    return bytes(numcodecs.LZ4().decode(data))
+
+
+def _crc32c(codec: Codec, data: memoryview, limit: int) -> memoryview:  # noqa: ARG001 - as above
+    """Check and take off a checksum, which Zarr v3 counts among the codecs."""
+    if len(data) < _CHECKSUM_BYTES:
+        raise ValueError("no room for a checksum")
+    stored = struct.unpack("<I", data[-_CHECKSUM_BYTES:])[0]
+    if google_crc32c.value(bytes(data[:-_CHECKSUM_BYTES])) != stored:
+        raise ValueError("the checksum is wrong")
+    return data[:-_CHECKSUM_BYTES]
+
+
+_DECODERS: Final[Mapping[str, Callable[[Codec, memoryview, int], bytes | memoryview]]] = {
+    "gzip": _zlib,
+    "zlib": _zlib,
+    "bz2": _bz2,
+    "lzma": _lzma,
+    "zstd": _zstd,
+    "blosc": _blosc,
+    "lz4": _lz4,
+    "crc32c": _crc32c,
+}

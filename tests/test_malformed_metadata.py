@@ -1,0 +1,229 @@
+"""Tests of metadata in which anything may stand anywhere: errors of ours, of the one array."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from daf_storage import errors
+from daf_storage.stores import MemoryStore
+from daf_storage.trees import zarr_formats
+from daf_storage.trees._metadata import (
+    MAX_DOCUMENT_BYTES,
+    ArrayMetadata,
+    ZarrFormat,
+    ZarrVersion,
+    lengths_of,
+    shown,
+)
+
+REPLACEMENTS: list[Any] = [
+    None, 5, 1.5, "x", [], {}, [None], -1, 2**70, True, "x" * 300, [[]], {"id": 1}, 2**62, "<f4",
+]  # fmt: skip
+
+V2: list[dict[str, Any]] = [
+    {
+        "zarr_format": 2, "shape": [3, 4], "chunks": [2, 4], "dtype": "<i8", "fill_value": 0,
+        "order": "C", "compressor": {"id": "blosc", "cname": "zstd", "clevel": 3, "shuffle": 1},
+        "filters": [{"id": "delta", "dtype": "<i8"}], "dimension_separator": "/",
+    },
+    {
+        "zarr_format": 2, "shape": [3], "chunks": [3], "dtype": "|O", "fill_value": "",
+        "order": "C", "compressor": None, "filters": [{"id": "vlen-utf8"}],
+    },
+    {
+        "zarr_format": 2, "shape": [3], "chunks": [2], "dtype": "<U3", "fill_value": "",
+        "order": "C", "compressor": {"id": "gzip", "level": 1}, "filters": None,
+    },
+]  # fmt: skip
+
+_LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
+_GRID = {"name": "regular", "configuration": {"chunk_shape": [2]}}
+_KEYS = {"name": "default", "configuration": {"separator": "/"}}
+V3: list[dict[str, Any]] = [
+    {
+        "zarr_format": 3, "node_type": "array", "shape": [3], "data_type": "float64",
+        "chunk_grid": _GRID, "chunk_key_encoding": _KEYS, "fill_value": "NaN", "attributes": {},
+        "codecs": [_LITTLE, {"name": "gzip", "configuration": {"level": 5}}],
+    },
+    {
+        "zarr_format": 3, "node_type": "array", "shape": [3], "data_type": "string",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+        "chunk_key_encoding": _KEYS, "fill_value": "", "storage_transformers": [],
+        "codecs": [{
+            "name": "sharding_indexed",
+            "configuration": {
+                "chunk_shape": [2],
+                "codecs": [{"name": "vlen-utf8"}, {"name": "zstd", "configuration": {"level": 1}}],
+                "index_codecs": [_LITTLE, {"name": "crc32c"}], "index_location": "start",
+            },
+        }],
+    },
+    {
+        "zarr_format": 3, "node_type": "array", "shape": [3], "chunk_key_encoding": _KEYS,
+        "data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 12}},
+        "chunk_grid": _GRID, "fill_value": "", "codecs": [_LITTLE],
+    },
+]  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of each node of a JSON document, the document itself too."""
+    yield path
+    if isinstance(value, dict | list):
+        for key, child in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(child, (*path, key))
+
+
+def replaced(document: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """Return a document with something else at one of its nodes."""
+    if not path:
+        return value
+    found = copy.deepcopy(document)
+    at = found
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return found
+
+
+def without(document: Any, path: tuple[Any, ...]) -> Any:
+    """Return a document that lacks one of its nodes."""
+    found = copy.deepcopy(document)
+    at = found
+    for key in path[:-1]:
+        at = at[key]
+    del at[path[-1]]
+    return found
+
+
+def variants(document: Any) -> Iterator[Any]:
+    """Yield a document with each of its nodes missing, or with anything else in its place."""
+    for path in places(document):
+        if path:
+            yield without(document, path)
+        for value in REPLACEMENTS:
+            yield replaced(document, path, value)
+
+
+def parsed(documents: ZarrFormat, data: bytes) -> ArrayMetadata | None:
+    """Return what the metadata of an array say."""
+    store = MemoryStore()
+    name = ".zarray" if documents.version == 2 else "zarr.json"
+    store._entries = {f"x/{name}": memoryview(data)}
+    pin = store.pin("")
+    assert pin is not None
+    documents.kind(pin, "x")
+    return documents.array(pin, "x", what="here: x")
+
+
+def refusal(documents: ZarrFormat, data: bytes) -> str | None:
+    """Return the message with which metadata are refused; None if they can be used."""
+    try:
+        found = parsed(documents, data)
+    except errors.FormatError as error:
+        return str(error)
+    if found is not None:
+        assert len(found.chunk_key((0,) * len(found.info.shape))) < 80, data
+        assert all(type(n) is int and n > 0 for n in found.info.chunks), data
+        assert isinstance(found.info.is_mappable, bool)
+    return None
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_any_value_at_any_place(version: ZarrVersion) -> None:
+    """What is parsed is used without harm; the rest is an error of ours, in a short sentence."""
+    documents = zarr_formats()[version - 2]
+    count = refused = 0
+    started = time.monotonic()
+    for document in V2 if version == 2 else V3:
+        assert parsed(documents, json.dumps(document).encode()) is not None
+        for variant in variants(document):
+            count += 1
+            message = refusal(documents, json.dumps(variant).encode())
+            if message is not None:
+                refused += 1
+                assert message.startswith("here: x"), variant
+                assert len(message) < 500, variant
+    assert count > 300
+    assert refused > count / 2
+    assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_documents_that_are_deep_or_large(version: ZarrVersion) -> None:
+    """Nesting of any depth and documents of any size are errors, not crashes."""
+    documents = zarr_formats()[version - 2]
+    document = (V2 if version == 2 else V3)[0]
+    for depth in (50, 900, 5000, 200_000):
+        deep = b"[" * depth + b"]" * depth
+        for name in ("dtype", "data_type", "codecs", "filters", "fill_value", "attributes"):
+            text = json.dumps({**document, name: "HERE"}).encode().replace(b'"HERE"', deep)
+            assert len(refusal(documents, text) or "") < 500
+    padded = json.dumps(document).encode() + b" " * MAX_DOCUMENT_BYTES
+    with pytest.raises(errors.CorruptDataError, match="metadata have no more than"):
+        parsed(documents, padded)
+
+
+def test_lengths_and_what_is_shown_of_values() -> None:
+    """Lengths fit into memory at least in principle; messages stay short."""
+    assert lengths_of([0, 3]) == (0, 3)
+    values: list[Any] = [[2**62, 4], [1] * 40, [True], [-1], "3", {}, 3, [3.0]]
+    for value in values:
+        with pytest.raises(ValueError, match="."):
+            lengths_of(value)
+    assert len(shown({str(n): ["x" * 1000] * 1000 for n in range(1000)})) < 100
+    assert shown("<c16") == "'<c16'"
+
+
+@pytest.mark.parametrize(
+    ("fill", "dtype", "expected"),
+    [
+        (None, "<i4", None), (0, "<i4", 0), (True, "|b1", True), (3, "|u1", 3), (2, "<f4", 2.0),
+        ("Infinity", "<f8", np.inf), ("-Infinity", "<f4", -np.inf),
+    ],
+)  # fmt: skip
+def test_fill_values(fill: Any, dtype: str, expected: Any) -> None:
+    """A fill value is one of the array's type."""
+    document = {**V2[0], "dtype": dtype, "fill_value": fill, "filters": None}
+    found = parsed(zarr_formats()[0], json.dumps(document).encode())
+    assert found is not None
+    assert found.fill_value == expected
+
+
+@pytest.mark.parametrize(
+    ("fill", "dtype"),
+    [
+        (300, "|u1"),
+        (-1, "<u4"),
+        (1.5, "<i4"),
+        ("x", "<f4"),
+        (2, "|b1"),
+        (2**70, "<i8"),
+        ([], "<f8"),
+    ],
+)
+def test_fill_values_of_another_type(fill: Any, dtype: str) -> None:
+    """Any other is an error, and never wraps into the type."""
+    document = {**V2[0], "dtype": dtype, "fill_value": fill, "filters": None}
+    with pytest.raises(errors.CorruptDataError, match="fill_value"):
+        parsed(zarr_formats()[0], json.dumps(document).encode())
+
+
+def test_chunks_that_are_larger_than_any_array() -> None:
+    """A chunk of 10 GB for an array of 5 entries is refused before anything is read."""
+    for version, document in ((2, V2[0]), (3, V3[0])):
+        large = copy.deepcopy(document)
+        large["shape"] = [5]
+        if version == 2:
+            large["chunks"] = [10**10]
+        else:
+            large["chunk_grid"]["configuration"]["chunk_shape"] = [10**10]
+        with pytest.raises(errors.UnsupportedDataError, match="the whole array of shape"):
+            parsed(zarr_formats()[version - 2], json.dumps(large).encode())

@@ -1,0 +1,389 @@
+"""Tests of data sets that lie: about shapes, sizes, and what kind of files they are made of."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import resource
+import shutil
+import socket
+import stat
+import threading
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import numcodecs
+import numpy as np
+import pytest
+
+from daf_query import connect
+from daf_storage import DafReader, MmapZipStore, ZarrDaf, errors, open_daf, verify
+from daf_storage.trees._decompress import decompress
+from tests.support import create, fill
+from tests.test_damaged import change_metadata
+from tests.test_verifying import found
+
+AGE = "vectors/cell/age"
+
+
+def in_time(work: Callable[[], Any], seconds: float = 20) -> Any:
+    """Do something in a thread, and fail if it is not done in time; raise what it raises."""
+    done: list[Any] = []
+
+    def run() -> None:
+        try:
+            done.append((work(), None))
+        except BaseException as error:  # noqa: BLE001 - it is raised again below
+            done.append((None, error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert done, "it hangs"
+    result, error = done[0]
+    if error is not None:
+        raise error
+    return result
+
+
+def put_pipe(path: Path) -> None:
+    """Put a named pipe in the place of a file."""
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def put_socket(path: Path) -> None:
+    """Put a socket in the place of a file."""
+    path.unlink()
+    before = os.open(".", os.O_RDONLY)
+    os.chdir(path.parent)  # its whole path may be too long for a socket
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.fchdir(before)
+        os.close(before)
+
+
+@pytest.mark.parametrize("name", ["0", ".zarray"])
+@pytest.mark.parametrize("put", [put_pipe, put_socket])
+def test_what_is_no_regular_file(tiny_path: Path, name: str, put: Callable[[Path], None]) -> None:
+    """A named pipe or a socket in place of a file is an error of that vector, at once."""
+    put(tiny_path / AGE / name)
+    daf = in_time(lambda: ZarrDaf(tiny_path))
+    with pytest.raises(errors.CorruptDataError, match="not a regular file"):
+        in_time(lambda: daf.get_np_vector("cell", "age"))
+    assert "not a regular file" in in_time(daf.description)
+    problems = in_time(lambda: found(tiny_path))
+    assert ("error", AGE) in [problem[:2] for problem in problems]
+    assert daf.get_np_vector("cell", "type").tolist() == ["Bcell", "TCell", "TCell"]
+
+
+def test_a_pipe_in_place_of_consolidated_metadata(tiny_path: Path) -> None:
+    """Nobody waits for it: readers do not use it, and `verify` says so."""
+    put_pipe(tiny_path / ".zmetadata")
+    assert in_time(lambda: ZarrDaf(tiny_path)).axis_length("cell") == 3
+    problems = in_time(lambda: found(tiny_path))
+    assert any(".zmetadata" in problem[1] for problem in problems)
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr.zip", "x.h5df", "x.daf.zarr"])
+def test_a_pipe_in_place_of_the_data_set(tmp_path: Path, name: str) -> None:
+    """Whatever format its name promises."""
+    os.mkfifo(tmp_path / name)
+    for mode in ("r", "r+", "w+", "w"):
+        with pytest.raises(errors.NotADafError, match="regular file|not a directory"):
+            in_time(lambda mode=mode: open_daf(tmp_path / name, mode))  # type: ignore[misc]
+    assert stat.S_ISFIFO((tmp_path / name).stat().st_mode)
+    if name.endswith(".zip"):
+        with pytest.raises(errors.NotADafError, match="not a regular file"):
+            in_time(lambda: MmapZipStore(tmp_path / name))
+
+
+def test_files_that_may_not_be_read(tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file without permission, and a disk that fails, are errors of ours."""
+    open_file = os.open
+    reasons = {"age": PermissionError(13, "Permission denied"), "type": OSError(5, "I/O error")}
+
+    def refuse(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
+        if str(path) == "0" and kwargs.get("dir_fd") is not None:
+            vector = Path(f"/proc/self/fd/{kwargs['dir_fd']}").readlink().name
+            if vector in reasons:
+                raise reasons[vector]
+        return open_file(path, flags, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", refuse)
+    daf = ZarrDaf(tiny_path)
+    with pytest.raises(errors.ReadOnlyError, match="age/0: no permission to read it"):
+        daf.get_np_vector("cell", "age")
+    with pytest.raises(errors.CorruptDataError, match=r"type/0: it cannot be read \(I/O error\)"):
+        daf.get_np_vector("cell", "type")
+    assert [problem[1] for problem in found(tiny_path)] == [AGE, "vectors/cell/type"]
+
+
+# Shapes
+
+
+def claim(path: Path, shape: list[int], **changes: Any) -> None:
+    """Let an array claim a shape, in one chunk."""
+    change_metadata(path, shape=shape, chunks=shape, **changes)
+
+
+def claims_nothing(daf: DafReader) -> None:
+    """Check that what is not damaged can be used."""
+    assert daf.get_np_vector("cell", "type").tolist() == ["Bcell", "TCell", "TCell"]
+
+
+@pytest.mark.parametrize("fill_value", [None, 1])
+@pytest.mark.parametrize("shape", [[10**11], [2**61], [3], [10**6, 10**6]])
+def test_an_absurd_marker(tiny_path: Path, shape: list[int], fill_value: int | None) -> None:
+    """It must be two numbers: that is looked at before anything is read."""
+    claim(tiny_path / "daf", shape, fill_value=fill_value)
+    (tiny_path / "daf/0").unlink()
+    with pytest.raises((errors.VersionError, errors.CorruptDataError)):
+        in_time(lambda: ZarrDaf(tiny_path))
+
+
+def test_a_marker_of_strings_or_fractions(tiny_path: Path) -> None:
+    """It is malformed, not a number that is close to it."""
+    change_metadata(tiny_path / "daf", dtype="|S1")
+    with pytest.raises(errors.VersionError, match="malformed daf version marker"):
+        ZarrDaf(tiny_path)
+    change_metadata(tiny_path / "daf", dtype="<f8")
+    for numbers in ([1.5, 0], [np.nan, 0], [np.inf, 0]):
+        (tiny_path / "daf/0").write_bytes(np.array(numbers, "<f8").tobytes())
+        with pytest.raises(errors.VersionError, match="malformed daf version marker"):
+            ZarrDaf(tiny_path)
+    (tiny_path / "daf/0").write_bytes(np.array([1, 0], "<f8").tobytes())
+    claims_nothing(ZarrDaf(tiny_path))
+
+
+@pytest.mark.parametrize("fill_value", [None, 1])
+@pytest.mark.parametrize("part", ["colptr", "rowval", "nzval"])
+@pytest.mark.parametrize("shape", [[10**12], [12], [3, 3]])
+def test_absurd_parts_of_a_sparse_matrix(
+    tiny_path: Path, part: str, shape: list[int], fill_value: int | None
+) -> None:
+    """Shapes are compared with the axes and with each other before anything is read."""
+    claim(tiny_path / f"matrices/cell/gene/sparse/{part}", shape, fill_value=fill_value)
+    (tiny_path / f"matrices/cell/gene/sparse/{part}/0").unlink()
+    daf = ZarrDaf(tiny_path)
+    with pytest.raises(errors.CorruptDataError):
+        in_time(lambda: daf.get_np_matrix("cell", "gene", "sparse", relayout=False))
+    assert "matrix 'sparse'" in in_time(daf.description)
+    problems = in_time(lambda: found(tiny_path))
+    assert ("error", "matrices/cell/gene/sparse") in [problem[:2] for problem in problems]
+    claims_nothing(daf)
+
+
+@pytest.mark.parametrize("fill_value", [None, 1])
+@pytest.mark.parametrize("part", ["nzind", "nzval"])
+@pytest.mark.parametrize("shape", [[10**12], [4], [2, 1]])
+def test_absurd_parts_of_a_sparse_vector(
+    tiny_path: Path, part: str, shape: list[int], fill_value: int | None
+) -> None:
+    """The same for vectors."""
+    if part == "nzval":
+        parts = tiny_path / "vectors/gene/flag"
+        shutil.copytree(parts / "nzind", parts / "nzval")
+    claim(tiny_path / f"vectors/gene/flag/{part}", shape, fill_value=fill_value)
+    (tiny_path / f"vectors/gene/flag/{part}/0").unlink()
+    daf = ZarrDaf(tiny_path)
+    with pytest.raises(errors.CorruptDataError):
+        in_time(lambda: daf.get_np_vector("gene", "flag"))
+    assert ("error", "vectors/gene/flag") in [p[:2] for p in in_time(lambda: found(tiny_path))]
+    claims_nothing(daf)
+
+
+@pytest.mark.parametrize("fill_value", [None, ""])
+@pytest.mark.parametrize("chunks", [2**40, 2**20, 1])
+@pytest.mark.parametrize("length", [2**31, 2**61])
+def test_an_axis_that_claims_to_be_long(
+    tiny_path: Path, length: int, chunks: int, fill_value: str | None
+) -> None:
+    """Its entries have to be there; other axes can be used."""
+    axis = tiny_path / "axes/cell"
+    change_metadata(axis, shape=[length], chunks=[chunks], fill_value=fill_value)
+    (axis / str((length - 1) // chunks)).write_bytes(b"\3\0\0\0" + b"\1\0\0\0a" * 3)
+    daf = ZarrDaf(tiny_path)
+    with pytest.raises(errors.FormatError, match="axes/cell|axis 'cell'"):
+        in_time(lambda: daf.axis_length("cell"))
+    assert "axis 'cell'" in in_time(daf.description)
+    problems = in_time(lambda: found(tiny_path))
+    assert [problem[1] for problem in problems if problem[0] == "error"] == ["axes/cell"]
+    assert daf.axis_length("gene") == 4
+    query = "SELECT count(*) AS n FROM gene"
+    assert in_time(lambda: connect(daf).sql(query).to_pydict()) == {"n": [4]}
+
+
+def test_a_matrix_without_data(tiny_path: Path) -> None:
+    """Fill values stand in for data up to a size; beyond, nobody means it."""
+    names = [f"{n:07}" for n in range(200_000)]
+    daf = create(tiny_path.with_name("large.daf.zarr"))
+    daf.add_axis("row", names)
+    daf.add_axis("column", names)
+    daf.add_axis("few", ["a", "b"])
+    for axis in ("few", "column"):
+        path = Path(daf.location) / f"matrices/row/{axis}/zero"
+        shutil.copytree(tiny_path / "matrices/cell/gene/UMIs", path)
+        (path / "0.0").unlink()
+        claim(path, [daf.axis_length(axis), 200_000], fill_value=0)
+    assert not daf.get_np_matrix("row", "few", "zero").any()
+    with pytest.raises(errors.CorruptDataError, match="there is no data for its 320,000,000,000"):
+        in_time(lambda: daf.get_np_matrix("row", "column", "zero"))
+
+
+# Compressed bombs
+
+LARGE = 10**9
+BOMBS: dict[str, Callable[[bytes], bytes]] = {
+    "zlib": lambda data: zlib.compress(data, 9),
+    "gzip": lambda data: gzip.compress(data, 9),
+    "bz2": lambda data: bz2.compress(data, 9),
+    "lzma": lambda data: lzma.compress(data, preset=1),
+    "zstd": lambda data: bytes(numcodecs.Zstd(1).encode(data)),
+    "blosc": lambda data: bytes(numcodecs.Blosc("zstd", 1, 0).encode(data)),
+    "lz4": lambda data: bytes(numcodecs.LZ4().encode(data)),
+}
+
+
+@pytest.fixture(scope="module", params=BOMBS)
+def bomb(request: pytest.FixtureRequest) -> tuple[str, bytes]:
+    """Return a codec and little data that expands to very much."""
+    size = LARGE // 10 if request.param in ("bz2", "lzma") else LARGE
+    return request.param, BOMBS[request.param](bytes(size))
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has had so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def test_chunks_that_expand_to_a_gigabyte(tiny_path: Path, bomb: tuple[str, bytes]) -> None:
+    """They stop at what the axis allows, as numbers and as strings, also behind a filter."""
+    codec, data = bomb
+    (tiny_path / AGE / "0").write_bytes(data)
+    before = peak_bytes()
+    for changes in (
+        {"compressor": {"id": codec}, "filters": None},
+        {"compressor": None, "filters": [{"id": codec}]},
+        {"compressor": {"id": codec}, "filters": [{"id": "delta", "dtype": "<i8"}]},
+    ):
+        change_metadata(tiny_path / AGE, **changes)
+        with pytest.raises(errors.CorruptDataError, match="decompressed"):
+            ZarrDaf(tiny_path).get_np_vector("cell", "age")
+    change_metadata(
+        tiny_path / AGE,
+        dtype="|O",
+        filters=[{"id": "vlen-utf8"}],
+        compressor={"id": codec},
+        fill_value="",
+    )
+    message = "decompressed|claims to hold"  # 100 MB of strings are not too many
+    with pytest.raises(errors.CorruptDataError, match=message):
+        ZarrDaf(tiny_path).get_np_vector("cell", "age")
+    assert peak_bytes() - before < LARGE * 0.8
+    assert ("error", AGE) in [problem[:2] for problem in found(tiny_path)]
+
+
+def test_codecs_say_what_is_wrong(bomb: tuple[str, bytes]) -> None:
+    """Data that is cut off anywhere is an error; what fits is what numcodecs makes of it."""
+    codec, _ = bomb
+    values = np.random.default_rng(1).integers(0, 50, 1000).tobytes()
+    data = BOMBS[codec](values)
+    assert bytes(decompress({"id": codec}, memoryview(data), len(values))) == values
+    for cut in (0, 1, 3, 5, 11, len(data) // 2, len(data) - 1):
+        if codec == "lz4" and cut == 0:
+            continue
+        try:
+            found = decompress({"id": codec}, memoryview(data)[:cut], len(values))
+        except Exception:  # noqa: BLE001, S112 - each codec has its own
+            continue
+        assert bytes(found) != values or codec == "gzip"
+    with pytest.raises(ValueError, match="bytes"):
+        decompress({"id": codec}, memoryview(data), len(values) - 1)
+
+
+def test_zstd_frames_that_do_not_say_their_size() -> None:
+    """They are decompressed piece by piece, as are several frames; the limit counts all."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(b"abc" * 1000)
+    unsized = sink.getvalue().to_pybytes()
+    sized = bytes(numcodecs.Zstd(1).encode(b"abc" * 1000))
+    for data, size in ((unsized, 3000), (sized, 3000), (sized * 2, 6000), (sized + unsized, 6000)):
+        assert len(decompress({"id": "zstd"}, memoryview(data), size)) == size
+        with pytest.raises(ValueError, match="more than"):
+            decompress({"id": "zstd"}, memoryview(data), size - 1)
+
+
+def test_checksums_are_checked() -> None:
+    """CRC-32C counts among the codecs of Zarr v3."""
+    data = b"abc" + google_crc32c.value(b"abc").to_bytes(4, "little")
+    assert bytes(decompress({"id": "crc32c"}, memoryview(data), 3)) == b"abc"
+    for wrong in (b"abd" + data[3:], b"abc"):
+        with pytest.raises(ValueError, match="checksum"):
+            decompress({"id": "crc32c"}, memoryview(wrong), 3)
+
+
+def test_strings_that_claim_to_be_many(tiny_path: Path) -> None:
+    """The count of a chunk of strings is compared before as many objects are made."""
+    path = tiny_path / "vectors/cell/type"
+    change_metadata(path, chunks=[2], fill_value="")
+    for count in (2**32 - 1, 3, 0):
+        data = count.to_bytes(4, "little") + b"\1\0\0\0a" * 2
+        for name in ("0", "1"):
+            (path / name).write_bytes(data)
+        with pytest.raises(errors.CorruptDataError, match="claims to hold"):
+            ZarrDaf(tiny_path).get_np_vector("cell", "type")
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "blosc-zstd"])
+def test_packed_chunks_that_expand(tmp_path: Path, codec: str) -> None:
+    """A packed chunk may hold what its shape says, and not more; claims of shards are bounded."""
+    from daf_storage import DafWriter, Packing
+
+    path = tmp_path / "x.daf.zarr"
+    daf = ZarrDaf(path, "w", packed=Packing(codec, chunk_kb=1))  # type: ignore[arg-type]
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", [f"{n:05}" for n in range(2000)])
+    daf.set_vector("cell", "age", np.arange(2000.0))
+    vector = path / "vectors/cell/age"
+    (chunk,) = (file for file in vector.rglob("*") if file.is_file() and file.name == "0")
+    name = "blosc" if codec.startswith("blosc") else codec
+    data = BOMBS[name](bytes(10**8))
+    stored = bytearray(chunk.read_bytes())
+    index_bytes = int.from_bytes(stored[:8], "little") - 4
+    index = np.frombuffer(stored[:index_bytes], "<u8").reshape(-1, 2).copy()
+    index[0] = len(stored), len(data)
+    checksum = google_crc32c.value(index.tobytes()).to_bytes(4, "little")
+    stored[: index_bytes + 4] = index.tobytes() + checksum
+    chunk.write_bytes(bytes(stored) + data)
+    with pytest.raises(errors.CorruptDataError, match=r"chunk \[0\] cannot be decompressed"):
+        ZarrDaf(path).get_np_vector("cell", "age")
+    document = json.loads((vector / "zarr.json").read_text())
+    sharding = document["codecs"][0]["configuration"]
+    sharding["chunk_shape"] = [1 << 40]
+    document["chunk_grid"]["configuration"]["chunk_shape"] = [1 << 40]
+    (vector / "zarr.json").write_text(json.dumps(document))
+    with pytest.raises(errors.UnsupportedDataError, match="the whole array of shape"):
+        ZarrDaf(path).get_np_vector("cell", "age")
+    assert verify(path, progress="never")
+
+
+def test_what_is_in_order_stays_in_order(tmp_path: Path) -> None:
+    """None of the checks finds fault with what is written."""
+    for name in ("x.daf.zarr", "x.daf.zarr.zip"):
+        daf = fill(create(tmp_path / name))
+        daf.add_axis("none", [])
+        daf.close()
+        assert found(tmp_path / name) == []
+        assert not ZarrDaf(tmp_path / name).summary().problems
