@@ -8,10 +8,11 @@ the attribute ignore it.  Source: docs/reference/format.md, "Conventions".
 from __future__ import annotations
 
 import enum
+import reprlib
 import warnings
 from typing import Final
 
-from daf_storage.errors import CorruptDataError
+from daf_storage.errors import CorruptDataError, ReadOnlyError
 from daf_storage.trees import Node
 
 ATTRIBUTE: Final = "daf_convention"
@@ -62,7 +63,7 @@ def _read(node: Node, allowed: set[Convention]) -> tuple[str, Convention | None]
     """Return what is wrong with the convention, and the convention if nothing is."""
     try:
         value = node.attribute(ATTRIBUTE)
-    except CorruptDataError as error:
+    except (CorruptDataError, ReadOnlyError) as error:
         return f"its attributes cannot be read ({error})", None
     if value is None:
         return "", None
@@ -70,4 +71,4 @@ def _read(node: Node, allowed: set[Convention]) -> tuple[str, Convention | None]
         if isinstance(value, str) and value == convention.value:
             return "", convention
     known = " or ".join(repr(one.value) for one in allowed) or "absent"
-    return f"its attribute {ATTRIBUTE} is {value!r}; here it can only be {known}", None
+    return f"its attribute {ATTRIBUTE} is {reprlib.repr(value)}; here it can only be {known}", None

@@ -849,6 +849,7 @@ def test_huge_shapes_without_data(tmp_path: Path) -> None:
     fill(writer(root, zarr_format=3))
     huge = 10**15
     grid = {"name": "regular", "configuration": {"chunk_shape": [huge]}}
+    metadata, names = ((root / "axes/gene" / name).read_bytes() for name in ("zarr.json", "c/0"))
     for path in (
         "vectors/cell/age",
         "axes/gene",
@@ -860,9 +861,12 @@ def test_huge_shapes_without_data(tmp_path: Path) -> None:
     with open_daf(root) as daf:
         with pytest.raises(errors.CorruptDataError, match="stored shape"):
             daf.get_np_vector("cell", "age")
-        with pytest.raises(errors.CorruptDataError, match="axes/gene"):
+        with pytest.raises(errors.CorruptDataError, match="axis 'gene' is said to have"):
             daf.axis_entries("gene")
-    edited(root / "axes/gene", shape=[4])
+    (root / "axes/gene/zarr.json").write_bytes(metadata)
+    with pytest.raises(errors.CorruptDataError, match="axes/gene: the chunk file 'c/0' is missing"):
+        open_daf(root).axis_length("gene")
+    (root / "axes/gene/c/0").write_bytes(names)
     with open_daf(root) as daf:
         daf.axis_length("gene")
         with pytest.raises(errors.CorruptDataError, match="no room for so many"):

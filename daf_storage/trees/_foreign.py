@@ -16,13 +16,13 @@ from zarr.abc.store import ByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
+from daf_storage.model import METADATA_NAMES
 from daf_storage.stores import Pin
 from daf_storage.stores._zarr_adapter import BytesZarrStore, PinnedZarrStore
 from daf_storage.trees._decompress import decompress, limit_of_filtered, limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata
 
 _DOCUMENTS = {2: ".zarray", 3: "zarr.json"}
-_METADATA_FILES = frozenset({".zarray", ".zattrs", ".zgroup", ".zmetadata", "zarr.json"})
 _COUNT_BYTES = 4
 
 
@@ -53,7 +53,7 @@ class ForeignChunks(PinnedZarrStore):
 
     def find_bytes(self, key: str) -> memoryview | None:
         """Return a document, or a chunk without its compression."""
-        if posixpath.basename(key) in _METADATA_FILES:
+        if posixpath.basename(key) in METADATA_NAMES:
             return super().find_bytes(key)
         last = self._last
         if last is not None and last[0] == key:
@@ -67,7 +67,7 @@ class ForeignChunks(PinnedZarrStore):
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
         """Return bytes; chunks are decompressed side by side."""
-        if not self._codecs or posixpath.basename(key) in _METADATA_FILES:
+        if not self._codecs or posixpath.basename(key) in METADATA_NAMES:
             return await super().get(key, prototype, byte_range)
         data = await asyncio.to_thread(self.find_bytes, key)
         return None if data is None else BytesZarrStore.part_of(data, prototype, byte_range)

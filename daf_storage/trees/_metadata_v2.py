@@ -89,7 +89,7 @@ class ZarrV2:
         key = posixpath.join(path, ATTRIBUTES_FILE)
         if (pin.size(key) or 0) <= len(ATTRIBUTES_BYTES):  # of a server: without a request
             return None
-        data = pin.read(key)
+        data = read_document(pin, key, what=what)
         return None if data is None else parse_json(data, what=f"{what}: {key}").get(name)
 
     def group_documents(self) -> dict[str, bytes]:

@@ -80,7 +80,7 @@ class ZarrV3:
 
     def attribute(self, pin: Pin, path: str, name: str, *, what: str) -> Any:
         """Return an attribute of a group or array."""
-        data = pin.read(posixpath.join(path, NODE_FILE))
+        data = read_document(pin, posixpath.join(path, NODE_FILE), what=what)
         if data is None:
             return None
         attributes = parse_json(data, what=f"{what}: {NODE_FILE}").get("attributes", {})

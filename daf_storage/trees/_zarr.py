@@ -39,7 +39,7 @@ from daf_storage.trees._protocol import NodeKind, WithoutFile, fill_blocks
 from daf_storage.trees._shards import ShardReader, ShardWriter
 
 _MAX_CHUNKS: Final = 1 << 20
-_MANY_CHUNKS: Final = 1 << 12
+_MANY_CHUNKS: Final = 1 << 8
 _MOST_PER_BYTE: Final = 1 << 17
 _STRING_BYTES: Final = 4
 _MAX_FILLED_BYTES: Final = 1 << 34
@@ -357,7 +357,8 @@ class ZarrArray:
             if size_bytes is None:
                 raise self._missing(key)
             elements = min(math.prod(self.info.chunks), self.info.size)
-            if elements > max(size_bytes, 1) * _MOST_PER_BYTE:
+            is_packed = bool(self._metadata.compressions) or self._metadata.has_filters
+            if elements > max(size_bytes, 1) * (_MOST_PER_BYTE if is_packed else 1):
                 raise CorruptDataError(
                     f"{self._what}: the chunk file {key!r} has {size_bytes:,} bytes, which cannot "
                     f"hold {elements:,} elements"
