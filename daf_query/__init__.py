@@ -22,6 +22,7 @@ from daf_query.dataset import AxisDataset, TableDataset
 from daf_query.explaining import Explanation
 from daf_query.indexes import build_index, build_point_index
 from daf_query.matrices import MatrixSlice
+from daf_query.never_null import NeverNullWarning
 from daf_query.results import QueryResult
 from daf_query.session import DafSession, connect
 from daf_query.spatial import UnusedIndexWarning
@@ -35,6 +36,7 @@ __all__ = [
     "DuplicateColumnsWarning",
     "Explanation",
     "MatrixSlice",
+    "NeverNullWarning",
     "QueryResult",
     "TableDataset",
     "UnreadableVectorWarning",

@@ -8,7 +8,7 @@ everything, or nothing) and agree on NULL.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.evaluating import Positions, Values
+from daf_query.missing_strings import nulls_for_empty
 from daf_query.predicates import Predicate
 from daf_query.texts import TextCodes, TextColumn
 from daf_query.zones import ZONE_ROWS, ZoneMap
@@ -145,10 +146,14 @@ class VectorColumn:
 
     @property
     def field(self) -> pa.Field:
-        """Its name and Arrow type; only floats can be NULL (where they are NaN)."""
+        """Its name and Arrow type.
+
+        Floats can be NULL (where they are NaN), and strings where an empty one says so.
+        """
         kind = self.info.storage_type
         is_float = kind in (StorageType.FLOAT32, StorageType.FLOAT64)
-        return pa.field(self.info.name, arrow_type(kind), nullable=is_float)
+        can_be_null = is_float or self.info.empty_is_missing
+        return pa.field(self.info.name, arrow_type(kind), nullable=can_be_null)
 
     def open(self, cache: DecodedCache) -> OpenColumn:
         """Begin to read it.
@@ -156,7 +161,7 @@ class VectorColumn:
         Raises
         ------
         FormatError
-            The vector was replaced since by one of another type or length: ask again.
+            The vector was replaced since by one of another type, length or convention: ask again.
         """
         daf = self.daf
         key = (daf.location, self.info.axis, self.info.name)
@@ -172,34 +177,13 @@ class VectorColumn:
                 index=lambda: self.indexes.lookup(self.info.name, cache),
             )
         stored = daf.open_vector(self.info.axis, self.info.name)
-        found = (stored.info.storage_type, stored.info.length)
-        if found != (self.info.storage_type, self.info.length):
+        if not _is_alike(stored.info, self.info):
             raise errors.FormatError(
                 f"{daf.location}: vector {self.info.name!r} of axis {self.info.axis!r} was "
                 "replaced while it was being queried; run the query again"
             )
         if self.info.storage_type.is_string:
-            place = (*key, "codes")
-            texts = cache.peek((*key, "texts"), stored.identity) or daf.known_strings(stored)
-
-            def encode() -> TextCodes:
-                length = stored.info.length
-                batches = stored.string_batches() if texts is None else iter([texts])
-                codes: TextCodes = cache.get(
-                    place, stored.identity, lambda: TextCodes.of(batches, length)
-                )
-                return codes
-
-            return TextColumn(
-                lambda: cache.get((*key, "texts"), stored.identity, stored.read_strings),
-                encode,
-                cache.peek(place, stored.identity),
-                texts,
-                remember=lambda span, make: cache.get(
-                    (*key, "range", span.start, span.stop), stored.identity, make
-                ),
-                index=lambda: self.indexes.lookup(self.info.name, cache),
-            )
+            return self._strings(stored, cache, key)
         kind = self.info.storage_type.dtype
         zones = cache.get(
             (*key, "zones"),
@@ -235,6 +219,55 @@ class VectorColumn:
             lookup,
             view=lambda: cache.get((*key, "view"), stored.identity, lambda: _View.of(stored)),
         )
+
+    def _strings(
+        self, stored: StoredVector, cache: DecodedCache, key: tuple[Hashable, ...]
+    ) -> TextColumn:
+        """Begin to read a vector of strings."""
+        place = (*key, "codes")
+        empty_is_missing = stored.info.empty_is_missing
+        identity = (stored.identity, empty_is_missing)
+        texts = cache.peek((*key, "texts"), identity)
+        if texts is None:
+            texts = self.daf.known_strings(stored)
+            if texts is not None and empty_is_missing:
+                texts = nulls_for_empty(texts)
+
+        def decode() -> Any:
+            found = stored.read_strings()
+            return nulls_for_empty(found) if empty_is_missing else found
+
+        def encode() -> TextCodes:
+            batches = stored.string_batches() if texts is None else iter([texts])
+            codes: TextCodes = cache.get(
+                place,
+                identity,
+                lambda: TextCodes.of(
+                    batches, stored.info.length, empty_is_missing=empty_is_missing
+                ),
+            )
+            return codes
+
+        return TextColumn(
+            lambda: cache.get((*key, "texts"), identity, decode),
+            encode,
+            cache.peek(place, identity),
+            texts,
+            remember=lambda span, make: cache.get(
+                (*key, "range", span.start, span.stop), identity, make
+            ),
+            index=lambda: self.indexes.lookup(self.info.name, cache),
+            empty_is_missing=empty_is_missing,
+        )
+
+
+def _is_alike(found: VectorInfo, expected: VectorInfo) -> bool:
+    """Return whether a vector still makes the same Arrow column."""
+    return (found.storage_type, found.length, found.empty_is_missing) == (
+        expected.storage_type,
+        expected.length,
+        expected.empty_is_missing,
+    )
 
 
 class IndexColumn:

@@ -22,6 +22,7 @@ import pyarrow.dataset as ds
 from daf_query.columns import INDEX, NAME, Column, VectorColumn, cast_to
 from daf_query.evaluating import Positions
 from daf_query.indexes import StoredIndexes
+from daf_query.membership import with_sql_membership
 from daf_query.predicates import Constant, Predicate, both, parse
 from daf_query.scanning import FindPoints, Scan, ScanReport, balanced
 from daf_storage import DafError, DafReader, DecodedCache, Span, errors, open_daf
@@ -185,7 +186,7 @@ class TableDataset(ds.Dataset):
             columns = self.schema.names
         batches = self._batches(scan, parts, names, predicate)
         schema = pa.schema([self.schema.field(name) for name in names])
-        left = None if predicate is not None else combined
+        left = None if predicate is not None else with_sql_membership(combined, self.schema)
         if predicate is not None and names == list(columns):
             return TableScanner(schema, batches, batch_rows)
         plain = _plain(schema)

@@ -17,7 +17,7 @@ _VALUE = "value"
 
 
 def derived(engine: Engine, schema: str, axis: str, query: str) -> pa.Array:
-    """Return the values of a query for the entries of an axis.
+    """Return the values of a query for the entries of an axis; of strings, some may be null.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def _check_complete(positions: Any, daf: DafReader, axis: str) -> None:
 
 
 def _storable(column: Any, axis: str) -> pa.Array:
-    """Return values of a type that is stored; missing numbers are NaN."""
+    """Return values of a type that is stored; missing numbers are NaN, missing strings null."""
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks)
     if pa.types.is_dictionary(column.type):
@@ -78,13 +78,27 @@ def _storable(column: Any, axis: str) -> pa.Array:
     column = column.cast(plain.get(column.type, column.type))
     is_floating = pa.types.is_floating(column.type)
     is_known = is_floating or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
-    if not is_known and column.type not in (pa.string(), pa.large_string()):
+    is_text = column.type in (pa.string(), pa.large_string())
+    if not is_known and not is_text:
         raise errors.UnsupportedDataError(
             f"a vector of axis {axis!r} cannot hold {column.type}; CAST it to VARCHAR or DOUBLE"
         )
+    if column.null_count and is_text:
+        _check_no_empty(column, axis)
+        return column
     if column.null_count and not is_floating:
         raise errors.QueryError(
             f"the query yields NULL for {column.null_count:,} entries of axis {axis!r}, which only "
-            "floats can be (as NaN); use coalesce(), or CAST it to DOUBLE"
+            "floats can be (as NaN), and strings; use coalesce(), or CAST it to DOUBLE"
         )
     return pc.fill_null(column, float("nan")) if column.null_count else column
+
+
+def _check_no_empty(column: pa.Array, axis: str) -> None:
+    """Raise if strings are missing and others are empty: a stored empty string is one of both."""
+    if pc.any(pc.equal(column, "")).as_py():
+        raise errors.QueryError(
+            f"the query yields NULL for some entries of axis {axis!r} and '' for others, and both "
+            "would be stored as ''; coalesce() makes all of them '', nullif(..., '') all of them "
+            "NULL"
+        )

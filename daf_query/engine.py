@@ -28,6 +28,7 @@ from daf_query.dataset import TableDataset
 from daf_query.forking import enter_engine
 from daf_query.implying import implied
 from daf_query.messages import explain
+from daf_query.never_null import columns_asked_for_null, is_never_null, is_settled, warn
 from daf_query.spatial import indexed_rows
 from daf_query.sql_pitfalls import check_plan, safe_sql
 from daf_query.unique_columns import (
@@ -105,6 +106,7 @@ class Engine:
         self._default = default
         self._views: dict[TableName, str] = {}
         self._unrestricted: set[str] = set()
+        self._hinted: set[tuple[str, str, str]] = set()
         self._public = SharedSchema(self.shared)
         config = (
             datafusion.SessionConfig()
@@ -170,6 +172,8 @@ class Engine:
             check_copied(frame)
         else:
             frame = self._planned_to_read(query)
+            if "null" in query.lower():
+                self._hint_at_missing_strings(query, frame)
         return with_unique_columns(frame, once=once)
 
     def _planned_to_read(self, query: str) -> datafusion.DataFrame:
@@ -194,6 +198,20 @@ class Engine:
         if not self._views and not self.shared and len(self._unrestricted) < _MAX_REMEMBERED:
             self._unrestricted.add(query)  # if types change, that is missed, and costs time only
         return frame
+
+    def _hint_at_missing_strings(self, query: str, frame: datafusion.DataFrame) -> None:
+        """Warn, once for each column, where IS NULL is asked of strings of which none is NULL."""
+        columns = list(columns_asked_for_null(query))
+        if not columns or not is_settled(frame):
+            return
+        for schema in self.schemas.values():
+            for axis in (one for one in schema.axes_set() if _is_named(one, query)):
+                found = schema.dataset(axis).schema
+                for column in (one for one in columns if is_never_null(found, one)):
+                    place = (schema.location, axis, column)
+                    if place not in self._hinted:
+                        self._hinted.add(place)
+                        warn(*place)
 
     def _may_have_null(self, lowered: str) -> bool:
         return bool(self._views) or _MAY_HAVE_NULL.search(lowered) is not None

@@ -81,16 +81,18 @@ def evaluate(predicate: Predicate, values: Callable[[str], Values], count: int) 
 
 
 def of_texts(predicate: Predicate, texts: pa.Array) -> Mask:
-    """Return for which strings a predicate on them is true; strings are never null."""
+    """Return for which strings a predicate on them is true: for a null, only that it is one."""
     if isinstance(predicate, Null):
-        return np.full(len(texts), predicate.is_negated)
-    if isinstance(predicate, In):
+        found = pc.is_valid(texts) if predicate.is_negated else pc.is_null(texts)
+    elif isinstance(predicate, In):
         found = pc.is_in(texts, value_set=pa.array(predicate.values, texts.type))
-        found = pc.invert(found) if predicate.is_negated else found
+        if predicate.is_negated:
+            found = pc.and_(pc.invert(found), pc.is_valid(texts))
     elif isinstance(predicate, Compare):
         found = _ARROW[predicate.operator](texts, pa.scalar(predicate.value, texts.type))
     else:
         raise TypeError(f"{predicate} is not about strings")
+    found = found.fill_null(False) if found.null_count else found  # noqa: FBT003 - an Arrow literal
     mask: Mask = found.to_numpy(zero_copy_only=False)
     return mask
 
@@ -163,7 +165,8 @@ class Zones:
     has_value: Mask
     """Whether there is anything else in it."""
     table: Callable[[Predicate], Mask] | None = None
-    """For strings, whose bounds are codes: for which of them a predicate is true."""
+    """For strings, whose bounds are codes: for which of them a predicate is true.  Null has a code
+    of its own, and counts as a value here."""
     present: Bits | None = None
     """For few distinct strings: which of them each range has, a bit each."""
 
@@ -193,8 +196,6 @@ def may_match(predicate: Predicate, zones: Callable[[str], Zones | None], count:
 
 
 def _possible(predicate: Predicate, zones: Zones) -> Mask:
-    if isinstance(predicate, Null):
-        return zones.has_value if predicate.is_negated else zones.has_null
     low, high = zones.low, zones.high
     if zones.table is not None and zones.present is not None:
         bits = _bits_of(np.flatnonzero(zones.table(predicate)))
@@ -204,6 +205,8 @@ def _possible(predicate: Predicate, zones: Zones) -> Mask:
         counts = np.concatenate([[0], np.cumsum(zones.table(predicate))])
         some: Mask = counts[high.astype(np.int64) + 1] > counts[low.astype(np.int64)]
         return some & zones.has_value
+    if isinstance(predicate, Null):
+        return zones.has_value if predicate.is_negated else zones.has_null
     if isinstance(predicate, Truth):
         some_of: Mask = low == 0 if predicate.is_negated else high != 0
         return zones.has_value & some_of

@@ -144,9 +144,17 @@ def parse(expression: pc.Expression | None, schema: pa.Schema) -> Predicate | No
     try:
         tokens, literals = _serialised(expression)
         found = _Parser(tokens, literals, schema).parse()
-    except (_UnknownError, pa.ArrowException, LookupError, ValueError, TypeError, StopIteration):
+    except (UnknownPartError, pa.ArrowException, LookupError, ValueError, TypeError, StopIteration):
         return None
     return found
+
+
+def tree_of(expression: pc.Expression, schema: pa.Schema) -> Any:
+    """Return an expression as a tree of `Call`, `FieldName` and Arrow scalars.
+
+    Raises ``UnknownPartError`` and pyarrow's errors where that cannot be done.
+    """
+    return _Parser(*_serialised(expression), schema).tree()
 
 
 def compared(field: pa.Field, operator: str, value: float) -> Predicate | None:
@@ -183,19 +191,23 @@ def _against(name: str, operator: str, value: float, below: Any, above: Any) -> 
     return Compare(name, "<", above) if above > value else Compare(name, "<=", above)
 
 
-class _UnknownError(Exception):
+class UnknownPartError(Exception):
     """The expression has a part that is not known here."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class Call:
+    """A function of an expression, with its arguments."""
+
     name: str
     arguments: list[Any]
     options: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class FieldName:
+    """A column in an expression."""
+
     name: str
 
 
@@ -210,27 +222,30 @@ class _Parser:
         self._schema = schema
 
     def parse(self) -> Predicate:
-        found = self._predicate(self._node(next(self._tokens)), negated=False)
+        return self._predicate(self.tree(), negated=False)
+
+    def tree(self) -> Any:
+        found = self._node(next(self._tokens))
         if next(self._tokens, None) is not None:
-            raise _UnknownError
+            raise UnknownPartError
         return found
 
     def _node(self, token: tuple[str, str]) -> Any:
         kind, value = token
         if kind == "field_ref":
             if value not in self._schema.names:
-                raise _UnknownError
-            return _Field(value)
+                raise UnknownPartError
+            return FieldName(value)
         if kind == "literal":
             return self._literals.column(int(value))[0]
         if kind != "call":
-            raise _UnknownError
+            raise UnknownPartError
         arguments: list[Any] = []
         options: dict[str, Any] = {}
         while True:
             token = next(self._tokens)
             if token[0] == "end":
-                return _Call(value, arguments, options)
+                return Call(value, arguments, options)
             if token[0] == "options":
                 options = self._options(int(token[1]))
             else:
@@ -242,13 +257,13 @@ class _Parser:
 
     def _predicate(self, node: Any, *, negated: bool) -> Predicate:
         """Return a node as a predicate; negations move down to the columns."""
-        if isinstance(node, _Field):
+        if isinstance(node, FieldName):
             if self._schema.field(node.name).type != pa.bool_():
-                raise _UnknownError
+                raise UnknownPartError
             return Truth(node.name, negated)
         if isinstance(node, pa.Scalar):
             if not pa.types.is_boolean(node.type) or not node.is_valid:
-                raise _UnknownError
+                raise UnknownPartError
             return Constant(value=node.as_py() != negated)
         if node.name == "invert":
             return self._predicate(node.arguments[0], negated=not negated)
@@ -258,26 +273,30 @@ class _Parser:
             return _joined(parts, is_both=is_both)
         return self._leaf(node, negated=negated)
 
-    def _leaf(self, node: _Call, *, negated: bool) -> Predicate:
+    def _leaf(self, node: Call, *, negated: bool) -> Predicate:
         if node.name in ("is_null", "is_valid"):
             field = node.arguments[0]
-            if not isinstance(field, _Field):
-                raise _UnknownError
+            if not isinstance(field, FieldName):
+                raise UnknownPartError
             self._check_type(field, self._schema.field(field.name).type)
             return Null(field.name, (node.name == "is_valid") != negated)
         if node.name == "is_in":
             field = node.arguments[0]
-            if not isinstance(field, _Field):
-                raise _UnknownError
+            if not isinstance(field, FieldName):
+                raise UnknownPartError
             values = node.options["value_set"]
             listed = self._listed(field, values.as_py(), values.type.value_type)
             return In(field.name, listed, negated)
         operator = OPERATORS[node.name]
         left, right = node.arguments
-        if isinstance(right, _Field):
+        if isinstance(right, FieldName):
             left, right, operator = right, left, _FLIPPED[operator]
-        if not isinstance(left, _Field) or not isinstance(right, pa.Scalar) or not right.is_valid:
-            raise _UnknownError
+        if (
+            not isinstance(left, FieldName)
+            or not isinstance(right, pa.Scalar)
+            or not right.is_valid
+        ):
+            raise UnknownPartError
         if negated:
             operator = _NEGATED[operator]
         own = self._schema.field(left.name)
@@ -286,19 +305,19 @@ class _Parser:
         self._check_type(left, right.type)
         value = right.value if pa.types.is_timestamp(right.type) else right.as_py()
         if isinstance(value, float) and math.isnan(value):
-            raise _UnknownError
+            raise UnknownPartError
         return Compare(left.name, operator, value)
 
-    def _listed(self, field: _Field, values: list[Any], kind: pa.DataType) -> tuple[Any, ...]:
+    def _listed(self, field: FieldName, values: list[Any], kind: pa.DataType) -> tuple[Any, ...]:
         """Return the values of a list that the type of a column can have at all.
 
         Engines write down integers as Int64 and floats as Float64, whatever the column is.
         """
         own = self._schema.field(field.name).type
         if None in values:
-            raise _UnknownError
+            raise UnknownPartError
         if pa.types.is_timestamp(own):
-            raise _UnknownError
+            raise UnknownPartError
         if own == kind or {own, kind} == {pa.string(), pa.string_view()}:
             self._check_type(field, kind)
             return tuple(values)
@@ -308,14 +327,14 @@ class _Parser:
         if own in (pa.float16(), pa.float32()) and kind == pa.float64():
             exact = own.to_pandas_dtype()
             return tuple(value for value in values if float(exact(value)) == value)
-        raise _UnknownError
+        raise UnknownPartError
 
-    def _check_type(self, field: _Field, kind: pa.DataType) -> None:
+    def _check_type(self, field: FieldName, kind: pa.DataType) -> None:
         own = self._schema.field(field.name).type
         is_time = pa.types.is_timestamp(own) and own.tz is None
         is_known = own in _KNOWN_TYPES or pa.types.is_integer(own) or is_time
         if not is_known or (own != kind and {own, kind} != {pa.string(), pa.string_view()}):
-            raise _UnknownError
+            raise UnknownPartError
 
 
 def both(first: Predicate, second: Predicate) -> Predicate:
@@ -338,10 +357,10 @@ def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Pred
     value: Any = scalar.as_py()
     own, kind = field.type, scalar.type
     if isinstance(value, float) and math.isnan(value):
-        raise _UnknownError
+        raise UnknownPartError
     if pa.types.is_integer(own) and pa.types.is_integer(kind):
         if pa.uint64() in (own, kind):
-            raise _UnknownError
+            raise UnknownPartError
         limits = np.iinfo(own.to_pandas_dtype())
         if limits.min <= value <= limits.max:
             return Compare(field.name, operator, value)
@@ -350,13 +369,13 @@ def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Pred
     if kind == pa.float64():
         found = compared(field, operator, value)
         if found is None:
-            raise _UnknownError
+            raise UnknownPartError
         return found
     if own not in (pa.float32(), pa.float64()) or abs(value) >= _EXACT:
-        raise _UnknownError
+        raise UnknownPartError
     converted = float(own.to_pandas_dtype()(value))
     if converted != value:
-        raise _UnknownError
+        raise UnknownPartError
     return Compare(field.name, operator, converted)
 
 

@@ -400,7 +400,7 @@ class DafSession:
             The data set was opened for reading.
         QueryError
             The query is wrong, lacks entries, or has some twice; or a value is missing that is
-            no float.
+            neither a float nor a string.
         ExistsError
             There is such a vector.
 
@@ -421,7 +421,9 @@ class DafSession:
                 "to replace it"
             )
         values = derived(self._engine, schema_name, axis, query)
-        daf.set_vector(axis, name, values, overwrite=overwrite)
+        has_missing = values.null_count > 0
+        values = values.fill_null("") if has_missing else values
+        daf.set_vector(axis, name, values, overwrite=overwrite, empty_is_missing=has_missing)
 
     def _writable(self, schema: str | None, axis: str) -> tuple[str, DafWriter]:
         """Return the name of a schema, and its data set, which has an axis and can be changed."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.evaluating import Codes, Mask, Positions, Values, of_texts
+from daf_query.missing_strings import nulls_for_empty
 from daf_query.predicates import Predicate
 from daf_query.zones import ZoneMap
 from daf_storage import Span, errors
@@ -55,6 +56,9 @@ class TextColumn:
         Returns their index, if there is one.
     remember
         Makes the strings of a range, unless they are remembered.
+    empty_is_missing
+        Whether empty strings stand for missing values; in all of the above they are null then, but
+        for the index, which has them as they are stored.
     """
 
     def __init__(
@@ -66,7 +70,9 @@ class TextColumn:
         *,
         index: Callable[[], Texts | None] = lambda: None,
         remember: Callable[[Span, Callable[[], pa.Array]], pa.Array] = lambda _, make: make(),
+        empty_is_missing: bool = False,
     ) -> None:
+        self._empty_is_missing = empty_is_missing
         self._find_index = index
         self._remember = remember
         self._index: Texts | None = None
@@ -112,7 +118,10 @@ class TextColumn:
             return self._decoded().take(pa.array(rows))
         last = getattr(self._last, "few", None)
         if last is None or not np.array_equal(last[0], rows):
-            last = self._last.few = (rows, index.texts(rows))
+            found = index.texts(rows)
+            if found is not None and self._empty_is_missing:
+                found = nulls_for_empty(found)
+            last = self._last.few = (rows, found)
         return self._decoded().take(pa.array(rows)) if last[1] is None else last[1]
 
     def values(self, span: Span) -> Values:
@@ -170,7 +179,10 @@ def _as_string(texts: Any) -> pa.Array:
 
 
 class TextCodes:
-    """Strings with few distinct values: a number for each row, and the sorted strings."""
+    """Strings with few distinct values: a number for each row, and the sorted strings.
+
+    Where empty strings stand for missing values, the first of the sorted strings is null.
+    """
 
     def __init__(self, codes: npt.NDArray[Any] | None, texts: pa.Array) -> None:
         self.codes: npt.NDArray[Any] = np.empty(0, np.uint8) if codes is None else codes
@@ -185,7 +197,9 @@ class TextCodes:
         return int(self.codes.nbytes + self.texts.nbytes) + 256
 
     @classmethod
-    def of(cls, batches: Iterable[pa.Array], length: int) -> TextCodes:
+    def of(
+        cls, batches: Iterable[pa.Array], length: int, *, empty_is_missing: bool = False
+    ) -> TextCodes:
         """Return the codes of strings, given in pieces; useless ones if too many are distinct."""
         codes = np.empty(length, np.uint16)
         known = pa.array([], pa.string())
@@ -206,7 +220,10 @@ class TextCodes:
         order = pc.sort_indices(known).to_numpy()
         rank = np.empty(len(order), np.uint8 if len(order) <= 1 << 8 else np.uint16)
         rank[order] = np.arange(len(order))
-        return cls(rank[codes] if length else None, known.take(pa.array(order)))
+        texts = known.take(pa.array(order))
+        return cls(
+            rank[codes] if length else None, nulls_for_empty(texts) if empty_is_missing else texts
+        )
 
     @classmethod
     def of_one(cls, texts: pa.Array, length: int) -> TextCodes:
@@ -231,10 +248,11 @@ class TextCodes:
 
 
 def _encoded(batches: Iterable[pa.Array]) -> Iterator[pa.DictionaryArray]:
-    """Yield pieces as dictionaries, none of them large."""
+    """Yield pieces as dictionaries, none of them large; nulls as empty strings."""
     for batch in batches:
         for start in range(0, len(batch), _BATCH_ROWS):
             piece = batch.slice(start, _BATCH_ROWS)
+            piece = piece.fill_null("") if piece.null_count else piece
             yield piece if pa.types.is_dictionary(piece.type) else piece.dictionary_encode()
 
 

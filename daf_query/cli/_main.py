@@ -14,10 +14,17 @@ from typing import NoReturn
 from daf_query.catalog import UnreadableVectorWarning
 from daf_query.cli._parser import build_parser
 from daf_query.messages import plain
+from daf_query.never_null import NeverNullWarning
 from daf_query.unique_columns import DuplicateColumnsWarning
-from daf_storage import DafError, RecoveryWarning
+from daf_storage import ConventionWarning, DafError, RecoveryWarning
 
-_SHOWN_WARNINGS = (UnreadableVectorWarning, DuplicateColumnsWarning, RecoveryWarning)
+_SHOWN_WARNINGS = (
+    UnreadableVectorWarning,
+    DuplicateColumnsWarning,
+    NeverNullWarning,
+    ConventionWarning,
+    RecoveryWarning,
+)
 
 DONE, FAILED, INTERRUPTED = 0, 1, 128 + signal.SIGINT
 

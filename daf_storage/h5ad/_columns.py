@@ -6,7 +6,7 @@ Encoding turns a pandas Series into Daf vectors and, where the vector alone does
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ class EncodedColumn:
     """What decoding needs besides; empty for plain numbers and strings."""
     is_missing: npt.NDArray[np.bool_] | None = None
     """Which entries are missing, where the values alone cannot say it."""
+    empty_is_missing: bool = False
+    """Whether some entries are missing, and the empty strings are just these."""
     categories: pa.Array | None = None
     """The categories of a categorical, in order."""
     note: str = ""
@@ -56,7 +58,7 @@ def encode_column(series: Any) -> EncodedColumn:
         return _encode_categorical(series)
     if isinstance(dtype, pandas().SparseDtype):
         dense = encode_column(series.sparse.to_dense())
-        return EncodedColumn(dense.values, {**dense.rule, "sparse": str(dtype)})
+        return replace(dense, rule={**dense.rule, "sparse": str(dtype)})
     if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
         return _encode_numbers(series.to_numpy())
     if (isinstance(dtype, np.dtype) and dtype.kind == "M") or types.is_datetime64_any_dtype(dtype):
@@ -90,8 +92,15 @@ def _encode_categorical(series: Any) -> EncodedColumn:
         rule["dtype"] = str(categories.dtype)
     values = pa.DictionaryArray.from_arrays(pa.array(codes, mask=is_missing), names)
     filled = values.dictionary_decode().fill_null("")
-    is_ambiguous = bool(is_missing.any()) and "" in texts
-    return EncodedColumn(filled, rule, is_missing if is_ambiguous else None, names)
+    has_missing = bool(is_missing.any())
+    is_ambiguous = has_missing and "" in texts
+    return EncodedColumn(
+        filled,
+        rule,
+        is_missing if is_ambiguous else None,
+        empty_is_missing=has_missing and not is_ambiguous,
+        categories=names,
+    )
 
 
 def _encode_nullable(series: Any) -> EncodedColumn:
@@ -104,7 +113,7 @@ def _encode_nullable(series: Any) -> EncodedColumn:
             object
         )
         texts[is_missing] = ""
-        return EncodedColumn(pa.array(texts, pa.string()), rule)
+        return EncodedColumn(pa.array(texts, pa.string()), rule, empty_is_missing=True)
     plain = np.dtype(str(series.dtype).lower().split("[", 1)[0])
     if not is_missing.any():
         return EncodedColumn(_encode_numbers(series.to_numpy(dtype=plain)).values, rule)
@@ -115,7 +124,7 @@ def _encode_nullable(series: Any) -> EncodedColumn:
         return EncodedColumn(series.to_numpy(dtype=np.float64, na_value=np.nan), rule)
     texts = numbers.astype(str).astype(object)
     texts[is_missing] = ""
-    return EncodedColumn(pa.array(texts, pa.string()), rule)
+    return EncodedColumn(pa.array(texts, pa.string()), rule, empty_is_missing=True)
 
 
 def _encode_dates(series: Any) -> EncodedColumn:
@@ -124,8 +133,10 @@ def _encode_dates(series: Any) -> EncodedColumn:
         series = series.dt.tz_convert("UTC").dt.tz_localize(None)
     stamps = series.to_numpy()
     texts = np.datetime_as_string(stamps).astype(object)
-    texts[np.isnat(stamps)] = ""
-    return EncodedColumn(pa.array(texts, pa.string()), rule)
+    is_missing = np.isnat(stamps)
+    texts[is_missing] = ""
+    has_missing = bool(is_missing.any())
+    return EncodedColumn(pa.array(texts, pa.string()), rule, empty_is_missing=has_missing)
 
 
 def _encode_text(series: Any, rule: Rule) -> EncodedColumn:
@@ -137,7 +148,12 @@ def _encode_text(series: Any, rule: Rule) -> EncodedColumn:
     has_empty = bool((texts[~is_missing] == "").any())
     texts[is_missing] = ""
     rule = {**rule, "kind": "text", "missing": True}
-    return EncodedColumn(pa.array(texts, pa.string()), rule, is_missing if has_empty else None)
+    return EncodedColumn(
+        pa.array(texts, pa.string()),
+        rule,
+        is_missing if has_empty else None,
+        empty_is_missing=not has_empty,
+    )
 
 
 def _encode_objects(series: Any) -> EncodedColumn:
@@ -150,14 +166,13 @@ def _encode_objects(series: Any) -> EncodedColumn:
     if inferred in {"boolean", "integer"}:
         target = "boolean" if inferred == "boolean" else "Int64"
         encoded = encode_column(series.astype(target))
-        return EncodedColumn(encoded.values, {**encoded.rule, "object": True})
+        return replace(encoded, rule={**encoded.rule, "object": True})
     if inferred in {"floating", "mixed-integer-float", "decimal"}:
         numbers = series.astype(np.float64).to_numpy()
         return EncodedColumn(numbers, note=f"objects ({inferred}) became Float64")
     texts = series.map(str, na_action="ignore")
-    encoded = _encode_text(texts, {})
     note = f"values of mixed types ({inferred}) became text"
-    return EncodedColumn(encoded.values, encoded.rule, encoded.is_missing, note=note)
+    return replace(_encode_text(texts, {}), note=note)
 
 
 def decode_column(

@@ -261,7 +261,9 @@ class Importer:
             if name != column:
                 self._report.renamed(what, f"stored as the vector {name!r}")
             columns.append({"column": str(column), "vector": name, **encoded.rule})
-            self._daf.set_vector(axis, name, encoded.values)
+            self._daf.set_vector(
+                axis, name, encoded.values, empty_is_missing=encoded.empty_is_missing
+            )
             taken.add(name)
             if encoded.is_missing is not None:
                 missing = self._free_name(f"{name}{_columns.MISSING_SUFFIX}", taken)
