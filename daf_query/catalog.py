@@ -6,7 +6,6 @@ in the next query, and one query sees one state.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,7 +24,7 @@ from daf_query.evaluating import Positions
 from daf_query.predicates import Predicate
 from daf_query.scanning import ScanReport
 from daf_query.unions import UnionDataset
-from daf_storage import DafReader, DecodedCache
+from daf_storage import DafReader, DecodedCache, ForkLock
 from daf_storage.errors import FormatError, ReadOnlyError
 
 PUBLIC = "public"
@@ -76,8 +75,16 @@ class Names(list[str]):
 class _Adding(SchemaProvider):
     """Tables and views that queries create."""
 
+    name: str
+    """The schema as queries call it."""
+
     def __init__(self) -> None:
         self._added: dict[str, Any] = {}
+
+    @property
+    def added(self) -> list[str]:
+        """The names of tables and views that queries created."""
+        return list(self._added)
 
     def has_added(self, name: str) -> bool:
         """Return whether a query created a table or a view of this name."""
@@ -198,7 +205,7 @@ class DafSchema(AxisSchema):
         self.cache = cache
         self._known: dict[str, tuple[Hashable, TableColumns]] = {}
         self._warned: set[str] = set()
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     @property
     def daf(self) -> DafReader:
@@ -286,7 +293,8 @@ class CollectionSchema(AxisSchema):
         shared: Mapping[str, TableDataset] = MappingProxyType({}),
     ) -> None:
         super().__init__(name, shared)
-        self._members = members
+        self.members = members
+        """The schema of each data set, by what the column ``dataset`` calls it."""
         self._location = location
         self._warned: set[str] = set()
 
@@ -297,18 +305,18 @@ class CollectionSchema(AxisSchema):
 
     def axes_set(self) -> set[str]:
         """Return the axes that some data set has."""
-        return {axis for member in self._members.values() for axis in member.axes_set()}
+        return {axis for member in self.members.values() for axis in member.axes_set()}
 
     def axis_length(self, axis: str) -> int:
         """Return the number of entries of an axis, together."""
-        having = [member for member in self._members.values() if axis in member.axes_set()]
+        having = [member for member in self.members.values() if axis in member.axes_set()]
         return sum(member.axis_length(axis) for member in having)
 
     def dataset(self, axis: str) -> UnionDataset:
         """Return the table of an axis: the rows of all data sets that have it."""
         parts = {
             name: member.dataset(axis)
-            for name, member in self._members.items()
+            for name, member in self.members.items()
             if axis in member.axes_set()
         }
         found = UnionDataset(axis, parts, location=self._location)
@@ -325,12 +333,14 @@ class CollectionSchema(AxisSchema):
 
     def close(self) -> None:
         """Close all data sets."""
-        for member in self._members.values():
+        for member in self.members.values():
             member.close()
 
 
 class SharedSchema(_Adding):
     """Tables that belong to no data set."""
+
+    name = PUBLIC
 
     def __init__(self, shared: Mapping[str, TableDataset]) -> None:
         super().__init__()

@@ -7,7 +7,6 @@ everything, or nothing) and agree on NULL.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -21,7 +20,16 @@ from daf_query.missing_strings import nulls_for_empty
 from daf_query.predicates import Predicate
 from daf_query.texts import TextCodes, TextColumn
 from daf_query.zones import ZONE_ROWS, ZoneMap
-from daf_storage import DafReader, DecodedCache, Span, StorageType, StoredVector, VectorInfo, errors
+from daf_storage import (
+    DafReader,
+    DecodedCache,
+    ForkLock,
+    Span,
+    StorageType,
+    StoredVector,
+    VectorInfo,
+    errors,
+)
 
 _SELECTIVE = 128
 
@@ -355,7 +363,7 @@ class NumberColumn:
         self._chunk_rows = info.chunk_rows
         self._is_view = view is not None
         self._open: Callable[[], Any] | None = reader if view is None else lambda: view().read
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._loaded: Callable[[Span], npt.NDArray[Any]] | None = None
         self._remember = remember
         self._recall = recall

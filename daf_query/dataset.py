@@ -8,9 +8,8 @@ the filter is null is left out.  Those that can be looked into (`predicates`) ar
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn, Self
@@ -25,7 +24,7 @@ from daf_query.indexes import StoredIndexes
 from daf_query.membership import with_sql_membership
 from daf_query.predicates import Constant, Predicate, both, parse
 from daf_query.scanning import FindPoints, Scan, ScanReport, balanced
-from daf_storage import DafError, DafReader, DecodedCache, Span, errors, open_daf
+from daf_storage import DafError, DafReader, DecodedCache, Origin, Span, errors
 
 BATCH_ROWS = 1 << 17
 _MISSING_FIELD = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ", re.DOTALL)
@@ -109,7 +108,12 @@ class TableDataset(ds.Dataset):
         return f"{type(self).__name__}({self._location!r}, {self._columns.table!r})"
 
     def __reduce__(self) -> Any:
-        """Refuse: only what can be opened again by its path can be pickled."""
+        """Pickle the place, not the data; the other process opens it again."""
+        state = {"base_filter": self._base_filter, "rows": self._rows, "implied": self._implied}
+        return _open_again, (*self._place(), state)
+
+    def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
+        """Return what makes this table in another process: a function and its arguments."""
         raise errors.InvalidInputError(f"{self!r} cannot be pickled; pickle its to_table()")
 
     @property
@@ -261,6 +265,10 @@ class TableDataset(ds.Dataset):
         """Return the same table, whose scans leave their reports in a list."""
         return self._changed(reports=reports)
 
+    def with_state(self, state: Mapping[str, Any]) -> Self:
+        """Return the same table with only the rows that were left of a pickled one."""
+        return self._changed(**state) if any(one is not None for one in state.values()) else self
+
     def with_cache(self, cache: DecodedCache) -> Self:
         """Return the same table, which keeps what it decodes in a cache."""
         return self._changed(cache=cache)
@@ -391,14 +399,10 @@ class AxisDataset(TableDataset):
             cache=cache,
             reports=reports,
         )
+        self._daf = daf
 
-    def __reduce__(self) -> Any:
-        """Pickle the place, not the data; the other process opens it again."""
-        if self._location.startswith("<") or self.is_filtered:
-            raise errors.InvalidInputError(
-                f"{self!r} cannot be pickled: it is in memory or filtered; pickle its to_table()"
-            )
-        return _reopen, (os.path.abspath(self._location), self._columns.table)
+    def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
+        return _open_axis, (self._daf.require_origin(), self._columns.table)
 
     def _unknown_column(self, name: str) -> DafError:
         own = self._columns
@@ -571,5 +575,12 @@ def _both(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expre
     return first & second
 
 
-def _reopen(location: str, axis: str) -> AxisDataset:
-    return AxisDataset(open_daf(location), axis)
+def _open_again(
+    make: Callable[..., TableDataset], arguments: tuple[Any, ...], state: dict[str, Any]
+) -> TableDataset:
+    """Make a table again, with the same rows left."""
+    return make(*arguments).with_state(state)
+
+
+def _open_axis(origin: Origin, axis: str) -> AxisDataset:
+    return AxisDataset(origin.open(), axis)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
 
@@ -25,7 +25,7 @@ from daf_query.catalog import (
 )
 from daf_query.conditions import TableName, conditions_of
 from daf_query.dataset import TableDataset
-from daf_query.forking import enter_engine
+from daf_query.forking import ENGINE
 from daf_query.implying import implied
 from daf_query.messages import explain
 from daf_query.never_null import columns_asked_for_null, is_never_null, is_settled, warn
@@ -93,7 +93,14 @@ class Collection:
 class Engine:
     """A DataFusion context over data sets; each is a schema, the only one is the default."""
 
-    def __init__(self, data_sets: Mapping[str, DafReader | Collection], cache_bytes: int) -> None:
+    def __init__(
+        self,
+        data_sets: Mapping[str, DafReader | Collection],
+        cache_bytes: int,
+        *,
+        default: str | None = None,
+    ) -> None:
+        self._cache_bytes = cache_bytes
         self.cache = DecodedCache(max_bytes=cache_bytes)
         """What was decoded and learnt, of all data sets together."""
         self.shared: dict[str, TableDataset] = {}
@@ -102,7 +109,8 @@ class Engine:
         """The tables of each data set, or of several as one, by schema name."""
         for name, daf in data_sets.items():
             self.add(name, daf)
-        default = next(iter(data_sets)) if len(data_sets) == 1 else PUBLIC
+        if default is None:
+            default = next(iter(data_sets)) if len(data_sets) == 1 else PUBLIC
         self._default = default
         self._views: dict[TableName, str] = {}
         self._unrestricted: set[str] = set()
@@ -116,9 +124,32 @@ class Engine:
             # UMIs is UMIs, not umis.
             .set("datafusion.sql_parser.enable_ident_normalization", "false")
         )
+        ENGINE.note_start()
         self.context = datafusion.SessionContext(config)
         """The DataFusion context."""
         self.context.register_catalog_provider(_CATALOG, DafCatalog(self.schemas, self._public))
+
+    def __reduce__(self) -> Any:
+        """Pickle what is connected, by its paths; whoever unpickles it connects it again."""
+        views = set(self._views)
+        created = [
+            f"{schema.name}.{name}"
+            for schema in (*self.schemas.values(), self._public)
+            for name in schema.added
+            if (schema.name, name) not in views
+        ]
+        if created:
+            raise errors.InvalidInputError(
+                f"a session with tables that queries created ({', '.join(created)}) cannot be "
+                "pickled, since they are in memory; save their rows to files, or drop them"
+            )
+        sources = {name: _source_of(schema) for name, schema in self.schemas.items()}
+        state = (sources, dict(self.shared), dict(self._views))
+        return _connected_again, (*state, self._cache_bytes, self._default)
+
+    def share(self, name: str, table: TableDataset) -> None:
+        """Add a table that belongs to no data set; the one that was given stays as it is."""
+        self.shared[name] = table.with_cache(self.cache.part())
 
     def add(self, name: str, daf: DafReader | Collection) -> None:
         """Add a data set, or several as one, as a schema."""
@@ -231,7 +262,7 @@ class Engine:
 
     def _sql(self, query: str, options: datafusion.SQLOptions) -> datafusion.DataFrame:
         """Plan a query whose views are known."""
-        enter_engine()
+        ENGINE.enter()
         safe = safe_sql(query)
         try:
             frame = self.context.sql_with_options(safe, options)
@@ -250,7 +281,7 @@ class Engine:
         names = self._planned(match["query"]).schema().names
         if not duplicates_in(names):
             return query
-        columns = ", ".join('"' + name.replace('"', '""') + '"' for name in unique_names(names))
+        columns = ", ".join(map(_quoted, unique_names(names)))
         end = match.end("name")
         return f"{query[:end]} ({columns}){query[end:]}"
 
@@ -291,6 +322,32 @@ class Engine:
         return self.shared.get(table) if schema == PUBLIC else None
 
 
+def _source_of(schema: AxisSchema) -> DafReader | Collection:
+    """Return what a schema was made of."""
+    if isinstance(schema, DafSchema):
+        return schema.daf
+    if not isinstance(schema, CollectionSchema):
+        raise TypeError(f"{type(schema).__name__} was made of nothing that is known here")
+    members = {name: member.daf for name, member in schema.members.items()}
+    return Collection(schema.location, members)
+
+
+def _connected_again(
+    sources: Mapping[str, DafReader | Collection],
+    shared: Mapping[str, TableDataset],
+    views: Mapping[TableName, str],
+    cache_bytes: int,
+    default: str,
+) -> Engine:
+    """Return an engine over what another had."""
+    engine = Engine(sources, cache_bytes, default=default)
+    for name, table in shared.items():
+        engine.share(name, table)
+    for (schema, name), query in views.items():
+        engine.plan(f"CREATE VIEW {_quoted(schema)}.{_quoted(name)} AS {query}", allow="write")
+    return engine
+
+
 def _only_counts(frame: datafusion.DataFrame) -> bool:
     """Return whether a query uses no column of any table, so that only numbers of rows matter."""
     lines = str(frame.optimized_logical_plan().display_indent()).splitlines()
@@ -307,6 +364,10 @@ def _has_null_filter(frame: datafusion.DataFrame) -> bool:
 def _is_named(name: str, query: str) -> bool:
     """Return whether a query has a name, or something that looks like it."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", query) is not None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _unquoted(name: str | None) -> str:

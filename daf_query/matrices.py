@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ import scipy.sparse as sp
 from daf_query import export
 from daf_query.gathering import SlicePlan, gather_dense, gather_sparse, plan_slice
 from daf_query.selecting import Selection
-from daf_storage import DafReader
+from daf_storage import DafReader, ForkLock, Origin
 
 if TYPE_CHECKING:
     import anndata
@@ -69,8 +68,14 @@ class MatrixSlice:
         """The stored layout that is read, and about how many bytes of it."""
         self._rows, self._columns = selections
         self._rows_are_major = rows_are_major
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._gathered: Any = None
+
+    def __reduce__(self) -> Any:
+        """Pickle what was chosen, not the values; the other process opens the data set again."""
+        axes = (self.rows_axis, self.columns_axis)
+        selections = (self._rows, self._columns)
+        return _slice_again, (self.daf.require_origin(), axes, self.name, selections)
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
@@ -220,3 +225,9 @@ class MatrixSlice:
             f"{self.dtype}, read from the layout {plan.rows_axis} x {plan.columns_axis} "
             f"(about {self.plan.cost_bytes:,} bytes)</div>"
         )
+
+
+def _slice_again(
+    origin: Origin, axes: tuple[str, str], name: str, selections: tuple[Selection, Selection]
+) -> MatrixSlice:
+    return slice_matrix(origin.open(), *axes, name, *selections)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import datafusion
 import pyarrow as pa
 
 from daf_query.columns import size_bytes
-from daf_query.forking import check_process
+from daf_query.forking import ENGINE
 from daf_query.saving import SUFFIXES, Format, Rows, format_of, save_rows
 from daf_storage import ShowProgress, errors, optional_import, progress_bar
 
@@ -45,12 +45,19 @@ class QueryResult(datafusion.DataFrame):
     @property
     def df(self) -> Any:
         """The engine's own frame; refused in a process that lacks the engine's threads."""
-        check_process()
+        ENGINE.check()
         return self._own_frame
 
     @df.setter
     def df(self, frame: Any) -> None:
         self._own_frame = frame
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse: a result is a plan of this process."""
+        raise errors.InvalidInputError(
+            "the result of a query cannot be pickled; pickle its to_arrow_table(), or the session "
+            "and the SQL"
+        )
 
     def _run(self, work: Callable[[], _T]) -> _T:
         """Run something, and say what went wrong in our words."""

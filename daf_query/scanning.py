@@ -21,7 +21,7 @@ from daf_query.columns import Column, OpenColumn, size_bytes
 from daf_query.evaluating import Codes, Mask, Positions, Values, Zones, evaluate, may_match
 from daf_query.predicates import Both, Compare, Constant, In, Predicate, columns_of, describe
 from daf_query.zones import ZONE_ROWS
-from daf_storage import DecodedCache, Span
+from daf_storage import DecodedCache, ForkLock, Span
 
 CPUS = os.cpu_count() or 1
 """How many parts can be scanned side by side."""
@@ -137,7 +137,7 @@ class Scan:
         self._cache = cache
         self._open: dict[str, OpenColumn] = {}
         self._parts: list[Span] = []
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self.report = report
 
     def column(self, name: str) -> OpenColumn:

@@ -15,7 +15,7 @@ from daf_query.dataset import TableDataset
 from daf_query.deriving import derived
 from daf_query.engine import Allow, Collection, Engine
 from daf_query.explaining import Explanation
-from daf_query.forking import enter_engine
+from daf_query.forking import ENGINE
 from daf_query.matrices import MatrixSlice, slice_matrix
 from daf_query.messages import executed
 from daf_query.results import QueryResult
@@ -118,7 +118,7 @@ class DafSession:
     @property
     def context(self) -> datafusion.SessionContext:
         """The DataFusion session, for what this class does not offer.  It may write."""
-        enter_engine()
+        ENGINE.enter()
         return self._engine.context
 
     @property
@@ -180,7 +180,7 @@ class DafSession:
         own = name or schema_name(source, found)
         self._check_free(own)
         if isinstance(found, TableDataset):
-            self._engine.shared[own] = found.with_cache(self._engine.cache.part())
+            self._engine.share(own, found)
         else:
             self._engine.add(own, found)
 

@@ -18,7 +18,7 @@ from daf_query.evaluating import Codes, Mask, Positions, Values, of_texts
 from daf_query.missing_strings import nulls_for_empty
 from daf_query.predicates import Predicate
 from daf_query.zones import ZoneMap
-from daf_storage import Span, errors
+from daf_storage import ForkLock, Span, errors
 
 _MAX_DISTINCT = 1 << 16
 _SELECTIVE = 16
@@ -78,7 +78,7 @@ class TextColumn:
         self._index: Texts | None = None
         self._has_looked = False
         self._last = threading.local()
-        self._lock = threading.RLock()
+        self._lock = ForkLock()
         self._decode: Callable[[], Any] | None = decode if texts is None else None
         self._encode = encode
         self._codes = known

@@ -8,7 +8,7 @@ rows is not read.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self
@@ -83,6 +83,11 @@ class UnionDataset(TableDataset):
         super().__init__(TableColumns(table, length, columns, problems), location=location)
         self._parts: list[_Part] = [_Part(name, part, fields) for name, part in parts.items()]
 
+    def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
+        tables = {part.name: part.source for part in self._parts}
+        states = [part.state for part in self._parts]
+        return _open_union, (self._columns.table, tables, self._location, states)
+
     def get_fragments(
         self,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
@@ -127,6 +132,11 @@ class UnionDataset(TableDataset):
         """Whether `filter` leaves only some of the rows."""
         return any(part.is_filtered for part in self._parts)
 
+    def with_states(self, states: Sequence[Mapping[str, Any]]) -> Self:
+        """Return the same table with only the rows that were left of a pickled one."""
+        parts = zip(self._parts, states, strict=True)
+        return self._with([part.with_state(state) for part, state in parts])
+
     def _with(self, parts: list[_Part]) -> Self:
         copy = self._changed()
         copy._parts = parts  # noqa: SLF001 - our own
@@ -168,6 +178,8 @@ class _Part(TableDataset):
 
     def __init__(self, name: str, table: TableDataset, fields: Sequence[pa.Field]) -> None:
         own = table.table_columns
+        self.name = name
+        self.source = table
         columns: dict[str, Column] = {}
         for field in fields:
             found = own.columns.get(field.name)
@@ -186,6 +198,11 @@ class _Part(TableDataset):
         )
         self._absent = frozenset(n for n, one in columns.items() if isinstance(one, _Absent))
 
+    @property
+    def state(self) -> dict[str, Any]:
+        """Which rows are left."""
+        return {"base_filter": self._base_filter, "implied": self._implied}
+
     def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
         predicate = super()._parsed(expression)
         if predicate is None or not self._absent.intersection(columns_of(predicate)):
@@ -196,6 +213,15 @@ class _Part(TableDataset):
     def schema(self) -> pa.Schema:
         """The Arrow schema."""
         return self._columns.schema
+
+
+def _open_union(
+    table: str,
+    parts: Mapping[str, TableDataset],
+    location: str,
+    states: Sequence[Mapping[str, Any]],
+) -> UnionDataset:
+    return UnionDataset(table, parts, location=location).with_states(states)
 
 
 def without(predicate: Predicate, absent: frozenset[str]) -> Predicate:

@@ -8,7 +8,7 @@ zarr-python reads the arrays, chunk by chunk.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -119,15 +119,29 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
             "undoing what was not completed"
         )
     table = TableColumns(group, next(iter(lengths.values())), columns, problems)
-    return ZarrTable(table, location, root.get(INDEXES))
+    place = str(path) if is_remote(path) else str(Path(path).absolute())
+    return ZarrTable(table, location, root.get(INDEXES), place=(place, group))
 
 
 class ZarrTable(TableDataset):
     """A table of Zarr arrays; `zarr_table` makes one."""
 
-    def __init__(self, columns: TableColumns, location: str, indexes: Any) -> None:
+    def __init__(
+        self,
+        columns: TableColumns,
+        location: str,
+        indexes: Any,
+        *,
+        place: tuple[str, str] | None = None,
+    ) -> None:
         super().__init__(columns, location=location)
         self._indexes = indexes
+        self._path_and_group = place
+
+    def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
+        return (
+            super()._place() if self._path_and_group is None else (zarr_table, self._path_and_group)
+        )
 
     def spatial_index(self, column: str) -> npt.NDArray[np.uint8] | None:
         """Return the R-tree of a column, as the library geo-index stores it; None without one."""

@@ -19,6 +19,7 @@ from daf_storage.copying import convert, copy_all
 from daf_storage.decoded import DecodedCache
 from daf_storage.encoding import EmptySparse
 from daf_storage.errors import DafError
+from daf_storage.forking import ForkLock, ThreadedLibrary
 from daf_storage.h5ad import (
     AnnDataWarning,
     Report,
@@ -37,7 +38,7 @@ from daf_storage.opening import H5df, MemoryDaf, ZarrDaf, open_daf
 from daf_storage.optional import optional_import
 from daf_storage.packing import CodecName, Packing
 from daf_storage.progress import Progress, ShowProgress, progress_bar
-from daf_storage.reader import REQUIRED, DafReader
+from daf_storage.reader import REQUIRED, DafReader, Origin
 from daf_storage.repairing import repair
 from daf_storage.serving import DafServer
 from daf_storage.stores import (
@@ -68,12 +69,14 @@ __all__ = [
     "DirectoryStore",
     "EmptySparse",
     "Finding",
+    "ForkLock",
     "H5df",
     "MatrixInfo",
     "MemoryDaf",
     "MemoryStore",
     "MmapZipStore",
     "OpenMode",
+    "Origin",
     "Packing",
     "Progress",
     "Recovery",
@@ -88,6 +91,7 @@ __all__ = [
     "StoredArray",
     "StoredMatrix",
     "StoredVector",
+    "ThreadedLibrary",
     "UnsafeAlignmentWarning",
     "VectorInfo",
     "ZarrArchiveStore",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
+
+from daf_storage.forking import ForkLock
 
 MAX_BYTES = 512 << 20
 """How much is remembered if nobody says."""
@@ -18,7 +19,7 @@ class _Room:
         self.max_bytes = max_bytes
         self.entries: OrderedDict[Hashable, tuple[Hashable, Any, int]] = OrderedDict()
         self.size_bytes = 0
-        self.lock = threading.Lock()
+        self.lock = ForkLock()
 
     def find(self, key: Hashable, identity: Hashable) -> Any:
         """Return what was decoded under an identity, or None; the lock is held."""

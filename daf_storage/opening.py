@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-import threading
 import uuid
 import warnings
 from collections import Counter
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from daf_storage import archives, backup, errors, hdf5_files, layout, mending
+from daf_storage.forking import ForkLock
 from daf_storage.model import OpenMode, check_mode
 from daf_storage.packing import Packing, packing_of
 from daf_storage.paths import (
@@ -30,7 +30,7 @@ from daf_storage.paths import (
     DafPath,
     parse_path,
 )
-from daf_storage.reader import DafReader
+from daf_storage.reader import DafReader, Origin
 from daf_storage.remote import open_remote_tree
 from daf_storage.stores import (
     DirectoryStore,
@@ -62,7 +62,7 @@ _SUFFIXES = (
     SHARED_HDF5_SUFFIX,
 )
 
-_names_lock = threading.Lock()
+_names_lock = ForkLock()
 _names_used: Counter[str] = Counter()
 
 
@@ -148,15 +148,23 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
     style = _Style(zarr_format, packing_of(packed))
     style.check(where.given, mode)
     if where.is_archive:
-        return _open_archive(where, mode, name, style)
+        return _with_origin(_open_archive(where, mode, name, style), ZarrDaf, where.full)
     if mode == "r":
         tree = ZarrTree(_existing(where.container, where.given, is_read=True))
         style.check_found(tree)
         _check_group(tree)
         layout.check_version(tree)
         backup.refuse_backup(where)
-        return DafReader(tree, name=_reader_name(tree, name, where))
-    return _open_directory_for_writing(where, mode, name, style)
+        reader = DafReader(tree, name=_reader_name(tree, name, where))
+        return _with_origin(reader, ZarrDaf, where.full)
+    writer = _open_directory_for_writing(where, mode, name, style)
+    return _with_origin(writer, ZarrDaf, where.full)
+
+
+def _with_origin(reader: DafReader, open_again: Callable[[str], DafReader], path: str) -> DafReader:
+    """Note how a data set can be opened again, which is how it is pickled."""
+    reader.origin = Origin(open_again, path, reader.name)
+    return reader
 
 
 def _open_remote(url: str, mode: OpenMode, name: str | None) -> DafReader:
@@ -169,7 +177,8 @@ def _open_remote(url: str, mode: OpenMode, name: str | None) -> DafReader:
     tree = open_remote_tree(url)
     _check_group(tree)
     layout.check_version(tree)
-    return DafReader(tree, name=_unique(f"{_named(tree, name, tree.location)}.read_only"))
+    reader = DafReader(tree, name=_unique(f"{_named(tree, name, tree.location)}.read_only"))
+    return _with_origin(reader, ZarrDaf, url)
 
 
 def H5df(  # noqa: N802 - the constructor's name in all implementations
@@ -215,7 +224,8 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
         shared = lease.resource
         full_name = where.full
         tree = WritableHdf5Tree(shared, where.group, packing=packing_of(packed))
-        return _open_hdf5(tree, mode, name, full_name, on_close=lease.release)
+        reader = _open_hdf5(tree, mode, name, full_name, on_close=lease.release)
+        return _with_origin(reader, H5df, full_name)
     except BaseException:
         lease.release()
         raise
@@ -243,7 +253,9 @@ def _open_hdf5_handle(
         )
     full = f"{os.path.abspath(location)}#/{group}" if group else os.path.abspath(location)
     tree = WritableHdf5Tree(shared, group, packing=packing)
-    return _open_hdf5(tree, mode, name, full, on_close=None)
+    reader = _open_hdf5(tree, mode, name, full, on_close=None)
+    is_path = Path(location).is_file() and (not group or f"{SHARED_HDF5_SUFFIX}#/" in full)
+    return _with_origin(reader, H5df, full) if is_path else reader
 
 
 def _open_hdf5(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import weakref
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -72,6 +73,24 @@ _MAX_ENTRIES: Final = 1 << 40
 Scalar = bool | int | float | str
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How a data set can be opened again for reading, in this process or another."""
+
+    open_again: Callable[[str], DafReader]
+    """Opens a path for reading."""
+    path: str
+    """An absolute path, or a URL."""
+    name: str
+    """The name of the data set."""
+
+    def open(self) -> DafReader:
+        """Open it again, by the same name."""
+        reader = self.open_again(self.path)
+        reader.rename(self.name)
+        return reader
+
+
 class DafReader:
     """A Daf data set that can be read.
 
@@ -94,6 +113,8 @@ class DafReader:
         self._tree = tree
         self._name = name
         self._is_closed = False
+        self.origin: Origin | None = None
+        """How it can be opened again; None if it is in memory."""
         self._decoded = DecodedCache()
         self._unique: dict[str, Hashable] = {}
         self._release = None if on_close is None else weakref.finalize(self, on_close)
@@ -120,6 +141,35 @@ class DafReader:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+
+    def __reduce__(self) -> tuple[Callable[[Origin], DafReader], tuple[Origin]]:
+        """Pickle the path and the name; whoever unpickles it opens the path again."""
+        if self.is_writable:
+            raise errors.InvalidInputError(
+                f"{self.location}: a data set that is open for writing cannot be pickled, since "
+                "one process alone may write; pickle a reader of it, open_daf(path)"
+            )
+        return Origin.open, (self.require_origin(),)
+
+    def require_origin(self) -> Origin:
+        """Return how it can be opened again.
+
+        Raises
+        ------
+        InvalidInputError
+            It is in memory, or was closed.
+        """
+        self._check_open()
+        if self.origin is None:
+            raise errors.InvalidInputError(
+                f"{self.location}: no path leads to this data set, so it cannot be pickled; "
+                "copy_all() it to a path, and open that"
+            )
+        return self.origin
+
+    def rename(self, name: str) -> None:
+        """Call this object by another name; the stored data does not change."""
+        self._name = name
 
     def __enter__(self) -> Self:
         return self

@@ -6,12 +6,12 @@ Whoever opens it first decides whether it can be written; the last one to let go
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from daf_storage import errors
+from daf_storage.forking import ForkLock
 from daf_storage.model import OpenMode
 
 
@@ -55,7 +55,7 @@ class Registry(Generic[T]):
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
-        self._lock = threading.RLock()
+        self._lock = ForkLock()
         self._open: dict[Path, _Shared[T]] = {}
 
     def lease(

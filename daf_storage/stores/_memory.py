@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 
+from daf_storage.forking import ForkLock
 from daf_storage.model import AnyArray
 from daf_storage.stores._protocol import LocalReads
 
@@ -21,7 +21,7 @@ class MemoryStore:
     def __init__(self, *, location: str = "<memory>") -> None:
         self.location = location
         self._entries: Mapping[str, memoryview] = {}
-        self._lock = threading.RLock()
+        self._lock = ForkLock()
 
     def __repr__(self) -> str:
         return f"MemoryStore({self.location!r})"

@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from daf_storage import errors
+from daf_storage.forking import ForkLock, ThreadedLibrary
 from daf_storage.optional import optional_import
 
 _BLOCK_BYTES = 1 << 15
@@ -32,6 +33,7 @@ MAX_DOCUMENT_BYTES = 1 << 26
 """How long a document of metadata on a server may be."""
 _TIMEOUT_SECONDS = 30
 _RETRIES = 4
+_CLIENT = ThreadedLibrary("the client of servers", start="something was read from a server")
 
 SCHEMES = ("http://", "https://", "s3://", "gs://", "az://", "abfs://")
 
@@ -70,6 +72,7 @@ class RemoteFiles:
         """Number of requests that were answered."""
         self.received_bytes = 0
         """Number of bytes of files that were received."""
+        _CLIENT.enter()
         self._obs = optional_import("obstore", extra="remote")
         options: dict[str, Any] = {"timeout": f"{round(timeout_seconds * 1000)}ms"}
         if url.startswith("http://"):
@@ -81,7 +84,7 @@ class RemoteFiles:
             retry_config={"max_retries": retries, "retry_timeout": limit},
         )
         self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="daf-remote")
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._versions: dict[str, tuple[Any, ...]] = {}
         self._tags: dict[str, str | None] = {}
         self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
@@ -97,6 +100,7 @@ class RemoteFiles:
         CorruptDataError
             The server has, or sends, more than that.
         """
+        _CLIENT.check()
         try:
             answer = self._obs.get(self._store, path)
             data = None if answer.meta["size"] > most_bytes else _received(answer, most_bytes)
@@ -116,6 +120,7 @@ class RemoteFiles:
         """Return the length of a file; None if it is absent."""
         known = self._versions.get(path)
         if known is None:
+            _CLIENT.check()
             try:
                 meta = self._obs.head(self._store, path)
             except FileNotFoundError:
@@ -140,6 +145,8 @@ class RemoteFiles:
                     self._blocks.move_to_end((path, block))
                     found[block] = data
         missing = list(_runs(block for block in wanted if block not in found))
+        if missing:
+            _CLIENT.check()
         for run, data in zip(
             missing, self._pool.map(lambda run: self._fetch(path, run), missing), strict=True
         ):

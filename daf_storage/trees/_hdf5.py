@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import threading
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -25,6 +24,7 @@ from daf_storage.errors import (
     UnsupportedDataError,
     UnsupportedInputError,
 )
+from daf_storage.forking import ForkLock
 from daf_storage.model import STAGING_NAME, AnyArray, Span, StorageType
 from daf_storage.optional import optional_import
 from daf_storage.packing import Packing
@@ -74,7 +74,7 @@ class Hdf5File:
         self.file = file
         self.file_identity = file_identity
         self.location = location
-        self.lock = threading.RLock()
+        self.lock = ForkLock()
         self._reopen = reopen
         self._opened_as = self._fingerprint()
         self._count = 0

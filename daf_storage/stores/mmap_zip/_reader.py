@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Iterator
 from typing import Any
 from zlib import crc32
@@ -10,6 +9,7 @@ from zlib import crc32
 import numpy as np
 
 from daf_storage import errors
+from daf_storage.forking import ForkLock
 from daf_storage.model import AnyArray
 from daf_storage.stores.mmap_zip import _codecs, _recovery
 from daf_storage.stores.mmap_zip import _records as records
@@ -31,7 +31,7 @@ class ArchiveReader:
         """Whether all entries are of the kind that is written here."""
         self._index = EntryIndex()
         self._published = 0
-        self._index_lock = threading.Lock()
+        self._index_lock = ForkLock()
         self._generation = 0
         self._is_closed = False
         self._view = memoryview(b"")

@@ -1,0 +1,86 @@
+"""What a forked process cannot use: the threads of libraries, and locks that other threads held.
+
+``fork`` copies the memory of a process and only the thread that called it.  Whoever waits in the
+child for one of the others waits for ever, so that is refused, or avoided.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+
+from daf_storage import errors
+
+
+class ThreadedLibrary:
+    """A library that starts threads once in a process, and waits for them ever after.
+
+    Parameters
+    ----------
+    what
+        What it does, for messages.
+    start
+        What starts its threads, for messages.
+    """
+
+    def __init__(self, what: str, *, start: str) -> None:
+        self._what = what
+        self._start = start
+        self._pid: int | None = None
+
+    def note_start(self) -> None:
+        """Note that its threads are in this process, unless they are in another already."""
+        if self._pid is None:
+            self._pid = os.getpid()
+
+    def check(self) -> None:
+        """Refuse to use it where its threads are not.
+
+        Raises
+        ------
+        ForkedProcessError
+            They are in another process, of which this one is a fork.
+        """
+        if self._pid not in (None, os.getpid()):
+            raise errors.ForkedProcessError(
+                f"process {os.getpid()} was forked from process {self._pid} after {self._start} "
+                f"there, and has none of the threads of {self._what}, so {self._what} would never "
+                "answer; start processes with multiprocessing.get_context('spawn') or "
+                "'forkserver' (joblib does so by itself), or fork first and connect in the child"
+            )
+
+    def enter(self) -> None:
+        """Check, and note that its threads are here from now on."""
+        self.check()
+        self.note_start()
+
+
+class ForkLock:
+    """A reentrant lock that is free in a forked process, whoever held it in the parent.
+
+    Examples
+    --------
+    >>> lock = ForkLock()
+    >>> with lock, lock:
+    ...     print("held twice by one thread")
+    held twice by one thread
+    """
+
+    def __init__(self) -> None:
+        self._locks: dict[int, threading.RLock] = {}
+
+    def __enter__(self) -> None:
+        pid = os.getpid()
+        lock = self._locks.get(pid)
+        if lock is None:
+            lock = self._locks.setdefault(pid, threading.RLock())
+        lock.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._locks[os.getpid()].release()

@@ -1,0 +1,179 @@
+"""Tests of forked processes: what would wait for ever is refused, the rest works."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from daf_storage import ForkLock, ThreadedLibrary, errors
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+_FORK = """
+import os, signal, sys, warnings
+import daf_query, daf_storage
+warnings.simplefilter("ignore", DeprecationWarning)
+path, before = sys.argv[1:3]
+daf = daf_storage.open_daf(path)
+db = None if before == "nothing" else daf_query.connect(daf)
+table = daf_query.AxisDataset(daf, "cell")
+if db is not None:
+    part = db.matrix("cell", "gene", "UMIs", rows=[1], columns=["FOXA1"])
+    dataset = db.dataset("cell")
+if before in ("plan", "run"):
+    result = db.sql("SELECT name FROM cell WHERE age > 1")
+if before == "run":
+    result.to_pydict()
+
+def tell(what, work):
+    try:
+        print(what, work(), flush=True)
+    except daf_storage.DafError as error:
+        print(what, type(error).__name__, "multiprocessing" in str(error), flush=True)
+
+if os.fork() == 0:
+    signal.alarm(20)  # a child that waits for ever is killed, and prints less
+    tell("vector", lambda: daf.get_np_vector("cell", "age").tolist())
+    tell("table", lambda: table.to_table(columns=["age"]).num_rows)
+    import pyarrow.compute as pc
+    tell("arrow", lambda: table.to_table(filter=pc.field("age") + 1 > 31).num_rows)
+    child = db
+    if child is None:
+        child = daf_query.connect(daf)
+    tell("slice", lambda: child.matrix("cell", "gene", "UMIs", rows=[1]).to_numpy().tolist())
+    tell("sql", lambda: child.sql("SELECT count(age) AS n FROM cell WHERE age > 1").to_pydict())
+    tell("rows", lambda: child.matrix("cell", "gene", "UMIs", rows="age > 30").shape)
+    tell("context", lambda: child.context is not None)
+    tell("again", lambda: daf_query.connect(path).sql("SELECT count(age) AS n FROM cell").to_pydict())
+    if db is not None:
+        tell("part", lambda: part.to_numpy().tolist())
+        tell("dataset", lambda: dataset.count_rows())
+    if before in ("plan", "run"):
+        for name in ("to_pydict", "to_arrow_table", "count", "collect", "show", "schema"):
+            tell(name, getattr(result, name))
+        tell("batches", lambda: list(result.batches()))
+        tell("stream", lambda: result.__arrow_c_stream__())
+        tell("filter", lambda: result.filter("age > 3"))
+    os._exit(0)
+_, status = os.wait()
+print("status", status)
+"""
+
+_WORKS = {
+    "vector": "[30, 60, 90]",
+    "table": "3",
+    "arrow": "2",
+}
+_REFUSED = "ForkedProcessError True"
+
+
+@pytest.mark.parametrize("before", ["nothing", "connect", "plan", "run"])
+def test_a_child_answers_or_refuses(tiny_path: Path, before: str) -> None:
+    """Vectors, tables and slices are read; SQL says what to do; nothing hangs."""
+    command = [sys.executable, "-c", _FORK, str(tiny_path), before]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert told.pop("status") == "0", done.stdout + done.stderr
+    assert {name: told[name] for name in _WORKS} == _WORKS
+    assert told["slice"].startswith("[[")
+    by_sql = ("sql", "rows", "context", "again")
+    if before == "nothing":
+        assert [told[name] for name in by_sql] == ["{'n': [3]}", "(2, 4)", "True", "{'n': [3]}"]
+        return
+    assert {told[name] for name in by_sql} == {_REFUSED}
+    assert told["part"].startswith("[[")
+    assert told["dataset"] == "3"
+    if before != "connect":
+        names = ("to_pydict", "to_arrow_table", "count", "collect", "show", "schema", "batches", "stream", "filter")  # fmt: skip
+        assert {told[name] for name in names} == {_REFUSED}
+
+
+_REMOTE = """
+import os, signal, sys, warnings
+import daf_storage
+warnings.simplefilter("ignore", DeprecationWarning)
+daf = daf_storage.open_daf(sys.argv[1])
+daf.get_np_vector("cell", "age")
+if os.fork() == 0:
+    signal.alarm(20)
+    for work in (lambda: daf.get_np_vector("cell", "type"), lambda: daf_storage.open_daf(sys.argv[1])):
+        try:
+            print(work(), flush=True)
+        except daf_storage.DafError as error:
+            print(type(error).__name__, flush=True)
+    os._exit(0)
+print(os.wait()[1])
+"""
+
+
+def test_a_child_of_a_reader_of_a_server(tiny_path: Path) -> None:
+    """The client of servers has threads too, so what is not cached is refused."""
+    pytest.importorskip("obstore")
+    from tests.support import served
+
+    with served(tiny_path) as server:
+        command = [sys.executable, "-c", _REMOTE, server.url]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["ForkedProcessError", "ForkedProcessError", "0"]
+
+
+def test_a_library_is_refused_where_its_threads_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only there; and the message has both processes and the remedy."""
+    library = ThreadedLibrary("the clock", start="it was wound up")
+    library.check()
+    library.enter()
+    library.check()
+    own = os.getpid()
+    monkeypatch.setattr("os.getpid", lambda: own + 1)
+    message = rf"process {own + 1} was forked from process {own} after it was wound up there, .*the clock.*'spawn'"
+    for attempt in (library.check, library.enter):
+        with pytest.raises(errors.ForkedProcessError, match=message):
+            attempt()
+    library.note_start()
+    monkeypatch.undo()
+    library.check()
+
+
+def test_a_lock_that_a_thread_held_is_free_in_the_child() -> None:
+    """A plain lock would never be released there; in one process it keeps others out."""
+    lock = ForkLock()
+    held, done = threading.Event(), threading.Event()
+    taken: list[str] = []
+
+    def hold() -> None:
+        with lock, lock:
+            held.set()
+            done.wait()
+            taken.append("first")
+
+    def wait() -> None:
+        with lock:
+            taken.append("second")
+
+    threads = [threading.Thread(target=hold), threading.Thread(target=wait)]
+    threads[0].start()
+    held.wait()
+    threads[1].start()
+    child = multiprocessing.get_context("fork").Process(target=_take, args=(lock,))
+    child.start()
+    child.join(20)
+    code = child.exitcode
+    if code is None:
+        os.kill(child.pid or 0, signal.SIGKILL)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert code == 0
+    assert taken == ["first", "second"]
+
+
+def _take(lock: ForkLock) -> None:
+    with lock:
+        pass
