@@ -10,12 +10,13 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
-from daf_storage import errors, layout
+from daf_storage import errors, kept, layout
 from daf_storage.convention import attributes_of
 from daf_storage.creating import new_data_set
 from daf_storage.encoding import write_text
@@ -32,7 +33,22 @@ from daf_storage.writer import DafWriter
 
 _BLOCK_BYTES = 1 << 24
 
-Stored: TypeAlias = StoredVector | StoredMatrix
+
+@dataclass(frozen=True, slots=True)
+class _KeptImage:
+    """A part of an AnnData, which is copied like a vector."""
+
+    image: StoredArray
+    """Its bytes."""
+    convention: None = None
+    """They are read in one way only."""
+
+    def arrays(self) -> dict[str, StoredArray]:
+        """Return the one stored array."""
+        return {"": self.image}
+
+
+Stored: TypeAlias = StoredVector | StoredMatrix | _KeptImage
 
 
 def copy_all(
@@ -169,6 +185,8 @@ def _copy(
     for path, stored in _properties(source):
         parts = stored.arrays()
         with _property(destination, path) as changes:
+            if path.startswith(f"{kept.GROUP}/"):
+                kept.make_groups(destination.tree, changes, path)
             changes.annotate(path, attributes_of(stored.convention))
             if "" not in parts:
                 changes.create_group(path)
@@ -276,7 +294,7 @@ def _bytes(values: AnyArray) -> AnyArray:
 
 
 def _properties(daf: DafReader) -> Iterator[tuple[str, Stored]]:
-    """Yield the path of each vector and matrix, and the property itself."""
+    """Yield the path of each vector, matrix and part of an AnnData, and the property itself."""
     axes = sorted(daf.axes_set())
     for axis in axes:
         for name in sorted(daf.vectors_set(axis)):
@@ -285,6 +303,8 @@ def _properties(daf: DafReader) -> Iterator[tuple[str, Stored]]:
         for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
             path = layout.matrix_path(rows, columns, name)
             yield path, daf.open_matrix(rows, columns, name)
+    for path, array in kept.arrays(daf.tree).items():
+        yield path, _KeptImage(array)
 
 
 def _blocks(array: StoredArray) -> Iterator[Span]:

@@ -12,7 +12,7 @@ import re
 import warnings
 from collections.abc import Iterable
 
-from daf_storage import layout
+from daf_storage import kept, layout
 from daf_storage.errors import DafError
 from daf_storage.model import Span
 from daf_storage.stores import MmapZipStore, Recovery
@@ -74,6 +74,9 @@ def incomplete_properties(tree: Tree, names: list[str]) -> list[str]:
 
 def _property_of(path: str) -> str | None:
     """Return the path of the property that an array or group is, or is part of."""
+    if path.startswith(f"{kept.GROUP}/"):
+        below = _property_of(path.removeprefix(f"{kept.GROUP}/"))
+        return None if below is None else f"{kept.GROUP}/{below}"
     parts = path.split("/")
     depth = _DEPTHS.get(parts[0])
     return None if depth is None or len(parts) < depth else "/".join(parts[:depth])

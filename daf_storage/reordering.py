@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from daf_storage import errors, layout
+from daf_storage import errors, kept, layout
 from daf_storage.containers import plain_values
 from daf_storage.convention import attributes_of
 from daf_storage.encoding import index_type, write_text
@@ -85,7 +85,7 @@ def affected_paths(daf: DafReader, axis: str) -> list[str]:
     for rows, columns in _pairs(daf, axis):
         names = sorted(daf.matrices_set(rows, columns, relayout=False))
         paths += [layout.matrix_path(rows, columns, name) for name in names]
-    return paths
+    return paths + kept.aligned_paths(daf.tree, axis)
 
 
 def size_of(daf: DafReader, axis: str) -> int:
@@ -112,6 +112,7 @@ def write_reordered(
                 else:
                     _write_matrix(changes, path, stored, axis, positions)
         report(sum(array.info.size for array in stored.arrays().values()))
+    kept.write_reordered(daf.tree, tree, axis, positions)
 
 
 @contextmanager

@@ -11,17 +11,17 @@ import itertools
 import json
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from daf_storage import layout
+from daf_storage import kept, layout
 from daf_storage.archives import groups_of
 from daf_storage.convention import Convention, ConventionWarning, convention_problem
 from daf_storage.digests import check_bools, digest
-from daf_storage.errors import DafError
+from daf_storage.errors import DafError, MissingDependencyError
 from daf_storage.mending import incomplete_properties
 from daf_storage.model import MatrixInfo, Span, name_problem
 from daf_storage.opening import open_daf
@@ -30,7 +30,7 @@ from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import DafReader
 from daf_storage.stores import DirectoryStore, MmapZipStore, is_remote, unfinished_rebuilds
 from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, unused_bytes
-from daf_storage.trees import Tree, ZarrTree
+from daf_storage.trees import StoredArray, Tree, ZarrTree
 
 _BLOCK = 1 << 20
 
@@ -228,6 +228,8 @@ def _verify_data(daf: DafReader, add: Callable[[int], None]) -> Iterator[Finding
     for rows, columns in itertools.product(whole, whole):
         for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
             yield from _verify_matrix(daf, rows, columns, name, add)
+    for path, array in kept.arrays(daf.tree).items():
+        yield from _attempt(daf.location, path, partial(_check_kept, path, array, add))
 
 
 def _verify_groups_there(daf: DafReader) -> Iterator[Finding]:
@@ -294,6 +296,13 @@ def _check_vector(daf: DafReader, axis: str, name: str, add: Callable[[int], Non
             block = vector.read(Span(start, min(start + _BLOCK, info.length)))
             check_bools(block)
             add(block.nbytes)
+
+
+def _check_kept(path: str, array: StoredArray, add: Callable[[int], None]) -> None:
+    """Read a part that is kept for AnnData; without h5py, whether it can be read stays open."""
+    add(array.read().nbytes)
+    with suppress(MissingDependencyError):
+        kept.check_part(path, array)
 
 
 def _verify_matrix(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from daf_storage import errors, inputs, layout, relayout, reordering
+from daf_storage import errors, inputs, kept, layout, relayout, reordering
 from daf_storage.convention import Convention, attributes_of
 from daf_storage.conversions import first_duplicate
 from daf_storage.encoding import (
@@ -692,7 +692,8 @@ it, or change the value
     def _paths_of_axis(self, axis: str) -> list[str]:
         paths = [layout.vectors_path(axis), f"{layout.MATRICES}/{axis}"]
         others = sorted(set(self._tree.children(layout.MATRICES)) - {axis})
-        return paths + [layout.matrices_path(other, axis) for other in others]
+        paths += [layout.matrices_path(other, axis) for other in others]
+        return paths + kept.paths_of_axis(self._tree, axis)
 
     def _relayout(
         self,

@@ -51,6 +51,26 @@ class TestImport:
         assert "700 cell x 765 gene; 8 axes, 15 vectors, 7 matrices" in text
         assert ZarrDaf(out).axis_length("cell") == 700
 
+    def test_strict(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        """What is kept beside the data is listed; what would be lost fails, and leaves nothing."""
+        adata = anndata.AnnData(sp.eye_array(2, format="csr"))
+        adata.uns["graph"] = sp.csr_matrix(adata.X)
+        adata.write_h5ad(tmp_path / "in.h5ad")
+        path, out = tmp_path / "x.daf.zarr", tmp_path / "out.h5ad"
+        code, text, _ = run(capsys, "import", str(tmp_path / "in.h5ad"), str(path), "--strict")
+        assert code == 0
+        assert "  kept: uns['graph']: it holds" in text
+        code, _, _ = run(capsys, "export", str(path), str(out), "--strict")
+        assert code == 0
+        assert (read(out).uns["graph"] != adata.uns["graph"]).nnz == 0
+        daf = reopen(path)
+        daf.add_axis("donor", ["d"])
+        daf.set_vector("donor", "age", [30])
+        code, _, error = run(capsys, "export", str(path), str(tmp_path / "no.h5ad"), "--strict")
+        assert code == 1
+        assert "the export would lose vector 'age' of axis 'donor'" in error
+        assert not (tmp_path / "no.h5ad").exists()
+
     def test_options(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         """Names, one layout, categorical axes, and silence."""
         out = tmp_path / "x.daf.zarr"
@@ -72,7 +92,7 @@ class TestImport:
         assert daf.has_matrix("var", "obs", "UMIs", relayout=False)
         assert not daf.has_matrix("obs", "var", "UMIs", relayout=False)
 
-    def test_what_could_not_be_carried_over_is_listed_at_the_end(
+    def test_what_has_no_place_is_listed_at_the_end(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
         """Part by part, with the reason."""
@@ -82,7 +102,7 @@ class TestImport:
             capsys, "import", str(tmp_path / "x.h5ad"), str(tmp_path / "x.daf.zarr")
         )
         assert code == 0
-        assert text.splitlines()[-1] == "  lost: X: Daf has no matrices of dtype complex64"
+        assert text.splitlines()[-1] == "  kept: X: Daf has no matrices of dtype complex64"
 
     def test_it_does_not_overwrite_unasked(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -47,6 +47,7 @@ def import_command(options: argparse.Namespace) -> None:
         categorical_axes=options.axis_of,
         relayout=not options.one_layout,
         duplicates="make_unique" if options.make_unique else "error",
+        strict=options.strict,
         overwrite=options.overwrite,
         progress=_show(options),
     )
@@ -76,6 +77,7 @@ def export_command(options: argparse.Namespace) -> None:
             obs_is=options.obs_is,
             var_is=options.var_is,
             X_is=options.X_is,
+            strict=options.strict,
             overwrite=options.overwrite,
             progress=_show(options),
         )

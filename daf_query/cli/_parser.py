@@ -97,6 +97,7 @@ def _add_import(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--make-unique", action="store_true", help="append -1, -2 ... to names that occur twice"
     )
+    _add_strict(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT")
     _add_quiet(parser)
     parser.set_defaults(command=_commands.import_command)
@@ -186,6 +187,7 @@ def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--obs-is", metavar="AXIS", help="the axis of obs (default: as imported)")
     parser.add_argument("--var-is", metavar="AXIS", help="the axis of var (default: as imported)")
     parser.add_argument("--X-is", metavar="NAME", help="the main matrix (default: as imported)")
+    _add_strict(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT.h5ad")
     _add_quiet(parser)
     parser.set_defaults(command=_commands.export_command)
@@ -338,6 +340,12 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         help="a folder, or the data set to make in one (default: daf-demo/pbmc.daf.zarr)",
     )
     parser.set_defaults(command=_commands.demo_command)
+
+
+def _add_strict(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--strict", action="store_true", help="fail if something would be lost, and write nothing"
+    )
 
 
 def _add_quiet(parser: argparse.ArgumentParser) -> None:

@@ -20,6 +20,7 @@ from daf_storage.optional import pandas
 _EXACT_FLOAT = 2**53
 _TRUTH = {"true": True, "false": False}
 _TEXT_KINDS = frozenset({"categorical", "date", "text"})
+_BYTES_NOTE = "byte strings became text"
 MISSING_SUFFIX = "_is_missing"
 """Ends the name of the Bool vector that tells a missing entry from an empty string."""
 
@@ -83,13 +84,14 @@ def _encode_numbers(values: npt.NDArray[Any]) -> EncodedColumn:
 def _encode_categorical(series: Any) -> EncodedColumn:
     categories, codes = series.cat.categories, series.cat.codes.to_numpy()
     is_missing = codes < 0
-    texts = [str(category) for category in categories]
+    texts = [c.decode() if isinstance(c, bytes) else str(c) for c in categories]
     if len(set(texts)) != len(texts):
         raise UnsupportedInputError("two of its categories have the same text")
     names = pa.array(texts, pa.string())
     rule: Rule = {"kind": "categorical", "ordered": bool(series.cat.ordered)}
     if not all(isinstance(category, str) for category in categories):
         rule["dtype"] = str(categories.dtype)
+    has_bytes = any(isinstance(category, bytes) for category in categories)
     values = pa.DictionaryArray.from_arrays(pa.array(codes, mask=is_missing), names)
     filled = values.dictionary_decode().fill_null("")
     has_missing = bool(is_missing.any())
@@ -100,6 +102,7 @@ def _encode_categorical(series: Any) -> EncodedColumn:
         is_missing if is_ambiguous else None,
         empty_is_missing=has_missing and not is_ambiguous,
         categories=names,
+        note=_BYTES_NOTE if has_bytes else "",
     )
 
 
@@ -161,6 +164,9 @@ def _encode_objects(series: Any) -> EncodedColumn:
     inferred = pandas().api.types.infer_dtype(series, skipna=True)
     if inferred == "string":
         return _encode_text(series, {})
+    if inferred == "bytes":
+        texts = series.map(bytes.decode, na_action="ignore")
+        return replace(_encode_text(texts, {}), note=_BYTES_NOTE)
     if inferred == "empty":
         return _encode_text(series, {"kind": "text"})
     if inferred in {"boolean", "integer"}:

@@ -13,10 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
-from daf_storage import errors
-from daf_storage.h5ad import _columns, _notes, _uns
+from daf_storage import errors, kept
+from daf_storage.h5ad import _annotations, _columns, _notes
+from daf_storage.h5ad._file_values import writable_frame, write_value
 from daf_storage.h5ad._notes import Notes
 from daf_storage.h5ad._report import Report
+from daf_storage.h5ad._restore import KeptParts, with_kept_columns
 from daf_storage.layout import StoredMatrix
 from daf_storage.model import NAME_VECTOR, Span
 from daf_storage.optional import optional_import, pandas
@@ -68,6 +70,7 @@ def axis_frame(
         colors_axis = rule.get("axis", vector)
         if categories is not None and _has_colors(daf, colors_axis):
             uns[f"{column}_colors"] = daf.get_np_vector(colors_axis, _COLOR)
+    columns = with_kept_columns(daf, axis, columns, notes.get("columns", []), positions)
     names = daf.get_pa_vector(axis, NAME_VECTOR)
     labels = (names if taken is None else names.take(taken)).to_numpy(zero_copy_only=False)
     index = pandas().Index(labels.astype(object), dtype=object, name=notes.get("index_name"))
@@ -104,37 +107,50 @@ def to_anndata(
             adata.X = matrix
         else:
             getattr(adata, part)[key] = matrix
-    if exporter.raw is not None:
+    exporter.kept.restore(adata)
+    if exporter.has_raw:
         raw = anndata.AnnData(
-            X=exporter.whole(exporter.note("raw.X", ""), exporter.raw),
+            X=exporter.raw_matrix(),
             obs=adata.obs[[]],
             var=exporter.raw_var(),
             varm=exporter.annotations("raw.varm", exporter.raw_axis),
         )
+        exporter.kept.restore(raw, below="raw.")
         adata.raw = raw
     exporter.report_what_stays()
     exporter.report.warn()
     return adata
 
 
-def export_h5ad(
+def export_h5ad(  # noqa: PLR0913 - the choices of an export
     daf: DafReader,
     path: str | Path,
     *,
     obs_is: str | None = None,
     var_is: str | None = None,
     X_is: str | None = None,  # noqa: N803 - the reference's spelling
+    strict: bool = False,
     overwrite: bool = False,
     progress: ShowProgress = "auto",
 ) -> Report:
     """Write a Daf data set as an ``h5ad`` file, streaming its matrices.
 
-    Parameters are those of `to_anndata`; the file appears when it is complete.
+    Other parameters are those of `to_anndata`; the file appears when it is complete.
+
+    Parameters
+    ----------
+    strict
+        Whether to raise if something would be lost.
 
     Returns
     -------
     Report
         What an h5ad file cannot hold, or not as it was.
+
+    Raises
+    ------
+    UnsupportedInputError
+        Something would be lost and ``strict`` is true; no file was written.
     """
     path = Path(path)
     if path.exists() and not overwrite:
@@ -147,18 +163,25 @@ def export_h5ad(
     h5py = optional_import("h5py", extra="anndata")
     exporter = _Exporter(daf, {"obs_is": obs_is, "var_is": var_is, "X_is": X_is})
     parts = exporter.frames()
+    uns = parts.pop("uns")
     for name in ("obs", "var"):
-        parts[name] = _writable(parts[name], name, exporter.report)
+        parts[name] = writable_frame(parts[name], name, exporter.report)
     temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}{path.suffix}")
     try:
         adata = anndata.AnnData(**parts)
-        adata.write_h5ad(temporary, convert_strings_to_categoricals=False)
+        with anndata.settings.override(allow_write_nullable_strings=True):
+            adata.write_h5ad(temporary, convert_strings_to_categoricals=False)
         with h5py.File(temporary, "r+") as file:
+            for key, value in uns.items():
+                write_value(file["uns"], key, value, what=f"uns[{key!r}]", report=exporter.report)
             exporter.write_matrices(file, show=progress)
+            exporter.kept.write(file)
+        exporter.report_what_stays()
+        if strict:
+            exporter.report.refuse_losses(daf.location, what="export")
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    exporter.report_what_stays()
     return exporter.report
 
 
@@ -181,6 +204,8 @@ class _Exporter:
         raw_axis = self._notes.get("raw", {}).get("axis", f"{self._var}_raw")
         self.raw_axis = raw_axis
         self.raw = self._layout(raw_axis, "raw.X") if daf.has_axis(raw_axis) else None
+        self.kept = KeptParts(daf, self.report, obs=self._obs, var=self._var, raw=raw_axis)
+        self.has_raw = self.raw is not None or self.kept.has("raw.X")
 
     def frames(self) -> dict[str, Any]:
         """Return everything but the large matrices, as the arguments of ``AnnData``."""
@@ -193,6 +218,12 @@ class _Exporter:
             "varm": self.annotations("varm", self._var),
             "uns": self._unstructured({**var_colors, **obs_colors}),
         }
+
+    def raw_matrix(self) -> Any:
+        """Return ``raw.X`` in memory."""
+        if self.raw is None:
+            return self.kept.value("raw.X")
+        return self.whole(self.note("raw.X", ""), self.raw)
 
     def raw_var(self) -> Any:
         """Return ``raw.var``."""
@@ -222,7 +253,7 @@ class _Exporter:
     def report_what_stays(self) -> None:
         """Name the vectors and matrices of other axes, for which AnnData has no place."""
         main = [self._obs, self._var]
-        main += [self.raw_axis] if self.raw is not None else []
+        main += [self.raw_axis] if self.has_raw else []
         others = sorted(self._daf.axes_set() - set(main))
         categorical = {
             rule.get("axis", vector)
@@ -282,7 +313,8 @@ class _Exporter:
             found = sp.csc_matrix((data, indices, indptr), shape=(n_minor, n_major))
         if "dtype" in note:
             found = found.astype(_columns.narrowed(data, note["dtype"]).dtype)
-        return found.asformat(note["format"]) if "format" in note else found
+        found = found.asformat(note["format"]) if "format" in note else found
+        return getattr(sp, f"{found.format}_array")(found) if note.get("is_array") else found
 
     def write_matrices(self, file: Any, *, show: ShowProgress) -> None:
         """Write the large matrices into an h5ad file, block by block."""
@@ -294,7 +326,7 @@ class _Exporter:
                 if part == "X" and "X" in file:
                     del file["X"]
                 self._write(parent, key or "X", stored, self.note(part, key), progress)
-            if self.raw is not None:
+            if self.has_raw:
                 self._write_raw(file, progress)
 
     def _write_raw(self, file: Any, progress: Progress) -> None:
@@ -303,7 +335,8 @@ class _Exporter:
         raw.attrs.update({"encoding-type": "raw", "encoding-version": "0.1.0"})
         if self.raw is not None:
             self._write(raw, "X", self.raw, self.note("raw.X", ""), progress)
-        write_elem(raw, "var", _writable(self.raw_var(), "raw.var", self.report))
+        frame = writable_frame(self.raw_var(), "raw.var", self.report)
+        write_value(raw, "var", frame, what="raw.var", report=self.report)
         write_elem(raw, "varm", self.annotations("raw.varm", self.raw_axis))
 
     def _write(
@@ -334,24 +367,14 @@ class _Exporter:
 
     def _annotation(self, axis: str, other: str, name: str, note: dict[str, Any]) -> Any:
         values = self._daf.get_np_matrix(axis, other, name)
-        if sp.issparse(values):
-            kind = note.get("format", "csr")
-            return sp.csc_matrix(values) if kind == "csc" else sp.csr_matrix(values)
-        values = np.array(values, order="C")
-        if "format" in note:
-            return _columns.narrowed(values, note["dtype"]) if "dtype" in note else values
-        columns = note.get("frame", self._daf.axis_entries(other))
-        index = self._daf.axis_entries(axis)
-        frame = pandas().DataFrame(values, index=index, columns=columns)
-        for column, dtype in zip(columns, note.get("dtypes", []), strict=False):
-            frame[column] = _columns.narrowed(frame[column].to_numpy(), dtype)
-        return frame
+        index, columns = self._daf.axis_entries(axis), self._daf.axis_entries(other)
+        return _annotations.decode_annotation(values, note, index=index, columns=columns)
 
     def _unstructured(self, colors: dict[str, Any]) -> dict[str, Any]:
         uns: dict[str, Any] = {}
         for key, entry in self._notes.get("uns", []):
             if entry["type"] == "json":
-                uns[key] = _uns.decode(entry["value"])
+                uns[key] = kept.decode(entry["value"])
             elif entry["type"] == "colors" and key in colors:
                 uns[key] = list(colors.pop(key)) if entry["list"] else colors.pop(key)
             elif entry["type"] == "scalar_of_daf" and self._daf.has_scalar(key):
@@ -374,7 +397,7 @@ class _Exporter:
 def _rules(daf: DafReader, axis: str, notes: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the rule of each vector: those of the import in its order, then the others."""
     present = daf.vectors_set(axis)
-    noted = [rule for rule in notes.get("columns", []) if rule["vector"] in present]
+    noted = [rule for rule in notes.get("columns", []) if rule.get("vector") in present]
     rules: dict[str, dict[str, Any]] = {rule["vector"]: rule for rule in noted}
     for vector in sorted(present):
         rules.setdefault(vector, {})
@@ -404,28 +427,6 @@ def _categories(daf: DafReader, vector: str, rule: dict[str, Any]) -> list[str] 
 
 def _has_colors(daf: DafReader, axis: str) -> bool:
     return daf.has_axis(axis) and daf.has_vector(axis, _COLOR)
-
-
-def _writable(frame: Any, part: str, report: Report) -> Any:
-    """Turn columns that an h5ad file cannot hold into ones that it can, and say so."""
-    types = pandas().api.types
-    frame = frame.copy(deep=False)
-    for column in frame.columns:
-        series, what = frame[column], f"{part}[{column!r}]"
-        if types.is_datetime64_any_dtype(series.dtype):
-            report.changed(what, "an h5ad file has no dates; they became ISO 8601 text")
-            frame[column] = series.astype(str).where(series.notna(), "")
-        elif types.is_extension_array_dtype(series.dtype) and types.is_float_dtype(series.dtype):
-            report.changed(what, "an h5ad file has no nullable floats; missing became NaN")
-            frame[column] = series.astype(np.float64)
-        elif (
-            series.dtype == object or types.is_string_dtype(series.dtype)
-        ) and series.isna().any():
-            report.changed(what, "an h5ad file has no missing text; the column became categorical")
-            frame[column] = series.astype(object).astype("category")
-        elif series.dtype != object and types.is_string_dtype(series.dtype):
-            frame[column] = series.astype(object)
-    return frame
 
 
 def _index_dtype(stored: StoredMatrix) -> Any:

@@ -15,12 +15,19 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from daf_storage import errors
+from daf_storage import errors, kept
 from daf_storage.creating import new_data_set
-from daf_storage.h5ad import _columns, _notes, _uns
+from daf_storage.h5ad import _annotations, _columns, _notes
 from daf_storage.h5ad._matrices import MatrixWriter
 from daf_storage.h5ad._report import Report
-from daf_storage.h5ad._sources import AnnDataSource, from_object, open_h5ad
+from daf_storage.h5ad._sources import (
+    AnnDataSource,
+    MatrixSource,
+    OtherSource,
+    from_object,
+    open_h5ad,
+)
+from daf_storage.h5ad._undo import undone_on_error
 from daf_storage.model import RESERVED_VECTORS, name_problem
 from daf_storage.opening import MemoryDaf
 from daf_storage.optional import optional_import
@@ -35,12 +42,14 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
     adata: Any,
     destination: DafWriter | None = None,
     *,
+    name: str | None = None,
     obs_is: str | None = None,
     var_is: str | None = None,
     X_is: str | None = None,  # noqa: N803 - the reference's spelling
     categorical_axes: Collection[str] = (),
     relayout: bool = True,
     duplicates: Duplicates = "error",
+    strict: bool = False,
 ) -> DafWriter:
     """Return an AnnData object as a Daf data set, in memory unless a destination is given.
 
@@ -48,6 +57,8 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
     ----------
     destination
         An empty data set to fill; a new `MemoryDaf` by default.
+    name
+        What the new `MemoryDaf` is called; a destination has its own name.
     obs_is, var_is, X_is
         Names of the two axes and of the main matrix.  By default what ``uns`` says under these
         keys, else ``obs``, ``var`` and ``X``.
@@ -57,13 +68,32 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
         Whether to store the matrices in both orientations.
     duplicates
         What to do if ``obs_names`` or ``var_names`` are not unique.
+    strict
+        Whether to raise if a part cannot be carried over.
 
     Warns
     -----
     AnnDataWarning
-        For each part that cannot be carried over.
+        For each part that cannot be carried over, or not as it was.
+
+    Raises
+    ------
+    UnsupportedInputError
+        Something would be lost and ``strict`` is true; the destination is as empty as it was.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np
+    >>> daf = from_anndata(anndata.AnnData(np.eye(2)), name="tiny", obs_is="cell", var_is="gene")
+    >>> daf.name, sorted(daf.axes_set())
+    ('tiny', ['cell', 'gene'])
     """
-    daf = destination if destination is not None else MemoryDaf()
+    if destination is not None and name is not None:
+        raise errors.InvalidInputError(
+            f"{destination.location}: a destination has a name already, {destination.name!r}; pass "
+            f"name={name!r} without a destination, or when the destination is opened"
+        )
+    daf = destination if destination is not None else MemoryDaf(name=name)
     importer = Importer(
         from_object(adata, "AnnData"),
         daf,
@@ -71,9 +101,12 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
         categorical_axes=categorical_axes,
         relayout=relayout,
         duplicates=duplicates,
+        strict=strict,
         progress="never",
     )
-    importer.run().warn()
+    with undone_on_error(daf):
+        report = importer.run()
+    report.warn()
     return daf
 
 
@@ -87,6 +120,7 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     categorical_axes: Collection[str] = (),
     relayout: bool = True,
     duplicates: Duplicates = "error",
+    strict: bool = False,
     overwrite: bool = False,
     progress: ShowProgress = "auto",
 ) -> Report:
@@ -108,12 +142,14 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     Returns
     -------
     Report
-        What could not be carried over, or not as it was.
+        What could not be carried over, or not as it was, and what is kept beside the data.
 
     Raises
     ------
     FormatError
         The source is not an h5ad file.
+    UnsupportedInputError
+        Something would be lost and ``strict`` is true; nothing is left at the destination.
     ExistsError
         There is something at the destination and ``overwrite`` is false.
     """
@@ -122,11 +158,14 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
         "categorical_axes": categorical_axes,
         "relayout": relayout,
         "duplicates": duplicates,
+        "strict": strict,
         "progress": progress,
     }
     with open_h5ad(Path(source)) as parts:
         if isinstance(destination, DafWriter):
-            return Importer(parts, destination, **options).run()
+            importer = Importer(parts, destination, **options)
+            with undone_on_error(destination):
+                return importer.run()
         with new_data_set(destination, overwrite=overwrite) as daf:
             return Importer(parts, daf, **options).run()
 
@@ -134,7 +173,7 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
 class Importer:
     """One import: from the parts of an AnnData into an empty data set."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the choices of an import
         self,
         source: AnnDataSource,
         daf: DafWriter,
@@ -143,6 +182,7 @@ class Importer:
         categorical_axes: Collection[str],
         relayout: bool,
         duplicates: Duplicates,
+        strict: bool,
         progress: ShowProgress,
     ) -> None:
         if daf.axes_set():
@@ -159,6 +199,7 @@ class Importer:
         self._categorical_axes = set(categorical_axes)
         self._relayout = relayout
         self._duplicates = duplicates
+        self._strict = strict
         self._show = progress
         self._notes: _notes.Notes = {"version": 1, "axes": {}, "matrices": {}, "uns": []}
 
@@ -175,9 +216,11 @@ class Importer:
         for axis, frame, part in self._frames(raw_axis):
             self._add_columns(axis, frame, part)
         self._add_matrices(raw_axis)
-        for part in self._source.unknown:
-            self._report.lost(part, "this part of the file is not known to AnnData")
+        for part, element in self._source.unknown.items():
+            self._keep((), part, "", element, "this part of the file is not known to AnnData")
         self._add_uns()
+        if self._strict:
+            self._report.refuse_losses(self._source.name, what="import")
         for key, name in self._names.items():
             self._daf.set_scalar(key, name)
         self._daf.set_scalar(_notes.SCALAR, json.dumps(self._notes, separators=(",", ":")))
@@ -245,15 +288,18 @@ class Importer:
         columns = self._notes["axes"][axis]["columns"]
         for position, column in enumerate(frame.columns):
             what = f"{part}[{column!r}]"
+            series = frame.iloc[:, position]
             try:
-                encoded = _columns.encode_column(frame.iloc[:, position])
+                encoded = _columns.encode_column(series)
             except (
                 errors.UnsupportedInputError,
                 ValueError,
                 TypeError,
                 pa.ArrowException,
             ) as error:
-                self._report.lost(what, str(error))
+                kept_as = self._keep((axis,), part, str(column), series.array, str(error))
+                if kept_as is not None:
+                    columns.append({"column": str(column), "kept": kept_as})
                 continue
             if encoded.note:
                 self._report.changed(what, encoded.note)
@@ -316,45 +362,62 @@ class Importer:
                 self._daf, self._report, self._notes["matrices"], progress, relayout=self._relayout
             )
             if source.main is not None:
-                writer.write(source.main, self._obs, self._var, self._main, part="X")
+                self._add_matrix(writer, source.main, self._var, self._main, "X", "")
             if raw is not None and raw_axis is not None:
-                writer.write(raw.matrix, self._obs, raw_axis, self._main, part="raw.X")
+                self._add_matrix(writer, raw.matrix, raw_axis, self._main, "raw.X", "")
             taken = {self._main}
             for key, matrix in source.layers.items():
+                if isinstance(matrix, OtherSource):
+                    self._add_matrix(writer, matrix, self._var, "", "layers", key)
+                    continue
                 name = self._free_name(key, taken)
                 if name != key:
                     self._report.renamed(f"layers[{key!r}]", f"stored as the matrix {name!r}")
                     self._notes.setdefault("layers", {})[name] = key
                 taken.add(name)
-                writer.write(matrix, self._obs, self._var, name, part=f"layers[{key!r}]")
+                self._add_matrix(writer, matrix, self._var, name, "layers", key)
             for axis, part in ((self._obs, "obsp"), (self._var, "varp")):
                 for key, matrix in getattr(source, part).items():
-                    writer.write_square(matrix, axis, key, part=f"{part}[{key!r}]")
+                    self._add_square(writer, matrix, axis, key, part)
         self._add_annotations(self._obs, source.obsm, "obsm")
         self._add_annotations(self._var, source.varm, "varm")
         if raw is not None and raw_axis is not None:
             self._add_annotations(raw_axis, raw.varm, "raw.varm")
 
+    def _add_matrix(
+        self, writer: MatrixWriter, source: MatrixSource, axis: str, name: str, part: str, key: str
+    ) -> None:
+        """Store a matrix of ``obs`` and another axis, or keep what is no matrix."""
+        if isinstance(source, OtherSource):
+            self._keep((self._obs, axis), part, key, source.value, source.problem)
+        else:
+            writer.write(source, self._obs, axis, name, part=_label(part, key))
+
+    def _add_square(
+        self, writer: MatrixWriter, source: MatrixSource, axis: str, key: str, part: str
+    ) -> None:
+        problem = name_problem(key)
+        if isinstance(source, OtherSource):
+            self._keep((axis, axis), part, key, source.value, source.problem)
+        elif problem is not None:
+            self._keep((axis, axis), part, key, source.whole(), f"its name {problem}")
+        else:
+            writer.write_square(source, axis, key, part=_label(part, key))
+
     def _add_annotations(self, axis: str, parts: dict[str, Any], part: str) -> None:
         """Store ``obsm`` and ``varm``: each is a matrix to an axis of its own."""
         for key, value in parts.items():
-            what = f"{part}[{key!r}]"
-            found, labels, note = _annotation(value)
-            if found is None:
-                self._report.lost(what, note["problem"])
-                continue
             problem = name_problem(key)
-            if problem is not None:
-                self._report.lost(what, f"its name {problem}")
-                continue
-            columns_axis = self._columns_axis(axis, key, labels)
-            note["axis"] = columns_axis
-            self._notes.setdefault(part, {})[key] = note
             try:
-                self._daf.set_matrix(axis, columns_axis, key, found, relayout=self._relayout)
+                if problem is not None:
+                    raise errors.UnsupportedInputError(f"its name {problem}")
+                encoded = _annotations.encode_annotation(value)
             except errors.UnsupportedInputError as error:
-                self._report.lost(what, str(error))
-                del self._notes[part][key]
+                self._keep((axis,), part, key, value, str(error))
+                continue
+            columns_axis = self._columns_axis(axis, key, encoded.labels)
+            self._notes.setdefault(part, {})[key] = {**encoded.note, "axis": columns_axis}
+            self._daf.set_matrix(axis, columns_axis, key, encoded.matrix, relayout=self._relayout)
 
     def _columns_axis(self, axis: str, key: str, labels: list[str]) -> str:
         """Return an axis with these entries, adding it; the same key shares one if it can."""
@@ -377,9 +440,21 @@ class Importer:
                     self._notes["uns"].append([key, {"type": "scalar_of_daf", "of": kind}])
                     continue
             try:
-                self._notes["uns"].append([key, {"type": "json", "value": _uns.encode(value)}])
+                self._notes["uns"].append([key, {"type": "json", "value": kept.encode(value)}])
             except errors.UnsupportedInputError as error:
-                self._report.lost(f"uns[{key!r}]", f"it holds {error}")
+                whole = self._source.uns_elements.get(key, value)
+                self._keep((), "uns", key, whole, f"it holds {error}")
+
+    def _keep(self, axes: tuple[str, ...], part: str, key: str, value: Any, why: str) -> str | None:
+        """Keep a value beside the data; return under which name, None if that is not possible."""
+        what = _label(part, key)
+        try:
+            name = kept.keep(self._daf.writable_tree, axes, part, key, value)
+        except errors.UnsupportedInputError as error:
+            self._report.lost(what, f"{why}; and it holds {error}")
+            return None
+        self._report.kept(what, why)
+        return name
 
     def _free_name(self, name: str, taken: Iterable[str]) -> str:
         """Return a name that every format can hold and that is not taken."""
@@ -395,40 +470,20 @@ class Importer:
         return self._free_name(name, {*self._daf.axes_set(), self._obs, self._var})
 
 
-def _annotation(value: Any) -> tuple[Any, list[str], dict[str, Any]]:
-    """Return an ``obsm`` value as a matrix, the labels of its columns, and notes to restore it."""
-    note: dict[str, Any] = {}
-    if hasattr(value, "columns"):
-        try:
-            note["dtypes"] = [str(dtype) for dtype in value.dtypes]
-            note["frame"] = [str(column) for column in value.columns]
-            if not all(dtype.kind in "biuf" for dtype in value.dtypes):
-                raise TypeError
-            values = value.to_numpy()
-        except (TypeError, AttributeError):
-            return None, [], {"problem": "a DataFrame with columns that are not all numbers"}
-        labels = note["frame"]
-        unique = len(set(labels)) == len(labels)
-        return values, labels if unique else list(map(str, range(len(labels)))), note
-    shape = getattr(value, "shape", None)
-    if shape is None or len(shape) != 2:
-        dimensions = "an unknown shape" if shape is None else f"{len(shape)} dimensions"
-        return None, [], {"problem": f"it has {dimensions}; only matrices are carried over"}
-    note["format"] = getattr(value, "format", "dense")
-    note["dtype"] = str(value.dtype)
-    if value.dtype == np.float16:
-        value = value.astype(np.float32)
-    return value, [str(i) for i in range(shape[1])], note
-
-
 def _scalar(value: Any) -> Any:
     """Return a value that Daf can hold as a scalar; None for anything else."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return None
     if isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.str_):
         return str(value)
     is_number = isinstance(value, np.generic) and value.dtype.kind in "biuf"
     return value if is_number and value.dtype != np.float16 else None
+
+
+def _label(part: str, key: str) -> str:
+    return f"{part}[{key!r}]" if key else part
 
 
 def _text_or_none(value: Any) -> str | None:

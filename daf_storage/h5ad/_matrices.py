@@ -11,13 +11,16 @@ import scipy.sparse as sp
 from daf_storage.encoding import EmptySparse
 from daf_storage.errors import CorruptDataError
 from daf_storage.h5ad._report import Report
-from daf_storage.h5ad._sources import DenseSource, MatrixSource, SparseSource
-from daf_storage.model import Span, StorageType, name_problem
+from daf_storage.h5ad._sources import DenseSource, SparseSource
+from daf_storage.model import Span, StorageType
 from daf_storage.progress import Progress
 from daf_storage.relayout import column_blocks
 from daf_storage.writer import DafWriter
 
 _BLOCK_BYTES = 64 << 20
+
+StoredSource = SparseSource | DenseSource
+"""What Daf has matrices of."""
 
 
 class _NotCanonical(Exception):  # noqa: N818 - a signal, not an error
@@ -43,15 +46,13 @@ class MatrixWriter:
         self._relayout = relayout
 
     def write(
-        self, source: MatrixSource, rows_axis: str, columns_axis: str, name: str, *, part: str
+        self, source: StoredSource, rows_axis: str, columns_axis: str, name: str, *, part: str
     ) -> None:
         """Store a matrix of AnnData shape (rows, columns), in both orientations if asked.
 
         Compressed rows are the columns of the transpose, so they are stored as they are under
         (columns axis, rows axis); so are the rows of a dense matrix.
         """
-        if not self._is_storable(source, name, part):
-            return
         is_csc = isinstance(source, SparseSource) and source.layout == "csc"
         axes = (rows_axis, columns_axis) if is_csc else (columns_axis, rows_axis)
         self._stream(source, *axes, name, part=part)
@@ -62,35 +63,27 @@ class MatrixWriter:
                 *axes, name, progress=lambda done: self._progress.add(int(done * element_bytes))
             )
 
-    def write_square(self, source: MatrixSource, axis: str, name: str, *, part: str) -> None:
+    def write_square(self, source: StoredSource, axis: str, name: str, *, part: str) -> None:
         """Store ``obsp`` and ``varp`` in AnnData's row-major bytes, and note that they are."""
-        if not self._is_storable(source, name, part):
-            return
         if isinstance(source, SparseSource) and source.layout == "csc":
             self._notes.setdefault(part, {})["format"] = "csc"
             rows = source.to_scipy().tocsr()
             indptr = rows.indptr.astype(np.int64)
-            source = SparseSource(source.shape, "csr", indptr, rows.indices, rows.data)
+            source = SparseSource(
+                source.shape, "csr", indptr, rows.indices, rows.data, is_array=source.is_array
+            )
         self._stream(source, axis, axis, name, part=part)
 
-    def _is_storable(self, source: MatrixSource, name: str, part: str) -> bool:
-        values = source.data if isinstance(source, SparseSource) else source.values
-        problem = name_problem(name)
-        if problem is not None:
-            self._report.lost(part, f"its name {problem}")
-        elif values.dtype != np.float16 and _numeric_type(values.dtype) is None:
-            self._report.lost(part, f"Daf has no matrices of dtype {values.dtype}")
-        else:
-            return True
-        return False
-
     def _stream(
-        self, source: MatrixSource, rows_axis: str, columns_axis: str, name: str, *, part: str
+        self, source: StoredSource, rows_axis: str, columns_axis: str, name: str, *, part: str
     ) -> None:
         if isinstance(source, DenseSource):
             self._stream_dense(source, rows_axis, columns_axis, name, part)
             return
-        self._notes.setdefault(part, {}).setdefault("format", source.layout)
+        note = self._notes.setdefault(part, {})
+        note.setdefault("format", source.layout)
+        if source.is_array:
+            note["is_array"] = True
         try:
             self._stream_sparse(source, rows_axis, columns_axis, name, part)
         except _NotCanonical:
@@ -161,11 +154,6 @@ class MatrixWriter:
             self._notes.setdefault(part, {})["dtype"] = "float16"
             return np.dtype(np.float32)
         return StorageType.of(dtype).dtype
-
-
-def _numeric_type(dtype: np.dtype[Any]) -> StorageType | None:
-    kind = StorageType.from_numpy(dtype)
-    return None if kind is None or kind.is_string else kind
 
 
 def _index_dtype(dtype: np.dtype[Any], largest: int) -> np.dtype[Any]:

@@ -6,6 +6,8 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Literal
 
+from daf_storage.errors import UnsupportedInputError
+
 
 class AnnDataWarning(UserWarning):
     """A part of an AnnData was not carried over, or not as it was."""
@@ -15,9 +17,10 @@ class AnnDataWarning(UserWarning):
 class ReportItem:
     """One part that differs."""
 
-    kind: Literal["lost", "changed", "renamed"]
+    kind: Literal["lost", "changed", "renamed", "kept"]
     """``lost``: not carried over at all.  ``changed``: carried over in another form.  ``renamed``:
-    carried over as it is under another name, and back under its own."""
+    carried over as it is under another name, and back under its own.  ``kept``: Daf has no place
+    for it; it lies beside the data in anndata's own encoding, and comes back on export."""
     what: str
     """Which part, such as ``obs['age']``."""
     message: str
@@ -46,10 +49,29 @@ class Report:
         """Note a part that has another name now."""
         self.items.append(ReportItem("renamed", what, message))
 
+    def kept(self, what: str, message: str) -> None:
+        """Note a part that lies beside the data."""
+        self.items.append(ReportItem("kept", what, message))
+
+    def refuse_losses(self, source: str, *, what: str) -> None:
+        """Raise if something is lost.
+
+        Raises
+        ------
+        UnsupportedInputError
+            It names what, and why.
+        """
+        lost = [f"{item.what} ({item.message})" for item in self.items if item.kind == "lost"]
+        if lost:
+            raise UnsupportedInputError(
+                f"{source}: the {what} would lose {'; '.join(lost)}; nothing was written; do it "
+                "without strict=True (on the command line: --strict) to leave that out"
+            )
+
     def warn(self) -> None:
         """Issue a warning for each part that was lost or changed."""
         for item in self.items:
-            if item.kind != "renamed":
+            if item.kind in {"lost", "changed"}:
                 warnings.warn(f"{item.what}: {item.message}", AnnDataWarning, stacklevel=3)
 
     def __str__(self) -> str:

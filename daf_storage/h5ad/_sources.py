@@ -18,6 +18,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daf_storage.errors import FormatError, SourceNotFoundError
+from daf_storage.model import StorageType
 from daf_storage.optional import optional_import
 
 
@@ -35,6 +36,8 @@ class SparseSource:
     """All indices, sliceable; maybe on disk."""
     data: Any
     """All values, sliceable; maybe on disk."""
+    is_array: bool = False
+    """Whether it is one of scipy's arrays rather than matrices."""
 
     @property
     def element_bytes(self) -> int:
@@ -46,6 +49,10 @@ class SparseSource:
     def size_bytes(self) -> int:
         """About how many bytes there are to read."""
         return int(self.indptr[-1]) * self.element_bytes
+
+    def whole(self) -> Any:
+        """Return it whole, in memory, as AnnData has it."""
+        return sp.csr_array(self.to_scipy()) if self.is_array else self.to_scipy()
 
     def to_scipy(self) -> Any:
         """Return it whole, in memory."""
@@ -67,8 +74,24 @@ class DenseSource:
         """How many bytes there are to read."""
         return self.shape[0] * self.shape[1] * int(self.values.dtype.itemsize)
 
+    def whole(self) -> Any:
+        """Return it whole, in memory."""
+        return np.asarray(self.values[:])
 
-MatrixSource = SparseSource | DenseSource
+
+@dataclass(frozen=True, slots=True)
+class OtherSource:
+    """Something in the place of a matrix that Daf has no matrices of."""
+
+    value: Any
+    """In memory, or a group or dataset of the file."""
+    problem: str
+    """Why not."""
+    size_bytes: int = 0
+    """Nothing is to be read in blocks."""
+
+
+MatrixSource = SparseSource | DenseSource | OtherSource
 
 
 @dataclass(slots=True)
@@ -102,10 +125,20 @@ class AnnDataSource:
     varp: dict[str, MatrixSource]
     uns: dict[str, Any]
     raw: RawSource | None
-    unknown: list[str]
-    """Parts that this software does not know."""
+    unknown: dict[str, Any]
+    """Groups and datasets of the file that AnnData does not know."""
+    uns_elements: dict[str, Any]
+    """The entries of ``uns`` as groups and datasets of the file, as far as they are as there."""
 
 
+_MOST_ELEMENTS_READ = 1 << 20
+_DIMENSIONS = 2
+_DICTIONARIES = frozenset(
+    {"", "dict", "array", "string-array", "numeric-scalar", "string", "rec-array", "null"}
+)
+"""Encodings of which a dictionary may consist whose entries are read."""
+_READ = frozenset({"", "array", "string-array", "csr_matrix", "csc_matrix", "dataframe"})
+"""Encodings that can become a matrix; values of others are kept unread."""
 _PARTS = frozenset(
     {"X", "layers", "obs", "var", "obsm", "varm", "obsp", "varp", "uns", "raw", "raw.X", "raw.var"}
 )
@@ -139,7 +172,8 @@ def open_h5ad(path: Path) -> Iterator[AnnDataSource]:
             )
         try:
             is_old = isinstance(file["obs"], h5py.Dataset) or "raw.X" in file
-            source = None if is_old else _from_file(file, str(path), anndata)
+            with _quiet():
+                source = None if is_old else _from_file(file, str(path), anndata)
         except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
             raise _unreadable(path, error) from error
         if source is not None:
@@ -163,18 +197,26 @@ def from_object(adata: Any, name: str) -> AnnDataSource:
         varp={key: _from_memory(value) for key, value in adata.varp.items()},
         uns=dict(adata.uns),
         raw=None if raw is None else RawSource(_from_memory(raw.X), raw.var, dict(raw.varm)),
-        unknown=[],
+        unknown={},
+        uns_elements={},
     )
 
 
 def _read_old(path: Path, anndata: Any) -> Any:
     """Read a file from before AnnData 0.7, which only anndata understands, whole."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quiet():
         try:
             return anndata.read_h5ad(path)
         except Exception as error:  # anndata raises many kinds for files that it cannot read
             raise _unreadable(path, error) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out anndata's warnings of old formats."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _unreadable(path: Path, error: Exception) -> FormatError:
@@ -184,35 +226,95 @@ def _unreadable(path: Path, error: Exception) -> FormatError:
 
 def _from_file(file: Any, name: str, anndata: Any) -> AnnDataSource:
     read: Callable[[Any], Any] = anndata.io.read_elem
-    uns = read(file["uns"]) if "uns" in file else {}
+    uns, elements = _uns(file, read)
     obsp = _matrices(file, "obsp")
     neighbors = uns.get("neighbors")
     if isinstance(neighbors, dict):  # where AnnData 0.7 kept what is in obsp since
         for key in ("distances", "connectivities"):
             if sp.issparse(neighbors.get(key)):
                 obsp.setdefault(key, _from_memory(neighbors.pop(key)))
+                elements.pop("neighbors", None)
     raw = None
     if "raw" in file:
         varm = file["raw"].get("varm", {})
         raw = RawSource(
             _from_hdf5(file["raw/X"]),
-            read(file["raw/var"]),
-            {key: read(varm[key]) for key in varm},
+            _as_anndata_has_it(read(file["raw/var"]), anndata),
+            {key: _read_or_keep(varm[key], read) for key in varm},
         )
     return AnnDataSource(
         name=name,
-        obs=read(file["obs"]),
-        var=read(file["var"]),
-        main=_from_hdf5(file["X"]) if "X" in file else None,
+        obs=_as_anndata_has_it(read(file["obs"]), anndata),
+        var=_as_anndata_has_it(read(file["var"]), anndata),
+        main=_main(file),
         layers=_matrices(file, "layers"),
-        obsm={key: read(value) for key, value in file.get("obsm", {}).items()},
-        varm={key: read(value) for key, value in file.get("varm", {}).items()},
+        obsm={key: _read_or_keep(value, read) for key, value in file.get("obsm", {}).items()},
+        varm={key: _read_or_keep(value, read) for key, value in file.get("varm", {}).items()},
         obsp=obsp,
         varp=_matrices(file, "varp"),
         uns=uns,
         raw=raw,
-        unknown=sorted(set(file) - _PARTS),
+        unknown={part: file[part] for part in sorted(set(file) - _PARTS)},
+        uns_elements=elements,
     )
+
+
+def _as_anndata_has_it(frame: Any, anndata: Any) -> Any:
+    """Return ``obs`` or ``var`` with names that are strings.
+
+    Byte strings are decoded.  A group without encoding attributes is read as a dictionary, of
+    which anndata makes a DataFrame with numbers for names.
+    """
+    if hasattr(frame, "columns") and frame.index.inferred_type in {"string", "empty"}:
+        return frame
+    return anndata.AnnData(obs=frame).obs
+
+
+def _uns(file: Any, read: Callable[[Any], Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the entries of ``uns``, and the stored elements of all of them.
+
+    What is large, or no dictionary of arrays, is not read: it is its own element.
+    """
+    if "uns" not in file:
+        return {}, {}
+    elements = {key: file["uns"][key] for key in file["uns"]}
+    uns = {
+        key: read(element) if key == "neighbors" or _is_small(element) else element
+        for key, element in elements.items()
+    }
+    return uns, elements
+
+
+def _is_small(element: Any) -> bool:
+    """Return whether an element is a dictionary of arrays, or an array, of moderate size."""
+    total = 0
+
+    def look(_: str, node: Any) -> bool | None:
+        nonlocal total
+        encoding = str(node.attrs.get("encoding-type", ""))
+        is_old_sparse = "h5sparse_format" in node.attrs
+        total += getattr(node, "size", 0) or 0
+        return None if encoding in _DICTIONARIES and not is_old_sparse else False
+
+    found = look("", element)
+    if found is None and hasattr(element, "visititems"):
+        found = element.visititems(look)
+    return found is None and total <= _MOST_ELEMENTS_READ
+
+
+def _read_or_keep(element: Any, read: Callable[[Any], Any]) -> Any:
+    """Read an element of a kind that can become a matrix; return any other one as it is."""
+    return read(element) if _encoding(element) in _READ else element
+
+
+def _encoding(element: Any) -> str:
+    return str(element.attrs.get("encoding-type", ""))
+
+
+def _main(file: Any) -> MatrixSource | None:
+    if "X" not in file or _encoding(file["X"]) == "null":
+        return None
+    return _from_hdf5(file["X"])
 
 
 def _matrices(file: Any, part: str) -> dict[str, MatrixSource]:
@@ -221,12 +323,17 @@ def _matrices(file: Any, part: str) -> dict[str, MatrixSource]:
 
 def _from_hdf5(element: Any) -> MatrixSource:
     """Wrap a dataset, or the group of a sparse matrix; nothing but ``indptr`` is read."""
-    if hasattr(element, "dtype"):
-        return DenseSource(tuple(element.shape), element)
     attributes = element.attrs
+    if hasattr(element, "dtype"):
+        return _dense(element, tuple(element.shape or ()), np.dtype(element.dtype))
     kind = attributes.get("encoding-type", attributes.get("h5sparse_format", ""))
+    if not str(kind).startswith(("csr", "csc")):
+        return OtherSource(element, f"Daf has no matrices of the kind {kind or 'dict'!s}")
     shape = attributes["shape"] if "shape" in attributes else attributes["h5sparse_shape"]
     layout: Literal["csr", "csc"] = "csc" if str(kind).startswith("csc") else "csr"
+    problem = _dtype_problem(np.dtype(element["data"].dtype))
+    if problem:
+        return OtherSource(element, problem)
     indptr = element["indptr"][:].astype(np.int64)
     height, width = (int(n) for n in shape)
     return SparseSource((height, width), layout, indptr, element["indices"], element["data"])
@@ -236,8 +343,31 @@ def _from_memory(value: Any) -> MatrixSource:
     if hasattr(value, "group") and not sp.issparse(value):  # a backed sparse matrix
         return _from_hdf5(value.group)
     if sp.issparse(value):
+        problem = _dtype_problem(value.dtype)
+        if problem:
+            return OtherSource(value, problem)
         found = value if value.format in {"csr", "csc"} else value.tocsr()
         indptr = found.indptr.astype(np.int64)
-        return SparseSource(found.shape, found.format, indptr, found.indices, found.data)
+        is_array = isinstance(value, sp.sparray)
+        return SparseSource(
+            found.shape, found.format, indptr, found.indices, found.data, is_array=is_array
+        )
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        return OtherSource(value, "Daf has no masks")
     dense = value if hasattr(value, "dtype") else np.asarray(value)
-    return DenseSource(tuple(dense.shape), dense)
+    return _dense(dense, tuple(dense.shape), np.dtype(dense.dtype))
+
+
+def _dense(values: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> MatrixSource:
+    if len(shape) != _DIMENSIONS:
+        return OtherSource(values, f"it has {len(shape)} dimensions; matrices have two")
+    problem = _dtype_problem(dtype)
+    height, width = shape
+    return OtherSource(values, problem) if problem else DenseSource((height, width), values)
+
+
+def _dtype_problem(dtype: np.dtype[Any]) -> str:
+    """Return why Daf has no matrices of numbers of a type; empty if it has."""
+    kind = None if dtype.kind not in "biuf" else StorageType.from_numpy(dtype)
+    is_known = dtype == np.float16 or (kind is not None and not kind.is_string)
+    return "" if is_known else f"Daf has no matrices of dtype {dtype}"

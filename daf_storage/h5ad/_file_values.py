@@ -1,0 +1,129 @@
+"""Values as an h5ad file can hold them: what anndata cannot write is changed, or named as lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from daf_storage.h5ad._report import Report
+from daf_storage.optional import optional_import, pandas
+
+_RESERVED = "_index"
+
+
+def writable_frame(frame: Any, part: str, report: Report) -> Any:
+    """Turn columns that an h5ad file cannot hold into ones that it can, and say so."""
+    frame = _with_writable_names(frame.copy(deep=False), part, report)
+    for column in frame.columns:
+        series, what = frame[column], f"{part}[{column!r}]"
+        if series.ndim == 1:
+            frame[column] = _writable_column(series, what, report)
+    return frame
+
+
+def _with_writable_names(frame: Any, part: str, report: Report) -> Any:
+    """Give another name to a column that has the one that is reserved for the labels of rows."""
+    if _RESERVED in frame.columns:
+        name = f"{_RESERVED}_"
+        while name in frame.columns:
+            name += "_"
+        report.changed(f"{part}[{_RESERVED!r}]", f"an h5ad file reserves this name; it is {name!r}")
+        frame = frame.rename(columns={_RESERVED: name})
+    if frame.index.name in frame.columns:
+        if not np.array_equal(frame.index.to_numpy(), frame[frame.index.name].to_numpy()):
+            report.changed(f"{part}.index", "a column has the name of the labels; they have none")
+            frame.index.name = None
+    return frame
+
+
+def _writable_column(series: Any, what: str, report: Report) -> Any:
+    types = pandas().api.types
+    dtype = series.dtype
+    if isinstance(dtype, pandas().CategoricalDtype):
+        kind = dtype.categories.dtype
+        if not (isinstance(kind, np.dtype) and kind.kind in "biufO"):
+            report.changed(
+                what, f"an h5ad file has no categories of dtype {kind}; they became text"
+            )
+            return series.cat.rename_categories(dtype.categories.astype(str).astype(object))
+        return series
+    if types.is_datetime64_any_dtype(dtype):
+        report.changed(what, "an h5ad file has no dates; they became ISO 8601 text")
+        return series.astype(str).where(series.notna(), "")
+    if isinstance(dtype, pandas().SparseDtype):
+        report.changed(what, "an h5ad file has no sparse columns; it became a dense one")
+        return series.sparse.to_dense()
+    if types.is_extension_array_dtype(dtype) and types.is_float_dtype(dtype):
+        report.changed(what, "an h5ad file has no nullable floats; missing became NaN")
+        return series.astype(np.float64)
+    if types.is_object_dtype(dtype) and series.isna().any():
+        report.changed(what, "an h5ad file has no missing text; the column became categorical")
+        return series.astype("category")
+    if (isinstance(dtype, np.dtype) and dtype.kind == "m") or isinstance(
+        dtype, pandas().PeriodDtype | pandas().IntervalDtype
+    ):
+        report.changed(what, f"an h5ad file has no values of dtype {dtype}; they became text")
+        return series.astype(str).where(series.notna(), "").astype(object)
+    return series
+
+
+def write_value(group: Any, key: Any, value: Any, *, what: str, report: Report) -> None:
+    """Write a value into a group of an h5ad file, or as much of it as anndata can write.
+
+    What cannot be written is reported as lost, by name.
+    """
+    if not isinstance(key, str) or not key or "/" in key:
+        report.lost(what, f"an h5ad file has no keys such as {key!r}")
+        return
+    if isinstance(value, dict):
+        inner = group.create_group(key)
+        inner.attrs.update({"encoding-type": "dict", "encoding-version": "0.1.0"})
+        for name, item in value.items():
+            write_value(inner, name, item, what=f"{what}[{name!r}]", report=report)
+        return
+    if isinstance(value, bytes):
+        dataset = group.create_dataset(key, data=np.bytes_(value))
+        dataset.attrs.update({"encoding-type": "bytes", "encoding-version": "0.2.0"})
+        return
+    anndata = optional_import("anndata", extra="anndata")
+    written = _writable(value, what, report)
+    try:
+        with anndata.settings.override(allow_write_nullable_strings=True):
+            anndata.io.write_elem(group, key, written)
+    except OSError:
+        raise
+    except Exception:  # noqa: BLE001 - anndata and h5py raise many kinds
+        if key in group:
+            del group[key]
+        kind = f"{type(value).__module__}.{type(value).__name__}"
+        report.lost(what, f"anndata cannot write this value, of the type {kind}")
+
+
+def _writable(value: Any, what: str, report: Report) -> Any:
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        return _unmasked(value, what, report)
+    if isinstance(value, tuple):
+        report.changed(what, "an h5ad file has no tuples; it became a list")
+        return list(value)
+    if sp.issparse(value) and value.format not in {"csr", "csc"}:
+        report.changed(what, f"an h5ad file has no {value.format} matrices; it became csr")
+        return value.tocsr()
+    if hasattr(value, "columns") and hasattr(value, "iloc"):
+        return writable_frame(value, what, report)
+    return value
+
+
+def _unmasked(value: Any, what: str, report: Report) -> Any:
+    """Return a masked array as something that says which elements are missing."""
+    if value.dtype.kind == "f":
+        report.changed(what, "an h5ad file has no masks; masked elements became NaN")
+        return value.filled(np.nan)
+    if value.ndim == 1 and value.dtype.kind in "biu":
+        report.changed(what, "an h5ad file has no masks; it became a nullable array")
+        arrays = pandas().arrays
+        build = arrays.BooleanArray if value.dtype.kind == "b" else arrays.IntegerArray
+        return build(np.array(value.data), np.ma.getmaskarray(value).copy())
+    report.changed(what, "an h5ad file has no masks; what was masked is not any longer")
+    return value.data

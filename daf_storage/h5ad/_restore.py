@@ -1,0 +1,141 @@
+"""Giving back the parts of an AnnData that an import had kept beside the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daf_storage import kept
+from daf_storage.h5ad._file_values import write_value
+from daf_storage.h5ad._report import Report
+from daf_storage.kept import KeptPart
+from daf_storage.reader import DafReader
+
+_COLUMNS = frozenset({"obs", "var", "raw.var"})
+"""Parts that are columns of a DataFrame; `axis_frame` has them."""
+_WHOLE = frozenset({"X", "raw.X"})
+"""Parts without keys."""
+
+
+class KeptParts:
+    """The kept parts of a data set, as far as they belong to the axes of an export.
+
+    Parameters
+    ----------
+    obs, var, raw
+        The axes that become ``obs``, ``var`` and ``raw.var``.
+    """
+
+    def __init__(self, daf: DafReader, report: Report, *, obs: str, var: str, raw: str) -> None:
+        aligned: dict[str, tuple[str, ...]] = {
+            "uns": (),
+            "obs": (obs,),
+            "var": (var,),
+            "obsm": (obs,),
+            "varm": (var,),
+            "X": (obs, var),
+            "layers": (obs, var),
+            "obsp": (obs, obs),
+            "varp": (var, var),
+            "raw.X": (obs, raw),
+            "raw.var": (raw,),
+            "raw.varm": (raw,),
+        }
+        self._daf = daf
+        self._report = report
+        self._parts: list[KeptPart] = []
+        for part in kept.parts(daf.tree):
+            if part.part not in aligned:
+                report.lost(_label(part), "AnnData has no such part; it stays in the data set")
+            elif part.axes != aligned[part.part]:
+                report.lost(_label(part), "it belongs to axes that are not exported")
+            elif part.part not in _COLUMNS:
+                self._parts.append(part)
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a part, such as ``raw.X``."""
+        return any(part.part == name for part in self._parts)
+
+    def value(self, name: str) -> Any:
+        """Return a part that has no keys."""
+        return next(part.value() for part in self._parts if part.part == name)
+
+    def restore(self, adata: Any, *, below: str = "") -> None:
+        """Put the parts into an AnnData; what was stored under the same name since wins.
+
+        Parameters
+        ----------
+        below
+            ``"raw."`` to fill the AnnData that becomes ``raw``.
+        """
+        for part in self._parts:
+            name = part.part.removeprefix(below)
+            if part.part.startswith("raw.") != bool(below) or part.part == "raw.X":
+                continue
+            value = part.value()
+            if not self._fits(part, value):
+                continue
+            if name == "X":
+                adata.X = value if adata.X is None else adata.X
+            elif part.key not in getattr(adata, name):
+                getattr(adata, name)[part.key] = value
+
+    def write(self, file: Any) -> None:
+        """Write the parts into an h5ad file, as they were in one if they come from one."""
+        for part in self._parts:
+            place = file.require_group("raw") if part.part.startswith("raw.") else file
+            name = part.part.removeprefix("raw.")
+            place, key = (place, name) if part.part in _WHOLE else (place[name], part.key)
+            if key in place:
+                continue
+            if not part.copy_to(place, key):
+                value = part.value()
+                if self._fits(part, value):
+                    write_value(place, key, value, what=_label(part), report=self._report)
+
+    def _fits(self, part: KeptPart, value: Any) -> bool:
+        """Return whether a value has the length of its axes; say so if it has not."""
+        lengths = tuple(self._daf.axis_length(axis) for axis in part.axes)
+        shape = tuple(np.shape(value)) if hasattr(value, "shape") else (len(value),) * bool(lengths)
+        if shape[: len(lengths)] == lengths:
+            return True
+        self._report.lost(_label(part), f"it has the shape {shape}, and its axes {lengths}")
+        return False
+
+
+def with_kept_columns(
+    daf: DafReader,
+    axis: str,
+    columns: dict[str, Any],
+    noted: list[dict[str, Any]],
+    positions: npt.NDArray[np.int64] | None,
+) -> dict[str, Any]:
+    """Return the columns of an axis with those that no vector can hold, in their order.
+
+    Parameters
+    ----------
+    noted
+        What the import noted of its columns, in their order.
+    """
+    own = {
+        part.name: part
+        for part in kept.parts(daf.tree, axes=(axis,))
+        if part.part in _COLUMNS and part.key not in columns
+    }
+    if not own:
+        return columns
+    length = daf.axis_length(axis)
+    values = {part.key: part.value() for part in own.values()}
+    values = {key: value for key, value in values.items() if len(value) == length}
+    if positions is not None:
+        values = {key: value[positions] for key, value in values.items()}
+    order = [own[n["kept"]].key if n.get("kept") in own else n.get("column") for n in noted]
+    every = {**columns, **values}
+    first = {key: every[key] for key in order if key in every}
+    return {**first, **every}
+
+
+def _label(part: KeptPart) -> str:
+    return f"{part.part}[{part.key!r}]" if part.key else part.part
