@@ -242,7 +242,7 @@ class Engine:
                     place = (schema.location, axis, column)
                     if place not in self._hinted:
                         self._hinted.add(place)
-                        warn(*place)
+                        warn(*place, found)
 
     def _may_have_null(self, lowered: str) -> bool:
         return bool(self._views) or _MAY_HAVE_NULL.search(lowered) is not None

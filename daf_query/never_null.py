@@ -12,6 +12,7 @@ from daf_query.columns import NAME
 from daf_query.sql_tokens import Token, tokens_of
 from daf_query.unions import DATASET
 
+_FLAG_SUFFIX = "_is_missing"
 _STRINGS = (pa.string(), pa.string_view())
 
 
@@ -53,8 +54,17 @@ def is_settled(frame: datafusion.DataFrame) -> bool:
     return "Join" not in plan and "IS NULL" not in plan
 
 
-def warn(location: str, table: str, column: str) -> None:
+def warn(location: str, table: str, column: str, schema: pa.Schema) -> None:
     """Say that no string of a column is NULL, and what to ask instead."""
+    flag = f"{column}{_FLAG_SUFFIX}"
+    if flag in schema.names:  # of an import in which '' was a value as well
+        warnings.warn(
+            f"{location}: IS NULL is true for no row of {table!r}, since {column!r} holds strings; "
+            f"which of them are missing is in {flag!r}, so ask for that instead",
+            NeverNullWarning,
+            stacklevel=6,
+        )
+        return
     warnings.warn(
         f"{location}: IS NULL is true for no row of {table!r}, since {column!r} holds strings, and "
         "a missing one is stored as ''; ask for = '' instead, or, if '' stands for nothing else "

@@ -397,6 +397,22 @@ def test_missing_text_comes_back_from_a_file(adata: Any, tmp_path: Path) -> None
     assert back.obs["whole"].tolist() == ["a", "", "b", "c"]
 
 
+def test_what_was_set_later_is_exported_as_missing(adata: Any) -> None:
+    """By whoever stored a vector in which an empty string stands for a missing value."""
+    daf = from_anndata(adata)
+    daf.set_vector("obs", "later", ["a", "", "b", ""], empty_is_missing=True)
+    daf.set_vector("obs", "later too", ["a", "", "b", ""])
+    connect(daf).save_vector("obs", "saved", "nullif(later, 'a')")
+    daf.add_axis("kind", ["a", "b"])
+    daf.set_vector("obs", "kind", ["a", "", "b", ""], empty_is_missing=True)
+    obs = to_anndata(daf).obs
+    assert obs["later"].isna().tolist() == [False, True, False, True]
+    assert obs["later too"].tolist() == ["a", "", "b", ""]
+    assert obs["saved"].isna().tolist() == [True, True, False, True]
+    assert obs["kind"].isna().tolist() == [False, True, False, True]
+    assert obs["kind"].cat.categories.tolist() == ["a", "b"]
+
+
 def test_nothing_missing_leaves_no_convention() -> None:
     """A column without gaps can hold '' later on, and cannot be NULL."""
     frame = pd.DataFrame({"c": pd.Categorical(["x", "y"]), "s": ["", "b"]}, index=["A", "B"])

@@ -9,6 +9,7 @@ import pytest
 
 from daf_query import DafSession, NeverNullWarning, connect
 from daf_query.cli import main
+from daf_storage import DafWriter
 from tests.support import create
 
 
@@ -39,6 +40,15 @@ def test_a_warning_names_the_column_once(session: DafSession, condition: str, co
     with pytest.warns(NeverNullWarning, match=f"'cell', since '{column}' holds strings.* = ''"):
         session.sql(query)
     session.sql(query)
+
+
+def test_where_an_import_kept_missing_values_apart(session: DafSession) -> None:
+    """An empty string was a value there as well: the vector that tells them apart is named."""
+    daf = session.data_set()
+    assert isinstance(daf, DafWriter)
+    daf.set_vector("cell", "plain_is_missing", [True, False])
+    with pytest.warns(NeverNullWarning, match="which of them are missing is in 'plain_is_missing'"):
+        session.sql("SELECT name FROM cell WHERE plain IS NULL")
 
 
 @pytest.mark.parametrize(

@@ -399,8 +399,9 @@ def _rules(daf: DafReader, axis: str, notes: dict[str, Any]) -> dict[str, dict[s
     present = daf.vectors_set(axis)
     noted = [rule for rule in notes.get("columns", []) if rule.get("vector") in present]
     rules: dict[str, dict[str, Any]] = {rule["vector"]: rule for rule in noted}
-    for vector in sorted(present):
-        rules.setdefault(vector, {})
+    for vector in sorted(present - rules.keys()):
+        has_missing = daf.vector_info(axis, vector).empty_is_missing and not daf.has_axis(vector)
+        rules[vector] = {"kind": "text", "missing": True} if has_missing else {}
     return rules
 
 

@@ -322,6 +322,21 @@ class DafSuite:
         assert "one" not in full.matrices_set("gene", "cell", relayout=False)
         assert "one" in full.matrices_set("gene", "cell")
 
+    def test_conventions(self, full: DafWriter) -> None:
+        """A matrix stored by rows, and strings of which the empty ones are missing."""
+        values = np.arange(9, dtype=np.int16).reshape(3, 3)
+        with full.empty_dense_matrix("cell", "cell", "by rows", "int16", row_major=True) as out:
+            out[:] = values
+        full.set_vector("cell", "gappy", ["a", "", "b"], empty_is_missing=True)
+        assert full.matrix_info("cell", "cell", "by rows").is_row_major
+        assert full.get_np_matrix("cell", "cell", "by rows").tolist() == values.tolist()
+        assert full.vector_info("cell", "gappy").empty_is_missing
+        assert full.get_np_vector("cell", "gappy").tolist() == ["a", "", "b"]
+        full.set_matrix("cell", "cell", "by columns", values)
+        assert not full.matrix_info("cell", "cell", "by columns").is_row_major
+        with pytest.raises(errors.InvalidInputError, match="holds no strings"):
+            full.set_vector("cell", "numbers", [1, 2, 3], empty_is_missing=True)
+
     def test_square_matrices_have_one_orientation(self, full: DafWriter) -> None:
         """They are stored once, read as stored, and cannot be laid out anew."""
         values = np.arange(9).reshape(3, 3)

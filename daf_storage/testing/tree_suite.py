@@ -99,6 +99,25 @@ class TreeSuite:
             changes.publish("a", replace=False)
         assert self.array(tree, "a").read().tolist() == [[0, 0], [5, 5]]
 
+    def test_attributes(self, tree: WritableTree) -> None:
+        """Of an array and of a group; what was not annotated has none."""
+        with tree.transaction() as changes:
+            changes.annotate("a", {"word": "é"})
+            changes.write_strings("a", pa.array(["x", ""]), (2,))
+            changes.annotate("g", {"word": "group", "other": "more"})
+            changes.create_group("g")
+            changes.write_array("g/x", np.arange(3))
+            changes.annotate("z", {"word": "reserved"})
+            changes.reserve_array("z", (2,), StorageType.INT8)[:] = 1
+            for path in ("a", "g", "z"):
+                changes.publish(path, replace=False)
+        found = {path: tree.node(path) for path in ("a", "g", "g/x", "z")}
+        words = {p: None if node is None else node.attribute("word") for p, node in found.items()}
+        assert words == {"a": "é", "g": "group", "g/x": None, "z": "reserved"}
+        assert found["g"] is not None
+        assert found["g"].attribute("other") == "more"
+        assert self.array(tree, "a").read_strings().to_pylist() == ["x", ""]
+
     def test_what_is_not_published_is_dropped(self, tree: WritableTree) -> None:
         """An exception before the publication leaves nothing."""
 
@@ -134,6 +153,19 @@ class ChangingTreeSuite(TreeSuite):
             changes.remove("a")
             changes.remove("a")
         assert tree.kind("a") is None
+
+    def test_attributes_go_with_what_has_them(self, tree: WritableTree) -> None:
+        """What replaces a node has none of its attributes; a pinned node keeps them."""
+        with tree.transaction() as changes:
+            changes.annotate("a", {"word": "old"})
+            changes.write_array("a", np.arange(3))
+            changes.publish("a", replace=False)
+        old = tree.node("a")
+        self.put(tree, "a", np.arange(3), replace=True)
+        new = tree.node("a")
+        assert old is not None
+        assert new is not None
+        assert (old.attribute("word"), new.attribute("word")) == ("old", None)
 
     def test_an_identity_changes_with_the_children(self, tree: WritableTree) -> None:
         """Adding, replacing and removing below a group shows in its identity."""
