@@ -18,8 +18,15 @@ import datafusion
 import pyarrow as pa
 from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
+from daf_query.broken_columns import BrokenColumns
 from daf_query.conditions import TableName
-from daf_query.dataset import AxisDataset, TableColumns, TableDataset, axis_columns
+from daf_query.dataset import (
+    AxisDataset,
+    TableColumns,
+    TableDataset,
+    axis_columns,
+    broken_columns,
+)
 from daf_query.evaluating import Positions
 from daf_query.predicates import Predicate
 from daf_query.scanning import ScanReport
@@ -62,6 +69,29 @@ def counting(schemas: Iterable[AxisSchema]) -> Iterator[None]:
 
 class UnreadableVectorWarning(UserWarning):
     """A vector cannot be read, so a table lacks its column."""
+
+
+def warn_once(text: str, warned: set[str]) -> None:
+    """Warn of something that cannot be read, unless that was done."""
+    if text not in warned:
+        warned.add(text)
+        warnings.warn(text, UnreadableVectorWarning, stacklevel=4)
+
+
+def warn_of_problems(columns: TableColumns, warned: set[str]) -> None:
+    """Say once of each column that a table lacks it, and why."""
+    for name, problem in columns.problems.items():
+        warn_once(f"the table {columns.table!r} lacks the column {name!r}: {problem}", warned)
+
+
+def shared_table(shared: Mapping[str, TableDataset], name: str) -> TableDataset | None:
+    """Return a table that belongs to no data set, of those of its columns that can be read."""
+    found = shared.get(name)
+    if found is None:
+        return None
+    readable = found.readable()
+    warn_of_problems(readable.table_columns, readable.table_columns.broken.warned)
+    return readable
 
 
 class Names(list[str]):
@@ -140,6 +170,11 @@ class AxisSchema(_Adding):
         """Return the table of the scalars; None without one."""
         raise NotImplementedError
 
+    @property
+    def broken_count(self) -> int:
+        """How often a column turned out to be unreadable while it was read."""
+        raise NotImplementedError
+
     def close(self) -> None:
         """Close what was opened for it."""
         raise NotImplementedError
@@ -185,7 +220,7 @@ class AxisSchema(_Adding):
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
         if name in self._added:
             return None
-        return self.dataset(name) if name in self.axes_set() else self._shared.get(name)
+        return self.dataset(name) if name in self.axes_set() else shared_table(self._shared, name)
 
 
 class DafSchema(AxisSchema):
@@ -204,6 +239,7 @@ class DafSchema(AxisSchema):
         self._daf = daf
         self.cache = cache
         self._known: dict[str, tuple[Hashable, TableColumns]] = {}
+        self._broken: dict[str, BrokenColumns] = {}
         self._warned: set[str] = set()
         self._lock = ForkLock()
 
@@ -229,7 +265,9 @@ class DafSchema(AxisSchema):
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
         if name in self._added:
             return None
-        return self.dataset(name) if self._daf.has_axis(name) else self._shared.get(name)
+        if self._daf.has_axis(name):
+            return self.dataset(name)
+        return shared_table(self._shared, name)
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name; does not list the others."""
@@ -242,38 +280,32 @@ class DafSchema(AxisSchema):
         with self._lock:
             known = self._known.get(axis)
         if known is None or known[0] != identity:
-            known = (identity, axis_columns(self._daf, axis))
-            self._warn(known[1])
+            with self._lock:
+                broken = self._broken.setdefault(axis, broken_columns(self._daf, axis))
+            known = (identity, axis_columns(self._daf, axis, broken))
             with self._lock:
                 self._known[axis] = known
-        return AxisDataset(self._daf, axis, columns=known[1], cache=self.cache)
+        columns = known[1].readable()
+        warn_of_problems(columns, self._warned)
+        return AxisDataset(self._daf, axis, columns=columns, cache=self.cache)
+
+    @property
+    def broken_count(self) -> int:
+        """How often a column turned out to be unreadable."""
+        with self._lock:
+            return sum(broken.count for broken in self._broken.values())
 
     def scalars(self) -> pa.dataset.Dataset:
         """Return the table of the scalars, of those that can be read."""
         table, problems = scalars_table(self._daf)
-        self._warn_of(
-            f"the table {SCALARS!r} lacks the scalar {name!r}: {problem}"
-            for name, problem in problems.items()
-        )
+        for name, problem in problems.items():
+            warn_once(f"the table {SCALARS!r} lacks the scalar {name!r}: {problem}", self._warned)
         return table
 
     def close(self) -> None:
         """Close the data set, and forget what was decoded of it."""
         self.cache.clear()
         self._daf.close()
-
-    def _warn(self, columns: TableColumns) -> None:
-        """Say once of each vector that it is left out, and why."""
-        self._warn_of(
-            f"the table {columns.table!r} lacks the column {name!r}: {problem}"
-            for name, problem in columns.problems.items()
-        )
-
-    def _warn_of(self, problems: Iterable[str]) -> None:
-        for text in problems:
-            if text not in self._warned:
-                self._warned.add(text)
-                warnings.warn(text, UnreadableVectorWarning, stacklevel=3)
 
 
 class CollectionSchema(AxisSchema):
@@ -320,12 +352,13 @@ class CollectionSchema(AxisSchema):
             if axis in member.axes_set()
         }
         found = UnionDataset(axis, parts, location=self._location)
-        for name, problem in found.table_columns.problems.items():
-            text = f"the table {axis!r} lacks the column {name!r}: {problem}"
-            if text not in self._warned:
-                self._warned.add(text)
-                warnings.warn(text, UnreadableVectorWarning, stacklevel=3)
+        warn_of_problems(found.table_columns, self._warned)
         return found
+
+    @property
+    def broken_count(self) -> int:
+        """How often a column turned out to be unreadable."""
+        return sum(member.broken_count for member in self._members.values())
 
     def scalars(self) -> None:
         """Return nothing: scalars belong to one data set."""
@@ -359,7 +392,8 @@ class SharedSchema(_Adding):
         """Return a table; None if there is none."""
         if name in self._added:
             return Table(_views.get().get((PUBLIC, name), self._added[name]))
-        return _for_query(PUBLIC, name, self._shared[name]) if name in self._shared else None
+        found = shared_table(self._shared, name)
+        return None if found is None else _for_query(PUBLIC, name, found)
 
 
 class DafCatalog(CatalogProvider):

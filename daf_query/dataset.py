@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from daf_query.broken_columns import BrokenColumns
 from daf_query.columns import INDEX, NAME, Column, VectorColumn, cast_to
 from daf_query.evaluating import Positions
 from daf_query.indexes import StoredIndexes
@@ -44,6 +45,16 @@ class TableColumns:
     """What cannot be read, and why."""
     points: FindPoints = lambda *_: ()
     """Returns the indexes over two of some columns."""
+    broken: BrokenColumns = field(default_factory=BrokenColumns)
+    """Those that turned out to be unreadable since."""
+
+    def readable(self) -> TableColumns:
+        """Return the same without columns that turned out to be unreadable."""
+        problems = self.broken.problems()
+        if not problems:
+            return self
+        columns = {name: one for name, one in self.columns.items() if name not in problems}
+        return replace(self, columns=columns, problems={**self.problems, **problems})
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -51,8 +62,13 @@ class TableColumns:
         return pa.schema([column.field for column in self.columns.values()])
 
 
-def axis_columns(daf: DafReader, axis: str) -> TableColumns:
-    """Return the columns of an axis; reads metadata only."""
+def broken_columns(daf: DafReader, axis: str) -> BrokenColumns:
+    """Return where it is remembered which columns of an axis turned out to be unreadable."""
+    return BrokenColumns(partial(daf.vector_identity, axis))
+
+
+def axis_columns(daf: DafReader, axis: str, broken: BrokenColumns | None = None) -> TableColumns:
+    """Return the columns of an axis; reads metadata and sizes of files only."""
     length = daf.axis_length(axis)
     columns: dict[str, Column] = {}
     problems = {}
@@ -62,7 +78,9 @@ def axis_columns(daf: DafReader, axis: str) -> TableColumns:
             columns[name] = VectorColumn(daf, daf.vector_info(axis, name), indexes)
         except DafError as error:
             problems[name] = str(error)
-    return TableColumns(axis, length, columns, problems, indexes.points)
+    broken = broken or broken_columns(daf, axis)
+    guarded = broken.guarded(columns)
+    return TableColumns(axis, length, guarded, problems, indexes.points, broken)
 
 
 class TableDataset(ds.Dataset):
@@ -159,6 +177,11 @@ class TableDataset(ds.Dataset):
         scan = self._scan()
         groups = balanced(scan.parts(self._parsed(_both(self._base_filter, expression))))
         return (TableFragment(self, scan, group, expression) for group in groups or [[Span(0, 0)]])
+
+    def readable(self) -> Self:
+        """Return the same table without columns that turned out to be unreadable."""
+        columns = self._columns.readable()
+        return self if columns is self._columns else self._changed(columns=columns)
 
     def new_scan(self) -> Scan:
         """Return a scan of all rows, which knows of no filter."""

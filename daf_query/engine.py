@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -190,7 +190,28 @@ class Engine:
         try:
             return self.plan_raw(query, allow=allow, once=once)
         except Exception as error:  # the engine raises plain Exceptions
-            raise explain(error, query, self.schemas) from error
+            raise explain(error, query, self.schemas, self.shared) from error
+
+    def replanning(self, query: str) -> Callable[[], datafusion.DataFrame | None]:
+        """Return what plans a query again if columns turned out to be unreadable since now.
+
+        It returns None if there is nothing new to leave out.
+        """
+        before = self._broken_count()
+
+        def again() -> datafusion.DataFrame | None:
+            nonlocal before
+            count = self._broken_count()
+            if count == before:
+                return None
+            before = count
+            return self.plan(query)
+
+        return again
+
+    def _broken_count(self) -> int:
+        shared = sum(table.table_columns.broken.count for table in self.shared.values())
+        return shared + sum(schema.broken_count for schema in self.schemas.values())
 
     def plan_raw(
         self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()

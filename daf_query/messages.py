@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from daf_query.catalog import AxisSchema
+from daf_query.dataset import TableDataset
 from daf_storage import DafError, errors
 
 _NO_FIELD = re.compile(r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)", re.DOTALL)
@@ -29,14 +31,26 @@ _OURS = re.compile(
     r"(?P<message>(?:\\.|(?!(?P=quote)).)*)(?P=quote)",
     re.DOTALL,
 )
+_NAMED = re.compile(r"(?P<kind>[A-Z]\w+Error): (?P<message>.*)$", re.DOTALL)
 _PREFIXES = re.compile(
     r"^(?:DataFusion error: |Arrow error: |External error: |Error during planning: |"
     r"Schema error: |Execution error: |This feature is not implemented: )+"
 )
 
 
-def explain(error: Exception, query: str, schemas: Mapping[str, AxisSchema]) -> DafError:
-    """Return the error of a query in the words of the data set."""
+def explain(
+    error: Exception,
+    query: str,
+    schemas: Mapping[str, AxisSchema],
+    shared: Mapping[str, TableDataset] = MappingProxyType({}),
+) -> DafError:
+    """Return the error of a query in the words of the data set.
+
+    Parameters
+    ----------
+    shared
+        Tables that belong to no data set.
+    """
     if isinstance(error, DafError):
         return error
     text = str(error)
@@ -50,7 +64,7 @@ def explain(error: Exception, query: str, schemas: Mapping[str, AxisSchema]) -> 
     if match := _NO_TABLE.search(text):
         return _unknown_table(match["table"], schemas)
     if match := _NO_FIELD.search(text):
-        return _unknown_column(match["field"], text, schemas)
+        return _unknown_column(match["field"], text, schemas, shared)
     return errors.QueryError(plain(text))
 
 
@@ -65,7 +79,12 @@ def executed(error: Exception) -> DafError:
     if match := _OURS.search(text):
         kind: type[DafError] = getattr(errors, match["kind"], errors.QueryError)
         return kind(_unescaped(match["message"], match["quote"]))
-    return errors.QueryError(plain(text))
+    text = plain(text)
+    if match := _NAMED.match(text):
+        named = getattr(errors, match["kind"], None)
+        if isinstance(named, type) and issubclass(named, DafError):
+            return named(match["message"])
+    return errors.QueryError(text)
 
 
 def _unescaped(literal: str, quote: str) -> str:
@@ -129,14 +148,22 @@ def _unknown_table(asked: str, schemas: Mapping[str, AxisSchema]) -> DafError:
     return errors.AxisNotFoundError(f"{source}: there is no table {name!r}; there are {has}{close}")
 
 
-def _unknown_column(field: str, text: str, schemas: Mapping[str, AxisSchema]) -> DafError:
+def _unknown_column(
+    field: str,
+    text: str,
+    schemas: Mapping[str, AxisSchema],
+    shared: Mapping[str, TableDataset],
+) -> DafError:
     name = _unquoted(field)
     fields = _VALID_FIELDS.search(text) or _SUGGESTED.search(text)
     listed = fields["fields"] if fields else ""
     valid = {_unquoted(one) for one in listed.split(", ") if one}
     tables = _tables_of(listed, schemas)
-    for tables_of, axis in tables:
-        problem = tables_of.dataset(axis).table_columns.problems.get(name)
+    relations = _relations_of(listed)
+    scanned = [tables_of.dataset(axis) for tables_of, axis in tables]
+    scanned += [table.readable() for title, table in shared.items() if title in relations]
+    for dataset in scanned:
+        problem = dataset.table_columns.problems.get(name)
         if problem is not None:
             return errors.UnsupportedDataError(problem)
     elsewhere = [
@@ -178,14 +205,19 @@ def _columns(tables: AxisSchema, axis: str) -> list[str]:
 
 def _tables_of(fields: str, schemas: Mapping[str, AxisSchema]) -> list[tuple[AxisSchema, str]]:
     """Return the axes whose columns the engine lists as valid."""
-    relations = {part.rsplit(".", 1)[0].strip().strip('"') for part in fields.split(", ")}
-    relations = {relation.split(".")[-1].strip('"') for relation in relations}
+    relations = _relations_of(fields)
     return [
         (tables, axis)
         for tables in schemas.values()
         for axis in sorted(tables.axes_set())
         if axis in relations
     ]
+
+
+def _relations_of(fields: str) -> set[str]:
+    """Return the tables whose columns the engine lists as valid."""
+    relations = {part.rsplit(".", 1)[0].strip().strip('"') for part in fields.split(", ")}
+    return {relation.split(".")[-1].strip('"') for relation in relations}
 
 
 def _unquoted(field: str) -> str:

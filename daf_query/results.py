@@ -12,7 +12,7 @@ import pyarrow as pa
 from daf_query.columns import size_bytes
 from daf_query.forking import ENGINE
 from daf_query.saving import SUFFIXES, Format, Rows, format_of, save_rows
-from daf_storage import ShowProgress, errors, optional_import, progress_bar
+from daf_storage import DafError, ShowProgress, errors, optional_import, progress_bar
 
 _T = TypeVar("_T")
 
@@ -37,10 +37,14 @@ class QueryResult(datafusion.DataFrame):
     """
 
     def __init__(
-        self, frame: datafusion.DataFrame, explain: Callable[[Exception], Exception]
+        self,
+        frame: datafusion.DataFrame,
+        explain: Callable[[Exception], Exception],
+        again: Callable[[], datafusion.DataFrame | None] | None = None,
     ) -> None:
         super().__init__(frame.df)
         self._explain = explain
+        self._again = again
 
     @property
     def df(self) -> Any:
@@ -60,11 +64,28 @@ class QueryResult(datafusion.DataFrame):
         )
 
     def _run(self, work: Callable[[], _T]) -> _T:
-        """Run something, and say what went wrong in our words."""
+        """Run something, and say what went wrong in our words.
+
+        Where a column turns out to be unreadable that the query does not name (``SELECT *``), it
+        is run again without it.
+        """
+        while True:
+            try:
+                return work()
+            except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
+                if not self._is_planned_again():
+                    raise self._explain(error) from None
+
+    def _is_planned_again(self) -> bool:
+        """Plan the query without columns that turned out to be unreadable; say if that worked."""
         try:
-            return work()
-        except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-            raise self._explain(error) from None
+            frame = None if self._again is None else self._again()
+        except DafError:  # it names them
+            return False
+        if frame is None:
+            return False
+        self.df = frame.df
+        return True
 
     def collect(self) -> list[pa.RecordBatch]:
         """Return the rows as batches of Arrow."""
@@ -124,16 +145,27 @@ class QueryResult(datafusion.DataFrame):
 
         They come in any order, unless the query has one.
         """
-        stream = iter(self._run(self.execute_stream))
-        while True:
-            batch = self._run(lambda: next(stream, None))
-            if batch is None:
-                return
-            yield batch.to_pyarrow()
+        yield from self.rows().batches
 
     def rows(self) -> Rows:
-        """Return the schema and the stream of batches."""
-        return Rows(self.schema(), self.batches())
+        """Return the schema and the stream of batches, of which the first is computed."""
+        stream: Iterator[Any] = iter(())
+
+        def begin() -> Any:
+            nonlocal stream
+            stream = iter(self.execute_stream())
+            return next(stream, None)
+
+        def batches(batch: Any) -> Iterator[pa.RecordBatch]:
+            while batch is not None:
+                yield batch.to_pyarrow()
+                try:
+                    batch = next(stream, None)
+                except Exception as error:  # noqa: BLE001 - as above
+                    raise self._explain(error) from None
+
+        first = self._run(begin)
+        return Rows(self.schema(), batches(first))
 
     def save(
         self,
@@ -167,14 +199,15 @@ class QueryResult(datafusion.DataFrame):
             has = ", ".join(dict.fromkeys(SUFFIXES.values()))
             raise errors.InvalidInputError(f"there is no format {kind!r}; there are {has}")
         total = 0
+        rows = self.rows()
         with progress_bar("save", None, show=progress) as bar:
 
             def counted() -> Iterator[pa.RecordBatch]:
                 nonlocal total
-                for batch in self.batches():
+                for batch in rows.batches:
                     yield batch
                     total += batch.num_rows
                     bar.add(sum(map(size_bytes, batch.columns)))
 
-            save_rows(Rows(self.schema(), counted()), target, kind)
+            save_rows(Rows(rows.schema, counted()), target, kind)
         return total

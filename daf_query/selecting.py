@@ -131,7 +131,7 @@ def explained_of(
     error: Exception, predicate: str, query: str, engine: Engine, *, what: str = "predicate"
 ) -> errors.DafError:
     """Explain an error; places are counted within the predicate, not within our query."""
-    explained = explain(error, query, engine.schemas)
+    explained = explain(error, query, engine.schemas, engine.shared)
     if isinstance(explained, errors.QueryError) and "syntax error" in str(explained):
         match = re.search(r"Line: (\d+), Column: (\d+)", str(error))
         line = int(match.group(1)) - 2 if match else len(predicate.split("\n")) - 1

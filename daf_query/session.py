@@ -226,7 +226,8 @@ class DafSession:
         ReadOnlyError
             The query would change something.
         """
-        return QueryResult(self._engine.plan(query, allow=allow), executed)
+        again = self._engine.replanning(query) if allow == "read" else None
+        return QueryResult(self._engine.plan(query, allow=allow), executed, again)
 
     def explain(self, query: str) -> Explanation:
         """Run a query and tell what it cost: ranges left out and read, values of each column.
