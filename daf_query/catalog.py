@@ -358,7 +358,7 @@ class CollectionSchema(AxisSchema):
     @property
     def broken_count(self) -> int:
         """How often a column turned out to be unreadable."""
-        return sum(member.broken_count for member in self._members.values())
+        return sum(member.broken_count for member in self.members.values())
 
     def scalars(self) -> None:
         """Return nothing: scalars belong to one data set."""
