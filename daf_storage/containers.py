@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from daf_storage.casting import position_of
 from daf_storage.errors import UnsupportedInputError
 from daf_storage.model import AnyArray
+from daf_storage.strings import one_array
 
 _EXACT_IN_ANY_FLOAT: Final = 2**24
-_MAX_STRING_BYTES: Final = 2**31 - 1
 
 
 def plain_values(value: Any, *, what: str) -> AnyArray | pa.Array:
@@ -93,17 +93,6 @@ def strings_array(values: Any, *, what: str, shape: tuple[int, ...] | None = Non
             f"{what} holds {listed[number]!r}{place(number)}, which cannot be stored as UTF-8 "
             f"({error})"
         ) from error
-
-
-def one_array(array: pa.Array | pa.ChunkedArray) -> Any:
-    """Return chunks as one array; strings of more than 2 GiB as large strings."""
-    if not isinstance(array, pa.ChunkedArray):
-        return array
-    if array.num_chunks == 1:
-        return array.chunk(0)
-    if pa.types.is_string(array.type) and array.nbytes > _MAX_STRING_BYTES:
-        array = array.cast(pa.large_string())
-    return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
 
 
 def arrow_values(value: pa.Array | pa.ChunkedArray, *, what: str) -> AnyArray | pa.Array:

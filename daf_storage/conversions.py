@@ -12,11 +12,15 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from daf_storage import errors
-from daf_storage.containers import one_array, strings_array
+from daf_storage.containers import strings_array
+from daf_storage.duplicates import first_duplicate
 from daf_storage.inputs import StringMatrixInput, matrix_input, scalar_input, vector_input
 from daf_storage.layout import StoredMatrix
 from daf_storage.model import AnyArray
 from daf_storage.sparse_inputs import SparseVectorInput
+from daf_storage.strings import one_array
+
+_FEW_AMONG = 16
 
 
 def arrow_of(values: AnyArray) -> pa.Array:
@@ -107,19 +111,27 @@ def objects(strings: Any) -> npt.NDArray[np.object_]:
 
 def check_unique(location: str, axis: str, entries: Any) -> None:
     """Raise if a stored axis has an entry twice."""
-    if pc.count_distinct(entries).as_py() == len(entries):
-        return
     twice = first_duplicate(entries)
-    raise errors.CorruptDataError(
-        f"{location}: axis {axis!r} is corrupt: its entry {twice!r} occurs more than once"
-    )
+    if twice is not None:
+        raise errors.CorruptDataError(
+            f"{location}: axis {axis!r} is corrupt: its entry {twice!r} occurs more than once"
+        )
 
 
-def first_duplicate(entries: Any) -> str:
-    """Return a string that occurs more than once."""
-    counts = pc.value_counts(entries)
-    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
-    return str(repeated.field("values")[0].as_py())
+def positions_among(asked: Any, own: Any) -> Any:
+    """Return where each string is among unique ones, as Arrow; null where it is not.
+
+    A few among many are looked for the other way round: a hash table of the few is small.
+    """
+    if len(asked) * _FEW_AMONG > len(own):
+        return pc.index_in(asked, value_set=own)
+    wanted = asked.unique()
+    codes = pc.index_in(own, value_set=wanted)
+    places = np.flatnonzero(pc.is_valid(codes).to_numpy(zero_copy_only=False))
+    found = np.full(len(wanted), -1)
+    found[codes.take(pa.array(places)).to_numpy(zero_copy_only=False)] = places
+    rows = found[pc.index_in(asked, value_set=wanted).to_numpy(zero_copy_only=False)]
+    return pa.array(rows, mask=rows < 0)
 
 
 def sample(entries: Any) -> Iterator[str]:

@@ -28,6 +28,7 @@ from daf_storage.conversions import (
     default_matrix,
     default_vector,
     objects,
+    positions_among,
     sample,
     scipy_of,
 )
@@ -278,7 +279,7 @@ class DafReader:
         """
         own = self._entries(axis)
         asked = arrow_strings(entries).cast(own.type)
-        found = pc.index_in(asked, value_set=own)
+        found = positions_among(asked, own)
         is_missing = pc.is_null(found)
         if pc.any(is_missing).as_py():
             missing = asked.filter(is_missing).to_pylist()

@@ -22,7 +22,8 @@ from daf_storage.errors import CorruptDataError
 
 _COUNT_BYTES = 4
 _LENGTH_BYTES = 4
-_MAX_PAGE_BYTES = 1 << 30
+_MAX_PAGE_BYTES = 1 << 26
+_MAX_STRING_BYTES = 2**31 - 1
 _ENCODE_BLOCK = 1 << 20
 _BATCH_ROWS = 1 << 17
 
@@ -60,14 +61,7 @@ def decode_vlen_utf8(
     >>> decode_vlen_utf8(memoryview(bytes.fromhex("01000000 02000000 6869")), what="x").to_pylist()
     ['hi']
     """
-    count, payload = _counted(data, what=what)
-    pages = [
-        _decode_page(page, n, what=what)
-        for page, n in _split(payload, count, what=what, max_page_bytes=max_page_bytes)
-    ]
-    if len(pages) == 1:
-        return pages[0]
-    return pa.concat_arrays([page.cast(pa.large_string()) for page in pages])
+    return _decode(data, what=what, max_page_bytes=max_page_bytes, is_text=True)
 
 
 def decode_vlen_bytes(data: memoryview, *, what: str) -> pa.BinaryArray | pa.LargeBinaryArray:
@@ -76,14 +70,7 @@ def decode_vlen_bytes(data: memoryview, *, what: str) -> pa.BinaryArray | pa.Lar
     >>> decode_vlen_bytes(memoryview(bytes.fromhex("01000000 01000000 ff")), what="x").to_pylist()
     [b'\xff']
     """
-    count, payload = _counted(data, what=what)
-    pages = [
-        _decode_page(page, n, what=what, is_text=False)
-        for page, n in _split(payload, count, what=what, max_page_bytes=_MAX_PAGE_BYTES)
-    ]
-    if len(pages) == 1:
-        return pages[0]
-    return pa.concat_arrays([page.cast(pa.large_binary()) for page in pages])
+    return _decode(data, what=what, max_page_bytes=_MAX_PAGE_BYTES, is_text=False)
 
 
 def decode_batches(
@@ -124,6 +111,27 @@ def decode_batches(
             raise CorruptDataError(f"{what}: bytes follow the last of {n:,} strings")
 
 
+def one_array(array: pa.Array | pa.ChunkedArray) -> Any:
+    """Return chunks as one array; strings of more than 2 GiB as large strings."""
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    if array.num_chunks == 1:
+        return array.chunk(0)
+    if pa.types.is_string(array.type) and array.nbytes > _MAX_STRING_BYTES:
+        array = array.cast(pa.large_string())
+    return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+
+
+def encoded_bytes(strings: pa.Array) -> int:
+    """Return how many bytes the ``vlen-utf8`` chunk of these strings has.
+
+    >>> encoded_bytes(pa.array(["A", "BC"]))
+    15
+    """
+    offsets = _offsets(strings)
+    return _COUNT_BYTES + _LENGTH_BYTES * len(strings) + int(offsets[-1]) - int(offsets[0])
+
+
 def encode_vlen_utf8(strings: pa.Array) -> Iterator[memoryview]:
     """Yield the bytes of a ``vlen-utf8`` chunk, in blocks of bounded size.
 
@@ -136,11 +144,8 @@ def encode_vlen_utf8(strings: pa.Array) -> Iterator[memoryview]:
 
 
 def _encode_block(strings: pa.Array) -> memoryview:
-    offset_type: Any = np.int64 if pa.types.is_large_string(strings.type) else np.int32
-    _, offsets_buffer, bytes_buffer = strings.buffers()
-    offsets = np.frombuffer(offsets_buffer, dtype=offset_type)
-    offsets = offsets[strings.offset : strings.offset + len(strings) + 1].astype(np.int64)
-    text = np.frombuffer(bytes_buffer or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
+    offsets = _offsets(strings).astype(np.int64)
+    text = np.frombuffer(strings.buffers()[2] or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
     lengths = np.diff(offsets).astype("<u4")
     starts = (offsets[:-1] - offsets[0]) + _LENGTH_BYTES * np.arange(len(strings))
     out = np.empty(text.size + _LENGTH_BYTES * len(strings), dtype=np.uint8)
@@ -151,6 +156,16 @@ def _encode_block(strings: pa.Array) -> memoryview:
         is_text[starts + byte] = False
     out[is_text] = text
     return out.data
+
+
+def _offsets(strings: pa.Array) -> npt.NDArray[Any]:
+    """Return where each string begins in the buffer, and where the last one ends."""
+    is_large = pa.types.is_large_string(strings.type) or pa.types.is_large_binary(strings.type)
+    buffer = strings.buffers()[1]
+    if buffer is None or not buffer.size:  # Arrow allows that for no strings
+        return np.zeros(1, np.int64)
+    offsets: npt.NDArray[Any] = np.frombuffer(buffer, dtype=np.int64 if is_large else np.int32)
+    return offsets[strings.offset : strings.offset + len(strings) + 1]
 
 
 def _counted(data: memoryview, *, what: str) -> tuple[int, memoryview]:
@@ -166,7 +181,7 @@ def _counted(data: memoryview, *, what: str) -> tuple[int, memoryview]:
     return count, payload
 
 
-def _truncated(count: int, error: Exception, *, what: str) -> CorruptDataError:
+def _truncated(count: int, error: object, *, what: str) -> CorruptDataError:
     return CorruptDataError(
         f"{what}: the chunk of {count:,} strings is truncated or not UTF-8 ({error})"
     )
@@ -189,17 +204,96 @@ def _split(
     if len(payload) <= max_page_bytes:
         yield payload, count
         return
-    start = position = items = 0
-    for _ in range(count):
-        end = position + _LENGTH_BYTES
-        if end > len(payload):
-            raise CorruptDataError(f"{what}: the chunk of strings is truncated")
-        end += int.from_bytes(payload[position:end], "little")
-        if end - start > max_page_bytes and items:
-            yield payload[start:position], items
-            start, items = position, 0
-        position, items = end, items + 1
-    yield payload[start:], items
+    start = 0
+    for strings in _pages(payload, count, what=what, max_page_bytes=max_page_bytes, is_text=False):
+        stop = start + _stored_bytes(strings)
+        yield payload[start:stop], len(strings)
+        start = stop
+
+
+def _decode(data: memoryview, *, what: str, max_page_bytes: int, is_text: bool) -> Any:
+    """Decode a chunk; a large one page by page into its place, so that it is held only once."""
+    count, payload = _counted(data, what=what)
+    if len(payload) <= max_page_bytes:
+        return _decode_page(payload, count, what=what, is_text=is_text)
+    n_bytes = len(payload) - _LENGTH_BYTES * count
+    is_large = n_bytes > _MAX_STRING_BYTES
+    offsets = np.zeros(count + 1, np.int64 if is_large else np.int32)
+    values = np.empty(n_bytes, np.uint8)
+    rows = filled = 0
+    for page in _pages(payload, count, what=what, max_page_bytes=max_page_bytes, is_text=is_text):
+        found = _offsets(page)
+        size = int(found[-1]) - int(found[0])
+        np.add(
+            found[1:],
+            filled - int(found[0]),
+            out=offsets[rows + 1 : rows + 1 + len(page)],
+            dtype=offsets.dtype,
+        )
+        data_buffer = np.frombuffer(page.buffers()[2] or b"", np.uint8)
+        values[filled : filled + size] = data_buffer[int(found[0]) : int(found[-1])]
+        rows, filled = rows + len(page), filled + size
+    small, large = (pa.string(), pa.large_string()) if is_text else (pa.binary(), pa.large_binary())
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
+    return pa.Array.from_buffers(large if is_large else small, count, buffers)
+
+
+def _pages(
+    payload: memoryview, count: int, *, what: str, max_page_bytes: int, is_text: bool
+) -> Iterator[Any]:
+    """Decode a payload in parts of about so many bytes, found without looking at each length.
+
+    How many strings there are in the next bytes is guessed from the mean of those that are left,
+    and guessed lower until they are.
+    """
+    start = rows = 0
+    while rows < count:
+        left = len(payload) - start
+        n_bytes = min(max_page_bytes, left)
+        n = max(int((count - rows) * n_bytes / left * 0.9), 1) if n_bytes < left else count - rows
+        strings = _read_some(payload[start : start + n_bytes], n, is_text=is_text)
+        while strings is None and n_bytes < left:
+            if n == 1:  # a single string is larger than a page
+                length = int.from_bytes(payload[start : start + _LENGTH_BYTES], "little")
+                n_bytes = min(_LENGTH_BYTES + length, left)
+            n = max(n // 2, 1)
+            strings = _read_some(payload[start : start + n_bytes], n, is_text=is_text)
+        if strings is None:
+            raise _truncated(count, "it ends within a string", what=what)
+        _check_unicode(strings, what=what)
+        rows, start = rows + len(strings), start + _stored_bytes(strings)
+        if len(payload) - start < _LENGTH_BYTES * (count - rows):
+            raise _truncated(count, "there is no room for all of them", what=what)
+        yield strings
+    if start != len(payload):
+        raise CorruptDataError(f"{what}: bytes follow the last of {count:,} strings")
+
+
+def _read_some(payload: memoryview, count: int, *, is_text: bool) -> Any:
+    """Return the first strings of a payload; None if they do not fit into it."""
+    try:
+        return _read_page(payload, count, is_text=is_text)
+    except (pa.ArrowException, OSError):
+        return None
+
+
+def _read_page(payload: memoryview, count: int, *, is_text: bool) -> Any:
+    table = _page_file(payload, count, is_text=is_text).read(use_threads=False)
+    strings = one_array(table.column(0))
+    if len(strings) != count or _stored_bytes(strings) > len(payload):
+        raise OSError("there are fewer strings than that")
+    return strings
+
+
+def _stored_bytes(strings: pa.Array) -> int:
+    return encoded_bytes(strings) - _COUNT_BYTES
+
+
+def _check_unicode(strings: Any, *, what: str) -> None:
+    try:
+        strings.validate(full=True)
+    except pa.ArrowException as error:
+        raise _truncated(len(strings), error, what=what) from error
 
 
 def _decode_page(payload: memoryview, count: int, *, what: str, is_text: bool = True) -> Any:
@@ -208,15 +302,11 @@ def _decode_page(payload: memoryview, count: int, *, what: str, is_text: bool = 
             raise CorruptDataError(f"{what}: {len(payload):,} bytes follow the last string")
         return pa.array([], pa.string() if is_text else pa.binary())
     try:
-        table = _page_file(payload, count, is_text=is_text).read(use_threads=False)
-        strings = table.column(0).combine_chunks()
-        if isinstance(strings, pa.ChunkedArray):
-            strings = pa.concat_arrays(strings.chunks)
-        strings.validate(full=True)
+        strings = _read_page(payload, count, is_text=is_text)
     except (pa.ArrowException, OSError) as error:
         raise _truncated(count, error, what=what) from error
-    offsets = np.frombuffer(strings.buffers()[1], dtype=np.int32)
-    if len(strings) != count or int(offsets[count]) + _LENGTH_BYTES * count != len(payload):
+    _check_unicode(strings, what=what)
+    if _stored_bytes(strings) != len(payload):
         raise CorruptDataError(f"{what}: bytes follow the last of {count:,} strings")
     return strings
 

@@ -11,11 +11,10 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from daf_storage import errors, inputs, kept, layout, relayout, reordering
 from daf_storage.convention import Convention, attributes_of
-from daf_storage.conversions import first_duplicate
+from daf_storage.duplicates import first_duplicate
 from daf_storage.encoding import (
     EmptySparse,
     check_filled,
@@ -133,10 +132,11 @@ class DafWriter(DafReader):
         check_name(self.location, "axis", axis)
         what = f"{self.location}: the list of entries of axis {axis!r}"
         stored = inputs.strings_input(entries, what=what)
-        if pc.count_distinct(stored).as_py() != len(stored):
+        twice = first_duplicate(stored)
+        if twice is not None:
             raise errors.DuplicateEntriesError(
                 f"{self.location}: the entries of axis {axis!r} are not unique: "
-                f"{first_duplicate(stored)!r} occurs more than once; make them unique first"
+                f"{twice!r} occurs more than once; make them unique first"
             )
         self._check_free(self.has_axis(axis), overwrite, f"axis {axis!r}")
         path = layout.axis_path(axis)

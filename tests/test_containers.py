@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from daf_storage import MemoryDaf
-from daf_storage.containers import one_array, plain_values
+from daf_storage.containers import plain_values
 from daf_storage.errors import UnsupportedInputError
 
 BIG = 2**53 + 1
@@ -151,11 +151,3 @@ def test_lists_of_arrays_keep_their_values() -> None:
     assert plain_values(rows, what="x").tolist() == [[BIG, 1], [0.5, 2]]
     with pytest.raises(UnsupportedInputError, match="masked value at position 1"):
         plain_values([rows[1], np.ma.array([1, 2], mask=[True, False])], what="x")
-
-
-def test_chunks_of_many_strings_become_large_ones() -> None:
-    """More than 2 GiB cannot be counted in 32 bits."""
-    chunk = pa.array(["x" * (1 << 20)] * 64)
-    found = one_array(pa.chunked_array([chunk] * 2))
-    assert found.type == pa.string()
-    assert len(found) == 128

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daf_storage import strings
 from daf_storage.errors import CorruptDataError
 from daf_storage.strings import decode_batches, decode_vlen_utf8, encode_vlen_utf8
 
@@ -53,10 +54,39 @@ def test_large_payloads_are_split_between_strings(texts: list[str], limit: int) 
     assert decoded(encoded(texts) if texts else bytes(4), max_page_bytes=limit) == texts
 
 
-def test_a_split_result_is_large() -> None:
-    """Beyond the limit the offsets are 64-bit."""
-    array = decode_vlen_utf8(memoryview(encoded(["ab"] * 10)), what="it", max_page_bytes=20)
+def test_many_strings_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond 2 GiB of them the offsets are 64-bit, and no sooner."""
+    data = memoryview(encoded(["ab", "c"] * 10))
+    assert decode_vlen_utf8(data, what="it", max_page_bytes=20).type == pa.string()
+    monkeypatch.setattr(strings, "_MAX_STRING_BYTES", 29)
+    array = decode_vlen_utf8(data, what="it", max_page_bytes=20)
     assert array.type == pa.large_string()
+    assert array.to_pylist() == ["ab", "c"] * 10
+    chunks = pa.chunked_array([["ab"], ["c"] * 28])
+    assert strings.one_array(chunks).type == pa.large_string()
+    assert strings.one_array(chunks).to_pylist() == ["ab"] + ["c"] * 28
+
+
+@given(st.lists(st.sampled_from(["", "x", "xy" * 30, "z" * 200]), max_size=60), st.integers(8, 99))
+def test_pages_end_between_strings_of_any_lengths(texts: list[str], limit: int) -> None:
+    """The guess of how many fit into a page is mended, also for strings larger than a page."""
+    data = memoryview(encoded(texts) if texts else bytes(4))
+    found = decode_vlen_utf8(data, what="it", max_page_bytes=limit)
+    found.validate(full=True)
+    assert found.to_pylist() == texts
+    for end in (len(data) - 1, len(data) - 4):
+        if end >= 4:
+            with pytest.raises(CorruptDataError):
+                decode_vlen_utf8(data[:end], what="it", max_page_bytes=limit)
+    with pytest.raises(CorruptDataError, match="follow the last"):
+        decode_vlen_utf8(memoryview(bytes(data) + b"x"), what="it", max_page_bytes=limit)
+
+
+@given(TEXTS)
+def test_the_size_of_a_chunk_is_known_beforehand(texts: list[str]) -> None:
+    """As many bytes as encoding yields."""
+    array = pa.array(texts, pa.string())
+    assert strings.encoded_bytes(array) == sum(map(len, encode_vlen_utf8(array)))
 
 
 @given(TEXTS, st.integers(1, 5), st.sampled_from([8, 64, 1 << 30]))

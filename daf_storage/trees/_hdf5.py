@@ -30,6 +30,7 @@ from daf_storage.optional import optional_import
 from daf_storage.packing import Packing
 from daf_storage.stores import allocate, map_range
 from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint, is_settled
+from daf_storage.strings import one_array
 from daf_storage.trees._protocol import ArrayInfo, NodeKind, WithoutFile, fill_blocks
 
 STAGING = STAGING_NAME
@@ -40,6 +41,7 @@ ALIGNMENT = (1, 8)
 
 
 _FIRST_FOREIGN_FILTER = 256
+_STRING_BLOCK = 1 << 18  # h5py makes an object of each string
 
 
 def h5py() -> Any:
@@ -430,13 +432,24 @@ class Hdf5Array(WithoutFile):
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, flattened in C order."""
-        values = self._attempt(lambda: self._dataset.asstr()[()])
+        strings = self._dataset.asstr()
+        n_rows = self.info.shape[0] if self.info.shape else 0
+        step = max(_STRING_BLOCK * n_rows // max(self.info.size, 1), 1)
+        picks: list[Any] = [slice(n, n + step) for n in range(0, n_rows, step)]
         try:
-            return pa.array(np.asarray(values, dtype=object).reshape(-1), pa.string())
+            blocks = [
+                pa.array(self._objects(strings, pick), pa.string())
+                for pick in (picks if self.info.shape else [()])
+            ]
+            return one_array(pa.chunked_array(blocks, pa.string()))
         except (pa.ArrowException, UnicodeDecodeError, UnicodeEncodeError) as error:
             raise CorruptDataError(
                 f"{self._what}: the strings are not UTF-8 ({_reason(error)})"
             ) from error
+
+    def _objects(self, strings: Any, pick: Any) -> AnyArray:
+        """Return a range of the strings, in one dimension."""
+        return np.asarray(self._attempt(lambda: strings[pick]), dtype=object).reshape(-1)
 
     def _mapped(self) -> AnyArray:
         dtype = self.info.storage_type.dtype
@@ -573,15 +586,21 @@ class Hdf5Transaction:
 
     def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
         """Prepare an array of strings, given flattened in C order."""
-        values = strings.to_numpy(zero_copy_only=False).astype(object)
+        width = int(np.prod(shape[1:], dtype=object))
+        step = max(_STRING_BLOCK // max(width, 1), 1)
         try:
             with self._shared.lock:
-                self._shared.file.create_dataset(
-                    self._prepared(path),
-                    data=values.reshape(shape) if shape else values[0],
-                    shape=shape,
-                    dtype=h5py().string_dtype(),
+                dataset = self._shared.file.create_dataset(
+                    self._prepared(path), shape=shape, dtype=h5py().string_dtype()
                 )
+            if not shape:
+                with self._shared.lock:
+                    dataset[()] = strings[0].as_py()
+            for start in range(0, shape[0] if shape and width else 0, step):
+                block = strings.slice(start * width, step * width)
+                values = block.to_numpy(zero_copy_only=False).astype(object, copy=False)
+                with self._shared.lock:
+                    dataset[start : start + step] = values.reshape(-1, *shape[1:])
         except ValueError as error:
             raise UnsupportedInputError(
                 f"{self._tree.location}: {path} cannot be stored in HDF5, whose strings end at the "

@@ -43,6 +43,7 @@ _MANY_CHUNKS: Final = 1 << 8
 _MOST_PER_BYTE: Final = 1 << 17
 _STRING_BYTES: Final = 4
 _MAX_FILLED_BYTES: Final = 1 << 34
+_FILLED_IN_PLACE_BYTES: Final = 1 << 24
 
 _FORMATS: dict[ZarrVersion, ZarrFormat] = {2: ZarrV2(), 3: ZarrV3()}
 
@@ -601,9 +602,16 @@ class ZarrTransaction:
             self._write_packed(path, shape, StorageType.STRING, writer, packing)
             return
         self._array_documents(path, shape, StorageType.STRING)
-        if len(strings):
+        size_bytes = vlen.encoded_bytes(strings)
+        if len(strings) and size_bytes < _FILLED_IN_PLACE_BYTES:
             for block in vlen.encode_vlen_utf8(strings):
                 self._changes.write(self._chunk_key(path, shape), block)
+        elif len(strings):  # the blocks of an archive, or in memory, would be held until the end
+            out = self._changes.reserve(self._chunk_key(path, shape), size_bytes)
+            position = 0
+            for block in vlen.encode_vlen_utf8(strings):
+                out[position : position + len(block)] = np.frombuffer(block, np.uint8)
+                position += len(block)
 
     def write_blocks(
         self,
