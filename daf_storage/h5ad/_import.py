@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from daf_storage import errors, kept
 from daf_storage.creating import new_data_set
+from daf_storage.duplicates import first_duplicate
 from daf_storage.h5ad import _annotations, _columns, _notes
 from daf_storage.h5ad._matrices import MatrixWriter
 from daf_storage.h5ad._report import Report
@@ -28,6 +29,7 @@ from daf_storage.h5ad._sources import (
     open_h5ad,
 )
 from daf_storage.h5ad._undo import undone_on_error
+from daf_storage.inputs import strings_input
 from daf_storage.model import RESERVED_VECTORS, name_problem
 from daf_storage.opening import MemoryDaf
 from daf_storage.optional import optional_import
@@ -255,11 +257,12 @@ class Importer:
 
     def _add_axis(self, axis: str, frame: Any, part: str) -> None:
         names = frame.index
-        if not all(isinstance(name, str) for name in names):
+        if not all(issubclass(found, str) for found in set(map(type, names))):
             self._report.changed(f"{part}_names", "names that are not strings became text")
             names = names.map(str)
-        if not names.is_unique:
-            twice = names[names.duplicated()][0]
+        strings = strings_input(names, what=f"{self._source.name}: {part}_names")
+        twice = first_duplicate(strings)
+        if twice is not None:
             if self._duplicates == "error":
                 raise errors.DuplicateEntriesError(
                     f"{self._source.name}: {part}_names are not unique: {twice!r} occurs more than "
@@ -270,8 +273,8 @@ class Importer:
             make_unique = optional_import("anndata.utils", extra="anndata").make_index_unique
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                names = make_unique(names)
-        self._daf.add_axis(axis, pa.array(names.to_numpy(dtype=object), pa.string()))
+                strings = make_unique(names)
+        self._daf.add_axis(axis, strings)
         self._notes["axes"][axis] = {"index_name": _text_or_none(frame.index.name), "columns": []}
 
     def _add_raw_axis(self) -> str | None:
