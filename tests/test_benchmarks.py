@@ -57,3 +57,14 @@ def test_the_remote_benchmark_runs() -> None:
         check=True,
     )
     assert found.stdout.count(" ms\n") == 1 + 6
+
+
+def test_the_benchmark_of_names_runs() -> None:
+    """Each step takes some time and memory."""
+    found = subprocess.run(
+        [sys.executable, str(FOLDER / "names.py"), "--small"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.count(" GB\n") == 5

@@ -28,7 +28,7 @@ from daf_storage import (
     verify,
 )
 from daf_storage.testing import ChangingDafSuite, ChangingTreeSuite
-from daf_storage.trees import Hdf5File, WritableHdf5Tree, WritableTree
+from daf_storage.trees import Hdf5File, WritableHdf5Tree, WritableTree, _hdf5
 from tests.support import PBMC, UMIS, contents, dense, fill, is_mapped
 
 
@@ -476,3 +476,28 @@ def test_the_group_for_changes_is_no_name(tmp_path: Path, suffix: str) -> None:
     ):
         with pytest.raises(errors.InvalidNameError, match="in which changes are prepared"):
             attempt(".daf.staging")
+
+
+@pytest.mark.parametrize("block", [1, 3, 7, 100])
+def test_strings_go_in_and_out_in_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    """Of vectors and of matrices, however few at a time; and none at all."""
+    monkeypatch.setattr(_hdf5, "_STRING_BLOCK", block)
+    names = [f"naïve {n}" for n in range(10)]
+    matrix = np.array([[f"{n}-{m}" for m in range(4)] for n in range(10)], dtype=object)
+    daf = new(tmp_path / "x.h5df")
+    daf.add_axis("cell", names)
+    daf.add_axis("gene", list("abcd"))
+    daf.add_axis("none", [])
+    daf.set_matrix("cell", "gene", "labels", matrix)
+    daf.set_matrix("none", "gene", "labels", np.empty((0, 4), dtype=object))
+    daf.set_scalar("s", "text")
+    assert daf.axis_entries("cell").tolist() == names
+    assert daf.axis_entries("none").tolist() == []
+    assert daf.get_np_matrix("cell", "gene", "labels").tolist() == matrix.tolist()
+    assert daf.get_np_matrix("gene", "cell", "labels").tolist() == matrix.T.tolist()
+    assert daf.get_scalar("s") == "text"
+    with pytest.raises(errors.UnsupportedInputError, match="NUL"):
+        daf.set_vector("cell", "bad", [*names[:9], "a\0b"])
+    assert daf.vectors_set("cell") == set()

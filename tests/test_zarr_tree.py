@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, strings, verify
 from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
 from daf_storage.testing import ChangingTreeSuite
-from daf_storage.trees import WritableTree, WritableZarrTree
+from daf_storage.trees import WritableTree, WritableZarrTree, _zarr
 
 
 def new_tree(store: WritableStore, root: str = "", *, consolidated: bool) -> WritableTree:
@@ -44,3 +45,26 @@ class TestBelowAPrefix(ChangingTreeSuite):
     def tree(self) -> WritableTree:
         """Return an empty tree within a larger store."""
         return new_tree(MemoryStore(), "deep/inside", consolidated=False)
+
+
+@pytest.mark.parametrize("suffix", [".daf.zarr", ".daf.zarr.zip", ""])
+def test_many_strings_are_filled_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """The chunk is the one that is written block by block, also if the blocks are small."""
+    monkeypatch.setattr(strings, "_ENCODE_BLOCK", 7)
+    names = [f"naïve {n}" for n in range(100)]
+    chunks = []
+    for limit in (0, 1 << 24):
+        monkeypatch.setattr(_zarr, "_FILLED_IN_PLACE_BYTES", limit)
+        path = tmp_path / f"{limit}{suffix}"
+        daf = ZarrDaf(path, "w") if suffix else MemoryDaf()
+        assert isinstance(daf, DafWriter)
+        daf.add_axis("cell", names)
+        assert daf.axis_entries("cell").tolist() == names
+        chunks.append(bytes(daf.text_array("cell", "name").plain_strings() or b""))
+        daf.close()
+        if suffix:
+            assert ZarrDaf(path).axis_entries("cell").tolist() == names
+            assert verify(path) == []
+    assert chunks[0] == chunks[1] != b""
