@@ -31,7 +31,15 @@ from daf_storage.h5ad import (
     to_anndata,
 )
 from daf_storage.hdf5_files import UnsafeAlignmentWarning
-from daf_storage.layout import SparseMatrixParts, SparseVectorParts, StoredMatrix, StoredVector
+from daf_storage.joint_reordering import reorder_axes
+from daf_storage.layout import (
+    MAJOR_VERSION,
+    MINOR_VERSION,
+    SparseMatrixParts,
+    SparseVectorParts,
+    StoredMatrix,
+    StoredVector,
+)
 from daf_storage.mending import RecoveryWarning
 from daf_storage.model import MatrixInfo, OpenMode, Span, StorageType, VectorInfo
 from daf_storage.opening import H5df, MemoryDaf, ZarrDaf, open_daf
@@ -42,7 +50,9 @@ from daf_storage.reader import REQUIRED, DafReader, Origin
 from daf_storage.repairing import repair
 from daf_storage.serving import DafServer
 from daf_storage.stores import (
+    DAF_DATA_OFFSET_ALIGNMENT,
     DirectoryStore,
+    MappingStore,
     MemoryStore,
     MmapZipStore,
     Recovery,
@@ -56,6 +66,9 @@ from daf_storage.verifying import Finding, verify
 from daf_storage.writer import DafWriter
 
 __all__ = [
+    "DAF_DATA_OFFSET_ALIGNMENT",
+    "MAJOR_VERSION",
+    "MINOR_VERSION",
     "REQUIRED",
     "AnnDataWarning",
     "CodecName",
@@ -71,6 +84,7 @@ __all__ = [
     "Finding",
     "ForkLock",
     "H5df",
+    "MappingStore",
     "MatrixInfo",
     "MemoryDaf",
     "MemoryStore",
@@ -109,6 +123,7 @@ __all__ = [
     "open_daf",
     "optional_import",
     "progress_bar",
+    "reorder_axes",
     "repair",
     "settings",
     "shown_url",

@@ -149,6 +149,25 @@ def reserve_sparse_matrix(
     )
 
 
+def empty_sparse_matrix(
+    n_columns: int, nnz: int, index_kind: StorageType, kind: StorageType
+) -> EmptySparse:
+    """Return the parts of a sparse matrix in memory, to be filled and then written."""
+    return EmptySparse(
+        colptr=np.zeros(n_columns + 1, index_kind.dtype),
+        rowval=np.zeros(nnz, index_kind.dtype),
+        nzval=np.zeros(nnz, kind.dtype),
+    )
+
+
+def write_filled(changes: TreeTransaction, path: str, parts: EmptySparse) -> None:
+    """Prepare the parts of a sparse matrix that were filled in memory."""
+    changes.create_group(path)
+    changes.write_array(f"{path}/colptr", parts.colptr)
+    changes.write_array(f"{path}/rowval", parts.rowval)
+    changes.write_array(f"{path}/nzval", parts.nzval)
+
+
 def check_filled(parts: EmptySparse, shape: tuple[int, int], nnz: int, what: str) -> None:
     """Raise if what was filled in is no sparse matrix."""
     colptr = parts.colptr

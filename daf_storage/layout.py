@@ -19,7 +19,11 @@ from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataEr
 from daf_storage.model import AnyArray, MatrixInfo, Span, StorageType, VectorInfo
 from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray, Tree, WithoutFile
 
-VERSION: Final = (1, 0)
+MAJOR_VERSION: Final = 1
+"""The version of the format that is read and written; another one is refused."""
+MINOR_VERSION: Final = 0
+"""The highest minor version that is read."""
+VERSION: Final = (MAJOR_VERSION, MINOR_VERSION)
 """Major and minor version of the Daf layout that is written and read."""
 
 DAF: Final = "daf"

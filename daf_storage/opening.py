@@ -6,19 +6,17 @@ The one place that knows which store and which tree a path means.  Rules: docs/r
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import uuid
 import warnings
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from daf_storage import archives, backup, errors, hdf5_files, layout, mending
-from daf_storage.forking import ForkLock
+from daf_storage.data_set_names import unique_name
 from daf_storage.model import OpenMode, check_mode
 from daf_storage.packing import Packing, packing_of
 from daf_storage.paths import (
@@ -34,6 +32,7 @@ from daf_storage.reader import DafReader, Origin
 from daf_storage.remote import open_remote_tree
 from daf_storage.stores import (
     DirectoryStore,
+    MappingStore,
     MemoryStore,
     MmapZipStore,
     WritableStore,
@@ -62,12 +61,9 @@ _SUFFIXES = (
     SHARED_HDF5_SUFFIX,
 )
 
-_names_lock = ForkLock()
-_names_used: Counter[str] = Counter()
-
 
 def open_daf(
-    path: str | Path,
+    path: str | Path | MutableMapping[str, Any],
     mode: OpenMode = "r",
     *,
     name: str | None = None,
@@ -83,6 +79,8 @@ def open_daf(
         ZIP archive; ``something.dafs.zarr.zip#/group``, one of several data sets in an archive;
         ``something.h5df``, an HDF5 file; ``something.h5dfs#/group``, one of several in a file.
         The Zarr ones may be URLs too, for reading: ``https://...``, ``s3://...``, ``gs://...``.
+        ``something.h5`` and ``something.hdf5`` are HDF5 files too, with or without ``#/group``.
+        A mutable mapping of keys to bytes is a Zarr store (`MappingStore`).
     mode
         ``r`` to read, ``r+`` to read and write, ``w+`` to create it if missing, ``w`` to create
         it or empty it first.
@@ -109,6 +107,8 @@ def open_daf(
         It is an archive that is open for writing in another process, or, to be opened for
         writing, for reading in this one.
     """
+    if isinstance(path, MutableMapping):
+        return ZarrDaf(path, mode, name=name, zarr_format=zarr_format, packed=packed)
     if is_remote(path):
         return _open_remote(str(path), mode, name)
     if _parsed(path).kind == "hdf5":
@@ -119,14 +119,14 @@ def open_daf(
 
 
 def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
-    path: str | Path,
+    path: str | Path | MutableMapping[str, Any],
     mode: OpenMode = "r",
     *,
     name: str | None = None,
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
 ) -> DafReader:
-    """Open a Daf data set in a Zarr directory or ZIP archive; see `open_daf`.
+    """Open a Daf data set in a Zarr directory, ZIP archive or mutable mapping; see `open_daf`.
 
     Opening reads a few small metadata files, or the directory of the archive, whatever the size of
     the data.  An archive can only be added to.  All handles of one archive share one mapping.
@@ -138,6 +138,8 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
         be taken away.
     """
     check_mode(mode)
+    if isinstance(path, MutableMapping):
+        return _open_mapping(path, mode, name, _Style(zarr_format, packing_of(packed)))
     if is_remote(path):
         return _open_remote(str(path), mode, name)
     where = _parsed(path)
@@ -167,6 +169,38 @@ def _with_origin(reader: DafReader, open_again: Callable[[str], DafReader], path
     return reader
 
 
+def _open_mapping(
+    mapping: MutableMapping[str, Any], mode: OpenMode, name: str | None, style: _Style
+) -> DafReader:
+    store = MappingStore(mapping)
+    style.check(store.location, mode)
+    if mode == "r":
+        tree = ZarrTree(store)
+        style.check_found(tree)
+        _check_group(tree)
+        layout.check_version(tree)
+        return DafReader(tree, name=unique_name(f"{_named(tree, name, store.location)}.read_only"))
+    found = find_version(store)
+    if mode == "w":
+        if len(mapping) and found is None:
+            raise errors.NotADafError(
+                f"{store.location}: this mapping is not a Zarr group, so mode 'w' does not empty "
+                "it, and nothing was changed; empty it yourself if that is what you want"
+            )
+        store.change(list(mapping), {})
+    writable = WritableZarrTree(
+        store,
+        consolidated=False,
+        zarr_format=(None if mode == "w" else found) or style.version,
+        packing=style.packing,
+    )
+    style.check_found(writable)
+    if mode == "r+":
+        _check_group(writable)
+    _make_or_check(writable, mode)
+    return DafWriter(writable, name=unique_name(_named(writable, name, store.location)))
+
+
 def _open_remote(url: str, mode: OpenMode, name: str | None) -> DafReader:
     check_mode(mode)
     if mode != "r":
@@ -177,7 +211,7 @@ def _open_remote(url: str, mode: OpenMode, name: str | None) -> DafReader:
     tree = open_remote_tree(url)
     _check_group(tree)
     layout.check_version(tree)
-    reader = DafReader(tree, name=_unique(f"{_named(tree, name, tree.location)}.read_only"))
+    reader = DafReader(tree, name=unique_name(f"{_named(tree, name, tree.location)}.read_only"))
     return _with_origin(reader, ZarrDaf, url)
 
 
@@ -216,7 +250,7 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
         return _open_hdf5_handle(root, mode, name, packing_of(packed))
     given = os.fspath(root)
     where = DafPath(given, Path(os.path.abspath(given)), "hdf5", "")
-    if f"{SHARED_HDF5_SUFFIX}#/" in given:
+    if "#" in Path(given).name or "#/" in given:
         where = parse_path(given)
     file_mode: OpenMode = "w+" if where.group and mode == "w" else mode
     lease = hdf5_files.lease(where.container, file_mode, where.given_container)
@@ -242,7 +276,7 @@ def _open_hdf5_handle(
             f"{location}: the HDF5 file was opened for reading; open it with mode 'r+' first"
         )
     threshold, interval = root.file.id.get_access_plist().get_alignment()
-    if mode != "r" and (threshold > ALIGNMENT[0] or interval != ALIGNMENT[1]):
+    if threshold > ALIGNMENT[0] or interval != ALIGNMENT[1]:
         warnings.warn(
             f"unsafe HDF5 file alignment for Daf: ({threshold}, {interval}); the safe HDF5 file "
             f"alignment is: {ALIGNMENT}; unaligned data is read less efficiently; to force the "
@@ -272,7 +306,7 @@ def _open_hdf5(
     is_daf = kind is not None and layout.is_daf(tree)
     if mode == "r":
         layout.check_version(tree)
-        reader_name = _unique(f"{_named(tree, name, full_name)}.read_only")
+        reader_name = unique_name(f"{_named(tree, name, full_name)}.read_only")
         return DafReader(tree.read_only(), name=reader_name, on_close=on_close)
     found = sorted(tree.children("")) if kind is not None else []
     if found and not is_daf and mode != "r+":
@@ -287,7 +321,7 @@ def _open_hdf5(
                 changes.remove(child)
     _make_or_check(tree, mode)
     tree.recover()
-    return DafWriter(tree, name=_unique(_named(tree, name, full_name)), on_close=on_close)
+    return DafWriter(tree, name=unique_name(_named(tree, name, full_name)), on_close=on_close)
 
 
 def check_style(what: str, zarr_format: ZarrVersion | None, packed: bool | Packing) -> None:  # noqa: FBT001 - as in open_daf
@@ -314,7 +348,7 @@ def MemoryDaf(  # noqa: N802 - as in all implementations
         MemoryStore(), consolidated=False, zarr_format=style.version, packing=style.packing
     )
     create_skeleton(tree)
-    return DafWriter(tree, name=_unique(name or "memory"))
+    return DafWriter(tree, name=unique_name(name or "memory"))
 
 
 def create_skeleton(tree: WritableTree) -> None:
@@ -412,7 +446,7 @@ def _open_directory_for_writing(
     if backup.restore_backup(where):
         tree.refresh()
     tree.recover()
-    return DafWriter(tree, name=_unique(_name(tree, name, where)))
+    return DafWriter(tree, name=unique_name(_name(tree, name, where)))
 
 
 def _open_archive(where: DafPath, mode: OpenMode, name: str | None, style: _Style) -> DafReader:
@@ -452,7 +486,7 @@ def _open_archive(where: DafPath, mode: OpenMode, name: str | None, style: _Styl
             _check_free_group(lease.resource, where)
         _make_or_check(writable, mode)
         mending.mend_archive(lease.resource, writable, where.group)
-        writer_name = _unique(_name(writable, name, where))
+        writer_name = unique_name(_name(writable, name, where))
         return DafWriter(writable, name=writer_name, on_close=lease.release)
     except BaseException:
         lease.release()
@@ -541,7 +575,7 @@ def _empty(root: Path, given: str) -> None:
 
 
 def _reader_name(tree: Tree, name: str | None, where: DafPath) -> str:
-    return _unique(f"{_name(tree, name, where)}.read_only")
+    return unique_name(f"{_name(tree, name, where)}.read_only")
 
 
 def _name(tree: Tree, name: str | None, where: DafPath) -> str:
@@ -560,20 +594,3 @@ def _named(tree: Tree, name: str | None, full_name: str) -> str:
         return str(array.read().reshape(-1)[0].item())
     except (errors.FormatError, errors.ReadOnlyError):
         return full_name  # who asks for the scalar learns why; the data set has a name anyway
-
-
-def _unique(name: str) -> str:
-    """Return the name, with ``#2``, ``#3`` and so on if this process has used it already."""
-    if "!" in name:
-        return name
-    with _names_lock:
-        _names_used[name] += 1
-        count = _names_used[name]
-        if count == 1:
-            return name
-        for number in itertools.count(count):
-            unique = f"{name}#{number}"
-            if not _names_used[unique]:
-                _names_used[unique] += 1
-                return unique
-    raise AssertionError("itertools.count does not end")

@@ -16,13 +16,15 @@ SHARED_ARCHIVE_SUFFIX: Final = ".dafs.zarr.zip"
 
 HDF5_SUFFIX: Final = ".h5df"
 SHARED_HDF5_SUFFIX: Final = ".h5dfs"
+OTHER_HDF5_SUFFIXES: Final = (".h5", ".hdf5")
+"""Suffixes of HDF5 files that may hold anything, a data set at the root or groups of them."""
 
 ContainerKind: TypeAlias = Literal["directory", "archive", "hdf5"]
 """What holds a data set: a directory, a ZIP archive, or an HDF5 file."""
 
 _EXPECTED = (
     f"<stem>{DIRECTORY_SUFFIX}, <stem>{ARCHIVE_SUFFIX}, <stem>{SHARED_ARCHIVE_SUFFIX}#/<group>, "
-    f"<stem>{HDF5_SUFFIX}, <stem>{SHARED_HDF5_SUFFIX}#/<group>"
+    f"<stem>{HDF5_SUFFIX}, <stem>{SHARED_HDF5_SUFFIX}#/<group>, <stem>.h5, <stem>.hdf5"
 )
 
 
@@ -70,6 +72,7 @@ def parse_path(path: str | Path) -> DafPath:
     shared: tuple[tuple[str, ContainerKind], ...] = (
         (SHARED_ARCHIVE_SUFFIX, "archive"),
         (SHARED_HDF5_SUFFIX, "hdf5"),
+        *((suffix, "hdf5") for suffix in OTHER_HDF5_SUFFIXES),
     )
     for suffix, kind in shared:
         container, separator, group = given.partition(f"{suffix}#/")
@@ -80,6 +83,7 @@ def parse_path(path: str | Path) -> DafPath:
         (DIRECTORY_SUFFIX, "directory"),
         (ARCHIVE_SUFFIX, "archive"),
         (HDF5_SUFFIX, "hdf5"),
+        *((suffix, "hdf5") for suffix in OTHER_HDF5_SUFFIXES),
     )
     for suffix, kind in single:
         if plain.endswith(suffix):
@@ -94,6 +98,13 @@ def parse_path(path: str | Path) -> DafPath:
         raise errors.InvalidInputError(
             f"missing '#/<group>' in plural path: {given}; say which of the data sets"
         )
+    for suffix, _ in shared:
+        container, separator, group = given.partition(f"{suffix}#")
+        if separator:
+            raise errors.InvalidInputError(
+                f"can't parse as path of a data set: {given}; a group is written with a slash: "
+                f"{container}{suffix}#/{group}"
+            )
     hint = ""
     if given.endswith(".h5ad"):
         hint = f"; turn an h5ad file into one with: daf import {given} OUT{DIRECTORY_SUFFIX}"

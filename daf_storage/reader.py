@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import weakref
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
@@ -117,6 +118,7 @@ class DafReader:
         self.origin: Origin | None = None
         """How it can be opened again; None if it is in memory."""
         self._decoded = DecodedCache()
+        self._counters: Counter[str] = Counter()
         self._unique: dict[str, Hashable] = {}
         self._release = None if on_close is None else weakref.finalize(self, on_close)
 
@@ -248,12 +250,71 @@ class DafReader:
         """Return the number of entries of an axis; reads metadata only."""
         return self._axis_array(axis, self._axis_node(axis)).info.shape[0]
 
-    def axis_entries(self, axis: str) -> npt.NDArray[np.object_]:
+    def axis_entries(
+        self, axis: str, indices: Any = None, *, allow_empty: bool = False
+    ) -> npt.NDArray[np.object_]:
         """Return the entries of an axis as an array of ``str`` objects.
 
         ``get_pa_vector(axis, "name")`` is the fast way for large axes.
+
+        Parameters
+        ----------
+        indices
+            The 0-based positions of the entries to return, in any order; by default all.
+        allow_empty
+            Negative positions, which `axis_indices` gives for "no entry", become empty strings
+            instead of an error.
+
+        Raises
+        ------
+        EntryNotFoundError
+            A position is outside of the axis.
         """
-        return objects(self._entries(axis))
+        own = self._entries(axis)
+        if indices is None:
+            return objects(own)
+        positions = np.asarray(indices, dtype=np.int64)
+        is_empty = positions < 0
+        is_outside = (positions >= len(own)) | (is_empty & (not allow_empty))
+        if bool(is_outside.any()):
+            raise errors.EntryNotFoundError(
+                f"{self.location}: axis {axis!r} has no entry at position "
+                f"{int(positions[is_outside][0])}; it has {len(own):,} entries, counted from 0"
+            )
+        found = objects(own.take(pa.array(np.where(is_empty, 0, positions)))) if len(own) else None
+        if found is None:
+            return np.full(positions.shape, "", dtype=object)
+        found[is_empty] = ""
+        return found
+
+    def axis_dict(self, axis: str) -> dict[str, int]:
+        """Return the 0-based position of each entry of an axis.
+
+        It has a Python object per entry; `axis_indices` looks up many entries without.
+        """
+        return {entry: i for i, entry in enumerate(self._entries(axis).to_pylist())}
+
+    # Versions
+
+    def axis_version_counter(self, axis: str) -> int:
+        """Return how often an axis was set or deleted through this object since it was opened."""
+        return self._counters[layout.axis_path(axis)]
+
+    def vector_version_counter(self, axis: str, name: str) -> int:
+        """Return how often a vector was set or deleted through this object since it was opened."""
+        return self._counters[layout.vector_path(axis, name)]
+
+    def matrix_version_counter(self, rows_axis: str, columns_axis: str, name: str) -> int:
+        """Return how often a matrix was set or deleted, in either orientation; see the others."""
+        first, second = sorted((rows_axis, columns_axis))
+        return self._counters[layout.matrix_path(first, second, name)]
+
+    def read_only(self) -> DafReader:
+        """Return an object that reads the same data and cannot change it; a reader returns itself.
+
+        It is called ``NAME.read_only`` and sees what is written through the other one.
+        """
+        return self
 
     def axis_indices(
         self,

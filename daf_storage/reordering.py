@@ -1,4 +1,4 @@
-"""Putting the entries of an axis into another order: its vectors and matrices follow.
+"""Putting the entries of axes into another order: their vectors and matrices follow.
 
 Each property is written anew in blocks, into a tree that takes the place of the old one when all
 of them are there.  Knows readers and transactions; decides nothing of formats.
@@ -7,7 +7,8 @@ of them are there.  Knows readers and transactions; decides nothing of formats.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,6 +28,8 @@ from daf_storage.trees import StoredArray, TreeTransaction, WritableTree
 _BLOCK_ELEMENTS = 1 << 21
 
 Report = Callable[[int], None]
+Orders = Mapping[str, AnyArray]
+"""Which old position comes to each new one, by axis."""
 
 
 def permutation(daf: DafReader, axis: str, order: Any) -> AnyArray:
@@ -73,46 +76,45 @@ def permutation(daf: DafReader, axis: str, order: Any) -> AnyArray:
     return positions
 
 
-def token_of(axis: str, positions: AnyArray) -> str:
+def token_of(orders: Orders) -> str:
     """Return what tells this reordering from any other."""
-    return hashlib.sha256(axis.encode() + b"\0" + positions.tobytes()).hexdigest()
+    digest = hashlib.sha256()
+    for axis in sorted(orders):
+        digest.update(axis.encode() + b"\0" + orders[axis].tobytes())
+    return digest.hexdigest()
 
 
-def affected_paths(daf: DafReader, axis: str) -> list[str]:
-    """Return the paths of everything that follows the order of an axis, itself first."""
-    paths = [layout.axis_path(axis)]
-    paths += [layout.vector_path(axis, name) for name in sorted(daf.vectors_set(axis))]
-    for rows, columns in _pairs(daf, axis):
-        names = sorted(daf.matrices_set(rows, columns, relayout=False))
-        paths += [layout.matrix_path(rows, columns, name) for name in names]
-    return paths + kept.aligned_paths(daf.tree, axis)
+def affected_paths(daf: DafReader, axes: Collection[str]) -> list[str]:
+    """Return the paths of everything that follows the order of some axes, each once."""
+    paths = [layout.axis_path(axis) for axis in axes]
+    paths += [path for path, _ in _properties(daf, axes)]
+    return paths + kept.aligned_paths(daf.tree, axes)
 
 
-def size_of(daf: DafReader, axis: str) -> int:
+def size_of(daf: DafReader, axes: Iterable[str]) -> int:
     """Return how many elements will be reported as done."""
-    arrays = [a for _, stored in _properties(daf, axis) for a in stored.arrays().values()]
+    arrays = [a for _, stored in _properties(daf, axes) for a in stored.arrays().values()]
     return sum(array.info.size for array in arrays)
 
 
-def write_reordered(
-    daf: DafReader, tree: WritableTree, axis: str, positions: AnyArray, report: Report
-) -> None:
-    """Write everything that follows the order of an axis; what is there already is complete."""
-    path = layout.axis_path(axis)
-    if tree.kind(path) is None:
-        entries = daf.get_pa_vector(axis, "name").take(pa.array(positions))
-        with _new(tree, path) as changes:
-            changes.write_strings(path, entries, (len(entries),))
-    for path, stored in _properties(daf, axis):
+def write_reordered(daf: DafReader, tree: WritableTree, orders: Orders, report: Report) -> None:
+    """Write everything that follows the order of some axes; what is there already is complete."""
+    for axis, positions in orders.items():
+        path = layout.axis_path(axis)
+        if tree.kind(path) is None:
+            entries = daf.get_pa_vector(axis, "name").take(pa.array(positions))
+            with _new(tree, path) as changes:
+                changes.write_strings(path, entries, (len(entries),))
+    for path, stored in _properties(daf, orders):
         if tree.kind(path) is None:
             with _new(tree, path) as changes:
                 changes.annotate(path, attributes_of(stored.convention))
                 if isinstance(stored, StoredVector):
-                    _write_vector(changes, path, stored, positions)
+                    _write_vector(changes, path, stored, orders[stored.info.axis])
                 else:
-                    _write_matrix(changes, path, stored, axis, positions)
+                    _write_matrix(changes, path, stored, orders)
         report(sum(array.info.size for array in stored.arrays().values()))
-    kept.write_reordered(daf.tree, tree, axis, positions)
+    kept.write_reordered(daf.tree, tree, orders)
 
 
 @contextmanager
@@ -123,17 +125,19 @@ def _new(tree: WritableTree, path: str) -> Iterator[TreeTransaction]:
         changes.publish(path, replace=False)
 
 
-def _pairs(daf: DafReader, axis: str) -> list[tuple[str, str]]:
-    others = sorted(daf.axes_set() - {axis})
-    return [(axis, axis), *((axis, o) for o in others), *((o, axis) for o in others)]
-
-
-def _properties(daf: DafReader, axis: str) -> Iterator[tuple[str, StoredVector | StoredMatrix]]:
-    for name in sorted(daf.vectors_set(axis)):
-        yield layout.vector_path(axis, name), daf.open_vector(axis, name)
-    for rows, columns in _pairs(daf, axis):
-        for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
-            yield layout.matrix_path(rows, columns, name), daf.open_matrix(rows, columns, name)
+def _properties(
+    daf: DafReader, axes: Iterable[str]
+) -> Iterator[tuple[str, StoredVector | StoredMatrix]]:
+    """Yield every vector of some axes, and every matrix over at least one of them."""
+    chosen = list(axes)
+    for axis in chosen:
+        for name in sorted(daf.vectors_set(axis)):
+            yield layout.vector_path(axis, name), daf.open_vector(axis, name)
+    every = sorted(daf.axes_set())
+    for rows, columns in itertools.product(every, every):
+        if rows in chosen or columns in chosen:
+            for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
+                yield layout.matrix_path(rows, columns, name), daf.open_matrix(rows, columns, name)
 
 
 def _write_vector(
@@ -159,11 +163,10 @@ def _write_vector(
 
 
 def _write_matrix(
-    changes: TreeTransaction, path: str, stored: StoredMatrix, axis: str, positions: AnyArray
+    changes: TreeTransaction, path: str, stored: StoredMatrix, orders: Orders
 ) -> None:
     info = stored.info
-    rows = positions if info.rows_axis == axis else None
-    columns = positions if info.columns_axis == axis else None
+    rows, columns = orders.get(info.rows_axis), orders.get(info.columns_axis)
     every = np.arange(info.shape[1])
     majors = every if columns is None else columns
     if info.is_sparse:

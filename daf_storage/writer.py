@@ -6,7 +6,8 @@ name, axis, length and labels, conflict.  A refused or crashed change leaves wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -14,14 +15,17 @@ import numpy as np
 
 from daf_storage import errors, inputs, kept, layout, relayout, reordering
 from daf_storage.convention import Convention, attributes_of
+from daf_storage.data_set_names import unique_name
 from daf_storage.duplicates import first_duplicate
 from daf_storage.encoding import (
     EmptySparse,
     check_filled,
+    empty_sparse_matrix,
     index_type,
     relayout_dense,
     reserve_sparse_matrix,
     write_dense_matrix,
+    write_filled,
     write_flat,
     write_sparse_matrix,
     write_sparse_vector,
@@ -29,6 +33,7 @@ from daf_storage.encoding import (
 )
 from daf_storage.inputs import StringMatrixInput
 from daf_storage.model import RESERVED_VECTORS, AnyArray, StorageType, check_name
+from daf_storage.packing import Packing, packing_of
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import DafReader
 from daf_storage.sparse_inputs import SparseMatrixInput, SparseVectorInput
@@ -65,6 +70,16 @@ class DafWriter(DafReader):
     def is_append_only(self) -> bool:
         """Whether properties can be added and neither replaced nor deleted, as in an archive."""
         return self._writable.is_append_only
+
+    def read_only(self) -> DafReader:
+        """Return an object that reads the same data and cannot change it.
+
+        It is called ``NAME.read_only``, sees what is written through this one, and is closed with
+        it.
+        """
+        reader = ReadOnlyDaf(self._tree, name=unique_name(f"{self.name}.read_only"))
+        reader.keep(self, self._counters)
+        return reader
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -145,6 +160,7 @@ class DafWriter(DafReader):
             self._prepare_axis(changes, axis)
             changes.write_strings(path, stored, (len(stored),))
             changes.publish(path, replace=overwrite)
+            self._count_version(path)
 
     def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
         """Delete an axis with all its vectors and matrices."""
@@ -156,6 +172,7 @@ class DafWriter(DafReader):
         with self._writable.transaction() as changes, self._writable.lock():
             for path in (layout.axis_path(axis), *self._paths_of_axis(axis)):
                 changes.remove(path)
+            self._count_version(layout.axis_path(axis))
 
     def reorder_axis(self, axis: str, order: Any, *, progress: ShowProgress = "auto") -> None:
         """Put the entries of an axis into another order; its vectors and matrices follow.
@@ -190,21 +207,49 @@ class DafWriter(DafReader):
         >>> daf.get_np_vector("cell", "age").tolist()
         [3, 1, 2]
         """
+        self.reorder_axes({axis: order}, progress=progress)
+
+    def reorder_axes(self, orders: Mapping[str, Any], *, progress: ShowProgress = "auto") -> None:
+        """Put the entries of several axes into other orders, all in one step; see `reorder_axis`.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> daf.add_axis("gene", ["X", "Y"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[1, 2], [3, 4]])
+        >>> daf.reorder_axes({"cell": ["B", "A"], "gene": [1, 0]})
+        >>> daf.get_np_matrix("cell", "gene", "UMIs").tolist()
+        [[4, 3], [2, 1]]
+        """
+        with self.reordered(self.check_orders(orders), progress=progress):
+            pass
+
+    def check_orders(self, orders: Mapping[str, Any]) -> dict[str, AnyArray]:
+        """Return which old position comes to each new one, by axis; see `reorder_axes`."""
         self._check_open()
-        self._require_axis(axis)
         if self.is_append_only:
             raise errors.AppendOnlyError(
-                f"{self.location}: can't reorder axis {axis!r} of a zip-backed data set, which is "
-                "append-only; convert it to a directory (.daf.zarr), reorder that, and convert back"
+                f"{self.location}: can't reorder {', '.join(map(repr, orders))} of a zip-backed "
+                "data set, which is append-only; convert it to a directory (.daf.zarr), reorder "
+                "that, and convert back"
             )
-        positions = reordering.permutation(self, axis, order)
-        paths = reordering.affected_paths(self, axis)
-        token = reordering.token_of(axis, positions)
-        with (
-            progress_bar(f"reorder {axis}", reordering.size_of(self, axis), show=progress) as bar,
-            self._writable.rebuilt(token, paths) as tree,
-        ):
-            reordering.write_reordered(self, tree, axis, positions, bar.add)
+        for axis in orders:
+            self._require_axis(axis)
+        return {axis: reordering.permutation(self, axis, order) for axis, order in orders.items()}
+
+    @contextmanager
+    def reordered(
+        self, orders: Mapping[str, AnyArray], *, progress: ShowProgress
+    ) -> Iterator[None]:
+        """Prepare another order; it is put in place when the block ends without an exception."""
+        paths = reordering.affected_paths(self, orders)
+        what = f"reorder {', '.join(orders)}"
+        with self._writable.rebuilt(reordering.token_of(orders), paths) as tree:
+            with progress_bar(what, reordering.size_of(self, orders), show=progress) as bar:
+                reordering.write_reordered(self, tree, orders, bar.add)
+            yield
 
     # Vectors
 
@@ -217,6 +262,7 @@ class DafWriter(DafReader):
         overwrite: bool = False,
         dtype: Any = None,
         empty_is_missing: bool = False,
+        packed: bool | Packing | None = None,
     ) -> None:
         """Store a vector.
 
@@ -235,6 +281,9 @@ class DafWriter(DafReader):
         empty_is_missing
             Of strings: whether an empty one stands for a missing value.  Tables then have NULL
             there; `get_np_vector` returns the empty string.  An import of AnnData sets this.
+        packed
+            Whether to cut it into small chunks and compress them, and how; by default as the data
+            set was opened.
 
         Raises
         ------
@@ -273,7 +322,7 @@ it, or change the value
                 "missing value; leave out empty_is_missing"
             )
         self._check_free(self.has_vector(axis, name), overwrite, what)
-        with self._change_vector(axis, name, overwrite=overwrite) as (path, changes):
+        with self._change_vector(axis, name, overwrite=overwrite, packed=packed) as (path, changes):
             if empty_is_missing:
                 changes.annotate(path, attributes_of(Convention.EMPTY_IS_MISSING))
             if isinstance(stored, SparseVectorInput):
@@ -291,12 +340,19 @@ it, or change the value
 
     @contextmanager
     def empty_dense_vector(
-        self, axis: str, name: str, dtype: Any, *, overwrite: bool = False
+        self,
+        axis: str,
+        name: str,
+        dtype: Any,
+        *,
+        overwrite: bool = False,
+        packed: bool | Packing = False,
     ) -> Iterator[AnyArray]:
         """Hand out a dense vector of zeros, mapped, to be filled in place.
 
         It becomes part of the data set when the block ends without an exception; until then
-        nothing is visible.  Do not write to the array afterwards.
+        nothing is visible.  Do not write to the array afterwards.  With ``packed`` the array is in
+        memory, and compressed when the block ends.
 
         Examples
         --------
@@ -312,8 +368,14 @@ it, or change the value
         self._check_free(
             self.has_vector(axis, name), overwrite, f"vector {name!r} of axis {axis!r}"
         )
-        with self._change_vector(axis, name, overwrite=overwrite) as (path, changes):
-            yield changes.reserve_array(path, (self.axis_length(axis),), kind)
+        shape = (self.axis_length(axis),)
+        with self._change_vector(axis, name, overwrite=overwrite, packed=packed) as (path, changes):
+            if packed:
+                values = np.zeros(shape, kind.dtype)
+                yield values
+                changes.write_array(path, values)
+            else:
+                yield changes.reserve_array(path, shape, kind)
 
     @contextmanager
     def empty_sparse_vector(
@@ -357,7 +419,7 @@ it, or change the value
 
     # Matrices
 
-    def set_matrix(
+    def set_matrix(  # noqa: PLR0913 - the choices of a layout
         self,
         rows_axis: str,
         columns_axis: str,
@@ -367,6 +429,7 @@ it, or change the value
         overwrite: bool = False,
         relayout: bool = True,
         dtype: Any = None,
+        packed: bool | Packing | None = None,
     ) -> None:
         """Store a matrix, by default in both orientations.
 
@@ -382,6 +445,9 @@ it, or change the value
         dtype
             As of `set_vector`: floats are rounded to a narrower float type that is asked for;
             any other value that does not fit exactly is an error.
+        packed
+            Whether to cut it into small chunks and compress them, in both orientations, and how;
+            by default as the data set was opened.
 
         Raises
         ------
@@ -398,7 +464,12 @@ it, or change the value
         axes = (rows_axis, columns_axis)
         with self.batch():
             with self._change(
-                path, overwrite=overwrite, axes=axes, flipped=flipped, rewrites_flipped=flip
+                path,
+                overwrite=overwrite,
+                axes=axes,
+                flipped=flipped,
+                rewrites_flipped=flip,
+                packed=packed,
             ) as (_, changes):
                 if isinstance(stored, SparseMatrixInput):
                     write_sparse_matrix(changes, path, stored)
@@ -407,7 +478,7 @@ it, or change the value
                 else:
                     write_dense_matrix(changes, path, stored)
             if flip:
-                self._relayout(rows_axis, columns_axis, name, overwrite=overwrite)
+                self._relayout(rows_axis, columns_axis, name, overwrite=overwrite, packed=packed)
 
     def relayout_matrix(
         self,
@@ -417,11 +488,16 @@ it, or change the value
         *,
         overwrite: bool = False,
         progress: Callable[[int], None] = _ignore,
+        packed: bool | Packing | None = None,
     ) -> None:
         """Store the transpose of a matrix too, block by block: memory does not grow with it.
 
         Parameters
         ----------
+        packed
+            Whether to compress it, and how; by default as the data set was opened, but for the
+            transpose of a sparse matrix, which is packed on request only, since it is then made
+            in memory.
         progress
             Told the number of elements that were done, after each block.
 
@@ -441,7 +517,9 @@ it, or change the value
             )
         self.open_matrix(rows_axis, columns_axis, name)
         self._check_matrix_free(columns_axis, rows_axis, name, overwrite=overwrite, flipped=False)
-        self._relayout(rows_axis, columns_axis, name, overwrite=overwrite, progress=progress)
+        self._relayout(
+            rows_axis, columns_axis, name, overwrite=overwrite, progress=progress, packed=packed
+        )
 
     def delete_matrix(
         self,
@@ -474,11 +552,13 @@ it, or change the value
         *,
         overwrite: bool = False,
         row_major: bool = False,
+        packed: bool | Packing = False,
     ) -> Iterator[AnyArray]:
         """Hand out a dense matrix of zeros, mapped, to be filled in place.
 
         Shape ``(rows, columns)``, Fortran order: fill it column by column.  Only this orientation
-        is stored; `relayout_matrix` adds the other.
+        is stored; `relayout_matrix` adds the other.  With ``packed`` the array is in memory, and
+        compressed when the block ends.
 
         With ``row_major``, for a matrix of an axis with itself: C order, to be filled row by row,
         and stored so; `get_np_matrix` returns what was filled in.
@@ -489,11 +569,19 @@ it, or change the value
         self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=False)
         path, flipped = _both_paths(rows_axis, columns_axis, name)
         axes = (rows_axis, columns_axis)
-        with self._change(path, overwrite=overwrite, axes=axes, flipped=flipped) as (_, changes):
+        with self._change(path, overwrite=overwrite, axes=axes, flipped=flipped, packed=packed) as (
+            _,
+            changes,
+        ):
             if row_major:
                 changes.annotate(path, attributes_of(Convention.ROW_MAJOR))
-            stored = changes.reserve_array(path, shape[::-1], kind)
+            if packed:
+                stored = np.zeros(shape[::-1], kind.dtype)
+            else:
+                stored = changes.reserve_array(path, shape[::-1], kind)
             yield stored if row_major else stored.T
+            if packed:
+                write_dense_matrix(changes, path, stored.T)
 
     @contextmanager
     def empty_sparse_matrix(  # noqa: PLR0913 - the choices of a layout
@@ -507,12 +595,14 @@ it, or change the value
         index_dtype: Any = None,
         overwrite: bool = False,
         row_major: bool = False,
+        packed: bool | Packing = False,
     ) -> Iterator[EmptySparse]:
         """Hand out the parts of a sparse matrix with ``nnz`` elements, to be filled in place.
 
         Only this orientation is stored; `relayout_matrix` adds the other.  The default index
         type is UInt32, or UInt64 where the number of rows or ``nnz`` exceeds its range; an
-        ``index_dtype`` that cannot hold them is refused.
+        ``index_dtype`` that cannot hold them is refused.  With ``packed`` the parts are in memory,
+        and compressed when the block ends.
 
         With ``row_major``, for a matrix of an axis with itself: ``colptr`` says where each row
         begins, ``rowval`` has the column numbers, and so it is stored.
@@ -526,12 +616,20 @@ it, or change the value
         self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=False)
         path, flipped = _both_paths(rows_axis, columns_axis, name)
         axes = (rows_axis, columns_axis)
-        with self._change(path, overwrite=overwrite, axes=axes, flipped=flipped) as (_, changes):
+        with self._change(path, overwrite=overwrite, axes=axes, flipped=flipped, packed=packed) as (
+            _,
+            changes,
+        ):
             if row_major:
                 changes.annotate(path, attributes_of(Convention.ROW_MAJOR))
-            parts = reserve_sparse_matrix(changes, path, shape[1], nnz, index_kind, kind)
+            if packed:
+                parts = empty_sparse_matrix(shape[1], nnz, index_kind, kind)
+            else:
+                parts = reserve_sparse_matrix(changes, path, shape[1], nnz, index_kind, kind)
             yield parts
             check_filled(parts, shape, nnz, f"{self.location}: matrix {name!r}")
+            if packed:
+                write_filled(changes, path, parts)
 
     # Shared by the above
 
@@ -544,6 +642,7 @@ it, or change the value
         axes: tuple[str, ...] = (),
         flipped: str | None = None,
         rewrites_flipped: bool = False,
+        packed: bool | Packing | None = None,
     ) -> Iterator[tuple[str, TreeTransaction]]:
         """Prepare a property and put it in place when the block ends well.
 
@@ -553,7 +652,7 @@ it, or change the value
         """
         self._check_open()
         nodes = [self._tree.node(layout.axis_path(axis)) for axis in axes]
-        with self._writable.transaction() as changes:
+        with self._packing_tree(packed).transaction() as changes:
             yield path, changes
             with self._writable.lock():
                 self._check_axes_unchanged(path, axes, nodes)
@@ -564,11 +663,17 @@ it, or change the value
                     changes.publish(path, replace=overwrite)
                 except FileExistsError:
                     raise errors.property_exists(self.location, path) from None
+                self._count_version(path)
+
+    def _packing_tree(self, packed: bool | Packing | None) -> WritableTree:  # noqa: FBT001 - as it was given
+        """Return the tree that packs what is written as asked for; None leaves it as it is."""
+        return self._writable if packed is None else self._writable.packing_as(packing_of(packed))
 
     def _change_vector(
-        self, axis: str, name: str, *, overwrite: bool
+        self, axis: str, name: str, *, overwrite: bool, packed: bool | Packing | None = None
     ) -> AbstractContextManager[tuple[str, TreeTransaction]]:
-        return self._change(layout.vector_path(axis, name), overwrite=overwrite, axes=(axis,))
+        path = layout.vector_path(axis, name)
+        return self._change(path, overwrite=overwrite, axes=(axis,), packed=packed)
 
     def _check_axes_unchanged(
         self, path: str, axes: tuple[str, ...], nodes: list[Node | None]
@@ -585,6 +690,15 @@ it, or change the value
         self._check_removable(path)
         with self._writable.transaction() as changes, self._writable.lock():
             changes.remove(path)
+            self._count_version(path)
+
+    def _count_version(self, path: str) -> None:
+        """Count a change; both orientations of a matrix are one."""
+        group, *names = path.split("/")
+        if group == layout.MATRICES:
+            first, second = sorted(names[:2])
+            path = layout.matrix_path(first, second, names[2])
+        self._counters[path] += 1
 
     def _check_free(self, exists: bool, overwrite: bool, what: str) -> None:  # noqa: FBT001
         if exists and not overwrite:
@@ -703,12 +817,13 @@ it, or change the value
         *,
         overwrite: bool,
         progress: Callable[[int], None] = _ignore,
+        packed: bool | Packing | None = None,
     ) -> None:
         stored = self.open_matrix(rows_axis, columns_axis, name)
         path = layout.matrix_path(columns_axis, rows_axis, name)
         n_rows, n_columns = stored.info.shape
         axes = (rows_axis, columns_axis)
-        with self._change(path, overwrite=overwrite, axes=axes) as (_, changes):
+        with self._change(path, overwrite=overwrite, axes=axes, packed=packed) as (_, changes):
             if not stored.info.is_sparse:
                 relayout_dense(changes, path, stored)
                 progress(n_rows * n_columns)
@@ -716,9 +831,11 @@ it, or change the value
             parts = stored.sparse_parts()
             nnz = parts.rowval.size
             index_kind = index_type(max(n_columns, nnz + 1), StorageType.of(parts.colptr.dtype))
-            out = reserve_sparse_matrix(
-                changes, path, n_rows, nnz, index_kind, stored.info.storage_type
-            )
+            kind = stored.info.storage_type
+            if packed:
+                out = empty_sparse_matrix(n_rows, nnz, index_kind, kind)
+            else:
+                out = reserve_sparse_matrix(changes, path, n_rows, nnz, index_kind, kind)
             out_indptr = relayout.transposed_colptr(parts.rowval, n_rows, what=stored.what)
             out.colptr[:] = out_indptr + 1
             relayout.transpose_sparse(
@@ -730,6 +847,21 @@ it, or change the value
                 out_nzval=out.nzval,
                 progress=progress,
             )
+            if packed:
+                write_filled(changes, path, out)
+
+
+class ReadOnlyDaf(DafReader):
+    """What `DafWriter.read_only` returns."""
+
+    def keep(self, writer: DafWriter, counters: Counter[str]) -> None:
+        """Keep the writer open as long as this is used, and count its changes."""
+        self._writer = writer
+        self._counters = counters
+
+    def _check_open(self) -> None:
+        super()._check_open()
+        self._writer._check_open()  # noqa: SLF001 - one data set
 
 
 def _both_paths(rows_axis: str, columns_axis: str, name: str) -> tuple[str, str | None]:

@@ -19,6 +19,7 @@ from daf_storage import (
     DafWriter,
     H5df,
     MemoryDaf,
+    OpenMode,
     UnsafeAlignmentWarning,
     ZarrDaf,
     errors,
@@ -417,7 +418,7 @@ def test_other_versions_are_refused(path: Path, version: list[int]) -> None:
 
 def test_a_reader_handle_cannot_write(path: Path) -> None:
     """An open file decides what is possible; an aligned one gives no warning."""
-    with h5py.File(path) as file:
+    with h5py.File(path, alignment_threshold=1, alignment_interval=8) as file:
         with pytest.raises(errors.ReadOnlyError, match="opened for reading"):
             H5df(file, "r+")
         assert H5df(file).get_scalar("n") == 7
@@ -425,6 +426,30 @@ def test_a_reader_handle_cannot_write(path: Path) -> None:
         daf = H5df(file, "r+")
         daf.close()
         assert file.id.valid
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "w+"])
+def test_a_handle_without_alignment_is_warned_of(path: Path, mode: OpenMode) -> None:
+    """In every mode, since what it says of the file concerns readers too."""
+    with (
+        h5py.File(path, "r" if mode == "r" else "r+") as file,
+        pytest.warns(UnsafeAlignmentWarning, match=r"\(1, 1\).*\(1, 8\)"),
+    ):
+        H5df(file, mode)
+
+
+def test_any_hdf5_file_is_opened_by_its_suffix(tmp_path: Path) -> None:
+    """``.h5`` and ``.hdf5``, at the root and in a group; a group needs its slash."""
+    for name in ("a.h5", "b.hdf5", "c.h5#/day/1", "d.hdf5#/day"):
+        daf = open_daf(tmp_path / name, "w+")
+        assert isinstance(daf, DafWriter)
+        fill(daf).close()
+        assert contents(open_daf(tmp_path / name)) == contents(fill(MemoryDaf()))
+    for name in ("x.h5dfs#a", "x.h5#a", "x.dafs.zarr.zip#a"):
+        for constructor in (open_daf, H5df) if ".h5" in name else (open_daf,):
+            with pytest.raises(errors.InvalidInputError, match="with a slash: .*#/a"):
+                constructor(tmp_path / name, "w+")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.h5", "b.hdf5", "c.h5", "d.hdf5"]
 
 
 def test_what_a_crash_left_is_cleared(path: Path) -> None:

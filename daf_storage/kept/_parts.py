@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -139,9 +139,9 @@ def make_groups(tree: Tree, changes: TreeTransaction, path: str) -> None:
 # What follows an axis
 
 
-def aligned_paths(tree: Tree, axis: str) -> list[str]:
-    """Return the paths of the parts that follow the order of an axis."""
-    return [path for path in arrays(tree) if axis in _axes_of(path)]
+def aligned_paths(tree: Tree, axes: Collection[str]) -> list[str]:
+    """Return the paths of the parts that follow the order of some axes."""
+    return [path for path in arrays(tree) if set(axes) & set(_axes_of(path))]
 
 
 def paths_of_axis(tree: Tree, axis: str) -> list[str]:
@@ -155,16 +155,16 @@ def paths_of_axis(tree: Tree, axis: str) -> list[str]:
     return [path for path in found if tree.kind(path) is not None]
 
 
-def write_reordered(source: Tree, target: WritableTree, axis: str, positions: AnyArray) -> None:
-    """Write the parts that follow the order of an axis; what is there already is complete."""
-    aligned = set(aligned_paths(source, axis))
+def write_reordered(source: Tree, target: WritableTree, orders: Mapping[str, AnyArray]) -> None:
+    """Write the parts that follow the order of some axes; what is there already is complete."""
+    aligned = set(aligned_paths(source, orders))
     for found in parts(source):
         if found.path not in aligned or target.kind(found.path) is not None:
             continue
         value = found.value()
         for dimension, own in enumerate(found.axes):
-            if own == axis:
-                value = _taken(value, positions, dimension, what=found.path)
+            if own in orders:
+                value = _taken(value, orders[own], dimension, what=found.path)
         with _image.Image(found.part, found.key) as image, target.transaction() as changes:
             image.write(value)
             _write(changes, found.path, image)

@@ -2,7 +2,7 @@
 
 A store knows nothing of Zarr and nothing of Daf.  `ReadableStore` is what every store can do;
 `WritableStore` adds transactions.  `DirectoryStore` keeps each key in a file, `MemoryStore` in a
-dictionary, `MmapZipStore` in an entry of a ZIP archive.
+dictionary, `MmapZipStore` in an entry of a ZIP archive, `MappingStore` in any mutable mapping.
 """
 
 from daf_storage.stores._allocate import allocate
@@ -12,11 +12,13 @@ from daf_storage.stores._directory import (
     replace_directory,
     unfinished_rebuilds,
 )
+from daf_storage.stores._key_value import MappingStore
 from daf_storage.stores._mapping import map_range
 from daf_storage.stores._memory import MemoryStore
 from daf_storage.stores._protocol import Pin, ReadableStore, Transaction, WritableStore
 from daf_storage.stores._remote import RemoteFiles, RemoteStore, is_remote, shown_url
 from daf_storage.stores.mmap_zip import (
+    DAF_DATA_OFFSET_ALIGNMENT,
     MmapZipStore,
     Recovery,
     RemoteArchive,
@@ -25,7 +27,9 @@ from daf_storage.stores.mmap_zip import (
 )
 
 __all__ = [
+    "DAF_DATA_OFFSET_ALIGNMENT",
     "DirectoryStore",
+    "MappingStore",
     "MemoryStore",
     "MmapZipStore",
     "Pin",

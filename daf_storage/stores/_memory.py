@@ -38,7 +38,7 @@ class MemoryStore:
 
     def has(self, prefix: str) -> bool:
         """Return whether there is something at or below ``prefix``."""
-        return any(_is_below(key, prefix) for key in self._entries)
+        return any(is_below(key, prefix) for key in self._entries)
 
     @contextmanager
     def transaction(self) -> Iterator[MemoryTransaction]:
@@ -60,13 +60,24 @@ class MemoryStore:
         """Hand out a copy that takes the place of this store at the end."""
         with self._lock:
             copy = MemoryStore(location=self.location)
-            copy._entries = {
-                key: data
-                for key, data in self._entries.items()
-                if not any(_is_below(key, prefix) for prefix in without)
-            }
+            copy.fill(
+                {
+                    key: data
+                    for key, data in self._entries.items()
+                    if not any(is_below(key, prefix) for prefix in without)
+                }
+            )
             yield copy
             self._entries = copy._entries
+
+    def entries(self) -> Mapping[str, memoryview]:
+        """Return all entries by key."""
+        return self._entries
+
+    def fill(self, entries: Mapping[str, memoryview]) -> None:
+        """Hold these entries and no others."""
+        with self._lock:
+            self._entries = dict(entries)
 
     def recover(self) -> bool:
         """Nothing outlives a crash of the process."""
@@ -74,7 +85,7 @@ class MemoryStore:
 
     def _change(self, removed: str, added: Mapping[str, memoryview]) -> None:
         with self._lock:
-            kept = {k: v for k, v in self._entries.items() if not _is_below(k, removed)}
+            kept = {k: v for k, v in self._entries.items() if not is_below(k, removed)}
             self._entries = {**kept, **added}
 
 
@@ -152,16 +163,18 @@ class MemoryTransaction:
         with self._store.lock():
             if not replace and self._store.has(prefix):
                 raise FileExistsError(f"{prefix} exists")
-            added = {
-                k: memoryview(b"".join(v)) for k, v in self._parts.items() if _is_below(k, prefix)
-            }
-            for key, data in self._reserved.items():
-                if _is_below(key, prefix):
-                    added[key] = data.data.toreadonly()
-            self._store._change(prefix, added)  # noqa: SLF001 - the two classes are one unit
-        for key in added:
+            self._store._change(prefix, self.take(prefix))  # noqa: SLF001 - the two classes are one unit
+
+    def take(self, prefix: str) -> dict[str, memoryview]:
+        """Return the prepared entries at and below ``prefix``; they are no longer prepared."""
+        taken = {k: memoryview(b"".join(v)) for k, v in self._parts.items() if is_below(k, prefix)}
+        for key, data in self._reserved.items():
+            if is_below(key, prefix):
+                taken[key] = data.data.toreadonly()
+        for key in taken:
             self._parts.pop(key, None)
             self._reserved.pop(key, None)
+        return taken
 
     def remove(self, prefix: str) -> None:
         """Take the entries below ``prefix`` away."""
@@ -172,5 +185,6 @@ class MemoryTransaction:
         self._store._change(key, {key: memoryview(data)})  # noqa: SLF001 - one unit
 
 
-def _is_below(key: str, prefix: str) -> bool:
+def is_below(key: str, prefix: str) -> bool:
+    """Return whether a key is a prefix, or below it."""
     return not prefix or key == prefix or key.startswith(f"{prefix}/")

@@ -281,6 +281,10 @@ class WritableHdf5Tree(Hdf5Tree):
         finally:
             changes.close()
 
+    def packing_as(self, packing: Packing | None) -> WritableHdf5Tree:
+        """Return the same tree, which packs what is written so; None leaves it unpacked."""
+        return WritableHdf5Tree(self._shared, self._root, packing=packing)
+
     def batch(self) -> AbstractContextManager[None]:
         """Do nothing: each publication is complete by itself."""
         return nullcontext()

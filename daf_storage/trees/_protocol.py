@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import pyarrow as pa
 
 from daf_storage.model import AnyArray, Span, StorageType
+from daf_storage.packing import Packing
 
 NodeKind: TypeAlias = Literal["group", "array"]
 
@@ -260,6 +261,10 @@ class WritableTree(Tree, Protocol):
 
     def transaction(self) -> AbstractContextManager[TreeTransaction]:
         """Begin changes; what was not published when the block ends is discarded."""
+        ...
+
+    def packing_as(self, packing: Packing | None) -> WritableTree:
+        """Return the same tree, which packs what is written so; None leaves it unpacked."""
         ...
 
     def batch(self) -> AbstractContextManager[None]:

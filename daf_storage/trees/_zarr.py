@@ -8,6 +8,7 @@ them; this reader never looks at them.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import posixpath
@@ -25,6 +26,7 @@ from daf_storage.errors import (
     CorruptDataError,
     DafError,
     FormatError,
+    InvalidInputError,
     ReadOnlyError,
     UnsupportedDataError,
 )
@@ -173,6 +175,17 @@ class WritableZarrTree(ZarrTree):
         """Begin changes."""
         with self._writable.transaction() as changes:
             yield ZarrTransaction(self, changes)
+
+    def packing_as(self, packing: Packing | None) -> WritableZarrTree:
+        """Return the same tree, which packs what is written so; None leaves it unpacked."""
+        if packing is not None and self.format.version == 2:
+            raise InvalidInputError(
+                f"{self.location}: it is stored in Zarr v2, which would need a file for each small "
+                "chunk, so nothing is packed in it; convert it with packed=True to a new path"
+            )
+        other = copy.copy(self)
+        other.packing = packing
+        return other
 
     @property
     def is_append_only(self) -> bool:

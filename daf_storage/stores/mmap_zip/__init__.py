@@ -13,10 +13,12 @@ from daf_storage.stores.mmap_zip._checking import (
     unused_bytes,
 )
 from daf_storage.stores.mmap_zip._opening import Recovery, replace_archive
+from daf_storage.stores.mmap_zip._records import DAF_DATA_OFFSET_ALIGNMENT
 from daf_storage.stores.mmap_zip._remote import RemoteArchive
 from daf_storage.stores.mmap_zip._zarr_store import ZarrArchiveStore
 
 __all__ = [
+    "DAF_DATA_OFFSET_ALIGNMENT",
     "MAX_FILE_SIZE",
     "MmapZipStore",
     "Recovery",

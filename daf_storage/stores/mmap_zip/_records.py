@@ -1,7 +1,8 @@
 """The records of a ZIP archive: bytes from values, and values from bytes.
 
 Pure: nothing here opens, reads or writes a file.  What is packed is always ZIP64 and always stored
-(method 0), with data that begins at a multiple of `ALIGNMENT`; what is parsed may be anybody's.
+(method 0), with data that begins at a multiple of
+`DAF_DATA_OFFSET_ALIGNMENT`; what is parsed may be anybody's.
 Source: PKWARE's APPNOTE 6.3.10 and docs/reference/format.md, "archives".
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-ALIGNMENT: Final = 8
+DAF_DATA_OFFSET_ALIGNMENT: Final = 8
 """Data of entries that are written here begins at a multiple of this many bytes."""
 
 STORED: Final = 0
@@ -140,8 +141,8 @@ def padding_bytes(unpadded: int) -> int:
     >>> [padding_bytes(n) for n in range(8)]
     [0, 7, 6, 5, 4, 11, 10, 9]
     """
-    missing = -unpadded % ALIGNMENT
-    return missing + ALIGNMENT if 0 < missing < _HEAD.size else missing
+    missing = -unpadded % DAF_DATA_OFFSET_ALIGNMENT
+    return missing + DAF_DATA_OFFSET_ALIGNMENT if 0 < missing < _HEAD.size else missing
 
 
 def local_header_bytes(raw_name: bytes, offset: int) -> int:
