@@ -12,10 +12,11 @@ from typing import Any, Final
 import datafusion
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import zarr
 
 from daf_query.zarr_tables import GEOMETRY, INDEXES, META, PENDING, zarr_table
-from daf_storage import errors, optional_import
+from daf_storage import StorageType, errors, optional_import, plain_values, stored_numbers
 
 _SIDES: Final = ("XMin", "YMin", "XMax", "YMax")
 
@@ -37,7 +38,8 @@ def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str
     Raises
     ------
     InvalidInputError, LengthError
-        A column is missing or unknown, or the lengths differ; nothing was changed.
+        A column is missing or unknown, the lengths differ, or the array of a column cannot hold
+        one of its numbers as it is; nothing was changed.
 
     Examples
     --------
@@ -51,7 +53,10 @@ def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str
     found = _writable(path, group)
     _recover(found)
     arrays = dict(found.arrays())
-    columns = {name: _values(rows[name]) for name in _names(rows)}
+    columns = {
+        name: _values(rows[name], arrays.get(name), f"{path}: column {name!r}")
+        for name in _names(rows)
+    }
     if columns.keys() != arrays.keys():
         has = errors.known_names(arrays, none="none")
         raise errors.InvalidInputError(
@@ -180,7 +185,19 @@ def _names(rows: Mapping[str, Any] | pa.Table) -> list[str]:
     return list(rows.column_names if isinstance(rows, pa.Table) else rows)
 
 
-def _values(column: Any) -> Any:
+def _values(column: Any, array: Any, what: str) -> Any:
+    """Return the values of a column; of an array of numbers, only what it can hold."""
+    kind = None if array is None else StorageType.from_numpy(array.dtype)
+    if kind is not None and not kind.is_string:
+        is_arrow = isinstance(column, pa.Array | pa.ChunkedArray)
+        if is_arrow and pa.types.is_floating(column.type):
+            column = pc.fill_null(column, float("nan"))  # tables have NULL for it
+        numbers = plain_values(column, what=what)
+        if not isinstance(numbers, np.ndarray):
+            raise errors.UnsupportedInputError(
+                f"{what} holds strings; its array holds {kind.value}"
+            )
+        return stored_numbers(numbers, array.dtype, what=what)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.Array):

@@ -14,6 +14,8 @@ puts each property in place in one atomic step.
 """
 
 from daf_storage import errors, settings
+from daf_storage.casting import stored_numbers
+from daf_storage.containers import plain_values
 from daf_storage.convention import Convention, ConventionWarning
 from daf_storage.copying import convert, copy_all
 from daf_storage.decoded import DecodedCache
@@ -122,11 +124,13 @@ __all__ = [
     "is_remote",
     "open_daf",
     "optional_import",
+    "plain_values",
     "progress_bar",
     "reorder_axes",
     "repair",
     "settings",
     "shown_url",
+    "stored_numbers",
     "to_anndata",
     "verify",
 ]

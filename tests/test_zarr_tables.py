@@ -507,3 +507,27 @@ def test_a_table_without_rows(tmp_path: Path) -> None:
         "SELECT count(*) AS n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(1 1)'))"
     )
     assert session.sql(query).to_pydict() == {"n": [0]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"u": [300], "f": [0.5]}, "column 'u' holds 300 at position 0, which does not fit"),
+        ({"u": [1, -1], "f": [0.5, 1]}, "column 'u' holds -1 at position 1"),
+        ({"u": pa.array([1, None]), "f": [0.5, 1]}, "column 'u' has a missing value at position 1"),
+        ({"u": ["1"], "f": [0.5]}, "column 'u' holds strings; its array holds UInt8"),
+        ({"u": [1], "f": [1e39]}, r"column 'f' holds 1e\+39 at position 0"),
+    ],
+)
+def test_rows_that_an_array_cannot_hold_are_refused(
+    tmp_path: Path, rows: Any, message: str
+) -> None:
+    """Nothing wraps, and nothing is added; a missing float is NaN, as tables have it."""
+    group = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    group.create_array("u", data=np.array([1, 2], np.uint8), chunks=(2,))
+    group.create_array("f", data=np.array([0.5, 1], np.float32), chunks=(2,))
+    with pytest.raises(errors.UnsupportedInputError, match=message):
+        append_rows(tmp_path, rows)
+    assert zarr_table(tmp_path).row_count == 2
+    assert append_rows(tmp_path, {"u": [255], "f": pa.array([None], pa.float64())}) == 3
+    assert zarr_table(tmp_path).to_table().to_pydict() == {"u": [1, 2, 255], "f": [0.5, 1, None]}
