@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +17,16 @@ import scipy.io
 import scipy.sparse as sp
 
 from daf_query.columns import number_array
-from daf_storage import DafReader, axis_frame, errors, optional_import
+from daf_query.saving import COMPRESSED, compressed
+from daf_storage import (
+    DafReader,
+    axis_frame,
+    errors,
+    find_output,
+    open_output,
+    optional_import,
+    output_path,
+)
 
 VALUE = "value"
 
@@ -136,52 +143,44 @@ def to_anndata(part: Slice) -> Any:
     return anndata.AnnData(X=matrix, obs=obs, var=var, uns={**more, **uns})
 
 
-def save(part: Slice, path: Path) -> None:
+def save(part: Slice, path: Path, kind: str | None = None) -> None:
     """Write the slice to a file; what is there is replaced when the new file is complete."""
-    writers: dict[str, Callable[[Slice, Path], None]] = {
-        ".h5ad": _save_h5ad,
-        ".npz": _save_npz,
-        ".mtx": _save_mtx,
-        ".csv": _save_csv,
-        ".parquet": _save_parquet,
-        ".arrow": _save_arrow,
-    }
-    write = writers.get(path.suffix)
-    if write is None:
+    name = path.name.removesuffix(COMPRESSED)
+    kind = Path(name).suffix.removeprefix(".") if kind is None else kind
+    is_compressed = name != path.name
+    if kind not in FORMATS or (is_compressed and kind not in TEXT):
         raise errors.InvalidInputError(
             f"cannot write {str(path)!r}: the suffix {path.suffix!r} is not one of "
-            f"{', '.join(writers)}"
+            f"{', '.join(f'.{one}' for one in FORMATS)} (those of text also with {COMPRESSED}), "
+            "and no format is given"
         )
-    if not path.parent.is_dir():
-        raise errors.SourceNotFoundError(
-            f"cannot write {str(path)!r}: no such directory: {path.parent}"
+    if kind == "mtx":
+        _save_names(part, path, name)
+    if kind == "h5ad":
+        with output_path(path) as prepared:
+            to_anndata(part).write_h5ad(prepared)
+        return
+    with open_output(path) as file, compressed(file, path) as sink:
+        _WRITERS[kind](part, sink)
+
+
+def _save_names(part: Slice, path: Path, name: str) -> None:
+    """Write the names of the rows and of the columns beside a matrix in Matrix Market."""
+    if not find_output(path).is_regular:
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: mtx is a file with two more beside it, for the names; "
+            "choose a format that has all of it in one"
         )
-    if path.suffix == ".mtx":
-        for names, suffix in ((part.rows, ".rows.tsv"), (part.columns, ".columns.tsv")):
-            text = "".join(f"{name}\n" for name in names)
-            replacing(path.with_suffix(suffix), partial(_save_text, text))
-    replacing(path, partial(write, part))
+    for names, suffix in ((part.rows, ".rows.tsv"), (part.columns, ".columns.tsv")):
+        with open_output(path.with_name(name).with_suffix(suffix)) as file:
+            file.write("".join(f"{one}\n" for one in names).encode())
 
 
-def replacing(path: Path, write: Callable[[Path], None]) -> None:
-    """Let ``write`` fill a file beside ``path`` and rename it into place when it is complete."""
-    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}{path.suffix}")
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _save_h5ad(part: Slice, path: Path) -> None:
-    to_anndata(part).write_h5ad(path)
-
-
-def _save_npz(part: Slice, path: Path) -> None:
+def _write_npz(part: Slice, file: IO[bytes]) -> None:
     """Write what ``scipy.sparse.load_npz`` reads, and the names beside it."""
     matrix = sp.csr_array(part.values())
     np.savez_compressed(
-        path,
+        file,
         format=np.array(b"csr"),
         shape=np.array(matrix.shape),
         data=matrix.data,
@@ -193,24 +192,36 @@ def _save_npz(part: Slice, path: Path) -> None:
     )
 
 
-def _save_mtx(part: Slice, path: Path) -> None:
-    with path.open("wb") as file:
-        scipy.io.mmwrite(file, sp.csr_array(part.values()))
+def _write_mtx(part: Slice, file: IO[bytes]) -> None:
+    scipy.io.mmwrite(file, sp.csr_array(part.values()))
 
 
-def _save_csv(part: Slice, path: Path) -> None:
-    pacsv.write_csv(wide_table(part), path)
+def _write_delimited(delimiter: str, part: Slice, file: IO[bytes]) -> None:
+    options = pacsv.WriteOptions(delimiter=delimiter)
+    pacsv.write_csv(wide_table(part), pa.PythonFile(file, mode="w"), options)
 
 
-def _save_parquet(part: Slice, path: Path) -> None:
-    pq.write_table(long_table(part), path)
+def _write_parquet(part: Slice, file: IO[bytes]) -> None:
+    pq.write_table(long_table(part), pa.PythonFile(file, mode="w"))
 
 
-def _save_arrow(part: Slice, path: Path) -> None:
+def _write_arrow(part: Slice, file: IO[bytes]) -> None:
     table = long_table(part)
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+    with pa.ipc.new_file(pa.PythonFile(file, mode="w"), table.schema) as writer:
         writer.write_table(table)
 
 
-def _save_text(text: str, path: Path) -> None:
-    path.write_text(text)
+_WRITERS: Final[dict[str, Callable[[Slice, IO[bytes]], None]]] = {
+    "npz": _write_npz,
+    "mtx": _write_mtx,
+    "csv": partial(_write_delimited, ","),
+    "tsv": partial(_write_delimited, "\t"),
+    "parquet": _write_parquet,
+    "arrow": _write_arrow,
+}
+
+FORMATS: Final = ("h5ad", *_WRITERS)
+"""How a slice is written; each is also the suffix that asks for it."""
+
+TEXT: Final = ("mtx", "csv", "tsv")
+"""The formats of text, which can be compressed."""

@@ -190,19 +190,32 @@ class MatrixSlice:
         """
         return export.to_anndata(self)
 
-    def save(self, path: str | Path) -> None:
+    def save(
+        self,
+        path: str | Path,
+        *,
+        format: str | None = None,  # noqa: A002 - what it is called everywhere
+    ) -> None:
         """Write the slice to a file, whose format follows from its suffix.
 
         ``.h5ad`` (AnnData), ``.npz`` (scipy, plus ``row_names`` and ``column_names``), ``.mtx``
-        (Matrix Market, plus ``.rows.tsv`` and ``.columns.tsv``), ``.csv`` (wide, with names),
-        ``.parquet`` and ``.arrow`` (long form).  The file appears when it is complete.
+        (Matrix Market, plus ``.rows.tsv`` and ``.columns.tsv``), ``.csv`` and ``.tsv`` (wide, with
+        names), ``.parquet`` and ``.arrow`` (long form); those of text also compressed, such as
+        ``.csv.gz``.  The file appears when it is complete.
+
+        Parameters
+        ----------
+        path
+            A symbolic link is followed; a pipe or a device is written into.
+        format
+            The format, without a dot, where the suffix does not say it.
 
         Raises
         ------
         InvalidInputError
             The suffix is none of these.
         """
-        export.save(self, Path(path))
+        export.save(self, Path(path), format)
 
     def _gather(self, progress: Callable[[int], None]) -> Any:
         values: Any

@@ -180,9 +180,10 @@ class QueryResult(datafusion.DataFrame):
         ----------
         path
             What is there is replaced when the new file is complete; if something fails, it stays.
+            A symbolic link is followed; a pipe or a device is written into.
         format
-            ``parquet``, ``arrow`` (IPC file), ``csv``, ``json`` or ``ndjson``; by default, that of
-            the suffix of the path.
+            ``parquet``, ``arrow`` (IPC file), ``csv``, ``tsv``, ``json`` or ``ndjson``; by default,
+            that of the suffix of the path.  Text is compressed if that ends with ``.gz``.
         progress
             Whether to count on stderr.
 

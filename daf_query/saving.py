@@ -1,29 +1,30 @@
-"""Rows as files: Parquet, Arrow, CSV and JSON, batch by batch, so that they may exceed memory."""
+"""Rows as files: Parquet, Arrow, text and JSON, batch by batch, so that they may exceed memory."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import IO, Any, Final, Literal, TypeAlias
+from typing import IO, Any, Final, Literal, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from daf_query.export import replacing
-from daf_storage import errors
+from daf_storage import errors, open_output
 
-Format: TypeAlias = Literal["parquet", "arrow", "csv", "json", "ndjson"]
+Format: TypeAlias = Literal["parquet", "arrow", "csv", "tsv", "json", "ndjson"]
 """How rows are written."""
 
 SUFFIXES: Final[dict[str, Format]] = {
     ".parquet": "parquet",
     ".arrow": "arrow",
     ".csv": "csv",
+    ".tsv": "tsv",
     ".json": "json",
     ".ndjson": "ndjson",
     ".jsonl": "ndjson",
@@ -32,6 +33,11 @@ _GROUP_ROWS: Final = 1 << 19
 _GROUP_BYTES: Final = 1 << 24
 
 BINARY: Final = ("parquet", "arrow")
+
+COMPRESSED: Final = ".gz"
+"""The suffix, after that of a format of text, of a file that is compressed."""
+
+_LEVEL: Final = 6
 
 
 @dataclass(frozen=True)
@@ -51,25 +57,37 @@ class Rows:
 
 def format_of(path: Path) -> Format:
     """Return the format that a file name asks for."""
-    found = SUFFIXES.get(path.suffix)
-    if found is None:
+    is_compressed = path.suffix == COMPRESSED
+    found = SUFFIXES.get(Path(path.stem).suffix if is_compressed else path.suffix)
+    if found is None or (is_compressed and found in BINARY):
         raise errors.InvalidInputError(
             f"cannot tell the format of {str(path)!r} from its suffix; use one of "
-            f"{', '.join(SUFFIXES)}, or say which format"
+            f"{', '.join(SUFFIXES)} (those of text also with {COMPRESSED}), or say which format"
         )
     return found
 
 
 def save_rows(rows: Rows, path: Path, kind: Format) -> None:
-    """Write rows to a file; it appears, or is replaced, when it is complete."""
-    if not path.parent.is_dir():
-        raise errors.SourceNotFoundError(f"cannot write {str(path)!r}: no such directory")
-    replacing(path, partial(_write_path, rows, kind))
+    """Write rows to a file; it appears, or is replaced, when it is complete.
+
+    A pipe or a device gets them as they come.
+    """
+    if path.suffix == COMPRESSED and kind in BINARY:
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: {kind} is compressed inside; leave {COMPRESSED} out"
+        )
+    with open_output(path) as file, compressed(file, path) as sink:
+        write_rows(rows, kind, sink)
 
 
-def _write_path(rows: Rows, kind: Format, path: Path) -> None:
-    with path.open("wb") as file:
-        write_rows(rows, kind, file)
+@contextmanager
+def compressed(file: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
+    """Compress what is written, if the suffix of the path says so."""
+    if path.suffix != COMPRESSED:
+        yield file
+        return
+    with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
+        yield cast("IO[bytes]", packed)
 
 
 def write_rows(rows: Rows, kind: Format, file: IO[bytes]) -> None:
@@ -82,6 +100,7 @@ def write_rows(rows: Rows, kind: Format, file: IO[bytes]) -> None:
     sink = pa.PythonFile(file, mode="w")
     writers: dict[str, Callable[..., Any]] = {
         "csv": pacsv.CSVWriter,
+        "tsv": _tsv_writer,
         "parquet": pq.ParquetWriter,
         "arrow": pa.ipc.new_file,
     }
@@ -92,6 +111,10 @@ def write_rows(rows: Rows, kind: Format, file: IO[bytes]) -> None:
             return
         for batch in rows.batches:
             writer.write_batch(batch)
+
+
+def _tsv_writer(sink: Any, schema: pa.Schema) -> Any:
+    return pacsv.CSVWriter(sink, schema, write_options=pacsv.WriteOptions(delimiter="\t"))
 
 
 def _groups(rows: Rows) -> Iterator[pa.Table]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +13,14 @@ import pyarrow.compute as pc
 import zarr
 
 from daf_query.zarr_tables import GEOMETRY, INDEXES, META, PENDING, zarr_table
-from daf_storage import StorageType, errors, optional_import, plain_values, stored_numbers
+from daf_storage import (
+    StorageType,
+    errors,
+    optional_import,
+    output_directory,
+    plain_values,
+    stored_numbers,
+)
 
 _SIDES: Final = ("XMin", "YMin", "XMax", "YMax")
 
@@ -137,15 +141,16 @@ def _finite(sides: list[Any]) -> list[Any]:
 
 def _replace_array(root: Path, column: str, data: Any) -> None:
     """Write the index aside and rename it into its place."""
-    indexes = zarr.open_group(str(root), mode="r+", use_consolidated=False).require_group(INDEXES)
-    aside = f".{uuid.uuid4().hex}"
-    try:
-        indexes.create_array(aside, data=data, chunks=(max(len(data), 1),), compressors=None)
-        target = root / INDEXES / column
-        shutil.rmtree(target, ignore_errors=True)
-        os.rename(root / INDEXES / aside, target)
-    finally:
-        shutil.rmtree(root / INDEXES / aside, ignore_errors=True)
+    group = zarr.open_group(str(root), mode="r+", use_consolidated=False)
+    group.require_group(INDEXES)
+    with output_directory(root / INDEXES / column) as prepared:
+        zarr.create_array(
+            str(prepared),
+            data=data,
+            chunks=(max(len(data), 1),),
+            compressors=None,
+            zarr_format=group.metadata.zarr_format,
+        )
 
 
 def _writable(path: str | Path, group: str) -> Any:

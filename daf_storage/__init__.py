@@ -46,6 +46,12 @@ from daf_storage.mending import RecoveryWarning
 from daf_storage.model import MatrixInfo, OpenMode, Span, StorageType, VectorInfo
 from daf_storage.opening import H5df, MemoryDaf, ZarrDaf, open_daf
 from daf_storage.optional import optional_import
+from daf_storage.output_files import (
+    find_output,
+    open_output,
+    output_directory,
+    output_path,
+)
 from daf_storage.packing import CodecName, Packing
 from daf_storage.progress import Progress, ShowProgress, progress_bar
 from daf_storage.reader import REQUIRED, DafReader, Origin
@@ -119,11 +125,15 @@ __all__ = [
     "decode_vlen_utf8",
     "errors",
     "export_h5ad",
+    "find_output",
     "from_anndata",
     "import_h5ad",
     "is_remote",
     "open_daf",
+    "open_output",
     "optional_import",
+    "output_directory",
+    "output_path",
     "plain_values",
     "progress_bar",
     "reorder_axes",

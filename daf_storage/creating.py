@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from daf_storage import errors
-from daf_storage.opening import check_style, open_daf
+from daf_storage.opening import check_style, create_in, open_daf
 from daf_storage.packing import Packing
 from daf_storage.paths import DafPath, parse_path
-from daf_storage.stores import replace_archive, replace_directory
+from daf_storage.stores import follow_links, put_in_place, replace_archive, scratch
 from daf_storage.trees import ZarrVersion
 from daf_storage.writer import DafWriter
 
@@ -30,12 +28,14 @@ def new_data_set(
     """Hand out an empty data set that is put in its place when the block ends well.
 
     A data set within an archive or a file of several is made in place: an archive has all of it or
-    nothing when the block ends.
+    nothing when the block ends.  Where the path is a symbolic link, what it leads to is made or
+    replaced, and the link stays.
 
     Raises
     ------
     ExistsError
-        There is something at the path, and ``overwrite`` is false.
+        There is something at the path, and ``overwrite`` is false; also at the end, when another
+        program has put it there meanwhile.
     NotADafError
         What is there is no data set, so it is not replaced.
     """
@@ -48,7 +48,7 @@ def new_data_set(
         with open_daf(where.given, "w+", **style) as daf, _writer(daf, where).batch():
             yield _writer(daf, where)
         return
-    target = where.container
+    target = follow_links(where.container, where.given)
     if target.exists() and not overwrite:
         raise errors.ExistsError(
             f"{where.given} exists already; ask to overwrite it, or name another path"
@@ -57,18 +57,29 @@ def new_data_set(
         raise errors.SourceNotFoundError(
             f"cannot create {where.given}: no such directory: {target.parent}"
         )
-    if target.exists():
-        open_daf(target).close()
-    aside = target.with_name(f".{uuid.uuid4().hex}.{target.name}")
-    try:
-        with open_daf(aside, "w", name=where.given, **style) as daf, _writer(daf, where).batch():
+    checked = _check_replaceable(where, target)
+    with errors.os_errors(where.given), scratch(target) as aside:
+        prepared = replace(where, container=aside)
+        with create_in(prepared, name=where.given, **style) as daf, _writer(daf, where).batch():
             yield _writer(daf, where)
-        _replace(aside, where)
-    finally:
-        if where.kind == "directory":
-            shutil.rmtree(aside, ignore_errors=True)
-        else:
-            aside.unlink(missing_ok=True)
+        if _identity(target) != checked:
+            _check_replaceable(where, target)
+        _put_in_place(aside, target, where, overwrite=overwrite)
+
+
+def _check_replaceable(where: DafPath, target: Path) -> tuple[int, int] | None:
+    """Refuse to replace what is no data set; return what tells it from any other."""
+    if target.exists():
+        open_daf(where.given).close()
+    return _identity(target)
+
+
+def _identity(target: Path) -> tuple[int, int] | None:
+    try:
+        status = target.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _writer(daf: object, where: DafPath) -> DafWriter:
@@ -77,11 +88,14 @@ def _writer(daf: object, where: DafPath) -> DafWriter:
     return daf
 
 
-def _replace(aside: Path, where: DafPath) -> None:
-    match where.kind:
-        case "archive":
-            replace_archive(aside, where.container, where.given)
-        case "hdf5":
-            os.replace(aside, where.container)
-        case "directory":
-            replace_directory(aside, where.container)
+def _put_in_place(aside: Path, target: Path, where: DafPath, *, overwrite: bool) -> None:
+    try:
+        if where.is_archive and overwrite:
+            replace_archive(aside, target, where.given)
+        else:
+            put_in_place(aside, target, replace=overwrite)
+    except FileExistsError:
+        raise errors.ExistsError(
+            f"{where.given}: another program has put something here while this was being made; "
+            "that was left alone, and this was discarded; name another path, or ask to overwrite it"
+        ) from None

@@ -21,6 +21,8 @@
     ├── InUseError                              somebody else has it open for writing
     ├── SizeLimitError                          it would grow beyond what it was opened for
     ├── RemoteError (ConnectionError)           a server fails, or cannot be reached
+    ├── StorageError (OSError)                  the file system fails, or refuses
+    │   └── StorageFullError                    there is no space left
     ├── ForkedProcessError (RuntimeError)       SQL in a process that was forked after SQL
     ├── FormatError (ValueError)                the stored data is not what it should be
     │   ├── NotADafError                        no Daf data set at this place
@@ -37,7 +39,12 @@ do*, because engines pass them on as bare text.  ``NotFoundError`` is a ``Lookup
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import errno
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
 
 
 class DafError(Exception):
@@ -132,6 +139,14 @@ class ForkedProcessError(DafError, RuntimeError):
     """The process was forked from one that had used SQL, whose threads did not come along."""
 
 
+class StorageError(DafError, OSError):
+    """The file system fails, or refuses what was asked of it."""
+
+
+class StorageFullError(StorageError):
+    """There is no space left where something was to be written."""
+
+
 class FormatError(DafError, ValueError):
     """The stored data is not what it should be."""
 
@@ -157,6 +172,67 @@ class MissingDependencyError(DafError, ImportError):
 
 
 _MOST_NAMES_SHOWN = 12
+
+_SENTENCES: Final[dict[int, tuple[type[DafError], str]]] = {
+    errno.ENOSPC: (StorageFullError, "No space left on device; free some, or use another disk"),
+    errno.EDQUOT: (StorageFullError, "your quota of this disk is used up; free some space"),
+    errno.EFBIG: (StorageFullError, "the file would be larger than is allowed here"),
+    errno.EACCES: (ReadOnlyError, "permission denied; ask for access, or use another path"),
+    errno.EPERM: (ReadOnlyError, "this is not permitted; ask for access, or use another path"),
+    errno.EROFS: (ReadOnlyError, "this file system is read-only; use a path on another one"),
+    errno.ENOENT: (SourceNotFoundError, "there is no such file or directory"),
+    errno.ENOTDIR: (SourceNotFoundError, "a part of this path is a file, not a directory"),
+    errno.EISDIR: (InvalidInputError, "there is a directory of this name; name a file"),
+    errno.ELOOP: (InvalidInputError, "its symbolic links form a loop; name another path"),
+    errno.ENAMETOOLONG: (InvalidInputError, "this name is too long for the file system"),
+    errno.EEXIST: (ExistsError, "this exists already"),
+    errno.EMFILE: (StorageError, "too many files are open; raise the limit with 'ulimit -n'"),
+    errno.EIO: (StorageError, "the disk fails to read or write; look at it before all else"),
+    errno.EBADF: (InvalidInputError, "no file is open under this number"),
+    errno.ENXIO: (InvalidInputError, "this is a socket or a device that cannot be written to"),
+}
+
+
+def from_os_error(error: OSError, location: str = "") -> DafError:
+    """Say what the operating system refused, in a sentence; `DafError`s stay as they are.
+
+    Parameters
+    ----------
+    location
+        What messages name; by default, the file that the operating system names.
+
+    Examples
+    --------
+    >>> import errno
+    >>> print(from_os_error(OSError(errno.ENOSPC, "No space left"), "x.daf.zarr"))
+    x.daf.zarr: No space left on device; free some, or use another disk
+    """
+    if isinstance(error, DafError):
+        return error
+    named = error.filename if isinstance(error.filename, str | bytes) else ""
+    where = location or os.fsdecode(named)
+    start = f"{where}: " if where else ""
+    stated = re.search(r"errno = (\d+)", str(error))  # as HDF5 has it
+    code = int(stated.group(1)) if error.errno is None and stated else error.errno
+    kind, sentence = _SENTENCES.get(code or 0, (StorageError, ""))
+    reason = " ".join((error.strerror or str(error)).split()) or type(error).__name__
+    return kind(f"{start}{sentence or reason}")
+
+
+@contextmanager
+def os_errors(location: str) -> Iterator[None]:
+    """Raise errors of the operating system within the block as `from_os_error` has them.
+
+    A broken pipe stays one: it says that a reader has seen enough.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if isinstance(error, DafError):
+            raise
+        raise from_os_error(error, location) from error
 
 
 def known_names(known: Iterable[str], *, none: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from daf_storage import errors, layout
 from daf_storage.model import OpenMode
 from daf_storage.sharing import Lease, Registry
+from daf_storage.stores import follow_links, remove_leftovers, scratch
 from daf_storage.trees import ALIGNMENT, Hdf5File, h5py
 
 REGISTRY: Registry[Hdf5File] = Registry("HDF5 file")
@@ -34,6 +34,9 @@ def lease(path: Path, mode: OpenMode, location: str) -> Lease[Hdf5File]:
 
 
 def _open(path: Path, mode: OpenMode, location: str) -> Hdf5File:
+    if mode != "r":
+        path = follow_links(path, location)
+        remove_leftovers(path)
     if path.is_dir():
         raise errors.NotADafError(f"{location}: there is a directory of this name, not a file")
     if path.exists() and not path.is_file():  # opening a named pipe would wait for its other end
@@ -46,9 +49,9 @@ def _open(path: Path, mode: OpenMode, location: str) -> Hdf5File:
         )
     if mode == "w" and path.exists():
         _check_replaceable(path, location)
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-        _h5py_file(temporary, "w", location).close()
-        os.replace(temporary, path)
+        with scratch(path) as temporary:
+            _h5py_file(temporary, "w", location).close()
+            os.replace(temporary, path)
     file = _h5py_file(path, {"r": "r", "r+": "r+", "w+": "a", "w": "a"}[mode], location)
     status = path.stat()
     return Hdf5File(

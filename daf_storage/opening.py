@@ -7,8 +7,6 @@ The one place that knows which store and which tree a path means.  Rules: docs/r
 from __future__ import annotations
 
 import os
-import shutil
-import uuid
 import warnings
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
@@ -36,9 +34,13 @@ from daf_storage.stores import (
     MemoryStore,
     MmapZipStore,
     WritableStore,
+    follow_links,
     interrupted_exchange,
     is_remote,
+    remove_leftovers,
+    scratch,
     shown_url,
+    was_interrupted,
 )
 from daf_storage.trees import (
     ALIGNMENT,
@@ -149,6 +151,11 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
         )
     style = _Style(zarr_format, packing_of(packed))
     style.check(where.given, mode)
+    with errors.os_errors(where.given):
+        return _open_zarr(where, mode, name, style)
+
+
+def _open_zarr(where: DafPath, mode: OpenMode, name: str | None, style: _Style) -> DafReader:
     if where.is_archive:
         return _with_origin(_open_archive(where, mode, name, style), ZarrDaf, where.full)
     if mode == "r":
@@ -252,12 +259,19 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
     where = DafPath(given, Path(os.path.abspath(given)), "hdf5", "")
     if "#" in Path(given).name or "#/" in given:
         where = parse_path(given)
+    with errors.os_errors(given):
+        return _open_hdf5_file(where, mode, name, packing_of(packed))
+
+
+def _open_hdf5_file(
+    where: DafPath, mode: OpenMode, name: str | None, packing: Packing | None
+) -> DafReader:
     file_mode: OpenMode = "w+" if where.group and mode == "w" else mode
     lease = hdf5_files.lease(where.container, file_mode, where.given_container)
     try:
         shared = lease.resource
         full_name = where.full
-        tree = WritableHdf5Tree(shared, where.group, packing=packing_of(packed))
+        tree = WritableHdf5Tree(shared, where.group, packing=packing)
         reader = _open_hdf5(tree, mode, name, full_name, on_close=lease.release)
         return _with_origin(reader, H5df, full_name)
     except BaseException:
@@ -322,6 +336,20 @@ def _open_hdf5(
     _make_or_check(tree, mode)
     tree.recover()
     return DafWriter(tree, name=unique_name(_named(tree, name, full_name)), on_close=on_close)
+
+
+def create_in(
+    where: DafPath,
+    *,
+    name: str,
+    zarr_format: ZarrVersion | None = None,
+    packed: bool | Packing = False,
+) -> DafReader:
+    """Create a data set in ``where.container``; messages call it ``where.given``."""
+    style = _Style(zarr_format, packing_of(packed))
+    if where.kind == "hdf5":
+        return _open_hdf5_file(where, "w", name, style.packing)
+    return _open_zarr(where, "w", name, style)
 
 
 def check_style(what: str, zarr_format: ZarrVersion | None, packed: bool | Packing) -> None:  # noqa: FBT001 - as in open_daf
@@ -424,7 +452,8 @@ class _Style:
 def _open_directory_for_writing(
     where: DafPath, mode: OpenMode, name: str | None, style: _Style
 ) -> DafWriter:
-    root, given = where.container, where.given
+    root, given = follow_links(where.container, where.given), where.given
+    remove_leftovers(root)
     if mode == "r+" or interrupted_exchange(root):
         _existing(root, given)
     if mode == "w" and root.exists():
@@ -527,10 +556,10 @@ def _check_free_group(store: MmapZipStore, where: DafPath) -> None:
 
 def _existing(root: Path, given: str, *, is_read: bool = False) -> DirectoryStore:
     moved = interrupted_exchange(root)
-    if moved is not None and is_read:
+    if (moved is not None or was_interrupted(root)) and is_read:
         raise errors.SourceNotFoundError(
-            f"{given}: a reordering was interrupted; open it for writing, or run 'daf repair "
-            f"{given}', to get back what was there"
+            f"{given}: another program was stopped while it replaced this; open it for writing, "
+            f"or run 'daf repair {given}', to get back what was there"
         )
     if moved is not None:
         os.rename(moved, root)
@@ -546,9 +575,10 @@ def _existing(root: Path, given: str, *, is_read: bool = False) -> DirectoryStor
 def _siblings(root: Path) -> str:
     """Name the data sets beside a path that does not exist."""
     try:
-        beside = [p.name for p in root.parent.iterdir() if p.name.endswith(_SUFFIXES)]
+        names = os.listdir(root.parent)
     except OSError:
         return ""
+    beside = [name for name in names if name.endswith(_SUFFIXES) and not name.startswith(".")]
     return f"; beside it are {errors.known_names(beside, none='')}" if beside else ""
 
 
@@ -569,9 +599,8 @@ def _empty(root: Path, given: str) -> None:
             f"{given}: this directory is not a Zarr group, so mode 'w' does not empty it; "
             "delete it yourself if that is what you want"
         )
-    trash = root.with_name(f".{root.name}.{uuid.uuid4().hex}")
-    os.rename(root, trash)
-    shutil.rmtree(trash)
+    with scratch(root) as trash:
+        os.rename(root, trash)
 
 
 def _reader_name(tree: Tree, name: str | None, where: DafPath) -> str:

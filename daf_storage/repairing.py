@@ -11,7 +11,13 @@ from daf_storage.backup import restore_backup
 from daf_storage.mending import RecoveryWarning, mend_archive
 from daf_storage.opening import open_daf, open_directory_tree
 from daf_storage.paths import DafPath
-from daf_storage.stores import is_remote, shown_url, unfinished_rebuilds
+from daf_storage.stores import (
+    follow_links,
+    is_remote,
+    remove_leftovers,
+    shown_url,
+    unfinished_rebuilds,
+)
 from daf_storage.stores.mmap_zip import rebuild
 from daf_storage.trees import WritableTree, WritableZarrTree
 from daf_storage.verifying import container_of
@@ -46,6 +52,19 @@ def repair(path: str | Path) -> list[str]:
             "stored"
         )
     where = container_of(path)
+    cleared = _remove_leftovers(where)
+    if cleared and not where.container.exists():
+        return cleared
+    return cleared + _repair_container(where)
+
+
+def _remove_leftovers(where: DafPath) -> list[str]:
+    """Remove what killed programs have left that were making the container."""
+    count = remove_leftovers(follow_links(where.container, where.given))
+    return ["cleared away what a killed program had left beside it"] * bool(count)
+
+
+def _repair_container(where: DafPath) -> list[str]:
     if where.is_archive:
         return _repair_archive(where)
     if where.kind == "hdf5":

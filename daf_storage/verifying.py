@@ -28,7 +28,14 @@ from daf_storage.opening import open_daf
 from daf_storage.paths import SHARED_ARCHIVE_SUFFIX, DafPath, parse_path
 from daf_storage.progress import ShowProgress, progress_bar
 from daf_storage.reader import DafReader
-from daf_storage.stores import DirectoryStore, MmapZipStore, is_remote, unfinished_rebuilds
+from daf_storage.stores import (
+    DirectoryStore,
+    MmapZipStore,
+    abandoned,
+    follow_links,
+    is_remote,
+    unfinished_rebuilds,
+)
 from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, unused_bytes
 from daf_storage.trees import StoredArray, Tree, ZarrTree
 
@@ -89,9 +96,10 @@ def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding
             return list(_verify_data(daf, lambda _: None))
     container = container_of(path)
     if container.is_archive and container.container.is_file():
-        return list(_verify_archive(container, progress))
+        return [*_abandoned(container), *_verify_archive(container, progress)]
     with _opened(container) as daf:
-        found = list(_verify_directory(container)) if container.kind == "directory" else []
+        found = list(_abandoned(container))
+        found += list(_verify_directory(container)) if container.kind == "directory" else []
         with _bar(container, _size_bytes(container.container), progress) as add:
             return found + list(_verify_data(daf, add))
 
@@ -103,6 +111,17 @@ def container_of(path: str | Path) -> DafPath:
         whole = parse_path(f"{plain}#/all")
         return DafPath(plain, whole.container, kind="archive", group="")
     return parse_path(path)
+
+
+def _abandoned(where: DafPath) -> Iterator[Finding]:
+    """Look for what killed programs have left that were making or replacing the container."""
+    for folder in abandoned(follow_links(where.container, where.given)):
+        yield Finding(
+            "warning",
+            "",
+            f"a program that was making or replacing this was killed, and left {folder.name}; "
+            f"'daf repair {where.given}' removes it",
+        )
 
 
 def _opened(where: DafPath) -> DafReader:

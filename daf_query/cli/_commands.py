@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -82,8 +83,7 @@ def export_command(options: argparse.Namespace) -> None:
             progress=_show(options),
         )
     if not options.quiet:
-        size = _output.human_bytes(Path(options.destination).stat().st_size)
-        print(f"exported {options.path} to {options.destination} ({size})")
+        print(f"exported {options.path} to {_output.described(options.destination)}")
         _print_report(report)
 
 
@@ -166,16 +166,17 @@ def info_command(options: argparse.Namespace) -> None:
 
 def sql_command(options: argparse.Namespace) -> None:
     """Print or write the rows of a query."""
-    kind: _output.Kind = options.format or _output.format_of(options.output)
+    output = _output.file_of(options.output)
+    kind: _output.Kind = options.format or _output.format_of(output)
     with connect(options.path) as session:
         if options.explain:
             _output.explanation(session.explain(options.query), kind)
             return
         frame = session.sql(options.query)
-        if options.output is None:
+        if output is None:
             _output.to_stdout(frame, kind, max_rows=options.max_rows)
         else:
-            _output.to_file(frame, kind, Path(options.output), progress=_show(options))
+            _output.to_file(frame, kind, Path(output), progress=_show(options))
 
 
 def extract_command(options: argparse.Namespace) -> None:
@@ -191,12 +192,14 @@ def extract_command(options: argparse.Namespace) -> None:
         element_bytes = part.dtype.itemsize + 4
         with progress_bar("extract", part.plan.cost_bytes, show=_show(options)) as progress:
             part.load(progress=lambda done: progress.add(done * element_bytes))
-        part.save(options.output)
+        output = _output.file_of(options.output)
+        part.save(output or _output.to_standard_output(options.format), format=options.format)
         if not options.quiet:
-            size = _output.human_bytes(Path(options.output).stat().st_size)
+            where = "standard output" if output is None else _output.described(output)
             print(
                 f"wrote {part.shape[0]:,} {rows_axis} x {part.shape[1]:,} {columns_axis} "
-                f"({part.nnz:,} non-zero) to {options.output} ({size})"
+                f"({part.nnz:,} non-zero) to {where}",
+                file=sys.stderr if output is None else sys.stdout,
             )
 
 

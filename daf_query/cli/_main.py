@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import signal
@@ -13,10 +14,11 @@ from typing import NoReturn
 
 from daf_query.catalog import UnreadableVectorWarning
 from daf_query.cli._parser import build_parser
+from daf_query.cli._signals import Terminated, end_in_order
 from daf_query.messages import plain
 from daf_query.never_null import NeverNullWarning
 from daf_query.unique_columns import DuplicateColumnsWarning
-from daf_storage import ConventionWarning, DafError, RecoveryWarning
+from daf_storage import ConventionWarning, DafError, RecoveryWarning, errors
 
 _SHOWN_WARNINGS = (
     UnreadableVectorWarning,
@@ -35,6 +37,7 @@ def run() -> NoReturn:
     At once: the engine's threads may still compute what nobody will read any more, and the
     interpreter's orderly end would trip over them.
     """
+    end_in_order()
     code = main(sys.argv[1:])
     with contextlib.suppress(OSError):
         sys.stdout.flush()
@@ -63,13 +66,25 @@ def main(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
-    except (DafError, OSError) as error:
+    except Terminated as ended:
+        return _fail(f"ended by {ended.signal.name}", ended.exit_code)
+    except OSError as error:
+        return _fail(str(errors.from_os_error(error, _target(error, options))), FAILED)
+    except DafError as error:
         return _fail(str(error), FAILED)
     except MemoryError:
         return _fail("not enough memory for the result; ask for fewer rows or columns", FAILED)
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         return _fail(plain(str(error)) or type(error).__name__, FAILED)
     return DONE if code is None else int(code)
+
+
+def _target(error: OSError, options: argparse.Namespace) -> str:
+    """Return what an error is about that names no file: what the command was writing."""
+    if error.filename is not None:
+        return ""
+    named = (getattr(options, name, None) for name in ("output", "destination", "path"))
+    return str(next((one for one in named if one is not None), ""))
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -11,30 +11,56 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from daf_query.explaining import Explanation
-from daf_query.export import replacing
+from daf_query.export import TEXT
 from daf_query.results import QueryResult
-from daf_query.saving import BINARY, SUFFIXES, Format, json_lines, lists_of, write_rows
-from daf_storage import ShowProgress, errors
+from daf_query.saving import BINARY, Format, json_lines, lists_of, write_rows
+from daf_query.saving import format_of as format_of_rows
+from daf_storage import ShowProgress, errors, find_output, open_output
 
 Kind: TypeAlias = Format | Literal["table"]
 """How rows are printed or written."""
 
+_TABLE_SUFFIX = ".txt"
+_STANDARD_OUTPUT = 1
 _TERMINAL_ROWS = 40
 _MAX_CELL = 60
 
 
 def format_of(output: str | None) -> Kind:
     """Return the format that a file name asks for; a table for standard output."""
-    if output is None:
+    if output is None or Path(output).suffix == _TABLE_SUFFIX:
         return "table"
-    suffix = Path(output).suffix
-    kinds: dict[str, Kind] = {**SUFFIXES, ".txt": "table"}
-    if suffix not in kinds:
+    try:
+        return format_of_rows(Path(output))
+    except errors.InvalidInputError as error:
+        raise errors.InvalidInputError(f"{error}: --format") from None
+
+
+def file_of(output: str | None) -> str | None:
+    """Return the file to write to; None for standard output, also if that is named."""
+    if output is None or output == "-" or find_output(output).descriptor == _STANDARD_OUTPUT:
+        return None
+    return output
+
+
+def to_standard_output(kind: str | None) -> str:
+    """Return the path of standard output, for what is written as bytes."""
+    if kind is None:
+        raise errors.InvalidInputError("standard output has no suffix; say what to write: --format")
+    if kind not in TEXT and sys.stdout.isatty():
         raise errors.InvalidInputError(
-            f"cannot tell the format of {output!r} from its suffix; "
-            f"use one of {', '.join(kinds)}, or say it with --format"
+            f"{kind} is binary; write it to a file with -o FILE, or into a pipe"
         )
-    return kinds[suffix]
+    sys.stdout.flush()
+    return "/dev/stdout"
+
+
+def described(path: str) -> str:
+    """Return a file that was written, with its size if it has one."""
+    output = find_output(path)
+    if not output.is_regular:
+        return path
+    return f"{path} ({human_bytes(output.path.stat().st_size)})"
 
 
 def to_stdout(result: QueryResult, kind: Kind, *, max_rows: int | None) -> None:
@@ -60,14 +86,9 @@ def to_file(result: QueryResult, kind: Kind, path: Path, *, progress: ShowProgre
     if kind != "table":
         result.save(path, format=kind, progress=progress)
         return
-    if not path.parent.is_dir():
-        raise errors.SourceNotFoundError(f"cannot write {str(path)!r}: no such directory")
     text = as_table(result, max_rows=None) + "\n"
-    replacing(path, lambda temporary: _write_text(temporary, text))
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    with open_output(path) as file:
+        file.write(text.encode())
 
 
 def explanation(told: Explanation, kind: str) -> None:

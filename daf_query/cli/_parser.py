@@ -7,9 +7,10 @@ from importlib.metadata import version
 from typing import get_args
 
 from daf_query.cli import _commands
+from daf_query.export import FORMATS as SLICE_FORMATS
 from daf_storage import CodecName
 
-FORMATS = ("table", "csv", "json", "ndjson", "parquet", "arrow")
+FORMATS = ("table", "csv", "tsv", "json", "ndjson", "parquet", "arrow")
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -29,7 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
   daf extract pbmc.daf.zarr --matrix X --rows "age > 60" --columns "is_marker" -o markers.h5ad
   daf demo
 
-exit codes: 0 done, 1 the request failed, 2 wrong usage
+exit codes: 0 done, 1 the request failed, 2 wrong usage, 130 interrupted, 143 terminated
 'daf COMMAND --help' says more; DAF_DEBUG=1 shows where an error comes from.""",
     )
     parser.add_argument("--version", action="version", version=f"daf {version('daf-query')}")
@@ -131,7 +132,9 @@ def _add_sql(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument(
         "--format", choices=FORMATS, help="default: by the suffix of FILE, else table"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="default, or '-': standard output; .csv.gz is packed"
+    )
     parser.add_argument(
         "--max-rows",
         type=_whole_number,
@@ -168,8 +171,9 @@ def _add_extract(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--output",
         metavar="FILE",
         required=True,
-        help=".h5ad, .npz, .mtx, .csv, .parquet or .arrow",
+        help=".h5ad, .npz, .mtx, .csv, .tsv (also .csv.gz), .parquet or .arrow; '-' for stdout",
     )
+    parser.add_argument("--format", choices=SLICE_FORMATS, help="default: by the suffix of FILE")
     _add_quiet(parser)
     parser.set_defaults(command=_commands.extract_command)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from daf_storage.h5ad._restore import KeptParts, with_kept_columns
 from daf_storage.layout import StoredMatrix
 from daf_storage.model import NAME_VECTOR, Span
 from daf_storage.optional import optional_import, pandas
+from daf_storage.output_files import check_output, output_path
 from daf_storage.progress import Progress, ShowProgress, progress_bar
 from daf_storage.reader import DafReader
 from daf_storage.relayout import column_blocks
@@ -152,13 +151,7 @@ def export_h5ad(  # noqa: PLR0913 - the choices of an export
     UnsupportedInputError
         Something would be lost and ``strict`` is true; no file was written.
     """
-    path = Path(path)
-    if path.exists() and not overwrite:
-        raise errors.ExistsError(
-            f"{path} exists already; ask to overwrite it, or name another path"
-        )
-    if not path.absolute().parent.is_dir():
-        raise errors.SourceNotFoundError(f"cannot create {path}: no such directory: {path.parent}")
+    check_output(path, overwrite=overwrite)
     anndata = optional_import("anndata", extra="anndata")
     h5py = optional_import("h5py", extra="anndata")
     exporter = _Exporter(daf, {"obs_is": obs_is, "var_is": var_is, "X_is": X_is})
@@ -166,12 +159,11 @@ def export_h5ad(  # noqa: PLR0913 - the choices of an export
     uns = parts.pop("uns")
     for name in ("obs", "var"):
         parts[name] = writable_frame(parts[name], name, exporter.report)
-    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}{path.suffix}")
-    try:
+    with output_path(path, overwrite=overwrite) as prepared:
         adata = anndata.AnnData(**parts)
         with anndata.settings.override(allow_write_nullable_strings=True):
-            adata.write_h5ad(temporary, convert_strings_to_categoricals=False)
-        with h5py.File(temporary, "r+") as file:
+            adata.write_h5ad(prepared, convert_strings_to_categoricals=False)
+        with h5py.File(prepared, "r+") as file:
             for key, value in uns.items():
                 write_value(file["uns"], key, value, what=f"uns[{key!r}]", report=exporter.report)
             exporter.write_matrices(file, show=progress)
@@ -179,9 +171,6 @@ def export_h5ad(  # noqa: PLR0913 - the choices of an export
         exporter.report_what_stays()
         if strict:
             exporter.report.refuse_losses(daf.location, what="export")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
     return exporter.report
 
 

@@ -9,7 +9,6 @@ from daf_storage.stores._allocate import allocate
 from daf_storage.stores._directory import (
     DirectoryStore,
     interrupted_exchange,
-    replace_directory,
     unfinished_rebuilds,
 )
 from daf_storage.stores._key_value import MappingStore
@@ -17,6 +16,14 @@ from daf_storage.stores._mapping import map_range
 from daf_storage.stores._memory import MemoryStore
 from daf_storage.stores._protocol import Pin, ReadableStore, Transaction, WritableStore
 from daf_storage.stores._remote import RemoteFiles, RemoteStore, is_remote, shown_url
+from daf_storage.stores._scratch import (
+    abandoned,
+    follow_links,
+    put_in_place,
+    remove_leftovers,
+    scratch,
+    was_interrupted,
+)
 from daf_storage.stores.mmap_zip import (
     DAF_DATA_OFFSET_ALIGNMENT,
     MmapZipStore,
@@ -41,12 +48,17 @@ __all__ = [
     "Transaction",
     "WritableStore",
     "ZarrArchiveStore",
+    "abandoned",
     "allocate",
+    "follow_links",
     "interrupted_exchange",
     "is_remote",
     "map_range",
+    "put_in_place",
+    "remove_leftovers",
     "replace_archive",
-    "replace_directory",
+    "scratch",
     "shown_url",
     "unfinished_rebuilds",
+    "was_interrupted",
 ]

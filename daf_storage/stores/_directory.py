@@ -146,8 +146,12 @@ class DirectoryStore:
             remove_if_empty(staging)
 
     def _new_token(self, staging: Path) -> tuple[Path, int]:
+        def name() -> Path:
+            make_directories(staging)
+            return staging / uuid.uuid4().hex
+
         try:
-            return new_locked_directory(lambda: staging / uuid.uuid4().hex)
+            return new_locked_directory(name)
         except PermissionError as error:
             raise errors.ReadOnlyError(
                 f"{self.location}: no permission to write here; open it with mode 'r', "
@@ -195,7 +199,7 @@ class DirectoryStore:
                 yield copy
                 self._refuse_other_writers()
                 _exchange(aside, root)
-            except Exception:
+            except (Exception, KeyboardInterrupt, SystemExit):  # a crash leaves it, to go on
                 shutil.rmtree(aside, ignore_errors=True)
                 raise
 
@@ -442,20 +446,6 @@ def _replaced(token: Path) -> Iterator[tuple[str, Path]]:
                 continue
             if prefix:
                 yield prefix, data
-
-
-def replace_directory(source: Path, target: Path) -> None:
-    """Put one directory in the place of another, which is deleted; atomic where it can be."""
-    if not target.exists():
-        os.rename(source, target)
-        return
-    old = target.with_name(f".{uuid.uuid4().hex}.{target.name}")
-    if _swap.exchange(source, target):
-        old = source
-    else:
-        os.rename(target, old)
-        os.rename(source, target)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def unfinished_rebuilds(root: Path) -> list[Path]:

@@ -35,12 +35,11 @@ def new_locked_directory(name: Callable[[], Path]) -> tuple[Path, int]:
     Parameters
     ----------
     name
-        Returns the path of a directory that does not exist yet.  Its parent is created, and may
-        be removed by other writers as long as it is empty.
+        Returns the path of a directory that does not exist yet, and sees to it that its parent
+        exists; other writers may remove that as long as it is empty.
     """
     while True:
         path = name()
-        make_directories(path.parent)
         try:
             path.mkdir()
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

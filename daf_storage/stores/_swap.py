@@ -17,6 +17,7 @@ from typing import Any
 
 _AT_FDCWD = -100
 _EXCHANGE = 2
+_NO_REPLACE = 4 if sys.platform == "darwin" else 1
 _NOT_SUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
@@ -29,14 +30,42 @@ def _exchange_function() -> Any:
 
 def exchange(first: Path, second: Path) -> bool:
     """Swap the two names in one atomic step; return False where that is not possible."""
+    return _renamed(first, second, _EXCHANGE)
+
+
+def rename_new(source: Path, target: Path) -> None:
+    """Rename a file or a directory, and raise ``FileExistsError`` if there is something already.
+
+    Also where the file system has no such call, nothing is replaced: a link to a file is made
+    only under a free name, and a directory takes the place of an empty one that was just created.
+    """
+    if _renamed(source, target, _NO_REPLACE):
+        return
+    if source.is_dir():
+        target.mkdir()
+        os.rename(source, target)
+        return
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:  # without hard links either
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        os.rename(source, target)
+    else:
+        source.unlink()
+
+
+def _renamed(first: Path, second: Path, flag: int) -> bool:
     function = _exchange_function()
     if function is None:
         return False
     a, b = os.fsencode(first), os.fsencode(second)
     if sys.platform == "darwin":
-        failed = function(a, b, _EXCHANGE)
+        failed = function(a, b, flag)
     else:
-        failed = function(_AT_FDCWD, a, _AT_FDCWD, b, _EXCHANGE)
+        failed = function(_AT_FDCWD, a, _AT_FDCWD, b, flag)
     if not failed:
         return True
     code = ctypes.get_errno()

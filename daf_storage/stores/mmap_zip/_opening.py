@@ -9,13 +9,13 @@ from __future__ import annotations
 import errno
 import os
 import time
-import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from daf_storage import errors
 from daf_storage.model import OpenMode
+from daf_storage.stores._scratch import follow_links, remove_leftovers, scratch
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip import _recovery
 from daf_storage.stores.mmap_zip._file import ArchiveFile
@@ -123,6 +123,8 @@ def check_last_entry(directory: Directory, data: memoryview, location: str, path
 def open_for_writing(path: Path, mode: OpenMode, location: str) -> ArchiveFile:
     """Open and lock the file of an archive, creating or emptying it as the mode says."""
     flags = os.O_RDWR | (0 if mode == "r+" else os.O_CREAT)
+    path = follow_links(path, location)
+    remove_leftovers(path)
     while True:
         file = _open(path, flags, location)
         try:
@@ -201,17 +203,15 @@ def _replaced(file: ArchiveFile, path: Path, location: str) -> ArchiveFile:
                 f"{location}: this file is not a ZIP archive, so mode 'w' does not replace it "
                 f"({error}); delete it yourself if that is what you want"
             ) from None
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    new = ArchiveFile.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-    try:
-        new.lock()
-        new.write_at(0, _EMPTY)
-        os.replace(temporary, path)
-    except BaseException:
-        new.close()
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-        raise
+    with scratch(path) as temporary:
+        new = ArchiveFile.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        try:
+            new.lock()
+            new.write_at(0, _EMPTY)
+            os.replace(temporary, path)
+        except BaseException:
+            new.close()
+            raise
     file.close()
     return new
 
