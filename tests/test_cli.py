@@ -363,7 +363,7 @@ def test_export(capsys: pytest.CaptureFixture[str], pbmc: str, tmp_path: Path) -
         (["info", "x.dafs.zarr.zip"], "missing '#/<group>' in plural path"),
         (["verify", "nowhere.daf.zarr"], "no such directory"),
         (["repair", "nowhere.daf.zarr.zip"], "no such file: "),
-        (["export", "{pbmc}", "nope/x.h5ad"], "cannot create nope/x.h5ad: no such directory"),
+        (["export", "{pbmc}", "nope/x.h5ad"], "cannot write 'nope/x.h5ad': no such directory"),
     ],
 )  # fmt: skip
 def test_failures_are_one_line_and_exit_code_1(

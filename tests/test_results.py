@@ -8,6 +8,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -106,13 +107,13 @@ def _of_rows(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def _read_csv(path: Path) -> dict[str, list[Any]]:
+def _read_csv(path: Path, delimiter: str = ",") -> dict[str, list[Any]]:
     table = pacsv.read_csv(
         path,
         convert_options=pacsv.ConvertOptions(
             strings_can_be_null=False, column_types={"big": pa.uint64()}
         ),
-        parse_options=pacsv.ParseOptions(newlines_in_values=True),
+        parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
     )
     columns: dict[str, list[Any]] = table.to_pydict()
     return columns
@@ -122,6 +123,7 @@ READERS: dict[str, Callable[[Path], dict[str, list[Any]]]] = {
     "parquet": lambda path: pq.read_table(path).to_pydict(),
     "arrow": lambda path: pa.ipc.open_file(path).read_all().to_pydict(),
     "csv": _read_csv,
+    "tsv": partial(_read_csv, delimiter="\t"),
     "json": lambda path: _of_rows(json.loads(path.read_text())),
     "ndjson": lambda path: _of_rows([json.loads(x) for x in path.read_text().splitlines()]),
 }
