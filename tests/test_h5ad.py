@@ -292,6 +292,7 @@ class TestRoundTrip:
 COLUMNS: dict[str, Any] = {
     "bool": [True, False, True],
     "int8": np.array([1, -2, 3], np.int8),
+    "of the other byte order": np.array([1, -2, 3], ">i4"),
     "uint64": np.array([1, 2, 2**64 - 1], np.uint64),
     "float16": np.array([1, 0.5, np.nan], np.float16),
     "float64 with NaN": [1.0, np.nan, 2.0],
@@ -317,6 +318,7 @@ COLUMNS: dict[str, Any] = {
     "categorical of floats": pd.Categorical([0.5, 1.5, None]),
     "categorical of bools": pd.Categorical([True, False, True]),
     "categorical of nothing": pd.Categorical([None, None, None], []),
+    "categorical of no numbers": pd.Categorical([None, None, None], np.array([], np.float64)),
     "dates": pd.to_datetime(["2020-01-01", "NaT", "2021-06-01T12:30:00.123"], format="ISO8601"),
     "dates in seconds": np.array(["2020-01-01", "NaT", "2021-01-01"], dtype="M8[s]"),
     "dates in a zone": pd.to_datetime(["2020-01-01", "NaT", "2021-01-01"]).tz_localize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +117,7 @@ def odd() -> Any:
     cells, genes = [f"cell{i}" for i in range(N)], [f"gene{i}" for i in range(M)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        obs = gen_typed_df(N, pd.Index(cells)).drop(columns=[])
+        obs = gen_typed_df(N, pd.Index(cells))
         frame = gen_typed_df(N, pd.Index(cells))
     obs.insert(1, "complex", random.random(N) + 1j)
     adata = anndata.AnnData(
@@ -515,25 +514,24 @@ class TestDamage:
 
 
 class TestStrict:
-    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "x.h5df"])
     def test_an_import_that_would_lose_something(self, tmp_path: Path, name: str) -> None:
         """It fails and names what; nothing is left, and what was there stays."""
         adata = anndata.AnnData(np.eye(2), uns={"odd": object(), "fine": 1})
         adata.obs_names = ["a", "b"]
-        if "#" not in name:
-            daf = open_daf(tmp_path / name, "w")
-            assert isinstance(daf, DafWriter)
-            daf.set_scalar("mine", 1)
-            with pytest.raises(
-                errors.UnsupportedInputError,
-                match=r"the import would lose uns\['odd'\] \(it holds builtins.object objects",
-            ):
-                from_anndata(adata, daf, strict=True)
-            daf.close()
-            with open_daf(tmp_path / name) as again:
-                assert again.scalars_set() == {"mine"}
-                assert again.axes_set() == set()
-                assert kept.arrays(again.tree) == {}
+        daf = open_daf(tmp_path / name, "w")
+        assert isinstance(daf, DafWriter)
+        daf.set_scalar("mine", 1)
+        with pytest.raises(
+            errors.UnsupportedInputError,
+            match=r"the import would lose uns\['odd'\] \(it holds builtins.object objects",
+        ):
+            from_anndata(adata, daf, strict=True)
+        daf.close()
+        with open_daf(tmp_path / name) as again:
+            assert again.scalars_set() == {"mine"}
+            assert again.axes_set() == set()
+            assert kept.arrays(again.tree) == {}
 
     def test_an_import_of_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nothing appears at the destination."""
@@ -564,7 +562,6 @@ class TestStrict:
 @pytest.mark.parametrize(
     ("value", "message", "expected"),
     [
-        ({"a": {"b": object}, "c": 1}, None, None),
         ((1, 2), "changed: uns['odd']: an h5ad file has no tuples", np.array([1, 2])),
         (2**70, "lost: uns['odd']", None),
         ({1: 2}, "lost: uns['odd'][1]: an h5ad file has no keys such as 1", {}),
@@ -599,11 +596,9 @@ class TestStrict:
     ],
 )
 def test_what_an_h5ad_file_cannot_hold(
-    tmp_path: Path, value: Any, message: str | None, expected: Any
+    tmp_path: Path, value: Any, message: str, expected: Any
 ) -> None:
     """It is written as near as possible, and said; the rest of the entry is there."""
-    if message is None:
-        pytest.skip("a case of from_anndata")
     adata = anndata.AnnData(np.eye(2))
     adata.uns["odd"] = value
     report = export_h5ad(from_anndata(adata, strict=True), tmp_path / "x.h5ad")
@@ -664,17 +659,14 @@ def test_notes_stay_small(odd: Any) -> None:
     assert json.loads(notes)["version"] == 1
 
 
-@pytest.mark.parametrize("make", [MemoryDaf, lambda: None])
-def test_the_name_of_a_data_set_in_memory(make: Callable[[], Any]) -> None:
+def test_the_name_of_a_data_set_in_memory() -> None:
     """`from_anndata` takes one for the new data set; a destination has its own."""
     adata = anndata.AnnData(np.eye(2))
-    destination = make()
-    if destination is None:
-        assert from_anndata(adata, name="mine kept").name == "mine kept"
-    else:
-        with pytest.raises(errors.InvalidInputError, match="a destination has a name already"):
-            from_anndata(adata, destination, name="mine")
-        assert destination.axes_set() == set()
+    assert from_anndata(adata, name="kept in mind").name == "kept in mind"
+    destination = MemoryDaf(name="there before")
+    with pytest.raises(errors.InvalidInputError, match="has a name already, 'there before'"):
+        from_anndata(adata, destination, name="mine")
+    assert destination.axes_set() == set()
 
 
 def test_the_name_of_an_image_in_the_way(tmp_path: Path) -> None:

@@ -192,6 +192,21 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
         import_h5ad(tmp_path / "in.h5ad", MemoryDaf())
 
 
+def test_frames_in_the_place_of_matrices_and_parts_that_are_nothing(tmp_path: Path) -> None:
+    """As `anndata.io.write_elem` writes them; anndata reads arrays of them."""
+    frame = pd.DataFrame(np.eye(2), index=["a", "b"], columns=["x", "y"])
+    with h5py.File(tmp_path / "in.h5ad", "w") as file:
+        anndata.io.write_elem(file, "/", anndata.AnnData(obs=frame[[]], var=frame[[]]))
+        for part in ("obsp", "varp", "layers"):
+            anndata.io.write_elem(file[part], "frame", frame)
+        assert file["raw"].attrs["encoding-type"] == "null"
+    expected = read(tmp_path / "in.h5ad")
+    import_h5ad(tmp_path / "in.h5ad", daf := MemoryDaf(), strict=True)
+    export_h5ad(daf, tmp_path / "out.h5ad", strict=True)
+    for found in (to_anndata(daf), read(tmp_path / "out.h5ad")):
+        assert_same_parts(without_axis_keys(found), expected)
+
+
 @pytest.mark.parametrize("content", ["text", "gzip", "folder"])
 def test_what_is_not_an_h5ad_file(tmp_path: Path, content: str) -> None:
     """The error says so, and what writes one."""

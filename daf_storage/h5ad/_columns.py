@@ -78,6 +78,8 @@ def _encode_numbers(values: npt.NDArray[Any]) -> EncodedColumn:
         return EncodedColumn(values.astype(np.float32), {"kind": "number", "dtype": "float16"})
     if StorageType.from_numpy(values.dtype) is None:
         raise UnsupportedInputError(f"Daf has no place for values of dtype {values.dtype}")
+    if not values.dtype.isnative:
+        return EncodedColumn(values, {"kind": "number", "dtype": values.dtype.str})
     return EncodedColumn(values)
 
 
@@ -89,7 +91,8 @@ def _encode_categorical(series: Any) -> EncodedColumn:
         raise UnsupportedInputError("two of its categories have the same text")
     names = pa.array(texts, pa.string())
     rule: Rule = {"kind": "categorical", "ordered": bool(series.cat.ordered)}
-    if not all(isinstance(category, str) for category in categories):
+    is_empty = not len(categories) and categories.dtype != object
+    if is_empty or not all(isinstance(category, str) for category in categories):
         rule["dtype"] = str(categories.dtype)
     has_bytes = any(isinstance(category, bytes) for category in categories)
     values = pa.DictionaryArray.from_arrays(pa.array(codes, mask=is_missing), names)

@@ -435,6 +435,9 @@ class Importer:
 
     def _add_uns(self) -> None:
         for key, value in self._uns.items():
+            if isinstance(value, OtherSource):
+                self._keep((), "uns", key, value.value, value.problem)
+                continue
             if name_problem(key) is None and key not in _notes.AXIS_KEYS and key != _notes.SCALAR:
                 scalar = _scalar(value)
                 if scalar is not None:

@@ -153,6 +153,8 @@ class MatrixWriter:
         if dtype == np.float16:
             self._notes.setdefault(part, {})["dtype"] = "float16"
             return np.dtype(np.float32)
+        if not dtype.isnative:
+            self._notes.setdefault(part, {})["dtype"] = dtype.str
         return StorageType.of(dtype).dtype
 
 

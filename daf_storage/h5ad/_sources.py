@@ -235,7 +235,7 @@ def _from_file(file: Any, name: str, anndata: Any) -> AnnDataSource:
                 obsp.setdefault(key, _from_memory(neighbors.pop(key)))
                 elements.pop("neighbors", None)
     raw = None
-    if "raw" in file:
+    if "raw" in file and _encoding(file["raw"]) != "null":
         varm = file["raw"].get("varm", {})
         raw = RawSource(
             _from_hdf5(file["raw/X"]),
@@ -273,33 +273,34 @@ def _as_anndata_has_it(frame: Any, anndata: Any) -> Any:
 def _uns(file: Any, read: Callable[[Any], Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the entries of ``uns``, and the stored elements of all of them.
 
-    What is large, or no dictionary of arrays, is not read: it is its own element.
+    What is large, or more than a dictionary of arrays, is not read, but an `OtherSource`.
     """
     if "uns" not in file:
         return {}, {}
     elements = {key: file["uns"][key] for key in file["uns"]}
-    uns = {
-        key: read(element) if key == "neighbors" or _is_small(element) else element
-        for key, element in elements.items()
-    }
+    uns = {}
+    for key, element in elements.items():
+        problem = "" if key == "neighbors" else _why_unread(element)
+        uns[key] = OtherSource(element, problem) if problem else read(element)
     return uns, elements
 
 
-def _is_small(element: Any) -> bool:
-    """Return whether an element is a dictionary of arrays, or an array, of moderate size."""
-    total = 0
+def _why_unread(element: Any) -> str:
+    """Return why an element is not read; empty for arrays of moderate size and their dicts."""
+    count = 0
 
-    def look(_: str, node: Any) -> bool | None:
-        nonlocal total
-        encoding = str(node.attrs.get("encoding-type", ""))
-        is_old_sparse = "h5sparse_format" in node.attrs
-        total += getattr(node, "size", 0) or 0
-        return None if encoding in _DICTIONARIES and not is_old_sparse else False
+    def look(name: str, node: Any) -> str | None:
+        nonlocal count
+        kind = "sparse matrix" if "h5sparse_format" in node.attrs else _encoding(node)
+        count += getattr(node, "size", 0) or 0
+        return None if kind in _DICTIONARIES else f"{f'{name} in it' if name else 'it'} is a {kind}"
 
     found = look("", element)
     if found is None and hasattr(element, "visititems"):
         found = element.visititems(look)
-    return found is None and total <= _MOST_ELEMENTS_READ
+    if found is None and count > _MOST_ELEMENTS_READ:
+        found = f"it has {count:,} elements"
+    return found or ""
 
 
 def _read_or_keep(element: Any, read: Callable[[Any], Any]) -> Any:
