@@ -18,6 +18,7 @@ from daf_storage.casting import stored_numbers
 from daf_storage.containers import plain_values
 from daf_storage.convention import Convention, ConventionWarning
 from daf_storage.copying import convert, copy_all
+from daf_storage.damage import Damage
 from daf_storage.decoded import DecodedCache
 from daf_storage.encoding import EmptySparse
 from daf_storage.errors import DafError
@@ -55,7 +56,7 @@ from daf_storage.output_files import (
 from daf_storage.packing import CodecName, Packing
 from daf_storage.progress import Progress, ShowProgress, progress_bar
 from daf_storage.reader import REQUIRED, DafReader, Origin
-from daf_storage.repairing import repair
+from daf_storage.repairing import RepairReport, repair
 from daf_storage.serving import DafServer
 from daf_storage.stores import (
     DAF_DATA_OFFSET_ALIGNMENT,
@@ -86,6 +87,7 @@ __all__ = [
     "DafReader",
     "DafServer",
     "DafWriter",
+    "Damage",
     "DecodedCache",
     "DirectoryStore",
     "EmptySparse",
@@ -103,6 +105,7 @@ __all__ = [
     "Progress",
     "Recovery",
     "RecoveryWarning",
+    "RepairReport",
     "Report",
     "ReportItem",
     "ShowProgress",

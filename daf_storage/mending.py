@@ -13,13 +13,13 @@ import warnings
 from collections.abc import Iterable
 
 from daf_storage import kept, layout
+from daf_storage.damage import Damage, damage_of, is_group_document, listed, one_each, property_of
 from daf_storage.errors import DafError
 from daf_storage.model import Span
 from daf_storage.stores import MmapZipStore, Recovery
-from daf_storage.trees import Tree
+from daf_storage.trees import Tree, ZarrTree
 
-_DEPTHS = {layout.SCALARS: 2, layout.AXES: 2, layout.VECTORS: 3, layout.MATRICES: 4}
-_MOST_NAMES_SHOWN = 5
+_ATTRIBUTES = ".zattrs"
 _DOCUMENTS = frozenset({".zgroup", ".zarray", "zarr.json"})
 _NO_CHUNKS = _DOCUMENTS | {".zattrs", ".zmetadata"}
 _CHUNK = re.compile(r"/(c(/\d+)*|\d+([./]\d+)*)$")
@@ -29,24 +29,77 @@ class RecoveryWarning(UserWarning):
     """Something that a crashed writer had left half done was taken away."""
 
 
-def mend_archive(store: MmapZipStore, tree: Tree, root: str) -> list[str]:
-    """Take the incomplete properties of one data set out of an archive; return their paths."""
+def mend_archive(store: MmapZipStore, tree: Tree, root: str) -> list[Damage]:
+    """Take what cannot be read out of an archive, and return the properties that are lost by it.
+
+    Recovery of the archive may have dropped single entries, of this data set or another one in it:
+    the other parts of their properties go too, since a missing chunk can read as zeros and missing
+    attributes change what the bytes mean.
+
+    Parameters
+    ----------
+    root
+        The group of a data set, whose incomplete properties go as well.
+    """
     recovery = store.recovery
-    if store.recover():
-        _warn_of(store, recovery)
-    if not store.is_own:
-        return []
-    paths = incomplete_properties(tree, _names_below(store, root))
-    if paths:
-        prefixes = tuple(posixpath.join(root, path) + "/" for path in paths)
-        store.remove_entries(key for key in store if key.startswith(prefixes))
+    store.recover()
+    lost = lost_entries(recovery)
+    if store.is_own:
+        lost += [
+            damage_of(posixpath.join(root, path), "part of its data is missing")
+            for path in incomplete_properties(tree, _names_below(store, root))
+        ]
+    found = one_each(lost)
+    _remove(store, found)
+    if found:
         warnings.warn(
-            f"{tree.location}: a writer had stopped in the middle of writing {_listed(paths)}; "
-            "it could not be read and was taken away, write it again",
+            f"{store.location}: {listed(damage.what for damage in found)} could not be read and "
+            "was taken away: a writer had stopped in the middle of writing it, or the file was "
+            "damaged; write it again, or take it from a backup",
             RecoveryWarning,
             stacklevel=4,
         )
-    return paths
+    return list(found)
+
+
+def take_out_consolidated(store: MmapZipStore, tree: ZarrTree, root: str) -> bool:
+    """Take consolidated metadata out of an archive, and say whether there was any.
+
+    A directory that was packed with a ZIP program has brought it in.  What is added to an archive
+    could not be added to it as well, and readers that depend on it would not see that.
+    """
+    key = posixpath.join(root, tree.format.consolidated_file)
+    data = store.get(key)
+    if data is None:
+        return False
+    without = tree.format.unconsolidated(bytes(data))
+    if without is None:
+        store.remove_entries([key])
+        return True
+    is_changed = without != bytes(data)
+    if is_changed:
+        store.replace_entry(key, without)
+    return is_changed
+
+
+def lost_entries(recovery: Recovery) -> list[Damage]:
+    """Return what is lost by the entries that recovery dropped: all but empty attributes."""
+    return [
+        damage_of(name, "its data was not whole")
+        for name, size_bytes in zip(recovery.dropped, recovery.dropped_bytes, strict=True)
+        if not is_group_document(name) and not _is_empty(name, size_bytes)
+    ]
+
+
+def _is_empty(name: str, size_bytes: int) -> bool:
+    return posixpath.basename(name) == _ATTRIBUTES and size_bytes <= len("{}")
+
+
+def _remove(store: MmapZipStore, lost: Iterable[Damage]) -> None:
+    prefixes = tuple(f"{damage.path}/" for damage in lost if damage.path)
+    unwanted = [key for key in store if key.startswith(prefixes)] if prefixes else []
+    if unwanted:
+        store.remove_entries(unwanted)
 
 
 def incomplete_properties(tree: Tree, names: list[str]) -> list[str]:
@@ -61,25 +114,16 @@ def incomplete_properties(tree: Tree, names: list[str]) -> list[str]:
     filled = {_CHUNK.sub("", n) for n in names if posixpath.basename(n) not in _NO_CHUNKS}
     found = set()
     for node in nodes - filled:  # groups, and arrays without chunks
-        path = _property_of(node)
-        if path is None:
+        group, parts = property_of(node) or ("", ("",))
+        if group or parts[0] not in (*layout.SKELETON, kept.GROUP):
             continue
+        path = posixpath.join(*parts)
         if tree.kind(node) == "group":
             if path == node and not _has_parts(node, nodes):
                 found.add(path)
         elif not _is_readable(tree, node):
             found.add(path)
     return sorted(found)
-
-
-def _property_of(path: str) -> str | None:
-    """Return the path of the property that an array or group is, or is part of."""
-    if path.startswith(f"{kept.GROUP}/"):
-        below = _property_of(path.removeprefix(f"{kept.GROUP}/"))
-        return None if below is None else f"{kept.GROUP}/{below}"
-    parts = path.split("/")
-    depth = _DEPTHS.get(parts[0])
-    return None if depth is None or len(parts) < depth else "/".join(parts[:depth])
 
 
 def _has_parts(group: str, nodes: set[str]) -> bool:
@@ -109,20 +153,3 @@ def _names_below(store: MmapZipStore, root: str) -> list[str]:
         return store.keys()
     start = f"{root}/"
     return [name[len(start) :] for name in store if name.startswith(start)]
-
-
-def _warn_of(store: MmapZipStore, recovery: Recovery) -> None:
-    if recovery.dropped:
-        warnings.warn(
-            f"{store.location}: a writer had stopped in the middle of adding "
-            f"{_listed(recovery.dropped)}; what was not complete was taken away",
-            RecoveryWarning,
-            stacklevel=5,
-        )
-
-
-def _listed(names: Iterable[str]) -> str:
-    listed = list(names)
-    shown = ", ".join(listed[:_MOST_NAMES_SHOWN])
-    rest = len(listed) - _MOST_NAMES_SHOWN
-    return f"{shown} and {rest:,} more" if rest > 0 else shown

@@ -6,6 +6,7 @@ The one place that knows which store and which tree a path means.  Rules: docs/r
 
 from __future__ import annotations
 
+import errno
 import os
 import warnings
 from collections.abc import Callable, MutableMapping
@@ -62,6 +63,8 @@ _SUFFIXES = (
     HDF5_SUFFIX,
     SHARED_HDF5_SUFFIX,
 )
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def open_daf(
@@ -474,8 +477,24 @@ def _open_directory_for_writing(
     _make_or_check(tree, mode)
     if backup.restore_backup(where):
         tree.refresh()
-    tree.recover()
+    _recover(tree)
     return DafWriter(tree, name=unique_name(_name(tree, name, where)))
+
+
+def _recover(tree: WritableZarrTree) -> None:
+    """Clear away what a crashed writer left; a full disk does not keep anybody from opening."""
+    try:
+        tree.recover()
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        warnings.warn(
+            f"{tree.location}: the disk is full, so the consolidated metadata is not up to date: "
+            "programs that depend on it, such as readers over HTTP, do not see everything; make "
+            f"room and open it again, or run 'daf repair {tree.location}'",
+            mending.RecoveryWarning,
+            stacklevel=5,
+        )
 
 
 def _open_archive(where: DafPath, mode: OpenMode, name: str | None, style: _Style) -> DafReader:
@@ -515,6 +534,7 @@ def _open_archive(where: DafPath, mode: OpenMode, name: str | None, style: _Styl
             _check_free_group(lease.resource, where)
         _make_or_check(writable, mode)
         mending.mend_archive(lease.resource, writable, where.group)
+        mending.take_out_consolidated(lease.resource, writable, where.group)
         writer_name = unique_name(_name(writable, name, where))
         return DafWriter(writable, name=writer_name, on_close=lease.release)
     except BaseException:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 from daf_storage import archives, errors, layout
 from daf_storage.backup import restore_backup
-from daf_storage.mending import RecoveryWarning, mend_archive
+from daf_storage.damage import Damage, damage_of, one_each
+from daf_storage.mending import (
+    RecoveryWarning,
+    lost_entries,
+    mend_archive,
+    take_out_consolidated,
+)
 from daf_storage.opening import open_daf, open_directory_tree
 from daf_storage.paths import DafPath
+from daf_storage.progress import ShowProgress
 from daf_storage.stores import (
     follow_links,
     is_remote,
@@ -20,22 +28,40 @@ from daf_storage.stores import (
 )
 from daf_storage.stores.mmap_zip import rebuild
 from daf_storage.trees import WritableTree, WritableZarrTree
-from daf_storage.verifying import container_of
+from daf_storage.verifying import container_of, verify
 from daf_storage.writer import DafWriter
 
 
-def repair(path: str | Path) -> list[str]:
-    """Mend the container of a data set, and say what was done.
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What `repair` did, and what is lost or damaged."""
 
-    Archive: what a crashed writer left half done is taken away, bytes behind the end are cut off,
+    done: tuple[str, ...]
+    """What was done, a sentence each; empty if there was nothing to do."""
+    lost: tuple[Damage, ...]
+    """Properties that are no longer there: their data could not be read."""
+    damaged: tuple[Damage, ...]
+    """Properties that are still there and wrong, which `verify` lists as errors."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is lost and nothing is damaged."""
+        return not self.lost and not self.damaged
+
+
+def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport:
+    """Mend the container of a data set, and report what was done, and what is lost or damaged.
+
+    Archive: what cannot be read is taken out of it and named, bytes behind the end are cut off,
     and a directory that was lost is rebuilt from the entries that are whole.  Directory: leftovers
     of crashed writers are cleared away, missing groups are added and the consolidated metadata is
-    written anew.  Data that is damaged is not touched: `verify` lists it.
+    written again.  Then everything is read, as `verify` does.  Data that is damaged and can be
+    read is left as it is.
 
-    Returns
-    -------
-    list of str
-        What was done, a sentence each; empty if there was nothing to do.
+    Parameters
+    ----------
+    progress
+        Whether to show a bar on stderr.
 
     Raises
     ------
@@ -45,6 +71,14 @@ def repair(path: str | Path) -> list[str]:
         It is not an archive, and has no entries to rebuild one from.
     InUseError
         Somebody is writing to it.
+
+    Examples
+    --------
+    >>> import tempfile, daf_storage
+    >>> path = tempfile.mkdtemp() + "/x.daf.zarr.zip"
+    >>> daf_storage.ZarrDaf(path, "w").close()
+    >>> daf_storage.repair(path)
+    RepairReport(done=(), lost=(), damaged=())
     """
     if is_remote(path):
         raise errors.ReadOnlyError(
@@ -54,8 +88,18 @@ def repair(path: str | Path) -> list[str]:
     where = container_of(path)
     cleared = _remove_leftovers(where)
     if cleared and not where.container.exists():
-        return cleared
-    return cleared + _repair_container(where)
+        return RepairReport(tuple(cleared), (), ())
+    lost: tuple[Damage, ...] = ()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RecoveryWarning)
+        if where.is_archive:
+            done, lost = _repair_archive(where)
+        else:
+            done = _repair_hdf5(where) if where.kind == "hdf5" else _repair_directory(where)
+    whole = where.given_container if where.is_archive else where.given
+    findings = [f for f in verify(whole, progress=progress) if f.level == "error"]
+    damaged = one_each(damage_of(finding.path, finding.problem) for finding in findings)
+    return RepairReport((*cleared, *done), lost, damaged)
 
 
 def _remove_leftovers(where: DafPath) -> list[str]:
@@ -64,54 +108,71 @@ def _remove_leftovers(where: DafPath) -> list[str]:
     return ["cleared away what a killed program had left beside it"] * bool(count)
 
 
-def _repair_container(where: DafPath) -> list[str]:
-    if where.is_archive:
-        return _repair_archive(where)
-    if where.kind == "hdf5":
-        with open_daf(where.given, "r+") as daf:
-            assert isinstance(daf, DafWriter)  # noqa: S101 - that is what the mode means
-            return [_missing(one) for one in _add_groups(daf.writable_tree)]
+def _repair_hdf5(where: DafPath) -> list[str]:
+    with open_daf(where.given, "r+") as daf:
+        assert isinstance(daf, DafWriter)  # noqa: S101 - that is what the mode means
+        return [_missing(one) for one in _add_groups(daf.writable_tree)]
+
+
+def _repair_directory(where: DafPath) -> list[str]:
     tree = open_directory_tree(where)
     done = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RecoveryWarning)
-        if restore_backup(where):
-            done.append("put back what another program was reordering when it was stopped")
+    if restore_backup(where):
+        done.append("put back what another program was reordering when it was stopped")
     for stale in unfinished_rebuilds(where.container):
         shutil.rmtree(stale)
         done.append("cleared away an unfinished reordering")
+    before = tree.consolidated()
     if tree.recover():
         done.append("cleared away what a crashed writer had left")
+    was_behind = tree.consolidated() != before
     done += [_missing(one) for one in _add_groups(tree)]
-    if tree.refresh():
-        done.append("wrote the consolidated metadata anew")
+    if tree.refresh() or was_behind:
+        done.append("wrote the consolidated metadata again")
     return done
 
 
-def _repair_archive(where: DafPath) -> list[str]:
-    done = rebuild(where.container, where.given_container)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RecoveryWarning)
-        lease = archives.lease(where.container, "r+", where.given_container)
-        try:
-            found = lease.resource.recovery
-            done += [f"dropped {name}, which was not complete" for name in found.dropped]
-            done += [f"completed {name}, whose data was there" for name in found.completed]
-            if found.cut_bytes:
-                done.append(f"gave back {found.cut_bytes:,} bytes that belonged to no entry")
-            for group in archives.groups_of(lease.resource):
-                tree = WritableZarrTree(lease.resource, group, consolidated=False)
-                mended = mend_archive(lease.resource, tree, group)
-                prefix = f"{group}/" if group else ""
-                done += [
-                    f"took away {prefix}{path}, of which a part was missing" for path in mended
-                ]
-                done += [
-                    f"added the group {prefix}{one}, which was missing" for one in _add_groups(tree)
-                ]
-        finally:
-            lease.release()
-    return done
+def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
+    rebuilt = rebuild(where.container, where.given_container)
+    done, lost = (
+        list(rebuilt.done),
+        [damage_of(n, "its data is not whole") for n in rebuilt.dropped],
+    )
+    if rebuilt.cut_at is not None:
+        lost.append(
+            Damage(
+                f"whatever was stored after the first {rebuilt.cut_at:,} bytes",
+                "",
+                "the archive is cut off or destroyed there",
+            )
+        )
+    lease = archives.lease(where.container, "r+", where.given_container)
+    try:
+        found = lease.resource.recovery
+        lost += lost_entries(found)
+        done += [f"dropped {name}, which was not complete" for name in found.dropped]
+        done += [f"completed {name}, whose data was there" for name in found.completed]
+        if found.cut_bytes:
+            done.append(f"gave back {found.cut_bytes:,} bytes that belonged to no entry")
+        for group in archives.groups_of(lease.resource):
+            tree = WritableZarrTree(lease.resource, group, consolidated=False)
+            mended = mend_archive(lease.resource, tree, group)
+            lost += mended
+            prefix = f"{group}/" if group else ""
+            done += [
+                f"took away {damage.path}, of which a part was missing"
+                for damage in mended
+                if damage.path
+            ]
+            done += [_missing(prefix + one) for one in _add_groups(tree)]
+            if take_out_consolidated(lease.resource, tree, group):
+                done.append(
+                    f"took out the consolidated metadata of {group or 'the data set'}, which an "
+                    "archive cannot keep up to date"
+                )
+    finally:
+        lease.release()
+    return done, one_each(lost)
 
 
 def _missing(path: str) -> str:

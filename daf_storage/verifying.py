@@ -8,7 +8,6 @@ matrix hold the same values.  It changes nothing.
 from __future__ import annotations
 
 import itertools
-import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ from daf_storage import kept, layout
 from daf_storage.archives import groups_of
 from daf_storage.convention import Convention, ConventionWarning, convention_problem
 from daf_storage.digests import check_bools, digest
-from daf_storage.errors import DafError, MissingDependencyError
+from daf_storage.errors import CorruptDataError, DafError, MissingDependencyError
 from daf_storage.mending import incomplete_properties
 from daf_storage.model import MatrixInfo, Span, name_problem
 from daf_storage.opening import open_daf
@@ -31,13 +30,14 @@ from daf_storage.reader import DafReader
 from daf_storage.stores import (
     DirectoryStore,
     MmapZipStore,
+    Pin,
     abandoned,
     follow_links,
     is_remote,
     unfinished_rebuilds,
 )
 from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, unused_bytes
-from daf_storage.trees import StoredArray, Tree, ZarrTree
+from daf_storage.trees import StoredArray, Tree, ZarrTree, differences, has_consolidated
 
 _BLOCK = 1 << 20
 
@@ -169,7 +169,14 @@ def _verify_groups(
         except DafError as error:
             yield Finding("error", prefix + layout.DAF, str(error))
             continue
-        for finding in _verify_data(DafReader(tree, name=where.given), add):
+        findings = list(_verify_data(DafReader(tree, name=where.given), add))
+        pin = store.pin(group)
+        if pin is not None and has_consolidated(tree.format, pin):
+            remedy = (
+                f"'daf repair {where.given}' takes it out, since nothing is changed in archives"
+            )
+            findings += _verify_consolidated(tree, pin, remedy)
+        for finding in findings:
             yield Finding(finding.level, prefix + finding.path, finding.problem)
 
 
@@ -189,35 +196,32 @@ def _verify_directory(where: DafPath) -> Iterator[Finding]:
             "a reordering was interrupted; do the same again to go on with it, or "
             f"'daf repair {where.given}' to clear away what it left",
         )
-    tree = ZarrTree(store)
-    name = tree.format.consolidated_file
-    pin = store.pin("")
+    tree, pin = ZarrTree(store), store.pin("")
+    if pin is None:
+        return
+    remedy = f"'daf repair {where.given}' writes it again"
     try:
-        data = None if pin is None else pin.read(name)
+        is_there = has_consolidated(tree.format, pin)
     except DafError as error:
-        yield Finding("error", name, str(error))
+        yield Finding("error", tree.format.consolidated_file, str(error))
         return
-    if pin is None or data is None:
-        return
-    if name == "zarr.json" and b'"consolidated_metadata"' not in data:
-        return
+    if is_there:
+        yield from _verify_consolidated(tree, pin, remedy)
+    else:
+        yield Finding(
+            "warning",
+            tree.format.consolidated_file,
+            f"there is no consolidated metadata, which readers over HTTP need; {remedy}",
+        )
+
+
+def _verify_consolidated(tree: ZarrTree, pin: Pin, remedy: str) -> Iterator[Finding]:
+    """Check that the metadata at the root repeats what is there."""
     try:
-        listed = tree.format.listed(data)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        yield Finding("error", name, "the consolidated metadata is malformed")
-        return
-    for path in layout.SKELETON:
-        for found, document in tree.format.documents(pin, path):
-            key = found if tree.format.version == 2 else f"{found}/zarr.json"
-            is_same = key in listed and json.loads(listed[key]) == json.loads(document)
-            if is_same or (key.endswith(".zattrs") and document == b"{}"):
-                continue
-            problem = "different in" if key in listed else "not in"
-            yield Finding(
-                "warning",
-                key,
-                f"{problem} the consolidated metadata; 'daf repair {where.given}' writes it anew",
-            )
+        for key, problem in differences(tree.format, pin, layout.SKELETON):
+            yield Finding("warning", key, f"{problem} the consolidated metadata; {remedy}")
+    except CorruptDataError as error:
+        yield Finding("error", tree.format.consolidated_file, str(error))
 
 
 # The rules of the layout

@@ -571,13 +571,16 @@ class TestArchives:
         code, text, _ = run(capsys, "verify", str(path))
         assert code == 1
         lines = text.splitlines()
-        assert lines[0].startswith("warning: matrices/gene/gene: this group is missing")
-        assert lines[1].startswith("error: vectors/cell/age: the chunk file '0' is truncated")
-        assert lines[-1] == f"{path}: 2 errors, 1 warning"
+        assert lines[0].startswith(
+            "warning: matrices/gene/gene/.zgroup: gone, and still in the cons"
+        )
+        assert lines[1].startswith("warning: matrices/gene/gene: this group is missing")
+        assert lines[2].startswith("error: vectors/cell/age: the chunk file '0' is truncated")
+        assert lines[-1] == f"{path}: 2 errors, 2 warnings"
         code, text, _ = run(capsys, "verify", str(path), "--format", "json")
         found = json.loads(text)["findings"]
-        assert (code, [f["level"] for f in found]) == (1, ["warning", "error", "error"])
-        assert found[1]["path"] == "vectors/cell/age"
+        assert (code, [f["level"] for f in found]) == (1, [*["warning"] * 2, *["error"] * 2])
+        assert found[2]["path"] == "vectors/cell/age"
         code, text, _ = run(capsys, "repair", str(path), "--format", "json")
         assert (
             json.loads(text)["done"][0] == "added the group matrices/gene/gene, which was missing"
@@ -591,8 +594,9 @@ class TestArchives:
         code, _, error = run(capsys, "info", str(path))
         assert (code, f"daf repair {path}" in error) == (1, True)
         code, text, _ = run(capsys, "repair", str(path))
-        assert code == 0
+        assert code == 3
         assert "dropped vectors/cell/new/.zarray, which was not complete" in text
+        assert "lost: vector 'new' of axis 'cell'" in text
         assert run(capsys, "info", str(path))[0] == 0
 
 

@@ -475,7 +475,7 @@ def test_importing_and_mending(tmp_path: Path) -> None:
     assert verify(path) == []
     with h5py.File(path, "r+") as file:
         del file["vectors/obs"]
-    assert repair(path) == ["added the group vectors/obs, which was missing"]
+    assert repair(path).done == ("added the group vectors/obs, which was missing",)
     part = connect(path).matrix("obs", "var", "X", rows=[3, 5]).to_numpy()
     assert dense(part).shape == (2, 765)
 

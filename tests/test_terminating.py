@@ -291,5 +291,5 @@ def test_repair_through_a_link(folder: Path) -> None:
     link.symlink_to("disk/real.daf.zarr")
     left = folder / "disk" / ".real.daf.zarr.0123456789ab.daf-tmp"
     left.mkdir()
-    assert repair(link) == ["cleared away what a killed program had left beside it"]
+    assert repair(link).done == ("cleared away what a killed program had left beside it",)
     assert not left.exists()

@@ -182,7 +182,7 @@ def test_consolidated_metadata_follow_each_change(tmp_path: Path) -> None:
     del document["consolidated_metadata"]["metadata"]["vectors/cell/age"]
     (root / "zarr.json").write_text(json.dumps(document))
     assert "vectors/cell/age/zarr.json: not in the consolidated" in str(verify(root)[0])
-    assert repair(root) == ["wrote the consolidated metadata anew"]
+    assert repair(root).done == ("wrote the consolidated metadata again",)
     assert verify(root) == []
 
 

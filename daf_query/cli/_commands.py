@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from daf_query.cli import _output
+from daf_query.cli._exit_codes import DATA_LOST, DONE
 from daf_query.demo import run_demo
 from daf_query.indexes import build_index, build_point_index
 from daf_query.session import connect
@@ -218,16 +219,30 @@ def verify_command(options: argparse.Namespace) -> int:
     return 1 if errors_found else 0
 
 
-def repair_command(options: argparse.Namespace) -> None:
-    """Mend the container, and say what was done."""
-    done = repair(options.path)
+def repair_command(options: argparse.Namespace) -> int:
+    """Mend the container, say what was done, and fail if something is lost or damaged."""
+    report = repair(options.path, progress=_show(options))
     if options.format == "json":
-        print(json.dumps({"path": options.path, "done": done}, indent=2))
-        return
-    for action in done:
+        print(json.dumps({"path": options.path, **dataclasses.asdict(report)}, indent=2))
+        return DONE if report.is_whole else DATA_LOST
+    for action in report.done:
         print(action)
-    if not options.quiet and not done:
+    for damage in report.lost:
+        print(f"lost: {damage}")
+    for damage in report.damaged:
+        print(f"damaged, and left as it is: {damage}")
+    if not report.is_whole:
+        counted = (
+            f"{len(listed):,} {word}"
+            for listed, word in ((report.lost, "lost"), (report.damaged, "damaged"))
+            if listed
+        )
+        print(
+            f"{options.path}: {' and '.join(counted)}; take them from a backup, or write them again"
+        )
+    elif not options.quiet and not report.done:
         print(f"{options.path}: there is nothing to repair")
+    return DONE if report.is_whole else DATA_LOST
 
 
 def _verdict(n_errors: int, n_warnings: int) -> str:

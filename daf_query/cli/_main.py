@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import signal
 import sys
 import traceback
 import warnings
@@ -13,6 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from daf_query.catalog import UnreadableVectorWarning
+from daf_query.cli._exit_codes import DONE, FAILED, INTERRUPTED
 from daf_query.cli._parser import build_parser
 from daf_query.cli._signals import Terminated, end_in_order
 from daf_query.messages import plain
@@ -27,8 +27,6 @@ _SHOWN_WARNINGS = (
     ConventionWarning,
     RecoveryWarning,
 )
-
-DONE, FAILED, INTERRUPTED = 0, 1, 128 + signal.SIGINT
 
 
 def run() -> NoReturn:

@@ -30,7 +30,8 @@ def build_parser() -> argparse.ArgumentParser:
   daf extract pbmc.daf.zarr --matrix X --rows "age > 60" --columns "is_marker" -o markers.h5ad
   daf demo
 
-exit codes: 0 done, 1 the request failed, 2 wrong usage, 130 interrupted, 143 terminated
+exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is lost or damaged,
+  130 interrupted, 143 terminated
 'daf COMMAND --help' says more; DAF_DEBUG=1 shows where an error comes from.""",
     )
     parser.add_argument("--version", action="version", version=f"daf {version('daf-query')}")
@@ -288,7 +289,7 @@ def _add_repair(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = _add(
         commands,
         "repair",
-        "mend what a crash or an interrupted copy left; damaged data is not touched",
+        "mend what a crash or an interrupted copy left; exit code 3 if data is lost or damaged",
         "  daf repair pbmc.daf.zarr.zip\n  daf repair pbmc.daf.zarr && daf verify pbmc.daf.zarr",
     )
     _add_report(parser)

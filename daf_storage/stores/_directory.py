@@ -134,11 +134,14 @@ class DirectoryStore:
             if name.startswith(_TRASH):
                 discard(staging / name)
         token, descriptor = self._new_token(staging)
+        changes = DirectoryTransaction(self.root, token)
         try:
-            yield DirectoryTransaction(self.root, token)
+            yield changes
         finally:
             try:
-                if not discard(token):
+                if changes.leaves_sign:
+                    _empty(token)
+                elif not discard(token):
                     with suppress(OSError):
                         os.rename(token, staging / f"{_TRASH}{token.name}")
             finally:
@@ -342,6 +345,8 @@ class DirectoryTransaction:
         self._token = token
         self._new = token / "new"
         self._old_count = 0
+        self.leaves_sign = False
+        """Whether the directory of the transaction stays, for the next writer to find."""
 
     def write(self, key: str, data: bytes | memoryview) -> None:
         """Append ``data`` to the prepared file of ``key``."""
@@ -393,6 +398,10 @@ class DirectoryTransaction:
         path = self._token / "file"
         path.write_bytes(data)
         os.replace(path, self._root / key)
+
+    def leave_sign(self) -> None:
+        """Leave the directory of the transaction, empty: no space is needed for it."""
+        self.leaves_sign = True
 
     def _replace_in_two_steps(self, source: Path, target: Path, prefix: str) -> None:
         """For file systems that cannot exchange: `recover` restores the old one after a crash."""
@@ -446,6 +455,17 @@ def _replaced(token: Path) -> Iterator[tuple[str, Path]]:
                 continue
             if prefix:
                 yield prefix, data
+
+
+def _empty(token: Path) -> None:
+    """Delete what a transaction has left in its directory; what a reader has pinned goes later."""
+    for name in names_in(token):
+        with suppress(OSError):
+            path = token / name
+            if not path.is_dir():
+                path.unlink()
+            elif not discard(path):
+                os.rename(path, token.parent / f"{_TRASH}{uuid.uuid4().hex}")
 
 
 def unfinished_rebuilds(root: Path) -> list[Path]:

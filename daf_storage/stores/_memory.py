@@ -184,6 +184,9 @@ class MemoryTransaction:
         """Replace one entry."""
         self._store._change(key, {key: memoryview(data)})  # noqa: SLF001 - one unit
 
+    def leave_sign(self) -> None:
+        """Do nothing: nothing outlives the process."""
+
 
 def is_below(key: str, prefix: str) -> bool:
     """Return whether a key is a prefix, or below it."""

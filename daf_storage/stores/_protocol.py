@@ -170,6 +170,10 @@ class Transaction(Protocol):
         """Replace the bytes of a single key, in one atomic step."""
         ...
 
+    def leave_sign(self) -> None:
+        """Let the next `recover` find something: what belongs to a publication was not done."""
+        ...
+
 
 class WritableStore(ReadableStore, Protocol):
     """A store that can be changed."""

@@ -5,6 +5,7 @@ matrices.  `Tree` and its companions are what any format has to offer; `ZarrTree
 Zarr v2 and v3 over any store.
 """
 
+from daf_storage.trees._consolidated import differences, has_consolidated
 from daf_storage.trees._hdf5 import ALIGNMENT, Hdf5File, Hdf5Tree, WritableHdf5Tree, h5py
 from daf_storage.trees._metadata import ZarrFormat, ZarrVersion
 from daf_storage.trees._protocol import (
@@ -36,7 +37,9 @@ __all__ = [
     "ZarrFormat",
     "ZarrTree",
     "ZarrVersion",
+    "differences",
     "find_version",
     "h5py",
+    "has_consolidated",
     "zarr_formats",
 ]

@@ -164,6 +164,13 @@ class ZarrFormat(Protocol):
         """Return the consolidated metadata of these documents."""
         ...
 
+    def unconsolidated(self, consolidated: bytes) -> bytes | None:
+        """Return the file that has the consolidated metadata without it; None if it has no other.
+
+        A file that cannot be parsed is returned as it is.
+        """
+        ...
+
     def listed(self, consolidated: bytes) -> dict[str, bytes]:
         """Return the documents of consolidated metadata by their keys, the root's too.
 

@@ -147,6 +147,10 @@ class ZarrV2:
         """Return the contents of ``.zmetadata``."""
         return render_consolidated(documents)
 
+    def unconsolidated(self, consolidated: bytes) -> None:  # noqa: ARG002 - as above
+        """Return nothing: it is a file of its own."""
+        return
+
     def listed(self, consolidated: bytes) -> dict[str, bytes]:
         """Return the documents of a ``.zmetadata`` by their keys."""
         try:

@@ -168,6 +168,16 @@ class ZarrV3:
             f'"metadata":{{\n{inline}\n}}}}}}'
         ).encode()
 
+    def unconsolidated(self, consolidated: bytes) -> bytes:
+        """Return the document of the root without the others in it."""
+        try:
+            document = parse_json(consolidated, what=NODE_FILE)
+        except CorruptDataError:
+            return consolidated
+        if document.pop("consolidated_metadata", None) is None:
+            return consolidated
+        return to_json(document)
+
     def listed(self, consolidated: bytes) -> dict[str, bytes]:
         """Return the documents that the root's has inline, and the root's, by their keys."""
         try:

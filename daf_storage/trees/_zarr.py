@@ -25,14 +25,13 @@ from daf_storage import strings as vlen
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
-    FormatError,
     InvalidInputError,
-    ReadOnlyError,
     UnsupportedDataError,
 )
 from daf_storage.model import METADATA_NAMES, AnyArray, Span, StorageType
 from daf_storage.packing import Packing
 from daf_storage.stores import Pin, ReadableStore, Transaction, WritableStore
+from daf_storage.trees._consolidated import Consolidated, consolidated_of, lists_all
 from daf_storage.trees._foreign import ForeignChunks
 from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat, ZarrVersion
 from daf_storage.trees._metadata_v2 import ZarrV2
@@ -168,7 +167,7 @@ class WritableZarrTree(ZarrTree):
         super().__init__(store, root, zarr_format=zarr_format)
         self.packing = packing
         self._writable = store
-        self._consolidated = _Consolidated(self.format) if consolidated else None
+        self._consolidated = Consolidated(self.format) if consolidated else None
 
     @contextmanager
     def transaction(self) -> Iterator[ZarrTransaction]:
@@ -219,23 +218,32 @@ class WritableZarrTree(ZarrTree):
                 tree.refresh()
 
     def recover(self) -> bool:
-        """Clear away what a crashed writer left, and mend the consolidated metadata."""
+        """Clear away what a crashed writer left, and mend the consolidated metadata.
+
+        That is written again if a writer left a sign that it could not write it, or if its names
+        are not those that are there: this lists the groups, and reads no other metadata.
+        """
         found = self._writable.recover()
-        if found:
+        if found or not self.is_consolidated():
             self.refresh()
         return found
 
+    def is_consolidated(self) -> bool:
+        """Return whether the consolidated metadata, if it is kept, names all that is there."""
+        pin = self._pin("")
+        return self._consolidated is None or pin is None or lists_all(self.format, pin)
+
+    def consolidated(self) -> bytes | None:
+        """Return the file that has the consolidated metadata; None if there is none."""
+        pin = self._pin("")
+        return None if pin is None else consolidated_of(self.format, pin)
+
     def refresh(self) -> bool:
-        """Write the consolidated metadata anew; say whether it had been another one."""
-
-        def current() -> bytes | None:
-            pin = self._pin("")
-            return None if pin is None else _consolidated_of(pin, self.format)
-
-        before = current()
+        """Write the consolidated metadata again; say whether it had been another one."""
+        before = self.consolidated()
         with self.transaction() as changes, self.lock():
             changes.refresh()
-        return current() != before
+        return self.consolidated() != before
 
     def root_pin(self) -> Pin | None:
         """Return a view of the root."""
@@ -565,7 +573,7 @@ class ZarrTransaction:
         old = None if pin is None else pin.read(NODE_FILE)
         for file, data in self._tree.format.root_document(old, {name: list(numbers)}).items():
             self._changes.replace_file(self._tree.path_in_store(file), data)
-            self._tree.refresh_consolidated(self._changes, None)
+            self._refresh(None)
             return
         self.write_array(name, np.array(numbers, dtype=np.uint8))
         self.publish(name, replace=False)
@@ -678,16 +686,24 @@ class ZarrTransaction:
     def publish(self, path: str, *, replace: bool) -> None:
         """Put a node in place and bring the consolidated metadata up to date."""
         self._changes.publish(self._tree.path_in_store(path), replace=replace)
-        self._tree.refresh_consolidated(self._changes, path)
+        self._refresh(path)
 
     def remove(self, path: str) -> None:
         """Take a node away and bring the consolidated metadata up to date."""
         self._changes.remove(self._tree.path_in_store(path))
-        self._tree.refresh_consolidated(self._changes, path)
+        self._refresh(path)
 
     def refresh(self) -> None:
         """Bring the consolidated metadata up to date with everything there is."""
-        self._tree.refresh_consolidated(self._changes, None)
+        self._refresh(None)
+
+    def _refresh(self, path: str | None) -> None:
+        """Bring the consolidated metadata up to date, or leave a sign that this is to be done."""
+        try:
+            self._tree.refresh_consolidated(self._changes, path)
+        except BaseException:
+            self._changes.leave_sign()
+            raise
 
     def _write_packed(
         self,
@@ -713,39 +729,6 @@ class ZarrTransaction:
 
     def _chunk_key(self, path: str, shape: tuple[int, ...]) -> str:
         return posixpath.join(self._tree.path_in_store(path), self._tree.format.chunk_key(shape))
-
-
-class _Consolidated:
-    """The consolidated documents, kept so that one change costs one property, not all.
-
-    They are read anew whenever the file is not the one that was written last: another process
-    has changed the data set.
-    """
-
-    def __init__(self, documents: ZarrFormat) -> None:
-        self._format = documents
-        self._documents: dict[str, bytes] = {}
-        self._last: bytes | None = None
-
-    def updated(self, pin: Pin, path: str | None) -> bytes:
-        """Return the new consolidated metadata after a change at ``path``."""
-        last = _consolidated_of(pin, self._format)
-        if path is None or self._last is None or last != self._last:
-            self._documents = dict(self._format.documents(pin, ""))
-        else:
-            start = f"{path}/"
-            kept = {k: v for k, v in self._documents.items() if not f"{k}/".startswith(start)}
-            self._documents = {**kept, **dict(self._format.documents(pin, path))}
-        self._last = self._format.consolidated(pin, self._documents)
-        return self._last
-
-
-def _consolidated_of(pin: Pin, documents: ZarrFormat) -> bytes | None:
-    """Return the consolidated metadata; None if they are missing or cannot be read."""
-    try:
-        return pin.read(documents.consolidated_file)
-    except (FormatError, ReadOnlyError):
-        return None
 
 
 def _frozen(values: AnyArray) -> AnyArray:

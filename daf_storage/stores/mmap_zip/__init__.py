@@ -7,6 +7,7 @@ records of the format (`_records`), where to find them (`_locating`), what to ke
 
 from daf_storage.stores.mmap_zip._archive import MAX_FILE_SIZE, MmapZipStore
 from daf_storage.stores.mmap_zip._checking import (
+    Rebuilt,
     check_entries,
     ends_with_directory,
     rebuild,
@@ -21,6 +22,7 @@ __all__ = [
     "DAF_DATA_OFFSET_ALIGNMENT",
     "MAX_FILE_SIZE",
     "MmapZipStore",
+    "Rebuilt",
     "Recovery",
     "RemoteArchive",
     "ZarrArchiveStore",

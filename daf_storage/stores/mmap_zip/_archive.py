@@ -207,7 +207,10 @@ class MmapZipStore(ArchiveReader):
             self._appender.switch(bytes(self._directory), self._published)
             self._appender.commit(bytes(self._directory), self._published)
         self.recovery = Recovery(
-            tuple(verdict.dropped), tuple(verdict.completed), cut_bytes + directory.offset - end
+            dropped=tuple(entry.name for entry in verdict.dropped),
+            dropped_bytes=tuple(entry.size_bytes for entry in verdict.dropped),
+            completed=tuple(verdict.completed),
+            cut_bytes=cut_bytes + directory.offset - end,
         )
 
     def __repr__(self) -> str:
@@ -423,6 +426,25 @@ class MmapZipStore(ArchiveReader):
             self._check_no_batch()
             self._keep([e for e in self._index.entries if e.name not in unwanted])
             self._commit()
+
+    def replace_entry(self, key: str, data: bytes) -> None:
+        """Put an entry in the place of another one, in one step; its bytes stay where they are.
+
+        For mending only: an archive is append-only.
+        """
+        with self._writer_lock, self._append_lock:
+            self._check_no_batch()
+            appender, before = self._writing(), self._index.entries
+            entry = appender.write_entry(
+                key, [memoryview(data)], directory_bytes=self._room_for(key)
+            )
+            self._mapping.cover(appender.end)
+            self._keep([*(e for e in before if e.name != key), entry])
+            try:
+                self._commit()
+            except BaseException:
+                self._keep(before)
+                raise
 
     @contextmanager
     def batch(self) -> Iterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
@@ -86,7 +87,19 @@ def ends_with_directory(path: Path) -> bool:
     return True
 
 
-def rebuild(path: Path, location: str) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What was done to a file that was no archive any more."""
+
+    done: tuple[str, ...] = ()
+    """What was done, a sentence each; empty if there was nothing to do."""
+    dropped: tuple[str, ...] = ()
+    """Names of entries that are not whole, and are not in the new directory."""
+    cut_at: int | None = None
+    """Where the file was cut though entries that nobody knows may have followed; None if not."""
+
+
+def rebuild(path: Path, location: str) -> Rebuilt:
     """Give a file that is no archive any more a directory again; say what was done.
 
     Nothing is done to a file that ends with a directory, or whose last directory a writable open
@@ -105,19 +118,21 @@ def rebuild(path: Path, location: str) -> list[str]:
         except MalformedError as error:
             reason = str(error)
         else:
-            return []
+            return Rebuilt()
         earlier = earlier_directory(file)
         if earlier is not None:
             if earlier.is_own() or walked_directory(file) is not None:
-                return []
+                return Rebuilt()
             file.truncate(earlier.stop)
-            return [f"cut off {size - earlier.stop:,} bytes behind the end of the archive"]
+            return Rebuilt(
+                (f"cut off {size - earlier.stop:,} bytes behind the end of the archive",)
+            )
         return _rebuild_from_entries(file, location, reason)
     finally:
         file.close()
 
 
-def _rebuild_from_entries(file: ArchiveFile, location: str, reason: str) -> list[str]:
+def _rebuild_from_entries(file: ArchiveFile, location: str, reason: str) -> Rebuilt:
     entries, stop = walk(file)
     whole = [entry for entry in entries if _is_whole(file, entry)]
     if not whole:
@@ -130,18 +145,22 @@ def _rebuild_from_entries(file: ArchiveFile, location: str, reason: str) -> list
     put_directory(file, whole)
     done = [f"rebuilt the directory from {len(whole):,} entries that are whole"]
     if lost:
-        done.append(f"cut off {lost:,} bytes of {cut_name}, which is not; what came later is lost")
-    done += [f"dropped {entry.name}, which is damaged" for entry in entries if entry not in whole]
-    return done
+        named = cut_name or "an entry"
+        done.append(f"cut off {lost:,} bytes of {named}, which is not; what came later is lost")
+    dropped = [entry.name for entry in entries if entry not in whole]
+    done += [f"dropped {name}, which is damaged" for name in dropped]
+    if lost and cut_name:
+        dropped.append(cut_name)
+    return Rebuilt(tuple(done), tuple(dropped), stop if lost else None)
 
 
-def _name_at(file: ArchiveFile, offset: int) -> str:
-    """Return the name of the entry that begins at ``offset``, as far as it can be read."""
+def _name_at(file: ArchiveFile, offset: int) -> str | None:
+    """Return the name of the entry that begins at ``offset``; None if it cannot be read."""
     try:
         head = file.read_at(offset, records.LOCAL_BYTES + records.MAX_NAME_BYTES)
         return records.parse_local(head).raw_name.decode("utf-8", errors="replace")
     except MalformedError:
-        return "an entry"
+        return None
 
 
 def _is_whole(file: ArchiveFile, entry: Entry) -> bool:

@@ -44,6 +44,8 @@ class Recovery:
 
     dropped: tuple[str, ...] = ()
     """Entries that were not whole and are no longer in the directory."""
+    dropped_bytes: tuple[int, ...] = ()
+    """How many bytes each of them should have had."""
     completed: tuple[str, ...] = ()
     """Entries whose data was whole, but not their header or their recorded length."""
     cut_bytes: int = 0

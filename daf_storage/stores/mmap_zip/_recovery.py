@@ -23,8 +23,8 @@ class Verdict:
 
     kept: list[Entry]
     """The entries that can be read."""
-    dropped: list[str] = field(default_factory=list)
-    """Names of those that cannot."""
+    dropped: list[Entry] = field(default_factory=list)
+    """Those that cannot."""
     completed: list[str] = field(default_factory=list)
     """Names of those that can be once their header or their record is written again."""
     headers: list[tuple[Entry, bytes]] = field(default_factory=list)
@@ -67,7 +67,7 @@ def judge(entries: list[Entry], data: memoryview) -> Verdict:
 def _note(verdict: Verdict, entry: Entry, found: Entry | None, data: memoryview) -> None:
     """Add to a verdict what became of an entry whose data was looked at."""
     if found is None:
-        verdict.dropped.append(entry.name)
+        verdict.dropped.append(entry)
         return
     is_headless = not agrees(found, data)
     if is_headless:

@@ -136,6 +136,9 @@ class ArchiveTransaction:
             elif found != data:
                 raise errors.append_only(self._archive.location, key)
 
+    def leave_sign(self) -> None:
+        """Do nothing: an archive changes in one step."""
+
     def abandon(self) -> None:
         """Give up what was not published."""
         self._parts.clear()

@@ -1,0 +1,133 @@
+"""The consolidated metadata of a Zarr hierarchy: one file at the root that repeats all documents.
+
+For readers that cannot list a directory, such as those of servers.  It is brought up to date after
+each change, which can fail when the change is already in place; `lists_all` is the cheap way to see
+that.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError
+from daf_storage.stores import Pin
+from daf_storage.trees._metadata import ZarrFormat
+
+MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What parsing a consolidated file raises."""
+
+
+class Consolidated:
+    """The consolidated documents, kept so that one change costs one property, not all.
+
+    They are read again whenever the file is not the one that was written last: another process
+    has changed the data set.
+    """
+
+    def __init__(self, documents: ZarrFormat) -> None:
+        self._format = documents
+        self._documents: dict[str, bytes] = {}
+        self._last: bytes | None = None
+
+    def updated(self, pin: Pin, path: str | None) -> bytes:
+        """Return the new consolidated metadata after a change at ``path``."""
+        last = consolidated_of(self._format, pin)
+        if path is None or self._last is None or last != self._last:
+            self._documents = dict(self._format.documents(pin, ""))
+        else:
+            start = f"{path}/"
+            kept = {k: v for k, v in self._documents.items() if not f"{k}/".startswith(start)}
+            self._documents = {**kept, **dict(self._format.documents(pin, path))}
+        self._last = self._format.consolidated(pin, self._documents)
+        return self._last
+
+
+def consolidated_of(documents: ZarrFormat, pin: Pin) -> bytes | None:
+    """Return the file with the consolidated metadata; None if it is missing or unreadable."""
+    try:
+        return pin.read(documents.consolidated_file)
+    except (FormatError, ReadOnlyError):
+        return None
+
+
+def has_consolidated(documents: ZarrFormat, pin: Pin) -> bool:
+    """Return whether there is consolidated metadata, of whatever quality."""
+    data = pin.read(documents.consolidated_file)
+    return data is not None and documents.unconsolidated(data) != data
+
+
+def differences(
+    documents: ZarrFormat, pin: Pin, paths: Iterable[str]
+) -> Iterator[tuple[str, Literal["not in", "different in", "gone, and still in"]]]:
+    """Yield the keys at and below some paths of which the consolidated metadata is wrong, and how.
+
+    Reads every document.
+
+    Raises
+    ------
+    CorruptDataError
+        It is malformed.
+    """
+    data = pin.read(documents.consolidated_file) or b""
+    try:
+        listed = documents.listed(data)
+    except MALFORMED:
+        raise CorruptDataError("the consolidated metadata is malformed") from None
+    for path in paths:
+        found = dict(documents.documents(pin, path))
+        if documents.version == 3:
+            found = {posixpath.join(key, "zarr.json"): data for key, data in found.items()}
+        for key, document in found.items():
+            is_same = key in listed and json.loads(listed[key]) == json.loads(document)
+            if not is_same and not (key.endswith(".zattrs") and document == b"{}"):
+                yield key, "different in" if key in listed else "not in"
+        for key in listed:
+            if key.startswith(f"{path}/") and key not in found and not key.endswith(".zattrs"):
+                yield key, "gone, and still in"
+
+
+def lists_all(documents: ZarrFormat, pin: Pin) -> bool:
+    """Return whether the consolidated metadata names the groups and arrays that are there.
+
+    Costs one file and a listing of each group: no document is read, and no array is looked into.
+    What the documents say is not compared.
+    """
+    data = consolidated_of(documents, pin)
+    try:
+        listed = documents.listed(data or b"")
+    except MALFORMED:
+        return False
+    children = _children(listed)
+    return all(_is_same(documents, pin, group, names) for group, names in children.items())
+
+
+def _children(listed: Mapping[str, bytes]) -> dict[str, set[str]]:
+    """Return the names below each group that some documents, given by their keys, speak of."""
+    children: defaultdict[str, set[str]] = defaultdict(set)
+    children[""] = set()
+    for key, document in listed.items():
+        path, name = posixpath.split(key)
+        if name == ".zattrs":
+            continue
+        if name == ".zgroup" or b'"node_type":"group"' in document:
+            children[path] |= set()
+        if path:
+            above, child = posixpath.split(path)
+            children[above].add(child)
+    return children
+
+
+def _is_same(documents: ZarrFormat, pin: Pin, group: str, listed: set[str]) -> bool:
+    """Return whether these names are those of the groups and arrays below a group."""
+    found = set(pin.names(group))
+    if not listed <= found:
+        return False
+    return not any(
+        documents.kind(pin, posixpath.join(group, name)) is not None
+        for name in found - listed
+        if not name.startswith(".") and name not in documents.node_files
+    )
