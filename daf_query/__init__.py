@@ -17,8 +17,7 @@ mapped file when its values are asked for.
 [[2, 3], [4, 5]]
 """
 
-from daf_query.catalog import UnreadableVectorWarning
-from daf_query.dataset import AxisDataset, TableDataset
+from daf_query.dataset import AxisDataset, TableDataset, UnreadableVectorWarning
 from daf_query.explaining import Explanation
 from daf_query.indexes import build_index, build_point_index
 from daf_query.matrices import MatrixSlice

@@ -6,7 +6,6 @@ in the next query, and one query sees one state.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -26,6 +25,8 @@ from daf_query.dataset import (
     TableDataset,
     axis_columns,
     broken_columns,
+    warn_of_problems,
+    warn_once,
 )
 from daf_query.evaluating import Positions
 from daf_query.predicates import Predicate
@@ -65,23 +66,6 @@ def counting(schemas: Iterable[AxisSchema]) -> Iterator[None]:
         yield
     finally:
         _counted.reset(token)
-
-
-class UnreadableVectorWarning(UserWarning):
-    """A vector cannot be read, so a table lacks its column."""
-
-
-def warn_once(text: str, warned: set[str]) -> None:
-    """Warn of something that cannot be read, unless that was done."""
-    if text not in warned:
-        warned.add(text)
-        warnings.warn(text, UnreadableVectorWarning, stacklevel=4)
-
-
-def warn_of_problems(columns: TableColumns, warned: set[str]) -> None:
-    """Say once of each column that a table lacks it, and why."""
-    for name, problem in columns.problems.items():
-        warn_once(f"the table {columns.table!r} lacks the column {name!r}: {problem}", warned)
 
 
 def shared_table(shared: Mapping[str, TableDataset], name: str) -> TableDataset | None:

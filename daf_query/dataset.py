@@ -9,6 +9,7 @@ the filter is null is left out.  Those that can be looked into (`predicates`) ar
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -60,6 +61,23 @@ class TableColumns:
     def schema(self) -> pa.Schema:
         """The Arrow schema; engines ask for it several times per query."""
         return pa.schema([column.field for column in self.columns.values()])
+
+
+class UnreadableVectorWarning(UserWarning):
+    """A vector cannot be read, so a table lacks its column."""
+
+
+def warn_once(text: str, warned: set[str]) -> None:
+    """Warn of something that cannot be read, unless that was done."""
+    if text not in warned:
+        warned.add(text)
+        warnings.warn(text, UnreadableVectorWarning, stacklevel=4)
+
+
+def warn_of_problems(columns: TableColumns, warned: set[str]) -> None:
+    """Say once of each column that a table lacks it, and why."""
+    for name, problem in columns.problems.items():
+        warn_once(f"the table {columns.table!r} lacks the column {name!r}: {problem}", warned)
 
 
 def broken_columns(daf: DafReader, axis: str) -> BrokenColumns:

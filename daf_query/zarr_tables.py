@@ -18,18 +18,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import zarr
 
+from daf_query.broken_columns import BrokenColumns
 from daf_query.columns import OpenColumn, cast_to, runs_of_chunks
-from daf_query.dataset import TableColumns, TableDataset
+from daf_query.dataset import TableColumns, TableDataset, warn_of_problems
 from daf_query.evaluating import Positions, Values
 from daf_query.predicates import Predicate
 from daf_query.zarr_chunks import ChunkFiles
+from daf_query.zarr_groups import arrays_of, groups_of, open_group, reason_of
 from daf_storage import (
     DecodedCache,
     Span,
-    ZarrArchiveStore,
     errors,
     is_remote,
-    optional_import,
     shown_url,
 )
 
@@ -43,6 +43,8 @@ _GEOMETRY_METADATA: Final = {
     "ARROW:extension:metadata": '{"crs": "EPSG:4326", "crs_type": "authority_code"}',
 }
 _UNITS: Final = ("s", "ms", "us", "ns")
+_MAX_ROWS: Final = 1 << 40
+_MAX_CHUNK_BYTES: Final = 1 << 28
 PENDING: Final = "daf_append"
 """Attribute of a group, while rows are being added: the lengths before and after."""
 
@@ -83,14 +85,19 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
     {'cloud': [0.9, 0.5]}
     """
     location = shown_url(str(path)) if is_remote(path) else str(path)
-    root = _open_group(path, location)
-    found = root.get(group) if group else root
+    root = open_group(path, location)
+    try:
+        found = root.get(group) if group else root
+    except Exception as error:  # zarr raises many kinds for malformed metadata
+        raise errors.CorruptDataError(
+            f"{location}: the metadata of the group {group!r} cannot be read ({reason_of(error)})"
+        ) from error
     if not isinstance(found, zarr.Group):
-        known = errors.known_names(sorted(root.group_keys()), none="no groups")
+        known = errors.known_names(groups_of(root), none="no groups")
         raise errors.SourceNotFoundError(f"{location}: there is no group {group!r}; it has {known}")
     columns: dict[str, ZarrColumn] = {}
-    problems: dict[str, str] = {}
-    for name, array in sorted(found.arrays()):
+    arrays, problems = arrays_of(found, f"{location}: {group}")
+    for name, array in arrays.items():
         field = _field(name, array)
         if field is None or array.ndim != 1:
             kind = array.dtype if array.ndim == 1 else f"{array.ndim} dimensions"
@@ -98,6 +105,8 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
                 f"{location}: the array {group}/{name} has {kind}, which no column can have; the "
                 "other columns can be used"
             )
+        elif (claim := _absurd_claim(array)) is not None:
+            problems[name] = f"{location}: the array {group}/{name} {claim}"
         else:
             columns[name] = ZarrColumn(array, field, f"{location}: {group}/{name}")
     if not columns:
@@ -118,9 +127,32 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
             "the last of them may lack values; try again, or call append_rows, which begins with "
             "undoing what was not completed"
         )
-    table = TableColumns(group, next(iter(lengths.values())), columns, problems)
+    broken = BrokenColumns()
+    guarded = broken.guarded(columns)
+    length = next(iter(lengths.values()))
+    table = TableColumns(group, length, guarded, problems, broken=broken)
+    warn_of_problems(table, broken.warned)
     place = str(path) if is_remote(path) else str(Path(path).absolute())
-    return ZarrTable(table, location, root.get(INDEXES), place=(place, group))
+    return ZarrTable(table, location, _indexes_of(root), place=(place, group))
+
+
+def _indexes_of(root: Any) -> Any:
+    """Return the group of the indexes; None without one, or if its metadata are malformed."""
+    try:
+        return root.get(INDEXES)
+    except Exception:  # noqa: BLE001 - zarr raises many kinds
+        return None
+
+
+def _absurd_claim(array: Any) -> str | None:
+    """Say what is absurd about the shape of an array; None if nothing is."""
+    length, chunk_rows = int(array.shape[0]), int(array.chunks[0])
+    item_bytes = max(int(array.dtype.itemsize), 1)
+    if length > _MAX_ROWS:
+        return f"is said to have {length:,} rows"
+    if chunk_rows * item_bytes > max(length * item_bytes, _MAX_CHUNK_BYTES):
+        return f"is said to have chunks of {chunk_rows:,} rows, and has {length:,} altogether"
+    return None
 
 
 class ZarrTable(TableDataset):
@@ -145,10 +177,16 @@ class ZarrTable(TableDataset):
 
     def spatial_index(self, column: str) -> npt.NDArray[np.uint8] | None:
         """Return the R-tree of a column, as the library geo-index stores it; None without one."""
-        found = None if self._indexes is None else self._indexes.get(column)
+        try:
+            found = None if self._indexes is None else self._indexes.get(column)
+        except Exception:  # noqa: BLE001 - as below
+            return None
         if not isinstance(found, zarr.Array) or found.dtype != np.uint8 or found.ndim != 1:
             return None
-        return np.asarray(found[:])
+        try:
+            return np.asarray(found[:])
+        except Exception:  # noqa: BLE001 - zarr raises many kinds; without an index, all is read
+            return None
 
     @property
     def row_count(self) -> int:
@@ -188,7 +226,7 @@ class ZarrColumn:
         Of a directory, chunks are remembered while their files stay the same.  Elsewhere nothing
         is: arrays may change there without a sign of it.
         """
-        files = ChunkFiles.of(self.array)
+        files = ChunkFiles.of(self.array, self.what)
         return OpenZarrColumn(self) if files is None else OpenZarrFiles(self, files, cache)
 
     def read(self, span: Span, files: ChunkFiles | None = None) -> Values:
@@ -200,13 +238,12 @@ class ZarrColumn:
         try:
             return _comparable(np.asarray(self.array[span.start : span.stop]))
         except Exception as error:  # zarr raises many kinds for data that it cannot read
-            reason = " ".join(str(error).split()) or type(error).__name__
             if is_remote(self.what):  # a server's error has the whole URL in it, secrets too
                 raise errors.RemoteError(
                     f"{self.what}: the chunks cannot be read ({type(error).__name__})"
                 ) from None
             raise errors.CorruptDataError(
-                f"{self.what}: the stored chunks cannot be decoded ({reason})"
+                f"{self.what}: the stored chunks cannot be decoded ({reason_of(error)})"
             ) from error
 
 
@@ -294,7 +331,7 @@ class OpenZarrFiles(OpenZarrColumn):
         span = Span(number * rows, min((number + 1) * rows, self._column.length))
         stamp = self._files.stamp(number)
         if stamp is None:
-            return self._column.read(span)
+            return self._column.read(span, self._files)
         key = (self._column.what, number, span.size)
         return self._cache.get(key, stamp, lambda: self._column.read(span, self._files))
 
@@ -322,35 +359,6 @@ def _concatenated(parts: Sequence[Any]) -> Any:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
-
-
-def _open_group(path: str | Path, location: str) -> Any:
-    """Open the root group of a directory, an archive, or what is on a server."""
-    if is_remote(path):
-        return _open_remote_group(str(path), location)
-    store: Any = location
-    if not Path(location).exists():
-        raise errors.SourceNotFoundError(f"no such file or directory: {location}")
-    if location.endswith(".zip"):
-        store = ZarrArchiveStore(location, read_only=True)
-    try:
-        return zarr.open_group(store, mode="r")
-    except Exception as error:  # zarr raises many kinds for what is no group
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise errors.FormatError(f"{location}: not a zarr group ({reason})") from error
-
-
-def _open_remote_group(url: str, location: str) -> Any:
-    """Open a group on a server; its own errors have the whole URL in them, secrets too."""
-    obstore = optional_import("obstore.store", extra="remote")
-    options = {"client_options": {"allow_http": True}} if url.startswith("http:") else {}
-    try:
-        store = zarr.storage.ObjectStore(obstore.from_url(url, **options), read_only=True)
-        return zarr.open_group(store, mode="r")
-    except Exception as error:  # noqa: BLE001 - zarr and obstore raise many kinds
-        raise errors.FormatError(
-            f"{location}: no zarr group can be opened there ({type(error).__name__})"
-        ) from None
 
 
 def _field(name: str, array: Any) -> pa.Field | None:

@@ -67,10 +67,11 @@ from daf_storage.stores import (
     Recovery,
     ZarrArchiveStore,
     is_remote,
+    open_regular,
     shown_url,
 )
 from daf_storage.strings import decode_vlen_bytes, decode_vlen_utf8
-from daf_storage.trees import StoredArray
+from daf_storage.trees import StoredArray, decompress_chunk
 from daf_storage.verifying import Finding, verify
 from daf_storage.writer import DafWriter
 
@@ -126,6 +127,7 @@ __all__ = [
     "copy_all",
     "decode_vlen_bytes",
     "decode_vlen_utf8",
+    "decompress_chunk",
     "errors",
     "export_h5ad",
     "find_output",
@@ -134,6 +136,7 @@ __all__ = [
     "is_remote",
     "open_daf",
     "open_output",
+    "open_regular",
     "optional_import",
     "output_directory",
     "output_path",

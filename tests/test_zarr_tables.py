@@ -40,6 +40,8 @@ geodatafusion = pytest.importorskip("geodatafusion")
 rtree = pytest.importorskip("geoindex_rs.rtree")
 
 pytestmark = [
+    # The table of the tests has columns of complex numbers, and whoever opens it is told.
+    pytest.mark.filterwarnings("ignore:the table 'meta' lacks the column '(odd|wide)'"),
     pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning"),
     pytest.mark.filterwarnings("ignore:Consolidated metadata is currently"),
 ]

@@ -15,6 +15,7 @@ from daf_query.catalog import UnreadableVectorWarning
 from daf_query.cli._exit_codes import DONE, FAILED, INTERRUPTED
 from daf_query.cli._parser import build_parser
 from daf_query.cli._signals import Terminated, end_in_order
+from daf_query.dataset import UnreadableVectorWarning
 from daf_query.messages import plain
 from daf_query.never_null import NeverNullWarning
 from daf_query.unique_columns import DuplicateColumnsWarning

@@ -15,6 +15,7 @@ from daf_storage.stores._key_value import MappingStore
 from daf_storage.stores._mapping import map_range
 from daf_storage.stores._memory import MemoryStore
 from daf_storage.stores._protocol import Pin, ReadableStore, Transaction, WritableStore
+from daf_storage.stores._regular import open_regular
 from daf_storage.stores._remote import RemoteFiles, RemoteStore, is_remote, shown_url
 from daf_storage.stores._scratch import (
     abandoned,
@@ -56,6 +57,7 @@ __all__ = [
     "map_range",
     "put_in_place",
     "remove_leftovers",
+    "open_regular",
     "replace_archive",
     "scratch",
     "shown_url",

@@ -6,6 +6,7 @@ Zarr v2 and v3 over any store.
 """
 
 from daf_storage.trees._consolidated import differences, has_consolidated
+from daf_storage.trees._decompress import decompress_chunk
 from daf_storage.trees._hdf5 import ALIGNMENT, Hdf5File, Hdf5Tree, WritableHdf5Tree, h5py
 from daf_storage.trees._metadata import ZarrFormat, ZarrVersion
 from daf_storage.trees._protocol import (
@@ -38,6 +39,7 @@ __all__ = [
     "ZarrTree",
     "ZarrVersion",
     "differences",
+    "decompress_chunk",
     "find_version",
     "h5py",
     "has_consolidated",

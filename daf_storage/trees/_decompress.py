@@ -10,12 +10,14 @@ import bz2
 import lzma
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import google_crc32c
 import numcodecs
 import pyarrow as pa
+
+from daf_storage.errors import CorruptDataError, UnsupportedDataError
 
 _BLOSC_HEADER_BYTES: Final = 16
 _CHECKSUM_BYTES: Final = 4
@@ -73,6 +75,46 @@ def limit_of_strings(count: int, compressed_bytes: int) -> int:
 def limit_of_filtered(size_bytes: int) -> int:
     """Return how many bytes a chunk of numbers may have while filters are still to be undone."""
     return size_bytes * _FILTERED_RATIO + 1024
+
+
+def decompress_chunk(
+    codecs: Iterable[Codec], data: memoryview, *, count: int, item_bytes: int
+) -> memoryview:
+    """Undo the compressions of a chunk of an untrusted array.
+
+    Parameters
+    ----------
+    codecs
+        Names (``id``) and options, in the order in which they are undone.
+    count, item_bytes
+        How many elements the chunk has, and the size of one; 0 if that varies.
+
+    Raises
+    ------
+    CorruptDataError
+        The data is damaged, or expands to more than such a chunk may have.
+    UnsupportedDataError
+        A codec is none of those that are undone within bounds: ``blosc``, ``zstd``, ``gzip``,
+        ``zlib``, ``lz4``, ``bz2``, ``lzma`` and ``crc32c``.
+
+    Examples
+    --------
+    >>> import zlib
+    >>> data = memoryview(zlib.compress(bytes(8)))
+    >>> bytes(decompress_chunk([{"id": "zlib"}], data, count=1, item_bytes=8)) == bytes(8)
+    True
+    """
+    stored_bytes = len(data)
+    limit = count * item_bytes if item_bytes else limit_of_strings(count, stored_bytes)
+    for codec in codecs:
+        if not is_bounded(codec):
+            raise UnsupportedDataError(f"the codec {str(codec.get('id'))[:80]!r} is not read")
+        try:
+            data = memoryview(decompress(codec, data, limit))
+        except Exception as error:  # each codec raises its own
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise CorruptDataError(f"it cannot be decompressed ({reason})") from error
+    return data
 
 
 def _zlib(codec: Codec, data: memoryview, limit: int) -> bytes:
