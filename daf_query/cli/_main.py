@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
-from daf_query.catalog import UnreadableVectorWarning
 from daf_query.cli._exit_codes import DONE, FAILED, INTERRUPTED
 from daf_query.cli._parser import build_parser
 from daf_query.cli._signals import Terminated, end_in_order
