@@ -1,9 +1,9 @@
 """An axis as a ``pyarrow.dataset.Dataset``, for DataFusion, DuckDB and polars alike.
 
-The class is a Dataset in name only: there is no C++ dataset behind it, so every inherited member
-is either defined here or refused.  Filters are applied exactly, and as SQL has it: a row for which
-the filter is null is left out.  Those that can be looked into (`predicates`) are evaluated by
-`scanning`; Arrow evaluates the others, on all rows.
+The class is a Dataset in name only: the C++ dataset behind it has no rows to give (`unscannable`),
+so every inherited member is either defined here or refused.  Filters are applied exactly, and as
+SQL has it: a row for which the filter is null is left out.  Those that can be parsed (`predicates`)
+are evaluated by `scanning`; Arrow evaluates the others, on all rows.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from daf_query.indexes import StoredIndexes
 from daf_query.membership import with_sql_membership
 from daf_query.predicates import Constant, Predicate, both, parse
 from daf_query.scanning import FindPoints, Scan, ScanReport, balanced
+from daf_query.unscannable import unscannable
 from daf_storage import DafError, DafReader, DecodedCache, Origin, Span, errors
 
 BATCH_ROWS = 1 << 17
@@ -101,7 +102,7 @@ def axis_columns(daf: DafReader, axis: str, broken: BrokenColumns | None = None)
     return TableColumns(axis, length, guarded, problems, indexes.points, broken)
 
 
-class TableDataset(ds.Dataset):
+class TableDataset(ds.UnionDataset):
     """A table of columns that are read when they are asked for.
 
     Parameters
@@ -130,7 +131,6 @@ class TableDataset(ds.Dataset):
         cache: DecodedCache | None = None,
         reports: list[ScanReport] | None = None,
     ) -> None:
-        # The parent's __init__ refuses to run, and is not needed.
         self._columns = columns
         self._location = location
         self._base_filter = base_filter
@@ -139,6 +139,11 @@ class TableDataset(ds.Dataset):
         self._reports = reports
         self._implied: Predicate | None = None
         self._last_filter: tuple[pc.Expression, Predicate | None] | None = None
+        self._put_behind()
+
+    def _put_behind(self) -> None:
+        """Put a C++ dataset behind this object, lest pyarrow follow a null pointer."""
+        ds.UnionDataset.__init__(self, self.schema, [unscannable(self.schema)])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._location!r}, {self._columns.table!r})"
@@ -321,6 +326,7 @@ class TableDataset(ds.Dataset):
             setattr(copy, name, value)
         for name, value in {**changes, "last_filter": None}.items():
             setattr(copy, f"_{name}", value)
+        copy._put_behind()  # noqa: SLF001 - our own
         return copy
 
     def sort_by(self, sorting: Any, **kwargs: Any) -> ds.InMemoryDataset:
@@ -336,6 +342,15 @@ class TableDataset(ds.Dataset):
         """Return this table joined to the nearest rows of another, in memory."""
         right = right_dataset.to_table()
         return ds.InMemoryDataset(self.to_table().join_asof(right, *args, **kwargs))
+
+    @property
+    def children(self) -> NoReturn:
+        """Refuse: a table is one, even if its rows are of several data sets."""
+        raise errors.InvalidInputError(f"{self!r} has no children; see get_fragments()")
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand out all rows as a stream of Arrow, for whoever takes one."""
+        return self.scanner().__arrow_c_stream__(requested_schema)
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
         """Refuse: the schema is what the data set stores."""
@@ -469,6 +484,10 @@ class TableScanner:
                 continue
             for start in range(0, batch.num_rows, self._batch_rows):
                 yield batch.slice(start, self._batch_rows)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand out the rows as a stream of Arrow, for whoever takes one."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the batches as a stream."""

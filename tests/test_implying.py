@@ -15,9 +15,10 @@ import pytest
 from hypothesis import example, given
 
 from daf_query import DafSession, build_point_index, connect, scanning
+from daf_query.conditions import Condition, _conjuncts
 from daf_query.evaluating import evaluate
-from daf_query.implying import begins
-from daf_query.predicates import compared
+from daf_query.implying import begins, implied
+from daf_query.predicates import Both, Compare, Either, Predicate, compared
 from daf_query.zones import ZONE_ROWS
 from daf_storage import DafWriter, MemoryDaf
 from tests.support import create
@@ -222,6 +223,56 @@ def test_another_escape_character_says_nothing(session: DafSession) -> None:
     for escape, n_tables in (("!", 0), ("\\", 1)):
         query = f"SELECT name FROM cell WHERE donor LIKE 'd!%' ESCAPE '{escape}'"
         assert len(engine._restrictions(engine._planned(query))) == n_tables
+
+
+def nested(depth: int, *, is_both: bool) -> Any:
+    """Return conditions on a column, each within the next one, as the engine has them."""
+    found = datafusion.col("n") > datafusion.lit(0)
+    for number in range(1, depth + 1):
+        other = datafusion.col("n") > datafusion.lit(number)
+        found = found & other if is_both else found | other
+    return found.expr
+
+
+def values_of(predicate: Predicate | None) -> list[int]:
+    """Return the constants that a predicate compares with."""
+    if isinstance(predicate, Both | Either):
+        return [value for part in predicate.parts for value in values_of(part)]
+    return [predicate.value] if isinstance(predicate, Compare) else []
+
+
+@pytest.mark.parametrize("depth", [1, 49, 50, 51, 52, 300])
+def test_conditions_are_parsed_to_a_certain_depth(depth: int) -> None:
+    """Beyond it nothing is known: of AND the rest is left out, of OR all of it."""
+    schema = pa.schema([("n", pa.int64())])
+    parsed = {
+        is_both: implied([Condition(nested(depth, is_both=is_both), lambda one: one)], schema)
+        for is_both in (True, False)
+    }
+    known = list(range(max(depth - 49, 0), depth + 1))
+    if depth <= 50:
+        known = list(range(depth + 1))
+        assert sorted(values_of(parsed[False])) == known
+    else:
+        assert parsed[False] is None
+    assert sorted(values_of(parsed[True])) == known
+    conjuncts = list(_conjuncts(nested(depth, is_both=True)))
+    assert len(conjuncts) == min(depth, 50) + 1
+    assert conjuncts[0].rex_call_operator() == ("AND" if depth > 50 else ">")
+
+
+@pytest.mark.parametrize(("count", "zones"), [(20, 1), (200, 2)])
+def test_a_long_condition_leaves_out_what_it_may(
+    session: DafSession, count: int, zones: int
+) -> None:
+    """The rows are those of the whole table, whether all of it is parsed or not."""
+    condition = " OR ".join(
+        f"(f < 0.{number:03} AND donor LIKE '%{number}')" for number in range(count)
+    )
+    query = f"SELECT count(*) AS n, sum(index) AS s FROM cell WHERE {condition}"
+    told = session.explain(query)
+    assert sum(scan.read for scan in told.scans) == zones
+    assert session.sql(query).to_pylist() == plainly(session, query)
 
 
 def test_cells_within_a_polygon(tmp_path: Path) -> None:
