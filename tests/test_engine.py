@@ -150,6 +150,7 @@ def random_condition(rng: random.Random, depth: int) -> str:
     )
 
 
+@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
 def test_null_in_random_places(session: DafSession, oracles: Oracles) -> None:
     """The rows of DuckDB, unless the engine has others over a table of its own too."""
     rng = random.Random(5)

@@ -69,13 +69,14 @@ def test_an_open_hdf5_file(tmp_path: Path, tiny_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     convert(tiny_path, tmp_path / "x.h5df")
     convert(tiny_path, f"{tmp_path}/all.h5dfs#/a")
-    with h5py.File(tmp_path / "x.h5df") as file:
+    aligned = {"alignment_threshold": 1, "alignment_interval": 8}
+    with h5py.File(tmp_path / "x.h5df", **aligned) as file:
         assert again(open_daf_handle(file)).axis_length("cell") == 3
-    with h5py.File(tmp_path / "all.h5dfs") as file:
+    with h5py.File(tmp_path / "all.h5dfs", **aligned) as file:
         assert again(open_daf_handle(file["a"])).axis_length("cell") == 3
     shutil.copy(tmp_path / "all.h5dfs", tmp_path / "all.h5")
     with (
-        h5py.File(tmp_path / "all.h5") as file,
+        h5py.File(tmp_path / "all.h5", **aligned) as file,
         pytest.raises(errors.InvalidInputError, match="no path leads to"),
     ):
         pickle.dumps(open_daf_handle(file["a"]))
