@@ -19,12 +19,12 @@ mapped file when its values are asked for.
 
 from daf_query.dataset import AxisDataset, TableDataset, UnreadableVectorWarning
 from daf_query.explaining import Explanation
-from daf_query.indexes import build_index, build_point_index
+from daf_query.index_building import build_index, build_point_index, rebuild_indexes
+from daf_query.index_faults import UnusedIndexWarning
 from daf_query.matrices import MatrixSlice
 from daf_query.never_null import NeverNullWarning
 from daf_query.results import QueryResult
 from daf_query.session import DafSession, connect
-from daf_query.spatial import UnusedIndexWarning
 from daf_query.unique_columns import DuplicateColumnsWarning
 from daf_query.zarr_tables import ZarrTable, zarr_table
 from daf_query.zarr_writing import append_rows, build_spatial_index
@@ -46,5 +46,6 @@ __all__ = [
     "build_point_index",
     "build_spatial_index",
     "connect",
+    "rebuild_indexes",
     "zarr_table",
 ]

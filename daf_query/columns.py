@@ -103,7 +103,7 @@ class Indexes(Protocol):
         """Return what finds rows by the value of a column; None if nothing does."""
         ...
 
-    def ranges(self, name: str) -> ZoneMap | None:
+    def ranges(self, name: str, cache: DecodedCache) -> ZoneMap | None:
         """Return the smallest and largest values of ranges of rows, if they were stored."""
         ...
 
@@ -196,7 +196,9 @@ class VectorColumn:
         zones = cache.get(
             (*key, "zones"),
             stored.identity,
-            lambda: self.indexes.ranges(self.info.name) or ZoneMap.of(stored.info.length, kind),
+            lambda: (
+                self.indexes.ranges(self.info.name, cache) or ZoneMap.of(stored.info.length, kind)
+            ),
         )
 
         def lookup() -> Numbers | None:

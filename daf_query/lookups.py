@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from daf_query.evaluating import Positions
 from daf_query.hashing import Hashes, hash_of
+from daf_query.index_faults import UnfitIndexError, part
 from daf_query.predicates import Compare, In, Predicate
 
 EVERY: Final = 16
@@ -71,15 +72,34 @@ class Postings:
         return all_of if self._first is None else {**all_of, "first": self._first}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], length: int) -> Postings | None:
-        """Return it from its parts; None if they do not fit together."""
-        keys, rows, first = arrays.get("key"), arrays.get("row"), arrays.get("first")
-        if keys is None or rows is None:
-            return None
-        if first is None:
-            return cls(keys, rows, None, length) if len(keys) == len(rows) else None
-        is_sound = len(first) == len(keys) + 1 and int(first[-1]) == len(rows)
-        return cls(keys, rows, first, length) if is_sound else None
+    def from_arrays(
+        cls, arrays: Mapping[str, npt.NDArray[Any]], length: int, kind: np.dtype[Any]
+    ) -> Postings:
+        """Return it from its parts.
+
+        Parameters
+        ----------
+        kind
+            The type of the keys.
+
+        Raises
+        ------
+        UnfitIndexError
+            They do not fit together, or the table.
+        """
+        keys, rows = part(arrays, "key", kind), part(arrays, "row", np.uint32, np.uint64)
+        first = part(arrays, "first", np.uint64) if "first" in arrays else None
+        _check_rows(rows, length)
+        later, earlier = keys[1:], keys[:-1]
+        if not np.all(later >= earlier if first is None else later > earlier):
+            raise UnfitIndexError("its keys are not sorted")
+        if len(keys) and keys[-1] != keys[-1]:
+            raise UnfitIndexError("NaN is among its keys")
+        if first is None and len(keys) != len(rows):
+            raise UnfitIndexError(f"it has {len(keys):,} keys for {len(rows):,} rows")
+        if first is not None:
+            _check_lists(first, len(keys), len(rows))
+        return cls(keys, rows, first, length)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -93,8 +113,7 @@ class Postings:
         if sum(b - a for a, b in spans) > most:
             return None
         parts = [self._rows[a:b] for a, b in spans]
-        found = np.sort(np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64))
-        return None if found.size and found[-1] >= self._length else found  # a damaged index
+        return np.sort(np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64))
 
     def _span(self, low: int, high: int) -> tuple[int, int]:
         if self._first is None:
@@ -106,6 +125,23 @@ class Postings:
         first = np.searchsorted(self.keys, wanted, side="left")
         last = np.searchsorted(self.keys, wanted, side="right")
         return list(zip(first.tolist(), last.tolist(), strict=True))
+
+
+def _check_rows(rows: npt.NDArray[Any], length: int) -> None:
+    """Raise unless these are rows of the table, each no more than once."""
+    if len(rows) > length or (len(rows) and int(rows.max()) >= length):
+        raise UnfitIndexError(f"it names rows beyond the {length:,} that there are")
+    is_there = np.zeros(length, np.bool_)
+    is_there[rows] = True
+    if int(np.count_nonzero(is_there)) != len(rows):
+        raise UnfitIndexError("it names rows twice")
+
+
+def _check_lists(first: npt.NDArray[Any], n_keys: int, n_rows: int) -> None:
+    """Raise unless the lists of rows of all keys follow each other and none is empty."""
+    is_whole = len(first) == n_keys + 1 and int(first[0]) == 0 and int(first[-1]) == n_rows
+    if not is_whole or not np.all(first[1:] > first[:-1]):
+        raise UnfitIndexError("its lists of rows do not follow each other")
 
 
 class NumberLookup:
@@ -173,6 +209,27 @@ class TextLookup:
         self._starts = starts
         self._chunk = chunk
 
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, npt.NDArray[Any]], length: int, chunk: memoryview | None
+    ) -> TextLookup:
+        """Return it from its parts.
+
+        Raises
+        ------
+        UnfitIndexError
+            They do not fit together, or the table, or the chunk.
+        """
+        postings = Postings.from_arrays(arrays, length, np.dtype(np.uint64))
+        starts = part(arrays, "start", np.uint64)
+        if len(postings) != length:
+            raise UnfitIndexError(f"it has {len(postings):,} rows of the {length:,} that there are")
+        if len(starts) != -(-length // EVERY):
+            raise UnfitIndexError(f"it has {len(starts):,} places in a chunk of {length:,} strings")
+        if len(starts):
+            _check_starts(starts, None if chunk is None else len(chunk))
+        return cls(postings, starts, chunk)
+
     def find(self, conditions: Iterable[Predicate], most: int) -> Positions | None:
         """Return the rows for which all conditions on the column may be true, ascending.
 
@@ -190,10 +247,16 @@ class TextLookup:
         return found
 
     def texts(self, rows: Positions) -> pa.Array | None:
-        """Return the texts of a few rows; None if decoding all of them is faster."""
+        """Return the texts of a few rows; None if decoding all of them is faster.
+
+        Also if the chunk is not what it was when the index was loaded.
+        """
         if self._chunk is None or rows.size > _FEW:
             return None
-        return pa.array(list(self._texts(self._chunk, rows)), pa.string())
+        try:
+            return pa.array(list(self._texts(self._chunk, rows)), pa.string())
+        except (struct.error, IndexError, UnicodeDecodeError):
+            return None
 
     def _texts(self, chunk: memoryview, rows: Positions) -> Iterator[str]:
         for row in rows.tolist():
@@ -202,7 +265,17 @@ class TextLookup:
                 place += LENGTH_BYTES + int(struct.unpack_from("<I", chunk, place)[0])
             size = int(struct.unpack_from("<I", chunk, place)[0])
             start = place + LENGTH_BYTES
+            if start + size > len(chunk):
+                raise IndexError(start)
             yield bytes(chunk[start : start + size]).decode()
+
+
+def _check_starts(starts: npt.NDArray[Any], chunk_bytes: int | None) -> None:
+    """Raise unless places in a chunk begin at its first string, rise, and lie inside."""
+    steps = np.diff(starts.astype(np.int64))
+    is_within = chunk_bytes is None or int(starts[-1]) + LENGTH_BYTES <= chunk_bytes
+    if int(starts[0]) != COUNT_BYTES or not is_within or np.any(steps < EVERY * LENGTH_BYTES):
+        raise UnfitIndexError("its places are not those of strings in the chunk")
 
 
 def _wanted(condition: Predicate) -> Sequence[str] | None:

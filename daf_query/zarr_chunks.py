@@ -7,11 +7,13 @@ left to it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import posixpath
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
+from zlib import crc32
 
 import numpy as np
 import zarr
@@ -96,9 +98,37 @@ class ChunkFiles:
             found = os.stat(path)
         except OSError:
             return None
-        if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _TIME_STEP_NS:
-            return None
-        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        return _stamp(found) if _is_settled(found) else None
+
+    def state(self) -> str | None:
+        """Return what tells all files from later ones; None in an archive, or if one is new."""
+        found = hashlib.sha256()
+        for number in self._numbers():
+            path = self._path(number)
+            if path is None:
+                return None
+            try:
+                status = os.stat(path)
+            except OSError:  # a missing chunk stands for fill values
+                found.update(b"missing")
+                continue
+            if not _is_settled(status):
+                return None
+            found.update(repr(_stamp(status)).encode())
+        return found.hexdigest()
+
+    def checksum(self) -> int:
+        """Return the checksum of all chunks as they are stored."""
+        total = 0
+        for number in self._numbers():
+            data = self._stored(number)
+            total = crc32(repr(None if data is None else len(data)).encode(), total)
+            total = crc32(b"" if data is None else data, total)
+        return total
+
+    def _numbers(self) -> range:
+        """Return the numbers of all chunks."""
+        return range(-(-int(self._array.shape[0]) // max(self._chunk_rows, 1)))
 
     def decode(self, number: int, rows: int) -> Values | None:
         """Return the values of a chunk; None if zarr-python has to decode it, or to complain.
@@ -136,6 +166,15 @@ class ChunkFiles:
                 f"({error})"
             ) from error
         return values[:rows] if len(values) == self._chunk_rows else None
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _is_settled(status: os.stat_result) -> bool:
+    """Return whether the next change of a file is bound to show in its times."""
+    return time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) >= _TIME_STEP_NS
 
 
 def _codecs(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,9 +23,12 @@ from daf_query.broken_columns import BrokenColumns
 from daf_query.columns import OpenColumn, cast_to, runs_of_chunks
 from daf_query.dataset import TableColumns, TableDataset, warn_of_problems
 from daf_query.evaluating import Positions, Values
+from daf_query.index_faults import warn_once
 from daf_query.predicates import Predicate
+from daf_query.rtrees import RTree
 from daf_query.zarr_chunks import ChunkFiles
 from daf_query.zarr_groups import arrays_of, groups_of, open_group, reason_of
+from daf_query.zarr_indexes import FoundIndex, found_index, identity_of
 from daf_storage import (
     DecodedCache,
     Span,
@@ -187,6 +191,28 @@ class ZarrTable(TableDataset):
             return np.asarray(found[:])
         except Exception:  # noqa: BLE001 - zarr raises many kinds; without an index, all is read
             return None
+
+    def rtree(self, column: str) -> RTree | None:
+        """Return the R-tree of a column, checked; None without one that fits, with a warning."""
+        own = self._columns.columns.get(column)
+        if self._indexes is None or not isinstance(own, ZarrColumn):
+            return None
+        try:
+            index = self._indexes.get(column)
+        except Exception as error:  # noqa: BLE001 - zarr raises many kinds for broken metadata
+            found = FoundIndex(problem=f"it cannot be opened ({reason_of(error)})")
+        else:
+            if index is None:
+                return None
+            identity = identity_of(index, own.array)
+            key = (self._location, "rtree", column)
+            look = partial(found_index, index, own.array, self.row_count)
+            found = look() if identity is None else self.cache.get(key, identity, look)
+        if found.problem:
+            what = f"of {column!r}"
+            warn_once(self.cache, self._location, what, found.problem, "build it again")
+        tree: RTree | None = found.tree
+        return tree
 
     @property
     def row_count(self) -> int:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import zarr
 
+from daf_query.zarr_indexes import ATTRIBUTE, attributes_of, source_of
 from daf_query.zarr_tables import GEOMETRY, INDEXES, META, PENDING, zarr_table
 from daf_storage import (
     StorageType,
@@ -97,6 +98,13 @@ def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = M
         A directory.
     column
         A column of WKB.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such column.
+    InUseError
+        The column was changed meanwhile; nothing was stored.
     """
     rtree = optional_import("geoindex_rs.rtree", extra="spatial")
     table = zarr_table(path, group)
@@ -104,12 +112,19 @@ def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = M
         raise table.column_not_found(column)
     if not table.row_count:  # the library has no trees without boxes
         return 0
+    array = zarr.open_group(str(path), mode="r", use_consolidated=False)[f"{group}/{column}"]
+    source = source_of(array)
     parts = [_boxes(batch) for batch in table.scanner(columns=[column]).to_batches()]
     boxes = np.concatenate([np.empty((len(_SIDES), 0)), *parts], axis=1)
     builder = rtree.RTreeBuilder(num_items=table.row_count)
     builder.add(*_finite(list(boxes)))
     data = np.frombuffer(builder.finish(), dtype=np.uint8)
-    _replace_array(Path(path), column, data)
+    attributes = attributes_of(data, array)
+    if source.get("source") != attributes[ATTRIBUTE].get("source"):
+        raise errors.InUseError(
+            f"{path}: the column {column!r} changed while its index was being built; build it again"
+        )
+    _replace_array(Path(path), column, data, attributes)
     return table.row_count
 
 
@@ -139,18 +154,19 @@ def _finite(sides: list[Any]) -> list[Any]:
     return sides
 
 
-def _replace_array(root: Path, column: str, data: Any) -> None:
+def _replace_array(root: Path, column: str, data: Any, attributes: dict[str, Any]) -> None:
     """Write the index aside and rename it into its place."""
     group = zarr.open_group(str(root), mode="r+", use_consolidated=False)
     group.require_group(INDEXES)
     with output_directory(root / INDEXES / column) as prepared:
-        zarr.create_array(
+        made = zarr.create_array(
             str(prepared),
             data=data,
             chunks=(max(len(data), 1),),
             compressors=None,
             zarr_format=group.metadata.zarr_format,
         )
+        made.attrs.update(attributes)
 
 
 def _writable(path: str | Path, group: str) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_query.evaluating import Bits, Mask, Zones, present_bits
+from daf_query.index_faults import UnfitIndexError, part
 from daf_query.predicates import Predicate
 from daf_storage import Span
 
@@ -40,23 +41,36 @@ class ZoneMap:
     @property
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """What is known, to be stored."""
-        return {"low": self._low, "high": self._high, "null": self._nulls}
+        rows = np.array([ZONE_ROWS], np.int64)
+        return {"low": self._low, "high": self._high, "null": self._nulls, "zone": rows}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], length: int) -> ZoneMap | None:
-        """Return it from its parts; None if they do not fit the column."""
-        parts = [arrays.get(name) for name in ("low", "high", "null")]
+    def from_arrays(
+        cls, arrays: Mapping[str, npt.NDArray[Any]], length: int, kind: np.dtype[Any]
+    ) -> ZoneMap:
+        """Return it from its parts, which are copied.
+
+        Parameters
+        ----------
+        kind
+            The type of the column.
+
+        Raises
+        ------
+        UnfitIndexError
+            They do not fit together, or the column.
+        """
+        low, high = (np.array(part(arrays, name, kind)) for name in ("low", "high"))
+        nulls, rows = (np.array(part(arrays, name, np.int64)) for name in ("null", "zone"))
         count = -(-length // ZONE_ROWS)
-        low, high, nulls = parts
-        if (
-            low is None
-            or high is None
-            or nulls is None
-            or {len(low), len(high), len(nulls)} != {count}
-        ):
-            return None
+        if {len(low), len(high), len(nulls)} != {count} or rows.tolist() != [ZONE_ROWS]:
+            raise UnfitIndexError(f"it has no {count:,} ranges of {ZONE_ROWS:,} rows")
         found = cls(low, high, length, is_known=True)
         found._nulls = nulls
+        if np.any(nulls < 0) or np.any(nulls > found._sizes):
+            raise UnfitIndexError("it counts more nulls than rows")
+        if not np.all((low <= high) | (nulls == found._sizes)):
+            raise UnfitIndexError("its largest values are smaller than the smallest")
         return found
 
     @property

@@ -34,6 +34,13 @@ from daf_storage.h5ad import (
     to_anndata,
 )
 from daf_storage.hdf5_files import UnsafeAlignmentWarning
+from daf_storage.index_storage import (
+    IndexKind,
+    IndexPlace,
+    IndexSource,
+    IndexStorage,
+    StoredIndex,
+)
 from daf_storage.joint_reordering import reorder_axes
 from daf_storage.layout import (
     MAJOR_VERSION,
@@ -56,7 +63,7 @@ from daf_storage.output_files import (
 from daf_storage.packing import CodecName, Packing
 from daf_storage.progress import Progress, ShowProgress, progress_bar
 from daf_storage.reader import REQUIRED, DafReader, Origin
-from daf_storage.repairing import RepairReport, repair
+from daf_storage.repairing import RepairReport, data_set_paths, repair
 from daf_storage.serving import DafServer
 from daf_storage.stores import (
     DAF_DATA_OFFSET_ALIGNMENT,
@@ -95,6 +102,10 @@ __all__ = [
     "Finding",
     "ForkLock",
     "H5df",
+    "IndexKind",
+    "IndexPlace",
+    "IndexSource",
+    "IndexStorage",
     "MappingStore",
     "MatrixInfo",
     "MemoryDaf",
@@ -115,6 +126,7 @@ __all__ = [
     "SparseVectorParts",
     "StorageType",
     "StoredArray",
+    "StoredIndex",
     "StoredMatrix",
     "StoredVector",
     "ThreadedLibrary",
@@ -125,6 +137,7 @@ __all__ = [
     "axis_frame",
     "convert",
     "copy_all",
+    "data_set_paths",
     "decode_vlen_bytes",
     "decode_vlen_utf8",
     "decompress_chunk",

@@ -39,6 +39,12 @@ class Damage:
     def __str__(self) -> str:
         return f"{self.what}: {self.problem}"
 
+    @property
+    def is_index(self) -> bool:
+        """Whether it is only an index, which can be built again from the data."""
+        found = property_of(self.path)
+        return found is not None and found[1][0] == _INDEXES
+
 
 def damage_of(path: str, problem: str) -> Damage:
     """Return what is wrong with the property that a path belongs to.

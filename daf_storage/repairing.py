@@ -17,9 +17,10 @@ from daf_storage.mending import (
     take_out_consolidated,
 )
 from daf_storage.opening import open_daf, open_directory_tree
-from daf_storage.paths import DafPath
+from daf_storage.paths import SHARED_ARCHIVE_SUFFIX, DafPath
 from daf_storage.progress import ShowProgress
 from daf_storage.stores import (
+    MmapZipStore,
     follow_links,
     is_remote,
     remove_leftovers,
@@ -42,6 +43,8 @@ class RepairReport:
     """Properties that are no longer there: their data could not be read."""
     damaged: tuple[Damage, ...]
     """Properties that are still there and wrong, which `verify` lists as errors."""
+    indexes: tuple[Damage, ...] = ()
+    """Indexes that were lost or damaged, which is no loss: `daf_query` builds them again."""
 
     @property
     def is_whole(self) -> bool:
@@ -56,7 +59,8 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
     and a directory that was lost is rebuilt from the entries that are whole.  Directory: leftovers
     of crashed writers are cleared away, missing groups are added and the consolidated metadata is
     written again.  Then everything is read, as `verify` does.  Data that is damaged and can be
-    read is left as it is.
+    read is left as it is.  Indexes are no data: `daf_query.rebuild_indexes`
+    builds them again, as ``daf repair`` does.
 
     Parameters
     ----------
@@ -78,7 +82,7 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
     >>> path = tempfile.mkdtemp() + "/x.daf.zarr.zip"
     >>> daf_storage.ZarrDaf(path, "w").close()
     >>> daf_storage.repair(path)
-    RepairReport(done=(), lost=(), damaged=())
+    RepairReport(done=(), lost=(), damaged=(), indexes=())
     """
     if is_remote(path):
         raise errors.ReadOnlyError(
@@ -99,7 +103,12 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
     whole = where.given_container if where.is_archive else where.given
     findings = [f for f in verify(whole, progress=progress) if f.level == "error"]
     damaged = one_each(damage_of(finding.path, finding.problem) for finding in findings)
-    return RepairReport((*cleared, *done), lost, damaged)
+    return RepairReport(
+        (*cleared, *done),
+        tuple(one for one in lost if not one.is_index),
+        tuple(one for one in damaged if not one.is_index),
+        one_each(one for one in (*lost, *damaged) if one.is_index),
+    )
 
 
 def _remove_leftovers(where: DafPath) -> list[str]:
@@ -130,6 +139,15 @@ def _repair_directory(where: DafPath) -> list[str]:
     if tree.refresh() or was_behind:
         done.append("wrote the consolidated metadata again")
     return done
+
+
+def data_set_paths(path: str | Path) -> list[str]:
+    """Return the paths of the data sets of a path: one, or those of a whole archive of several."""
+    where = container_of(path)
+    if not str(path).rstrip("/").endswith(SHARED_ARCHIVE_SUFFIX):
+        return [where.given]
+    with MmapZipStore(where.container, location=where.given_container) as store:
+        return [f"{where.given}#/{group}" for group in archives.groups_of(store)]
 
 
 def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:

@@ -21,6 +21,7 @@ from daf_storage.archives import groups_of
 from daf_storage.convention import Convention, ConventionWarning, convention_problem
 from daf_storage.digests import check_bools, digest
 from daf_storage.errors import CorruptDataError, DafError, MissingDependencyError
+from daf_storage.index_storage import IndexStorage
 from daf_storage.mending import incomplete_properties
 from daf_storage.model import MatrixInfo, Span, name_problem
 from daf_storage.opening import open_daf
@@ -253,6 +254,21 @@ def _verify_data(daf: DafReader, add: Callable[[int], None]) -> Iterator[Finding
             yield from _verify_matrix(daf, rows, columns, name, add)
     for path, array in kept.arrays(daf.tree).items():
         yield from _attempt(daf.location, path, partial(_check_kept, path, array, add))
+    yield from _verify_indexes(daf)
+
+
+def _verify_indexes(daf: DafReader) -> Iterator[Finding]:
+    """Check that each index is what was stored, and of what its vectors are now."""
+    indexes = IndexStorage(daf)
+    for place in indexes.places():
+        found = indexes.load(place)
+        if found is not None and found.state != "fit":
+            yield Finding(
+                "error" if found.state == "damaged" else "warning",
+                place.path,
+                f"{found.problem}; queries do not use this index, and 'daf repair {daf.location}' "
+                "builds it again",
+            )
 
 
 def _verify_groups_there(daf: DafReader) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from daf_query.cli import _output
 from daf_query.cli._exit_codes import DATA_LOST, DONE
 from daf_query.demo import run_demo
-from daf_query.indexes import build_index, build_point_index
+from daf_query.index_building import build_index, build_point_index, rebuild_indexes
 from daf_query.session import connect
 from daf_query.zarr_tables import GEOMETRY
 from daf_query.zarr_writing import build_spatial_index
@@ -222,6 +222,8 @@ def verify_command(options: argparse.Namespace) -> int:
 def repair_command(options: argparse.Namespace) -> int:
     """Mend the container, say what was done, and fail if something is lost or damaged."""
     report = repair(options.path, progress=_show(options))
+    rebuilt = rebuild_indexes(options.path)
+    report = dataclasses.replace(report, done=(*report.done, *rebuilt))
     if options.format == "json":
         print(json.dumps({"path": options.path, **dataclasses.asdict(report)}, indent=2))
         return DONE if report.is_whole else DATA_LOST
@@ -231,6 +233,8 @@ def repair_command(options: argparse.Namespace) -> int:
         print(f"lost: {damage}")
     for damage in report.damaged:
         print(f"damaged, and left as it is: {damage}")
+    for damage in report.indexes:
+        print(f"could not be used: {damage}")
     if not report.is_whole:
         counted = (
             f"{len(listed):,} {word}"

@@ -214,7 +214,8 @@ class Hdf5Tree:
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` is put in place or removed."""
         with self._shared.lock:
-            self._shared.refresh()
+            if _kind(self._get(path)) is None:
+                return None
             return self._shared.version(self.path_in_file(path)), self._shared.state()
 
     def listing_identity(self, path: str) -> Hashable:

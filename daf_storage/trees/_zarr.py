@@ -30,7 +30,7 @@ from daf_storage.errors import (
 )
 from daf_storage.model import METADATA_NAMES, AnyArray, Span, StorageType
 from daf_storage.packing import Packing
-from daf_storage.stores import Pin, ReadableStore, Transaction, WritableStore
+from daf_storage.stores import MmapZipStore, Pin, ReadableStore, Transaction, WritableStore
 from daf_storage.trees._consolidated import Consolidated, consolidated_of, lists_all
 from daf_storage.trees._foreign import ForeignChunks
 from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat, ZarrVersion
@@ -216,6 +216,15 @@ class WritableZarrTree(ZarrTree):
             yield tree
             if self._consolidated is not None:
                 tree.refresh()
+
+    def discard(self, path: str) -> None:
+        """Take a node away, also out of an archive; for what can be made again from the rest."""
+        if isinstance(self._writable, MmapZipStore):
+            start = f"{self.path_in_store(path)}/"
+            self._writable.remove_entries([key for key in self._writable if key.startswith(start)])
+            return
+        with self.transaction() as changes, self.lock():
+            changes.remove(path)
 
     def recover(self) -> bool:
         """Clear away what a crashed writer left, and mend the consolidated metadata.
