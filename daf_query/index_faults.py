@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +9,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
+
+from daf_storage import ForkLock
 
 
 class UnusedIndexWarning(UserWarning):
@@ -21,7 +22,7 @@ class UnfitIndexError(ValueError):
 
 
 _said: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = ForkLock()
 
 
 def warn_once(owner: object, location: str, what: str, problem: str, remedy: str) -> None:

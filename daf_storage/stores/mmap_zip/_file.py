@@ -9,12 +9,12 @@ import errno
 import fcntl
 import os
 import stat
-import threading
 import weakref
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from daf_storage.forking import ForkLock
 from daf_storage.stores._allocate import allocate
 from daf_storage.stores._identity import fingerprint, is_settled
 
@@ -27,7 +27,7 @@ class ArchiveFile:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._release = weakref.finalize(self, _release, descriptor, os.getpid())
-        self._changes_lock = threading.Lock()
+        self._changes_lock = ForkLock()
         self._known = fingerprint(os.fstat(descriptor))
         self._foreign_changes = 0
 
