@@ -6,7 +6,7 @@ import random
 import shutil
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,16 @@ FILTERS: list[Any] = [
     (pc.field("x") >= 3) & (pc.field("x") <= 5) & (pc.field("y") >= 0) & (pc.field("y") <= 9),
     pc.field("far") > 10**6,
 ]
+FILTERS_OF = {
+    "name": FILTERS[:2],
+    "barcode": FILTERS[2:3],
+    "age": FILTERS[3:6],
+    "donor": FILTERS[6:7],
+    "group": FILTERS[7:8],
+    "score": FILTERS[8:9],
+    "x": FILTERS[9:10],
+    "far": FILTERS[10:],
+}
 PLACES = [
     IndexPlace("cell", "lookup", ("name",)),
     IndexPlace("cell", "lookup", ("barcode",)),
@@ -117,19 +127,23 @@ def _many_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"daf_query.{module}._SELECTIVE", 4)
 
 
-def rows_of(daf: Any) -> list[list[int]]:
+def rows_of(daf: Any, filters: Sequence[Any] = FILTERS) -> list[list[int]]:
     """Return the rows for which each filter is true."""
-    with connect(daf) as session:
-        table = session.dataset("cell")
-        columns = ["index", "name", "barcode"]
-        return [table.to_table(columns=columns, filter=one).to_pylist() for one in FILTERS]
+    table = connect(daf).dataset("cell")
+    columns = ["index", "name", "barcode"]
+    return [table.to_table(columns=columns, filter=one).to_pylist() for one in filters]
+
+
+def filled() -> DafWriter:
+    """Return the same data set without any index."""
+    daf = MemoryDaf()
+    fill(daf)
+    return daf
 
 
 def plain_rows() -> list[list[int]]:
-    """Return the same of a data set without any index."""
-    daf = MemoryDaf()
-    fill(daf)
-    return rows_of(daf)
+    """Return what a scan finds."""
+    return rows_of(filled())
 
 
 def test_each_index_is_used(path: Path) -> None:
@@ -176,33 +190,33 @@ def damages(data: bytes, rng: random.Random) -> list[bytes]:
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.path)
 def test_whatever_is_changed_the_rows_are_those_of_a_scan(path: Path, place: IndexPlace) -> None:
     """Every file of every index, also its metadata; each time with one warning, and a finding."""
-    expected, rng, count = plain_rows(), random.Random(place.path), 0
+    rng, count = random.Random(place.path), 0
+    filters = FILTERS_OF[place.columns[0]]
+    expected = rows_of(filled(), filters)
     with open_daf(path) as daf, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         storage = IndexStorage(daf)
         for file in sorted((path / place.path).rglob("*")):
             data = file.read_bytes() if file.is_file() else b""
-            for damaged in damages(data, rng) if data else []:
+            is_document = file.name.startswith(".z")
+            changes = damages(data, rng) if data else []
+            for damaged in rng.sample(changes, min(len(changes), 3 if is_document else 99)):
                 with file.open("r+b") as opened:
                     opened.write(damaged)
                     opened.truncate()
                 caught.clear()
-                table = connect(daf).dataset("cell")
-                columns = ["index", "name", "barcode"]
-                found = [table.to_table(columns=columns, filter=one).to_pylist() for one in FILTERS]
-                assert found == expected, (file, damaged)
-                is_harmless = file.name in (".zattrs", ".zgroup", ".zarray")
+                assert rows_of(daf, filters) == expected, (file, damaged)
                 state = storage.load(place)
                 assert state is not None
-                assert is_harmless or state.state != "fit", file
+                assert is_document or state.state != "fit", file
                 assert len(caught) == (state.state == "damaged"), (file, [str(c) for c in caught])
                 assert all(one.category is UnusedIndexWarning for one in caught)
                 count += 1
             if data:
                 file.write_bytes(data)
         assert storage.load(place) is not None
-    assert count > 50
-    assert rows_of(path) == expected
+    assert count > 40
+    assert rows_of(path) == plain_rows()
 
 
 def stored(
