@@ -8,7 +8,7 @@ zarr-python reads the arrays, chunk by chunk.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -137,7 +137,8 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
     table = TableColumns(group, length, guarded, problems, broken=broken)
     warn_of_problems(table, broken.warned)
     place = str(path) if is_remote(path) else str(Path(path).absolute())
-    return ZarrTable(table, location, _indexes_of(root), place=(place, group))
+    arrays = {name: column.array for name, column in columns.items()}
+    return ZarrTable(table, location, _indexes_of(root), arrays, place=(place, group))
 
 
 def _indexes_of(root: Any) -> Any:
@@ -167,11 +168,13 @@ class ZarrTable(TableDataset):
         columns: TableColumns,
         location: str,
         indexes: Any,
+        arrays: Mapping[str, Any],
         *,
         place: tuple[str, str] | None = None,
     ) -> None:
         super().__init__(columns, location=location)
         self._indexes = indexes
+        self._arrays = arrays
         self._path_and_group = place
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
@@ -194,8 +197,8 @@ class ZarrTable(TableDataset):
 
     def rtree(self, column: str) -> RTree | None:
         """Return the R-tree of a column, checked; None without one that fits, with a warning."""
-        own = self._columns.columns.get(column)
-        if self._indexes is None or not isinstance(own, ZarrColumn):
+        own = self._arrays.get(column)
+        if self._indexes is None or own is None:
             return None
         try:
             index = self._indexes.get(column)
@@ -204,9 +207,9 @@ class ZarrTable(TableDataset):
         else:
             if index is None:
                 return None
-            identity = identity_of(index, own.array)
+            identity = identity_of(index, own)
             key = (self._location, "rtree", column)
-            look = partial(found_index, index, own.array, self.row_count)
+            look = partial(found_index, index, own, self.row_count)
             found = look() if identity is None else self.cache.get(key, identity, look)
         if found.problem:
             what = f"of {column!r}"
