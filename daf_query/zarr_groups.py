@@ -14,7 +14,14 @@ import zarr
 from zarr.abc.store import ByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 
-from daf_storage import ZarrArchiveStore, errors, is_remote, open_regular, optional_import
+from daf_storage import (
+    SERVER_CLIENT,
+    ZarrArchiveStore,
+    errors,
+    is_remote,
+    open_regular,
+    optional_import,
+)
 
 _MAX_DOCUMENT_BYTES: Final = 1 << 24
 _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
@@ -84,6 +91,7 @@ def open_group(path: str | Path, location: str) -> Any:
 
 def _open_remote(url: str, location: str) -> Any:
     """Open a group on a server; its own errors have the whole URL in them, secrets too."""
+    SERVER_CLIENT.enter()
     obstore = optional_import("obstore.store", extra="remote")
     options = {"client_options": {"allow_http": True}} if url.startswith("http:") else {}
     try:

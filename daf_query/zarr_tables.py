@@ -30,6 +30,7 @@ from daf_query.zarr_chunks import ChunkFiles
 from daf_query.zarr_groups import arrays_of, groups_of, open_group, reason_of
 from daf_query.zarr_indexes import FoundIndex, found_index, identity_of
 from daf_storage import (
+    SERVER_CLIENT,
     DecodedCache,
     Span,
     errors,
@@ -264,6 +265,8 @@ class ZarrColumn:
             found = files.decode(span.start // self.chunk_rows, span.size)
             if found is not None:
                 return _comparable(found)
+        if is_remote(self.what):
+            SERVER_CLIENT.check()
         try:
             return _comparable(np.asarray(self.array[span.start : span.stop]))
         except Exception as error:  # zarr raises many kinds for data that it cannot read

@@ -22,7 +22,7 @@ from daf_storage.damage import Damage
 from daf_storage.decoded import DecodedCache
 from daf_storage.encoding import EmptySparse
 from daf_storage.errors import DafError
-from daf_storage.forking import ForkLock, ThreadedLibrary
+from daf_storage.forking import SERVER_CLIENT, ForkLock, ThreadedLibrary
 from daf_storage.h5ad import (
     AnnDataWarning,
     Report,
@@ -87,6 +87,7 @@ __all__ = [
     "MAJOR_VERSION",
     "MINOR_VERSION",
     "REQUIRED",
+    "SERVER_CLIENT",
     "AnnDataWarning",
     "CodecName",
     "Convention",

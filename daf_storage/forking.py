@@ -56,6 +56,10 @@ class ThreadedLibrary:
         self.note_start()
 
 
+SERVER_CLIENT = ThreadedLibrary("the client of servers", start="something was read from a server")
+"""What asks servers: the library obstore, whose threads serve all of its stores."""
+
+
 class ForkLock:
     """A reentrant lock that is free in a forked process, whoever held it in the parent.
 

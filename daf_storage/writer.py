@@ -6,6 +6,7 @@ name, axis, length and labels, conflict.  A refused or crashed change leaves wha
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -79,6 +80,8 @@ class DafWriter(DafReader):
         """
         reader = ReadOnlyDaf(self._tree, name=unique_name(f"{self.name}.read_only"))
         reader.keep(self, self._counters)
+        if self.origin is not None:
+            reader.origin = dataclasses.replace(self.origin, name=reader.name)
         return reader
 
     @contextmanager

@@ -10,7 +10,9 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
+import zarr
 
 from daf_storage import ForkLock, ThreadedLibrary, errors
 
@@ -97,13 +99,20 @@ def test_a_child_answers_or_refuses(tiny_path: Path, before: str) -> None:
 
 _REMOTE = """
 import os, signal, sys, warnings
-import daf_storage
+import daf_query, daf_storage
 warnings.simplefilter("ignore", DeprecationWarning)
 daf = daf_storage.open_daf(sys.argv[1])
 daf.get_np_vector("cell", "age")
+far, near = daf_query.zarr_table(sys.argv[2]), daf_query.zarr_table(sys.argv[3])
+far.to_table(), near.to_table()
+near = daf_query.zarr_table(sys.argv[3])
 if os.fork() == 0:
     signal.alarm(20)
-    for work in (lambda: daf.get_np_vector("cell", "type"), lambda: daf_storage.open_daf(sys.argv[1])):
+    print(near.to_table().num_rows, flush=True)
+    for work in (
+        far.to_table,
+        lambda: daf_query.zarr_table(sys.argv[2]),
+        lambda: daf.get_np_vector("cell", "type"), lambda: daf_storage.open_daf(sys.argv[1])):
         try:
             print(work(), flush=True)
         except daf_storage.DafError as error:
@@ -113,15 +122,19 @@ print(os.wait()[1])
 """
 
 
-def test_a_child_of_a_reader_of_a_server(tiny_path: Path) -> None:
-    """The client of servers has threads too, so what is not cached is refused."""
+def test_a_child_of_a_reader_of_a_server(tiny_path: Path, tmp_path: Path) -> None:
+    """The client of servers has threads too, so what is not cached is refused; files are read."""
+    path = tmp_path / "z"
+    group = zarr.open_group(path, mode="w", zarr_format=2).create_group("meta")
+    group.create_array("n", data=np.arange(10), chunks=(4,))
+    zarr.consolidate_metadata(path)
     pytest.importorskip("obstore")
     from tests.support import served
 
-    with served(tiny_path) as server:
-        command = [sys.executable, "-c", _REMOTE, server.url]
+    with served(tiny_path) as server, served(path) as other:
+        command = [sys.executable, "-c", _REMOTE, server.url, other.url, str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["ForkedProcessError", "ForkedProcessError", "0"]
+    assert done.stdout.split() == ["10", *["ForkedProcessError"] * 4, "0"]
 
 
 def test_a_library_is_refused_where_its_threads_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

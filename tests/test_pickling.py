@@ -145,6 +145,8 @@ def test_tables_and_slices_of_a_writer(tiny_path: Path) -> None:
     assert again(session.dataset("cell")).count_rows() == 3
     part = again(session.matrix("cell", "gene", "UMIs"))
     assert not part.daf.is_writable
+    reader = reopen(tiny_path).read_only()
+    assert (again(reader).name, again(reader).axis_length("cell")) == (reader.name, 3)
     assert part.shape == (3, 4)
 
 

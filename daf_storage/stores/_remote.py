@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from daf_storage import errors
-from daf_storage.forking import ForkLock, ThreadedLibrary
+from daf_storage.forking import SERVER_CLIENT, ForkLock
 from daf_storage.optional import optional_import
 
 _BLOCK_BYTES = 1 << 15
@@ -33,7 +33,6 @@ MAX_DOCUMENT_BYTES = 1 << 26
 """How long a document of metadata on a server may be."""
 _TIMEOUT_SECONDS = 30
 _RETRIES = 4
-_CLIENT = ThreadedLibrary("the client of servers", start="something was read from a server")
 
 SCHEMES = ("http://", "https://", "s3://", "gs://", "az://", "abfs://")
 
@@ -72,7 +71,7 @@ class RemoteFiles:
         """Number of requests that were answered."""
         self.received_bytes = 0
         """Number of bytes of files that were received."""
-        _CLIENT.enter()
+        SERVER_CLIENT.enter()
         self._obs = optional_import("obstore", extra="remote")
         options: dict[str, Any] = {"timeout": f"{round(timeout_seconds * 1000)}ms"}
         if url.startswith("http://"):
@@ -100,7 +99,7 @@ class RemoteFiles:
         CorruptDataError
             The server has, or sends, more than that.
         """
-        _CLIENT.check()
+        SERVER_CLIENT.check()
         try:
             answer = self._obs.get(self._store, path)
             data = None if answer.meta["size"] > most_bytes else _received(answer, most_bytes)
@@ -120,7 +119,7 @@ class RemoteFiles:
         """Return the length of a file; None if it is absent."""
         known = self._versions.get(path)
         if known is None:
-            _CLIENT.check()
+            SERVER_CLIENT.check()
             try:
                 meta = self._obs.head(self._store, path)
             except FileNotFoundError:
@@ -146,7 +145,7 @@ class RemoteFiles:
                     found[block] = data
         missing = list(_runs(block for block in wanted if block not in found))
         if missing:
-            _CLIENT.check()
+            SERVER_CLIENT.check()
         for run, data in zip(
             missing, self._pool.map(lambda run: self._fetch(path, run), missing), strict=True
         ):
