@@ -235,7 +235,7 @@ def test_staging_that_vanishes_while_it_is_listed(
 def test_a_file_in_the_place_of_staging_is_an_error(tmp_path: Path) -> None:
     """And not an endless loop."""
     (tmp_path / _directory.STAGING).write_bytes(b"")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(errors.ExistsError, match="exists already"):
         DirectoryStore(tmp_path).transaction().__enter__()
 
 

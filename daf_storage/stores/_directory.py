@@ -13,6 +13,7 @@ for writing later can tell a crashed writer's leftovers (and clear them) from a 
 from __future__ import annotations
 
 import fcntl
+import functools
 import glob
 import hashlib
 import mmap
@@ -22,9 +23,10 @@ import stat
 import time
 import uuid
 import weakref
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -57,6 +59,9 @@ _READY_SUFFIX = ".ready"
 _OLD_SUFFIX = ".old"
 _TARGET_FILE = "target"
 _TRASH = "trash-"
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _OLD = "old-"
 _LOOKS = 100
 _LOOK_SECONDS = 0.001
@@ -133,8 +138,9 @@ class DirectoryStore:
         for name in names_in(staging):
             if name.startswith(_TRASH):
                 discard(staging / name)
-        token, descriptor = self._new_token(staging)
-        changes = DirectoryTransaction(self.root, token)
+        with errors.os_errors(self.location):
+            token, descriptor = self._new_token(staging)
+        changes = DirectoryTransaction(self.root, token, self.location)
         try:
             yield changes
         finally:
@@ -337,22 +343,44 @@ class DirectoryPin(LocalReads):
         return os.path.join(self._path, key) if key else self._path
 
 
-class DirectoryTransaction:
-    """Changes prepared below one token directory; see `Transaction`."""
+def _in_our_words(method: Callable[P, T]) -> Callable[P, T]:
+    """Let a method of a transaction raise what the file system refuses as a `DafError`."""
 
-    def __init__(self, root: Path, token: Path) -> None:
+    @functools.wraps(method)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(*args, **kwargs)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            changes: Any = args[0]
+            raise errors.from_os_error(error, changes._location) from error  # noqa: SLF001 - its own method
+
+    return wrapped
+
+
+class DirectoryTransaction:
+    """Changes prepared below one token directory; see `Transaction`.
+
+    What the file system refuses is a `DafError`, but for the ``FileExistsError`` of `publish`.
+    """
+
+    def __init__(self, root: Path, token: Path, location: str) -> None:
         self._root = root
+        self._location = location
         self._token = token
         self._new = token / "new"
         self._old_count = 0
         self.leaves_sign = False
         """Whether the directory of the transaction stays, for the next writer to find."""
 
+    @_in_our_words
     def write(self, key: str, data: bytes | memoryview) -> None:
         """Append ``data`` to the prepared file of ``key``."""
         with open(self._prepared(key), "ab") as file:
             file.write(data)
 
+    @_in_our_words
     def adopt(self, key: str, descriptor: int, *, link: bool) -> bool:
         """Link or copy the file within the kernel."""
         path = self._prepared(key)
@@ -365,6 +393,7 @@ class DirectoryTransaction:
             _copy_within_kernel(descriptor, file.fileno())
         return True
 
+    @_in_our_words
     def reserve(self, key: str, size_bytes: int) -> AnyArray:
         """Return the prepared file of ``key``, mapped and writable.
 
@@ -377,6 +406,7 @@ class DirectoryTransaction:
             mapping = mmap.mmap(file.fileno(), size_bytes, access=mmap.ACCESS_WRITE)
         return np.frombuffer(mapping, dtype=np.uint8)
 
+    @_in_our_words
     def publish(self, prefix: str, *, replace: bool) -> None:
         """Rename the prepared directory into its place, exchanging it with what is there."""
         source, target = self._new / prefix, self._root / prefix
@@ -388,11 +418,13 @@ class DirectoryTransaction:
         elif not _swap.exchange(source, target):
             self._replace_in_two_steps(source, target, prefix)
 
+    @_in_our_words
     def remove(self, prefix: str) -> None:
         """Rename the directory away; its files are deleted when the transaction ends."""
         with suppress(FileNotFoundError):
             os.rename(self._root / prefix, self._next_old("") / "data")
 
+    @_in_our_words
     def replace_file(self, key: str, data: bytes) -> None:
         """Write a file aside and rename it over the old one."""
         path = self._token / "file"

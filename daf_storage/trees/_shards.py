@@ -13,7 +13,7 @@ import posixpath
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from tempfile import SpooledTemporaryFile
+from tempfile import SpooledTemporaryFile, gettempdir
 from typing import Any, Final
 
 import google_crc32c
@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage import strings as vlen
-from daf_storage.errors import CorruptDataError
+from daf_storage.errors import CorruptDataError, os_errors
 from daf_storage.model import AnyArray, Span, StorageType
 from daf_storage.packing import Packing
 from daf_storage.stores import Pin
@@ -329,7 +329,8 @@ class ShardWriter:
 
     def _add(self, data: Any) -> None:
         compressed = self._compress(data)
-        self._spool.write(compressed)
+        with os_errors(gettempdir()):
+            self._spool.write(compressed)
         self._places.append((self._end, len(compressed)))
         self._end += len(compressed)
 

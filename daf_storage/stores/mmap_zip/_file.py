@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from daf_storage import errors
 from daf_storage.forking import ForkLock
 from daf_storage.stores._allocate import allocate
 from daf_storage.stores._identity import fingerprint, is_settled
@@ -22,10 +23,14 @@ _MAX_WRITE_BYTES = 1 << 30
 
 
 class ArchiveFile:
-    """An open file, read and written at given offsets."""
+    """An open file, read and written at given offsets.
 
-    def __init__(self, descriptor: int) -> None:
+    What the system refuses is a `DafError`; a `StorageError` is an ``OSError`` as well.
+    """
+
+    def __init__(self, descriptor: int, path: Path) -> None:
         self.descriptor = descriptor
+        self._path = path
         self._release = weakref.finalize(self, _release, descriptor, os.getpid())
         self._changes_lock = ForkLock()
         self._known = fingerprint(os.fstat(descriptor))
@@ -37,7 +42,7 @@ class ArchiveFile:
 
         A named pipe does not make it wait: see `is_regular`.
         """
-        return cls(os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666))
+        return cls(os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666), path)
 
     @property
     def is_regular(self) -> bool:
@@ -73,7 +78,8 @@ class ArchiveFile:
         with self._changes_lock:
             self._look()
             try:
-                yield
+                with errors.os_errors(str(self._path)):
+                    yield
             finally:
                 self._known = fingerprint(os.fstat(self.descriptor))
 
@@ -156,7 +162,8 @@ class ArchiveFile:
 
     def sync(self) -> None:
         """Wait until everything written so far is on the disk."""
-        os.fsync(self.descriptor)
+        with errors.os_errors(str(self._path)):
+            os.fsync(self.descriptor)
 
     def close(self) -> None:
         """Close the file and release its lock."""
