@@ -224,7 +224,7 @@ def check_broken(path: str) -> None:
         assert set(problems) == {"vectors/cell/type"} or path.endswith(".zip")
 
 
-@pytest.mark.parametrize("damage", set(BROKEN) - {"damaged", "truncated"})
+@pytest.mark.parametrize("damage", sorted(set(BROKEN) - {"damaged", "truncated"}))
 def test_the_summary_has_the_problem(tmp_path: Path, damage: str) -> None:
     """Whatever metadata and sizes of files tell is listed, in text, in HTML, and in JSON."""
     path = tmp_path / "x.daf.zarr"
