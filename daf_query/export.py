@@ -145,6 +145,19 @@ def to_anndata(part: Slice) -> Any:
 
 def save(part: Slice, path: Path, kind: str | None = None) -> None:
     """Write the slice to a file; what is there is replaced when the new file is complete."""
+    kind = check_format(path, kind)
+    if kind == "mtx":
+        _save_names(part, path)
+    if kind == "h5ad":
+        with output_path(path) as prepared:
+            to_anndata(part).write_h5ad(prepared)
+        return
+    with open_output(path) as file, compressed(file, path) as sink:
+        _WRITERS[kind](part, sink)
+
+
+def check_format(path: Path, kind: str | None = None) -> str:
+    """Return the format that is given, or else that of the suffix; refuse what is none."""
     name = path.name.removesuffix(COMPRESSED)
     kind = Path(name).suffix.removeprefix(".") if kind is None else kind
     is_compressed = name != path.name
@@ -154,17 +167,10 @@ def save(part: Slice, path: Path, kind: str | None = None) -> None:
             f"{', '.join(f'.{one}' for one in FORMATS)} (those of text also with {COMPRESSED}), "
             "and no format is given"
         )
-    if kind == "mtx":
-        _save_names(part, path, name)
-    if kind == "h5ad":
-        with output_path(path) as prepared:
-            to_anndata(part).write_h5ad(prepared)
-        return
-    with open_output(path) as file, compressed(file, path) as sink:
-        _WRITERS[kind](part, sink)
+    return kind
 
 
-def _save_names(part: Slice, path: Path, name: str) -> None:
+def _save_names(part: Slice, path: Path) -> None:
     """Write the names of the rows and of the columns beside a matrix in Matrix Market."""
     if not find_output(path).is_regular:
         raise errors.InvalidInputError(
@@ -172,7 +178,8 @@ def _save_names(part: Slice, path: Path, name: str) -> None:
             "choose a format that has all of it in one"
         )
     for names, suffix in ((part.rows, ".rows.tsv"), (part.columns, ".columns.tsv")):
-        with open_output(path.with_name(name).with_suffix(suffix)) as file:
+        name = path.with_name(path.name.removesuffix(COMPRESSED))
+        with open_output(name.with_suffix(suffix)) as file:
             file.write("".join(f"{one}\n" for one in names).encode())
 
 

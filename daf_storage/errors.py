@@ -223,11 +223,12 @@ def from_os_error(error: OSError, location: str = "") -> DafError:
 def os_errors(location: str) -> Iterator[None]:
     """Raise errors of the operating system within the block as `from_os_error` has them.
 
-    A broken pipe stays one: it says that a reader has seen enough.
+    A broken pipe stays one, which says that a reader has seen enough, and so does a name that is
+    taken, of which the caller knows more.
     """
     try:
         yield
-    except BrokenPipeError:
+    except (BrokenPipeError, FileExistsError):
         raise
     except OSError as error:
         if isinstance(error, DafError):

@@ -90,16 +90,11 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
             "stored"
         )
     where = container_of(path)
-    cleared = _remove_leftovers(where)
-    if cleared and not where.container.exists():
-        return RepairReport(tuple(cleared), (), ())
-    lost: tuple[Damage, ...] = ()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RecoveryWarning)
-        if where.is_archive:
-            done, lost = _repair_archive(where)
-        else:
-            done = _repair_hdf5(where) if where.kind == "hdf5" else _repair_directory(where)
+    with errors.os_errors(where.given):
+        cleared = _remove_leftovers(where)
+        if cleared and not where.container.exists():
+            return RepairReport(tuple(cleared), (), ())
+        done, lost = _repair_container(where)
     whole = where.given_container if where.is_archive else where.given
     findings = [f for f in verify(whole, progress=progress) if f.level == "error"]
     damaged = one_each(damage_of(finding.path, finding.problem) for finding in findings)
@@ -109,6 +104,15 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
         tuple(one for one in damaged if not one.is_index),
         one_each(one for one in (*lost, *damaged) if one.is_index),
     )
+
+
+def _repair_container(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
+    """Mend a container; return what was done, and what was lost."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RecoveryWarning)
+        if where.is_archive:
+            return _repair_archive(where)
+        return _repair_hdf5(where) if where.kind == "hdf5" else _repair_directory(where), ()
 
 
 def _remove_leftovers(where: DafPath) -> list[str]:

@@ -293,3 +293,17 @@ def test_repair_through_a_link(folder: Path) -> None:
     left.mkdir()
     assert repair(link).done == ("cleared away what a killed program had left beside it",)
     assert not left.exists()
+
+
+def test_a_kill_while_mode_w_deletes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was emptied and not yet deleted is deleted by the next writer."""
+    path = folder / "data.daf.zarr"
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        create(path).close()
+    assert len(list(folder.glob(".data.daf.zarr.*/data.daf.zarr/vectors"))) == 1
+    assert "was killed" in str(verify(path)[0])
+    with open_daf(path, "r+") as daf:
+        assert daf.axes_set() == set()
+    assert verify(path) == []
+    assert not list(folder.glob(".*"))

@@ -14,6 +14,7 @@ from pathlib import Path
 from daf_query.cli import _output
 from daf_query.cli._exit_codes import DATA_LOST, DONE
 from daf_query.demo import run_demo
+from daf_query.export import check_format
 from daf_query.index_building import build_index, build_point_index, rebuild_indexes
 from daf_query.session import connect
 from daf_query.zarr_tables import GEOMETRY
@@ -182,6 +183,9 @@ def sql_command(options: argparse.Namespace) -> None:
 
 def extract_command(options: argparse.Namespace) -> None:
     """Write a slice of a matrix."""
+    output = _output.file_of(options.output)
+    target = output or _output.to_standard_output(options.format)
+    check_format(Path(target), options.format)
     with connect(options.path) as session:
         daf = session.data_set()
         rows_axis, columns_axis = matrix_axes(
@@ -193,8 +197,7 @@ def extract_command(options: argparse.Namespace) -> None:
         element_bytes = part.dtype.itemsize + 4
         with progress_bar("extract", part.plan.cost_bytes, show=_show(options)) as progress:
             part.load(progress=lambda done: progress.add(done * element_bytes))
-        output = _output.file_of(options.output)
-        part.save(output or _output.to_standard_output(options.format), format=options.format)
+        part.save(target, format=options.format)
         if not options.quiet:
             where = "standard output" if output is None else _output.described(output)
             print(

@@ -194,7 +194,7 @@ class DirectoryStore:
             Another writer is preparing something: it would be lost.
         """
         root = Path(os.path.realpath(self.root))
-        with self.lock():
+        with errors.os_errors(self.location), self.lock():
             self.recover()
             self._refuse_other_writers()
             aside = root.with_name(f".{root.name}.{_state(root, token)}{REBUILD_SUFFIX}")

@@ -26,23 +26,29 @@ class ArchiveFile:
     """An open file, read and written at given offsets.
 
     What the system refuses is a `DafError`; a `StorageError` is an ``OSError`` as well.
+
+    Parameters
+    ----------
+    location
+        The archive as messages name it.
     """
 
-    def __init__(self, descriptor: int, path: Path) -> None:
+    def __init__(self, descriptor: int, location: str) -> None:
         self.descriptor = descriptor
-        self._path = path
+        self.location = location
         self._release = weakref.finalize(self, _release, descriptor, os.getpid())
         self._changes_lock = ForkLock()
         self._known = fingerprint(os.fstat(descriptor))
         self._foreign_changes = 0
 
     @classmethod
-    def open(cls, path: Path, flags: int) -> ArchiveFile:
+    def open(cls, path: Path, flags: int, location: str = "") -> ArchiveFile:
         """Open a file; it is not inherited by programs that this one starts.
 
         A named pipe does not make it wait: see `is_regular`.
         """
-        return cls(os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666), path)
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+        return cls(descriptor, location or str(path))
 
     @property
     def is_regular(self) -> bool:
@@ -78,7 +84,7 @@ class ArchiveFile:
         with self._changes_lock:
             self._look()
             try:
-                with errors.os_errors(str(self._path)):
+                with errors.os_errors(self.location):
                     yield
             finally:
                 self._known = fingerprint(os.fstat(self.descriptor))
@@ -162,7 +168,7 @@ class ArchiveFile:
 
     def sync(self) -> None:
         """Wait until everything written so far is on the disk."""
-        with errors.os_errors(str(self._path)):
+        with errors.os_errors(self.location):
             os.fsync(self.descriptor)
 
     def close(self) -> None:

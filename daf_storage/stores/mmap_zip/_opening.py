@@ -155,7 +155,7 @@ def sync_folder(path: Path) -> None:
 
 def _open(path: Path, flags: int, location: str) -> ArchiveFile:
     try:
-        file = ArchiveFile.open(path, flags)
+        file = ArchiveFile.open(path, flags, location)
     except IsADirectoryError:
         raise errors.NotADafError(
             f"{location}: there is a directory of this name, not a file"
@@ -206,7 +206,7 @@ def _replaced(file: ArchiveFile, path: Path, location: str) -> ArchiveFile:
                 f"({error}); delete it yourself if that is what you want"
             ) from None
     with scratch(path) as temporary:
-        new = ArchiveFile.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        new = ArchiveFile.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, location)
         try:
             new.lock()
             new.write_at(0, _EMPTY)
