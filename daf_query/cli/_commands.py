@@ -225,7 +225,8 @@ def verify_command(options: argparse.Namespace) -> int:
 def repair_command(options: argparse.Namespace) -> int:
     """Mend the container, say what was done, and fail if something is lost or damaged."""
     report = repair(options.path, progress=_show(options))
-    rebuilt = rebuild_indexes(options.path)
+    is_there = Path(options.path.split("#/", 1)[0]).exists()  # or else only leftovers were
+    rebuilt = rebuild_indexes(options.path) if is_there else []
     report = dataclasses.replace(report, done=(*report.done, *rebuilt))
     if options.format == "json":
         print(json.dumps({"path": options.path, **dataclasses.asdict(report)}, indent=2))

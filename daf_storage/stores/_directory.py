@@ -161,6 +161,8 @@ class DirectoryStore:
 
         try:
             return new_locked_directory(name)
+        except FileExistsError as error:  # a file in the place of the directory
+            raise errors.from_os_error(error) from error
         except PermissionError as error:
             raise errors.ReadOnlyError(
                 f"{self.location}: no permission to write here; open it with mode 'r', "
