@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from daf_query.dataset import TableDataset
 from daf_query.engine import Collection
 from daf_query.zarr_tables import META, zarr_table
-from daf_storage import DafReader, errors, is_remote, open_daf
+from daf_storage import INDEXES_SUFFIX, DafReader, errors, is_remote, open_daf
 
 Source: TypeAlias = str | Path | DafReader | TableDataset | Sequence[str | Path | DafReader]
 """A path of a data set, a reader of one, or a table; a pattern or a list for several as one."""
@@ -62,10 +62,18 @@ def _matching(pattern: str) -> Collection:
     """Open all data sets whose path matches a pattern."""
     before, separator, group = pattern.partition("#/")
     found = sorted(glob.glob(before, recursive=True))  # noqa: PTH207 - Path.glob is relative
-    paths = [path + separator + group for path in found]
+    paths = [path + separator + group for path in found if not _is_index(Path(path))]
     if not paths:
         raise errors.SourceNotFoundError(f"no file or directory matches {pattern!r}")
     return _collection(paths, pattern)
+
+
+def _is_index(path: Path) -> bool:
+    """Return whether a path is of the indexes beside an HDF5 file, or below them."""
+    return any(
+        one.name.endswith(INDEXES_SUFFIX) and one.with_suffix("").is_file()
+        for one in (path, *path.parents)
+    )
 
 
 def _collection(sources: Iterable[object], location: str) -> Collection:

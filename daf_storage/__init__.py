@@ -78,12 +78,13 @@ from daf_storage.stores import (
     shown_url,
 )
 from daf_storage.strings import decode_vlen_bytes, decode_vlen_utf8
-from daf_storage.trees import StoredArray, decompress_chunk
+from daf_storage.trees import INDEXES_SUFFIX, StoredArray, decompress_chunk
 from daf_storage.verifying import Finding, verify
 from daf_storage.writer import DafWriter
 
 __all__ = [
     "DAF_DATA_OFFSET_ALIGNMENT",
+    "INDEXES_SUFFIX",
     "MAJOR_VERSION",
     "MINOR_VERSION",
     "REQUIRED",

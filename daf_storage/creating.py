@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +14,7 @@ from daf_storage.opening import check_style, create_in, open_daf
 from daf_storage.packing import Packing
 from daf_storage.paths import DafPath, parse_path
 from daf_storage.stores import follow_links, put_in_place, replace_archive, scratch
-from daf_storage.trees import ZarrVersion
+from daf_storage.trees import ZarrVersion, indexes_beside
 from daf_storage.writer import DafWriter
 
 
@@ -65,6 +66,8 @@ def new_data_set(
         if _identity(target) != checked:
             _check_replaceable(where, target)
         _put_in_place(aside, target, where, overwrite=overwrite)
+        if where.kind == "hdf5":  # those of what was replaced
+            shutil.rmtree(indexes_beside(target), ignore_errors=True)
 
 
 def _check_replaceable(where: DafPath, target: Path) -> tuple[int, int] | None:

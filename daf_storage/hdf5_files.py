@@ -11,7 +11,7 @@ from daf_storage import errors, layout
 from daf_storage.model import OpenMode
 from daf_storage.sharing import Lease, Registry
 from daf_storage.stores import follow_links, remove_leftovers, scratch
-from daf_storage.trees import ALIGNMENT, Hdf5File, h5py
+from daf_storage.trees import ALIGNMENT, Hdf5File, h5py, require_space_in
 
 REGISTRY: Registry[Hdf5File] = Registry("HDF5 file")
 
@@ -47,6 +47,8 @@ def _open(path: Path, mode: OpenMode, location: str) -> Hdf5File:
         raise errors.SourceNotFoundError(
             f"{location}: there is no directory {path.parent} to create it in"
         )
+    if mode in {"w", "w+"} and not path.exists():
+        require_space_in(path.parent, location)
     if mode == "w" and path.exists():
         _check_replaceable(path, location)
         with scratch(path) as temporary:
@@ -82,6 +84,8 @@ def _translated(error: OSError, location: str) -> errors.DafError:
             f"{location}: the file is open elsewhere ({reason}); HDF5 lets one program write, or "
             "several read: close it there"
         )
+    if "errno = " in reason and "write" in reason:
+        return errors.from_os_error(error, location)
     if "signature" in reason:
         return errors.NotADafError(f"{location}: this is not an HDF5 file ({reason})")
     return errors.CorruptDataError(

@@ -6,6 +6,8 @@ An index is a group of plain arrays that other readers ignore, in the group ``in
 - ``indexes/AXIS/VECTOR/ranges``: the zone map of a vector.
 - ``indexes/AXIS/X/points/Y``: an R-tree over two vectors of coordinates.
 
+Those of an HDF5 file are in a Zarr directory beside it, so that the file is not touched for them.
+
 What the arrays mean is the business of whoever builds them.  Each index has an array
 ``fingerprint``: the version of the format, the checksum of its own arrays, and what it was made of:
 size and checksum of the contents, then inode, size and times of the files, where there are any.
@@ -110,7 +112,7 @@ class IndexStorage:
 
     def __init__(self, daf: DafReader) -> None:
         self._daf = daf
-        self._tree = daf.tree
+        self._tree = daf.tree.index_tree
 
     def places(self) -> list[IndexPlace]:
         """Return which indexes there are, fit or not."""
@@ -177,8 +179,8 @@ class IndexStorage:
         stored = {name: _normal(values) for name, values in arrays.items()}
         numbers = [_VERSION, 0, *source.contents, *source.files]
         numbers[1] = _checksum(stored, numbers)
-        tree = self._writer.writable_tree
-        with tree.transaction() as changes, tree.lock():
+        tree = self._writer.writable_tree.index_tree
+        with errors.os_errors(tree.location), tree.transaction() as changes, tree.lock():
             parts = place.path.split("/")
             for group in ("/".join(parts[:n]) for n in range(1, len(parts))):
                 if tree.kind(group) is None:
@@ -191,7 +193,7 @@ class IndexStorage:
 
     def discard(self, place: IndexPlace) -> None:
         """Take an index away, also out of an archive: it can be made again from the data."""
-        tree = self._writer.writable_tree
+        tree = self._writer.writable_tree.index_tree
         if isinstance(tree, WritableZarrTree):
             tree.discard(place.path)
             return

@@ -338,7 +338,17 @@ def _open_hdf5(
                 changes.remove(child)
     _make_or_check(tree, mode)
     tree.recover()
+    _recover_indexes(tree, mode)
     return DafWriter(tree, name=unique_name(_named(tree, name, full_name)), on_close=on_close)
+
+
+def _recover_indexes(tree: WritableHdf5Tree, mode: OpenMode) -> None:
+    """Clear away what a crashed writer has left of indexes; all of them with the data set."""
+    indexes = tree.index_tree
+    if mode == "w":
+        for child in indexes.children(""):
+            indexes.discard(child)
+    indexes.recover()
 
 
 def create_in(

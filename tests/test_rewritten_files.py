@@ -66,9 +66,7 @@ def make(path: Path, *, turned: bool) -> Path:
 
 
 def index(path: Path) -> None:
-    """Build indexes of all kinds; those of HDF5 are in the file that is to be rewritten."""
-    if path.suffix == ".h5df":
-        return
+    """Build indexes of all kinds."""
     with open_daf(path, "r+") as daf:
         assert isinstance(daf, DafWriter)
         build_index(daf, "cell", ["name", "age", "barcode", "x"])

@@ -7,7 +7,9 @@ Zarr v2 and v3 over any store.
 
 from daf_storage.trees._consolidated import differences, has_consolidated
 from daf_storage.trees._decompress import decompress_chunk
+from daf_storage.trees._free_space import require_space_in
 from daf_storage.trees._hdf5 import ALIGNMENT, Hdf5File, Hdf5Tree, WritableHdf5Tree, h5py
+from daf_storage.trees._index_place import INDEXES_SUFFIX, indexes_beside
 from daf_storage.trees._metadata import ZarrFormat, ZarrVersion
 from daf_storage.trees._protocol import (
     ArrayInfo,
@@ -23,6 +25,7 @@ from daf_storage.trees._zarr import WritableZarrTree, ZarrTree, find_version, za
 
 __all__ = [
     "ALIGNMENT",
+    "INDEXES_SUFFIX",
     "ArrayInfo",
     "Hdf5File",
     "Hdf5Tree",
@@ -43,5 +46,7 @@ __all__ = [
     "find_version",
     "h5py",
     "has_consolidated",
+    "indexes_beside",
+    "require_space_in",
     "zarr_formats",
 ]

@@ -31,7 +31,15 @@ from daf_storage.packing import Packing
 from daf_storage.stores import allocate, map_range
 from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint, is_settled
 from daf_storage.strings import one_array
+from daf_storage.trees._free_space import (
+    METADATA_BYTES,
+    require_space,
+    string_bytes,
+    write_errors,
+)
+from daf_storage.trees._index_place import index_store, index_tree
 from daf_storage.trees._protocol import ArrayInfo, NodeKind, WithoutFile, fill_blocks
+from daf_storage.trees._zarr import WritableZarrTree
 
 STAGING = STAGING_NAME
 """Group in which changes are prepared; exists only while a writer works."""
@@ -82,6 +90,8 @@ class Hdf5File:
         self._count = 0
         self._changed: dict[str, int] = {}
         self._changed_below: dict[str, int] = {}
+        self.index_store = index_store(file.filename if self.can_map else None, location)
+        """Where the indexes of its data sets are."""
 
     @property
     def is_writable(self) -> bool:
@@ -90,9 +100,18 @@ class Hdf5File:
 
     def close(self) -> None:
         """Close the file; arrays that were mapped stay valid."""
-        with self.lock:
+        with self.lock, write_errors(self.location):
             self._reopen = None
             self.file.close()
+
+    def require_space(self, size_bytes: int) -> None:
+        """Raise ``StorageFullError`` unless there is room for some bytes more."""
+        with self.lock:
+            status = self._status()
+            if status is not None:
+                pending = max(int(self.file.id.get_filesize()) - status.st_size, 0)
+                handle = self.file.id.get_vfd_handle()
+                require_space(handle, size_bytes, self.location, pending_bytes=pending)
 
     def refresh(self) -> None:
         """Let go of what HDF5 remembers of the file if another program has written into it."""
@@ -233,6 +252,11 @@ class Hdf5Tree:
             version = self._shared.version(self.path_in_file(path))
             return Hdf5Node(self._shared, found, kind, version, what=what)
 
+    @property
+    def index_tree(self) -> WritableZarrTree:
+        """The tree of its indexes, beside the file."""
+        return index_tree(self._shared.index_store, self._root)
+
     def marker(self, name: str) -> None:  # noqa: ARG002 - the same for all trees
         """Return nothing: a file of HDF5 is marked with a dataset."""
         return
@@ -276,10 +300,15 @@ class WritableHdf5Tree(Hdf5Tree):
     @contextmanager
     def transaction(self) -> Iterator[Hdf5Transaction]:
         """Begin changes; what was not published when the block ends is discarded."""
+        self._shared.require_space(0)
         changes = Hdf5Transaction(self, self._shared)
-        try:
-            yield changes
-        finally:
+        with write_errors(self.location):
+            try:
+                yield changes
+            except BaseException:
+                with suppress(OSError, RuntimeError):  # the first failure says more
+                    changes.close()
+                raise
             changes.close()
 
     def packing_as(self, packing: Packing | None) -> WritableHdf5Tree:
@@ -571,6 +600,7 @@ class Hdf5Transaction:
             dataset = self._create(path, shape, storage_type, packing)
         start = 0
         for block in blocks:
+            self._shared.require_space(block.nbytes)
             with self._shared.lock:
                 _write_part(dataset, start, np.ascontiguousarray(block, storage_type.dtype))
             start += len(block)
@@ -603,6 +633,7 @@ class Hdf5Transaction:
                     dataset[()] = strings[0].as_py()
             for start in range(0, shape[0] if shape and width else 0, step):
                 block = strings.slice(start * width, step * width)
+                self._shared.require_space(string_bytes(block))
                 values = block.to_numpy(zero_copy_only=False).astype(object, copy=False)
                 with self._shared.lock:
                     dataset[start : start + step] = values.reshape(-1, *shape[1:])
@@ -700,6 +731,8 @@ class Hdf5Transaction:
         kind: StorageType,
         packing: Packing | None = None,
     ) -> Any:
+        size_bytes = int(np.prod(shape, dtype=object)) * kind.dtype.itemsize
+        self._shared.require_space(METADATA_BYTES if packing is not None else size_bytes)
         h5 = h5py()
         properties = h5.h5p.create(h5.h5p.DATASET_CREATE)
         links = h5.h5p.create(h5.h5p.LINK_CREATE)

@@ -163,6 +163,11 @@ class Tree(Protocol):
         """Return the group or array at ``path``, pinned; None if there is none."""
         ...
 
+    @property
+    def index_tree(self) -> Tree:
+        """The tree in which its indexes are: itself, unless its format had better not have them."""
+        ...
+
     def marker(self, name: str) -> Any:
         """Return an attribute of the root; None if it has none, or the format keeps none."""
         ...
@@ -253,6 +258,11 @@ class TreeTransaction(Protocol):
 
 class WritableTree(Tree, Protocol):
     """A tree that can be changed."""
+
+    @property
+    def index_tree(self) -> WritableTree:
+        """The tree in which its indexes are."""
+        ...
 
     @property
     def is_append_only(self) -> bool:

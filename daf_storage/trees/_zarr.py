@@ -15,7 +15,7 @@ import posixpath
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -130,6 +130,11 @@ class ZarrTree:
         if pin is None or kind is None:
             return None
         return ZarrNode(pin, kind, self.format, what=f"{self.location}: {path}")
+
+    @property
+    def index_tree(self) -> Self:
+        """The tree of its indexes: this one."""
+        return self
 
     def marker(self, name: str) -> Any:
         """Return an attribute of the root; None if it has none."""

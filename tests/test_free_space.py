@@ -1,0 +1,217 @@
+"""Tests of HDF5 files on full disks: refused before anything is written, and never broken."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse
+
+from daf_storage import DafWriter, Packing, errors, open_daf, verify
+from daf_storage.trees._free_space import METADATA_BYTES, string_bytes, write_errors
+
+h5py = pytest.importorskip("h5py")
+
+N = 400
+
+
+def fill(daf: Any) -> None:
+    """Set one of each kind."""
+    daf.add_axis("cell", [f"c{i}" for i in range(N)])
+    daf.add_axis("gene", ["A", "B"])
+    daf.set_vector("cell", "age", np.arange(N))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a data set in an HDF5 file."""
+    path = tmp_path / "x.h5df"
+    with open_daf(path, "w") as daf:
+        fill(daf)
+    return path
+
+
+def leave(monkeypatch: pytest.MonkeyPatch, free_bytes: int) -> None:
+    """Let the disk have so much room."""
+    real = os.fstatvfs
+
+    def fstatvfs(descriptor: int) -> Any:
+        found = real(descriptor)
+        blocks = free_bytes // found.f_frsize
+        return os.statvfs_result((*found[:3], blocks, blocks, *found[5:]))
+
+    monkeypatch.setattr(os, "fstatvfs", fstatvfs)
+
+
+def change(daf: DafWriter, what: str) -> None:
+    """Make a change that needs about a megabyte."""
+    wide = np.arange(N * 400.0)
+    if what == "strings":
+        daf.set_vector("cell", "s", [f"{i:03000}" for i in range(N)])
+    elif what == "axis":
+        daf.add_axis("many", [f"{i:0100}" for i in range(10_000)])
+    elif what == "fill":
+        with daf.empty_dense_matrix("cell", "wide", "m", "f8"):
+            pass
+    elif what == "sparse":
+        daf.set_matrix("cell", "wide", "m", scipy.sparse.csc_array(wide.reshape(N, 400)))
+    else:
+        daf.set_matrix("cell", "wide", "m", wide.reshape(N, 400))
+
+
+@pytest.mark.parametrize("what", ["strings", "axis", "fill", "sparse", "dense", "packed"])
+def test_what_does_not_fit_is_refused(
+    path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it is written; what was there stays, and the rest goes on when there is room again."""
+    packed: Any = Packing() if what == "packed" else False
+    with open_daf(path, "r+", packed=packed) as daf:
+        assert isinstance(daf, DafWriter)
+        daf.add_axis("wide", [str(i) for i in range(400)])
+        leave(monkeypatch, 700_000)
+        with pytest.raises(errors.StorageFullError, match="x.h5df: this needs [0-9,]+ bytes, and"):
+            change(daf, what)
+        daf.set_scalar("small", 1)
+        leave(monkeypatch, METADATA_BYTES // 2)
+        with pytest.raises(errors.StorageFullError, match="use another disk"):
+            daf.set_scalar("other", 1)
+        with pytest.raises(errors.StorageFullError):
+            daf.delete_vector("cell", "age")
+        leave(monkeypatch, 1 << 30)
+        change(daf, what)
+    with open_daf(path, "r+") as daf:
+        assert daf.scalars_set() == {"small"}
+        assert daf.get_np_vector("cell", "age").tolist() == list(range(N))
+    assert verify(path) == []
+
+
+def test_a_new_file_needs_room_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left of one that was refused."""
+    leave(monkeypatch, 1000)
+    for mode in ("w", "w+"):
+        with pytest.raises(errors.StorageFullError, match="x.h5df: this needs"):
+            open_daf(tmp_path / "x.h5df", mode)  # type: ignore[arg-type] # both are modes
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_root_has_more_of_a_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is set aside for it does not count for others."""
+    real = os.fstatvfs
+
+    def fstatvfs(descriptor: int) -> Any:
+        found = real(descriptor)
+        return os.statvfs_result((*found[:3], 1 << 20, 0, *found[5:]))
+
+    monkeypatch.setattr(os, "fstatvfs", fstatvfs)
+    for user, is_refused in ((0, False), (1000, True)):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        with open_daf(path, "r+") as daf:
+            assert isinstance(daf, DafWriter)
+            if is_refused:
+                with pytest.raises(errors.StorageFullError, match="the disk has 0;"):
+                    daf.set_scalar("more", 2)
+            else:
+                daf.set_scalar("n", 1)
+
+
+def test_an_estimate_of_strings_is_enough(tmp_path: Path) -> None:
+    """Of many short ones, of long ones, and of empty ones, the file grows by no more."""
+    for number, values in enumerate(
+        ([""] * 5_000, ["a"] * 5_000, ["x" * 1_001] * 500, ["é" * 30_000] * 20, ["y" * 4_090] * 99)
+    ):
+        file = tmp_path / f"{number}.h5"
+        with h5py.File(file, "w") as opened:
+            opened.create_dataset("s", data=values, dtype=h5py.string_dtype())
+        assert file.stat().st_size <= string_bytes(pa.array(values)) + METADATA_BYTES
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (OSError("Can't write data (errno = 28, error message = 'No space left')"), errors.StorageFullError),
+        (RuntimeError("Unable to flush file (errno = 27, ...)"), errors.StorageFullError),
+        (RuntimeError("Can't decrement id ref count (file write failed: errno = 5)"), errors.StorageError),
+        (OSError(errno.EDQUOT, "quota"), errors.StorageFullError),
+        (RuntimeError("something else"), RuntimeError),
+        (FileExistsError("there"), FileExistsError),
+        (errors.ExistsError("there"), errors.ExistsError),
+    ],
+)  # fmt: skip
+def test_errors_of_the_library(raised: Exception, expected: type[Exception]) -> None:
+    """Those of a failed write are ours, with the file's name; others stay as they are."""
+    with pytest.raises(expected) as caught, write_errors("x.h5df"):
+        raise raised
+    assert type(caught.value) is expected
+    if isinstance(caught.value, errors.StorageError):
+        assert re.match("x.h5df: ", str(caught.value))
+
+
+LIMITED = """
+import os, resource, shutil, signal, sys
+import numpy as np
+from daf_query import build_index
+from daf_storage import DafError, open_daf
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+path, what = sys.argv[1:]
+size = os.stat(path).st_size
+
+def work(copy, limit):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    with open_daf(copy, "r+") as daf:
+        if what == "index":
+            build_index(daf, "cell", ["name", "age"], progress="never")
+        elif what == "strings":
+            daf.set_vector("cell", "s", [f"{i:0200}" for i in range(400)])
+        elif what == "matrix":
+            daf.set_matrix("cell", "gene", "m", np.ones((400, 2)))
+        elif what == "replace":
+            daf.set_vector("cell", "age", np.arange(400) * 2, overwrite=True)
+        else:
+            daf.reorder_axis("cell", np.arange(400)[::-1], progress="never")
+
+for number, more in enumerate((0, 100, 1000, 4096, 10_000, 30_000, 65_536, 70_000, 100_000, 200_000)):
+    copy = path.replace("x.h5df", f"{number}.h5df")
+    shutil.copyfile(path, copy)
+    child = os.fork()
+    if child == 0:
+        code = 3
+        try:
+            work(copy, size + more)
+            code = 0
+        except DafError:
+            code = 2
+        except BaseException as error:
+            print(type(error), error, flush=True)
+        finally:
+            os._exit(code)
+    status = os.waitpid(child, 0)[1]
+    with open_daf(copy, "r+") as daf:
+        ages = sorted(daf.get_np_vector("cell", "age").tolist())
+    is_old = ages == list(range(400))
+    print(more, status if os.WIFSIGNALED(status) else os.WEXITSTATUS(status), is_old or what == "replace")
+"""
+
+
+@pytest.mark.parametrize("what", ["index", "strings", "matrix", "replace", "reorder"])
+def test_files_that_may_not_grow(path: Path, what: str) -> None:
+    """At every size: done, or refused as it should be; no crash, and the file opens afterwards."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path), what],
+        capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert len(lines) == 10, done.stdout
+    assert {line[1] for line in lines} <= {"0", "2"}, done.stdout
+    assert {line[2] for line in lines} == {"True"}
+    assert lines[-1][1] == "0"
+    if what != "index":
+        assert lines[0][1] == "2"
