@@ -23,6 +23,7 @@ import pytest
 
 from daf_query.cli import main
 from tests.support import PBMC
+from tests.torture.campaigns import CAMPAIGNS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -144,7 +145,7 @@ def test_every_block_runs(
 
 def test_links_lead_somewhere() -> None:
     """Relative links between the pages and to files exist."""
-    for page in PAGES:
+    for page in [*PAGES, ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page}: {target}"
 
@@ -153,3 +154,18 @@ def test_there_are_four_rooms() -> None:
     """Tutorial, how-to, reference and explanation, each with pages."""
     for room in ("tutorial", "how-to", "reference", "explanation"):
         assert list((ROOT / "docs" / room).glob("*.md")), room
+
+
+def test_promises_name_tests_that_exist() -> None:
+    """Each test file and each campaign that stands behind a promise is there."""
+    text = (ROOT / "docs/explanation/trust.md").read_text()
+    files = set(re.findall(r"`(test_\w+\.py)`", text))
+    assert len(files) > 20
+    assert [name for name in sorted(files) if not (ROOT / "tests" / name).is_file()] == []
+    campaigns = {name.split(" ")[0] for name in CAMPAIGNS} | {"full disk"}
+    named = {
+        name
+        for line in re.findall(r"torture: ([^|;]+)", text)
+        for name in re.findall(r"`([^`]+)`", line)
+    }
+    assert named - campaigns - {"foreign exceptions"} == set()
