@@ -2,6 +2,10 @@
 
 Python's own ``mmap`` duplicates the file descriptor and holds it as long as the mapping lives, so
 a thousand mapped vectors would be a thousand open files.
+
+Memory that is mapped beyond the end of its file kills the process that touches it (SIGBUS).  So
+whoever hands out a mapping, or a part of one that it keeps, asks `check_length` first; what remains
+is a file that shrinks while somebody looks at it (docs/explanation/trust.md).
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ import os
 import weakref
 from functools import cache
 from typing import Any
+
+from daf_storage.errors import CorruptDataError
 
 _FAILED = ctypes.c_void_p(-1).value
 _MAP_FIXED = 0x10
@@ -26,6 +32,25 @@ def _libc() -> Any:
     libc.mmap.restype = ctypes.c_void_p
     libc.munmap.argtypes = (ctypes.c_void_p, size)
     return libc
+
+
+def check_length(size_bytes: int, needed_bytes: int, *, what: str) -> None:
+    """Raise if a file became shorter than what is to be read of it.
+
+    Raises
+    ------
+    CorruptDataError
+        It is.
+
+    Examples
+    --------
+    >>> check_length(10, 10, what="x.zip")
+    """
+    if size_bytes < needed_bytes:
+        raise CorruptDataError(
+            f"{what}: the file has {size_bytes:,} bytes by now, and {needed_bytes:,} are needed: "
+            "another program has cut it or written over it; open it again when that is done"
+        )
 
 
 def map_readonly(descriptor: int, size_bytes: int) -> memoryview:
@@ -45,7 +70,13 @@ def map_readonly(descriptor: int, size_bytes: int) -> memoryview:
 
 
 def map_range(
-    descriptor: int, offset: int, size_bytes: int, *, keep: object, is_writable: bool = False
+    descriptor: int,
+    offset: int,
+    size_bytes: int,
+    *,
+    keep: object,
+    what: str,
+    is_writable: bool = False,
 ) -> memoryview:
     """Return a range of an open file, mapped.
 
@@ -53,9 +84,17 @@ def map_range(
     ----------
     keep
         Something that is to live as long as a view of the mapping.
+    what
+        The file as messages name it.
+
+    Raises
+    ------
+    CorruptDataError
+        The file ends before the range does.
     """
     if size_bytes == 0:
         return memoryview(b"")
+    check_length(os.fstat(descriptor).st_size, offset + size_bytes, what=what)
     start = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     length = offset - start + size_bytes
     protection = mmap.PROT_READ | (mmap.PROT_WRITE if is_writable else 0)

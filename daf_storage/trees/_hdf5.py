@@ -30,6 +30,7 @@ from daf_storage.optional import optional_import
 from daf_storage.packing import Packing
 from daf_storage.stores import allocate, map_range
 from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint, is_settled
+from daf_storage.stores._mapping import check_length
 from daf_storage.strings import one_array
 from daf_storage.trees._free_space import (
     METADATA_BYTES,
@@ -87,6 +88,8 @@ class Hdf5File:
         self.lock = ForkLock()
         self._reopen = reopen
         self._opened_as = self._fingerprint()
+        self._least_bytes = 0
+        self._note_length()
         self._count = 0
         self._changed: dict[str, int] = {}
         self._changed_below: dict[str, int] = {}
@@ -124,6 +127,23 @@ class Hdf5File:
             self.file.close()
             self.file = self._reopen()
             self._opened_as = self._fingerprint()
+            self._note_length()
+
+    def flush(self) -> None:
+        """Write what HDF5 has in memory."""
+        self.file.flush()
+        self._note_length()
+
+    def check_length(self, *, what: str) -> None:
+        """Raise if another program has cut the file: HDF5 reads zeros where there is nothing."""
+        status = self._status()
+        if status is not None:
+            check_length(status.st_size, self._least_bytes, what=what)
+
+    def _note_length(self) -> None:
+        """Remember how long the file is; one that was passed may change without this object."""
+        status = self._status() if any(self.file_identity) else None
+        self._least_bytes = 0 if status is None else status.st_size
 
     def state(self) -> Hashable:
         """Return what changes whenever somebody writes into the file, also in place."""
@@ -160,7 +180,14 @@ class Hdf5File:
         try:
             if is_writable:
                 allocate(descriptor, offset, size_bytes)
-            return map_range(descriptor, offset, size_bytes, keep=dataset, is_writable=is_writable)
+            return map_range(
+                descriptor,
+                offset,
+                size_bytes,
+                keep=dataset,
+                what=self.location,
+                is_writable=is_writable,
+            )
         finally:
             os.close(descriptor)
 
@@ -350,7 +377,7 @@ class WritableHdf5Tree(Hdf5Tree):
             found = STAGING in group
             if found:
                 del group[STAGING]
-                self._shared.file.flush()
+                self._shared.flush()
             return found
 
 
@@ -405,9 +432,12 @@ class _Held:
 
     def get(self) -> Any:
         """Return it."""
-        if not self._object.id.valid and self._shared.file.id.valid:
-            with self._shared.lock:
-                self._object = self._shared.file[self._name]
+        if self._object.id.valid:
+            return self._object
+        if not self._shared.file.id.valid:
+            raise InvalidInputError(f"{self._shared.location}: the file was closed; open it again")
+        with self._shared.lock:
+            self._object = self._shared.file[self._name]
         return self._object
 
 
@@ -506,6 +536,7 @@ class Hdf5Array(WithoutFile):
 
     def _attempt(self, read: Any) -> Any:
         held = self._dataset
+        self._shared.check_length(what=self._what)
         try:
             return read()
         except UnicodeDecodeError as error:
@@ -656,7 +687,7 @@ class Hdf5Transaction:
                 values = np.zeros(shape, storage_type.dtype)
                 self._buffers[path] = (dataset, values)
                 return values
-            self._shared.file.flush()
+            self._shared.flush()
             data = self._shared.map(dataset, size_bytes, is_writable=True)
         return np.frombuffer(data, storage_type.dtype).reshape(shape)
 
@@ -676,7 +707,7 @@ class Hdf5Transaction:
                 file.require_group(posixpath.dirname(target))
             file.move(self._prepared(path), target)
             self._shared.note_change(target)
-            file.flush()
+            self._shared.flush()
 
     def adopt(self, source: str, path: str) -> None:
         """Put a node that is elsewhere in the tree in place of the one at ``path``."""
@@ -686,7 +717,7 @@ class Hdf5Transaction:
                 self._take_away(target)
             self._shared.file.move(self._tree.path_in_file(source), target)
             self._shared.note_change(target)
-            self._shared.file.flush()
+            self._shared.flush()
 
     def remove(self, path: str) -> None:
         """Take a node away; what others have open stays readable until they let go."""
@@ -695,7 +726,7 @@ class Hdf5Transaction:
             if target in self._shared.file:
                 self._take_away(target)
                 self._shared.note_change(target)
-                self._shared.file.flush()
+                self._shared.flush()
 
     def close(self) -> None:
         """Discard what was not published."""
@@ -708,7 +739,7 @@ class Hdf5Transaction:
                 del file[self._token]
             if staging in file and not len(file[staging]):
                 del file[staging]
-                file.flush()
+                self._shared.flush()
 
     def _write_attributes(self, path: str) -> None:
         """Attach the attributes of what was prepared at and below a path."""

@@ -25,8 +25,8 @@ from zlib import crc32
 
 from daf_storage import errors
 from daf_storage.model import AnyArray, OpenMode, check_mode
-from daf_storage.stores._identity import file_identity
-from daf_storage.stores._mapping import GrowingMapping, map_readonly
+from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint
+from daf_storage.stores._mapping import GrowingMapping, check_length, map_readonly
 from daf_storage.stores.mmap_zip import _opening, _recovery
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._appender import Appender
@@ -110,6 +110,7 @@ class MmapZipStore(ArchiveReader):
         self._batches = 0
         self._hidden = 0
         self._file: ArchiveFile | None = None
+        self._last_seen: Fingerprint | None = None
         self._appender: Appender | None = None
         if mode == "r":
             self._open_for_reading()
@@ -267,6 +268,24 @@ class MmapZipStore(ArchiveReader):
             return None  # another file has this name by now; the mapped one cannot be asked
         return file_identity(status)
 
+    def present_bytes(self) -> int:
+        """Return how much of the entries' part of the file is there.
+
+        Another program may have cut it.  If it has written to the file, local headers are compared
+        with the directory again, since it may be another archive by now.
+        """
+        file = self._file
+        try:
+            status = os.stat(self.path) if file is None else os.fstat(file.descriptor)
+        except OSError:  # it was deleted or moved, and stays as it is
+            return self.size_bytes
+        if (status.st_dev, status.st_ino) != self.file_identity:
+            return self.size_bytes  # another file has this name by now
+        if fingerprint(status) != self._last_seen:
+            self._last_seen = fingerprint(status)
+            self._data_starts.clear()
+        return min(self.size_bytes, status.st_size)
+
     @property
     def size_bytes(self) -> int:
         """Length of the entries' part of the file: where the next entry goes."""
@@ -349,6 +368,7 @@ class MmapZipStore(ArchiveReader):
         """Add an entry that was begun and has been filled."""
         with self._writer_lock, self._append_lock:
             appender = self._check_new(reservation.key)
+            check_length(self.present_bytes(), reservation.stop, what=self.location)
             crc, size = crc32(reservation.data), len(reservation.data)
             entry = appender.patch(reservation.key, size, crc, reservation.offset)
             self._pending.pop(reservation.offset, None)

@@ -11,6 +11,7 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.forking import ForkLock
 from daf_storage.model import AnyArray
+from daf_storage.stores._mapping import check_length
 from daf_storage.stores.mmap_zip import _codecs, _recovery
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._index import EntryIndex
@@ -154,8 +155,16 @@ class ArchiveReader:
     def stored_bytes(self, entry: Entry) -> memoryview:
         """Return the bytes of an entry as they are in the file, compressed or not; read-only."""
         _codecs.check_readable(entry, self._what(entry))
+        present = self.present_bytes()
+        least = entry.offset + records.LOCAL_BYTES + len(entry.raw_name) + entry.stored_bytes
+        check_length(present, least, what=self._what(entry))
         start = self.data_start(entry)
+        check_length(present, start + entry.stored_bytes, what=self._what(entry))
         return self._view[start : start + entry.stored_bytes].toreadonly()
+
+    def present_bytes(self) -> int:
+        """Return how much of the entries' part of the file is there, and may be touched."""
+        return self.size_bytes
 
     def data_start(self, entry: Entry) -> int:
         """Return where the data of an entry begins, by its local header."""
@@ -166,12 +175,12 @@ class ArchiveReader:
 
     def is_headed(self, entry: Entry) -> bool:
         """Return whether the local header of an entry of ours says what the directory says."""
-        return _recovery.agrees(entry, self._view[: self.size_bytes])
+        return _recovery.agrees(entry, self._view[: self.present_bytes()])
 
     def _read_data_start(self, entry: Entry) -> int:
-        limit = self.size_bytes
+        present = self.present_bytes()
         try:
-            header = records.parse_local(self._view[entry.offset : limit])
+            header = records.parse_local(self._view[entry.offset : present])
         except MalformedError as error:
             raise errors.CorruptDataError(f"{self._what(entry)} is damaged: {error}") from None
         return self._checked_start(entry, header)

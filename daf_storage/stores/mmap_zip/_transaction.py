@@ -11,6 +11,7 @@ import numpy as np
 
 from daf_storage import errors
 from daf_storage.model import AnyArray
+from daf_storage.stores.mmap_zip import _records as records
 
 _RESERVED_IN_FILE_BYTES = 1 << 20
 
@@ -25,6 +26,12 @@ class Reservation:
     """Where its local header is."""
     data: memoryview
     """The mapped file, writable."""
+
+    @property
+    def stop(self) -> int:
+        """Where its data ends."""
+        header_bytes = records.local_header_bytes(self.key.encode(), self.offset)
+        return self.offset + header_bytes + len(self.data)
 
     @property
     def array(self) -> AnyArray:
