@@ -164,7 +164,7 @@ def summarise(daf: Described) -> DafSummary:
     """Return what a data set holds."""
     problems: list[Problem] = []
     axes = []
-    for axis in sorted(daf.axes_set()):
+    for axis in _listed(problems, "axes", daf.axes_set):
         length = _guarded(problems, f"axis {axis!r}", partial(daf.axis_length, axis))
         if length is None:
             continue
@@ -174,7 +174,7 @@ def summarise(daf: Described) -> DafSummary:
                 f"vector {name!r} of axis {axis!r}",
                 partial(daf.vector_info, axis, name),
             )
-            for name in sorted(daf.vectors_set(axis))
+            for name in _listed(problems, f"vectors of axis {axis!r}", daf.vectors_set, axis)
         ]
         axes.append(AxisSummary(axis, length, tuple(v for v in vectors if v is not None)))
     main = [_main_axis(daf, part) for part in ("obs", "var")]
@@ -182,7 +182,7 @@ def summarise(daf: Described) -> DafSummary:
     names = [axis.name for axis in axes]
     scalars = [
         _guarded(problems, f"scalar {name!r}", partial(_scalar, daf, name))
-        for name in sorted(daf.scalars_set())
+        for name in _listed(problems, "scalars", daf.scalars_set)
     ]
     return DafSummary(
         name=daf.name,
@@ -214,6 +214,13 @@ def _guarded(problems: list[Problem], what: str, read: Callable[[], Any]) -> Any
         return None
 
 
+def _listed(
+    problems: list[Problem], what: str, read: Callable[..., set[str]], *axes: str
+) -> list[str]:
+    """Return names, sorted; none, and a problem, if they cannot be listed."""
+    return sorted(_guarded(problems, what, partial(read, *axes)) or ())
+
+
 def _scalar(daf: Described, name: str) -> ScalarSummary:
     return ScalarSummary(name, daf.scalar_type(name).value, daf.get_scalar(name))
 
@@ -221,9 +228,8 @@ def _scalar(daf: Described, name: str) -> ScalarSummary:
 def _matrices(daf: Described, axes: list[str], problems: list[Problem]) -> Iterable[MatrixSummary]:
     for position, first in enumerate(axes):
         for second in axes[position:]:
-            here = daf.matrices_set(first, second, relayout=False)
-            there = daf.matrices_set(second, first, relayout=False)
-            for name in sorted(here | there | daf.matrices_set(first, second)):
+            what = f"matrices of axes {first!r} and {second!r}"
+            for name in _listed(problems, what, daf.matrices_set, first, second):
                 found = [
                     _guarded(
                         problems,

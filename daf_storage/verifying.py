@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -229,32 +229,43 @@ def _verify_consolidated(tree: ZarrTree, pin: Pin, remedy: str) -> Iterator[Find
 
 
 def _verify_data(daf: DafReader, add: Callable[[int], None]) -> Iterator[Finding]:
-    yield from _verify_groups_there(daf)
-    for name in sorted(daf.scalars_set()):
+    axes = yield from _listed(daf, layout.AXES, daf.axes_set)
+    yield from _verify_groups_there(daf, set(axes))
+    for name in (yield from _listed(daf, layout.SCALARS, daf.scalars_set)):
         path = layout.scalar_path(name)
         yield from _bad_name(name, path)
         yield from _attempt(daf.location, path, partial(daf.get_scalar, name))
-    axes = sorted(daf.axes_set())
     whole = []
     for axis in axes:
         path = layout.axis_path(axis)
         yield from _bad_name(axis, path)
-        problems = list(_attempt(daf.location, path, partial(daf.get_pa_vector, axis, "name")))
-        yield from problems
-        if not problems:
+        yield from _attempt(daf.location, path, partial(daf.get_pa_vector, axis, "name"))
+        if not list(_attempt(daf.location, path, partial(daf.axis_length, axis))):
             whole.append(axis)
     for axis in whole:
-        for name in sorted(daf.vectors_set(axis)):
+        group = layout.vectors_path(axis)
+        for name in (yield from _listed(daf, group, partial(daf.vectors_set, axis))):
             path = layout.vector_path(axis, name)
             yield from _bad_name(name, path)
             yield from _attempt(daf.location, path, partial(_check_vector, daf, axis, name, add))
             yield from _bad_convention(daf, path, Convention.EMPTY_IS_MISSING)
     for rows, columns in itertools.product(whole, whole):
-        for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
+        group = layout.matrices_path(rows, columns)
+        read = partial(daf.matrices_set, rows, columns, relayout=False)
+        for name in (yield from _listed(daf, group, read)):
             yield from _verify_matrix(daf, rows, columns, name, add)
     for path, array in kept.arrays(daf.tree).items():
         yield from _attempt(daf.location, path, partial(_check_kept, path, array, add))
     yield from _verify_indexes(daf)
+
+
+def _listed(
+    daf: DafReader, path: str, read: Callable[[], set[str]]
+) -> Generator[Finding, None, list[str]]:
+    """Return the names in a group, sorted; none, and a finding, if it cannot be listed."""
+    names: list[str] = []
+    yield from _attempt(daf.location, path, lambda: names.extend(sorted(read())))
+    return names
 
 
 def _verify_indexes(daf: DafReader) -> Iterator[Finding]:
@@ -271,10 +282,9 @@ def _verify_indexes(daf: DafReader) -> Iterator[Finding]:
             )
 
 
-def _verify_groups_there(daf: DafReader) -> Iterator[Finding]:
+def _verify_groups_there(daf: DafReader, axes: set[str]) -> Iterator[Finding]:
     """Check that each axis has its groups, as others need, and that no group lacks its axis."""
     tree = daf.tree
-    axes = daf.axes_set()
     for group in layout.SKELETON:
         if tree.kind(group) != "group":
             yield Finding("error", group, "this group is missing")
@@ -286,13 +296,20 @@ def _verify_groups_there(daf: DafReader) -> Iterator[Finding]:
                 "warning", path, "this group is missing; some other programs depend on it"
             )
     for group in (layout.VECTORS, layout.MATRICES):
-        for name in sorted(set(tree.children(group)) - axes):
-            if _has_arrays(tree, f"{group}/{name}"):
+        for name in (yield from _listed(daf, group, partial(_children, tree, group))):
+            if name not in axes and _has_arrays(tree, f"{group}/{name}"):
                 yield Finding("error", f"{group}/{name}", f"there is no axis {name!r}")
 
 
+def _children(tree: Tree, path: str) -> set[str]:
+    return set(tree.children(path))
+
+
 def _has_arrays(tree: Tree, path: str) -> bool:
-    children = tree.children(path).items()
+    try:
+        children = tree.children(path).items()
+    except DafError:
+        return True
     return any(kind == "array" or _has_arrays(tree, f"{path}/{name}") for name, kind in children)
 
 
@@ -303,7 +320,10 @@ def _bad_name(name: str, path: str) -> Iterator[Finding]:
 
 
 def _bad_convention(daf: DafReader, path: str, *allowed: Convention) -> Iterator[Finding]:
-    node = daf.tree.node(path)
+    try:
+        node = daf.tree.node(path)
+    except DafError:  # found when it was read
+        return
     problem = "" if node is None else convention_problem(node, set(allowed))
     if problem:
         yield Finding("warning", path, f"{problem}; it is ignored")

@@ -7,6 +7,7 @@ knows h5py.  Source: docs/reference/format.md, "HDF5 files".
 
 from __future__ import annotations
 
+import math
 import os
 import posixpath
 import uuid
@@ -19,6 +20,8 @@ import pyarrow as pa
 
 from daf_storage.errors import (
     CorruptDataError,
+    DafError,
+    FormatError,
     InvalidInputError,
     MissingDependencyError,
     UnsupportedDataError,
@@ -39,6 +42,15 @@ from daf_storage.trees._free_space import (
     write_errors,
 )
 from daf_storage.trees._index_place import index_store, index_tree
+from daf_storage.trees._hdf5_checks import (
+    check_expansion,
+    check_links,
+    check_source,
+    has_all_chunks,
+    references_of,
+)
+from daf_storage.trees._hdf5_heaps import check_heaps
+from daf_storage.trees._metadata import check_chunk_bytes
 from daf_storage.trees._protocol import ArrayInfo, NodeKind, WithoutFile, fill_blocks
 from daf_storage.trees._zarr import WritableZarrTree
 
@@ -50,6 +62,21 @@ ALIGNMENT = (1, 8)
 
 
 _FIRST_FOREIGN_FILTER = 256
+_MAX_ELEMENTS = 2**62
+
+_FOREIGN = (
+    OSError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    OverflowError,
+    MemoryError,
+    AttributeError,
+    NotImplementedError,
+)
+"""What h5py raises for data that it cannot read."""
 _STRING_BLOCK = 1 << 18  # h5py makes an object of each string
 
 
@@ -199,6 +226,16 @@ class Hdf5File:
         os.close(descriptor)
         return os.dup(int(own))  # another file has this name by now
 
+    def whole(self) -> AnyArray:
+        """Map the whole file, to look at what HDF5 keeps in it."""
+        descriptor = self._reopened(os.O_RDONLY)
+        try:
+            size_bytes = os.fstat(descriptor).st_size
+            data = map_range(descriptor, 0, size_bytes, keep=None)
+        finally:
+            os.close(descriptor)
+        return np.frombuffer(data, np.uint8)
+
     def note_change(self, path: str) -> None:
         """Remember that what is at and below ``path`` is not what it was."""
         self._count += 1
@@ -244,9 +281,15 @@ class Hdf5Tree:
         return f"{location}#/{self._root}" if self._root else location
 
     def kind(self, path: str) -> NodeKind | None:
-        """Return what is at ``path``; None if it is neither a group nor a dataset."""
+        """Return what is at ``path``; None if it is neither a group nor a dataset.
+
+        What cannot be opened is an array: the reason is raised when it is used.
+        """
         with self._shared.lock:
-            return _kind(self._get(path))
+            try:
+                return _kind(self._get(path))
+            except FormatError:
+                return "array"
 
     def children(self, path: str) -> dict[str, NodeKind]:
         """Return the groups and datasets directly below ``path``."""
@@ -254,8 +297,23 @@ class Hdf5Tree:
             group = self._get(path)
             if _kind(group) != "group":
                 return {}
-            kinds = ((name, _kind(group.get(name))) for name in group)
+            kinds = ((name, self._kind_below(group, path, name)) for name in self._names(group))
             return {n: kind for n, kind in kinds if kind is not None and n != STAGING}
+
+    def _names(self, group: Any) -> list[str]:
+        try:
+            return list(group)
+        except _FOREIGN as error:
+            raise CorruptDataError(
+                f"{self.location}: the group {group.name!r} cannot be read ({_reason(error)})"
+            ) from error
+
+    def _kind_below(self, group: Any, path: str, name: str) -> NodeKind | None:
+        """Return what a link leads to; what cannot be opened is an array, and raises when used."""
+        try:
+            return _kind(_opened(group, name, what=f"{self.location}: {path}/{name}"))
+        except FormatError:
+            return "array"
 
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` is put in place or removed."""
@@ -297,12 +355,8 @@ class Hdf5Tree:
         self._shared.refresh()
         if not self._shared.file.id.valid:
             raise InvalidInputError(f"{self.location}: the file was closed; open it again")
-        try:
-            return self._shared.file.get(name) if name else self._shared.file["/"]
-        except (KeyError, OSError, RuntimeError, ValueError) as error:
-            raise CorruptDataError(
-                f"{self.location}: {path or 'the root'} cannot be read ({_reason(error)})"
-            ) from error
+        what = f"{self.location}: {path or 'the root'}"
+        return _opened(self._shared.file, name or "/", what=what)
 
 
 class WritableHdf5Tree(Hdf5Tree):
@@ -406,7 +460,8 @@ class Hdf5Node:
             if not name:
                 found = self._held.get() if self.kind == "array" else None
             else:
-                found = self._held.get().get(name) if self.kind == "group" else None
+                own = self._held.get()
+                found = _opened(own, name, what=what) if self.kind == "group" else None
             if found is None or _kind(found) != "array":
                 return None
             return Hdf5Array(self._shared, found, what=what)
@@ -448,17 +503,13 @@ class Hdf5Array(WithoutFile):
         self._shared = shared
         self._held = _Held(shared, dataset)
         self._what = what
-        storage_type = _storage_type(dataset, what)
-        shape = tuple(int(n) for n in dataset.shape or ())
-        chunks = dataset.chunks or shape
-        if dataset.chunks:
-            _load_filters(dataset)
-        self.info = ArrayInfo(
-            shape=shape,
-            storage_type=storage_type,
-            chunks=tuple(max(int(c), 1) for c in chunks),
-            is_mappable=shared.can_map and _is_plain(dataset, storage_type),
-        )
+        try:
+            self.info = _info(shared, dataset, what)
+        except DafError:
+            raise
+        except _FOREIGN as error:
+            raise CorruptDataError(f"{what}: cannot be read ({_reason(error)})") from error
+        self._is_checked = False
 
     @property
     def _dataset(self) -> Any:
@@ -469,16 +520,68 @@ class Hdf5Array(WithoutFile):
         with self._shared.lock:
             return self._shared.stamp()
 
+    def check_stored(self, *, is_complete: bool = False) -> None:
+        """Raise if there is no room in the file for the elements, by what it says of its size."""
+        with self._shared.lock:
+            dataset = self._dataset
+            item_bytes = int(self._attempt(lambda: dataset.id.get_type().get_size()))
+            is_needed = is_complete or dataset.chunks is None
+            if is_needed and not self._attempt(
+                lambda: has_all_chunks(dataset, self.info.shape, item_bytes)
+            ):
+                raise CorruptDataError(
+                    f"{self._what}: the shape {list(self.info.shape)} needs more elements than are "
+                    "stored"
+                )
+            offset = self._attempt(dataset.id.get_offset)
+            if offset is not None:
+                self._check_size(offset, self.info.size * item_bytes)
+
+    def _check_size(self, offset: int, size_bytes: int) -> None:
+        """Raise if the file ends before the elements do."""
+        available = self._shared.file.id.get_filesize()
+        if offset + size_bytes > available:
+            raise CorruptDataError(
+                f"{self._what}: the file is truncated: {size_bytes:,} bytes at {offset:,} were "
+                f"recorded, and the file has {available:,}"
+            )
+
+    def _check_heaps(self) -> None:
+        """Check all that strings of variable length refer to, once."""
+        dataset = self._dataset
+        h5 = h5py()
+        kind = dataset.id.get_type()
+        is_variable = kind.get_class() == h5.h5t.STRING and kind.is_variable_str()
+        sizes = self._shared.file.id.get_create_plist().get_sizes()
+        if self._is_checked or not is_variable or not self._shared.can_map or sizes != (8, 8):
+            return
+        with self._shared.lock:
+            if self._shared.is_writable:
+                self._shared.file.flush()
+            file = self._shared.whole()
+            base = int(self._shared.file.userblock_size)
+            total = 0
+            for references in references_of(dataset, file):
+                total += check_heaps(file, references, base=base, what=self._what)
+                if total > file.size:
+                    raise CorruptDataError(
+                        f"{self._what}: its strings are said to have {total:,} bytes together, "
+                        f"more than the file"
+                    )
+        self._is_checked = True
+
     def read(self) -> AnyArray:
         """Return all elements; a read-only view of the mapped file where that is possible."""
         if self.info.is_mappable:
             return self._mapped()
+        self._check_expansion(Span(0, self.info.shape[0] if self.info.shape else 1))
         return self._converted(self._attempt(lambda: self._dataset[()]))
 
     def read_rows(self, span: Span) -> AnyArray:
         """Return a range of the first dimension; of a chunked dataset, only its chunks."""
         if self.info.is_mappable:
             return self._mapped()[span.slice]
+        self._check_expansion(span)
         return self._converted(self._attempt(lambda: self._dataset[span.slice]))
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
@@ -487,6 +590,8 @@ class Hdf5Array(WithoutFile):
             return [self.read_rows(span) for span in spans]
         if self.info.is_mappable:
             return [self.read_rows(span)[:, within.slice] for span in spans]
+        for span in spans:
+            self._check_expansion(span)
         return [
             self._converted(
                 self._attempt(lambda rows=span.slice: self._dataset[rows, within.slice])
@@ -496,6 +601,8 @@ class Hdf5Array(WithoutFile):
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, flattened in C order."""
+        self._check_expansion(Span(0, self.info.shape[0] if self.info.shape else 1))
+        self._attempt(self._check_heaps)
         strings = self._dataset.asstr()
         n_rows = self.info.shape[0] if self.info.shape else 0
         step = max(_STRING_BLOCK * n_rows // max(self.info.size, 1), 1)
@@ -519,13 +626,7 @@ class Hdf5Array(WithoutFile):
         dtype = self.info.storage_type.dtype
         size_bytes = self.info.size * dtype.itemsize
         with self._shared.lock:
-            offset = self._dataset.id.get_offset()
-            available = self._shared.file.id.get_filesize()
-            if offset + size_bytes > available:
-                raise CorruptDataError(
-                    f"{self._what}: the file is truncated: {size_bytes:,} bytes at {offset:,} were "
-                    f"recorded, and the file has {available:,}"
-                )
+            self._check_size(self._dataset.id.get_offset(), size_bytes)
             data = self._shared.map(self._dataset.id, size_bytes)
         return np.frombuffer(data, dtype).reshape(self.info.shape)
 
@@ -534,16 +635,22 @@ class Hdf5Array(WithoutFile):
         found.flags.writeable = False
         return found
 
+    def _check_expansion(self, rows: Span) -> None:
+        dataset = self._dataset
+        self._attempt(lambda: check_expansion(dataset, rows, what=self._what))
+
     def _attempt(self, read: Any) -> Any:
         held = self._dataset
         self._shared.check_length(what=self._what)
         try:
             return read()
+        except DafError:
+            raise
         except UnicodeDecodeError as error:
             raise CorruptDataError(
                 f"{self._what}: the strings are not UTF-8 ({_reason(error)})"
             ) from error
-        except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
+        except _FOREIGN as error:
             if not held.id.valid and self._shared.file.id.valid:  # the file was opened again
                 return self._attempt(read)
             reason = _reason(error)
@@ -818,6 +925,35 @@ def _set_filters(properties: Any, packing: Packing) -> None:
         options = plugin.Blosc(cname=name, clevel=packing.level, shuffle=plugin.Blosc.BITSHUFFLE)
     properties.set_filter(
         options["compression"], h5py().h5z.FLAG_OPTIONAL, tuple(options["compression_opts"])
+    )
+
+
+def _opened(group: Any, name: str, *, what: str) -> Any:
+    """Return what is at a path below a group, as long as it is in the same file; None if absent."""
+    check_links(group, name, what=what)
+    try:
+        return group.get(name)
+    except _FOREIGN as error:
+        raise CorruptDataError(f"{what} cannot be read ({_reason(error)})") from error
+
+
+def _info(shared: Hdf5File, dataset: Any, what: str) -> ArrayInfo:
+    """Return the metadata of a dataset."""
+    storage_type = _storage_type(dataset, what)
+    check_source(dataset, what=what)
+    shape = tuple(int(n) for n in dataset.shape or ())
+    if math.prod(max(n, 1) for n in shape) > _MAX_ELEMENTS:
+        raise CorruptDataError(f"{what}: the dataset is said to have the shape {list(shape)}")
+    chunks = tuple(max(int(c), 1) for c in dataset.chunks or shape)
+    if dataset.chunks:
+        _load_filters(dataset)
+        item_bytes = int(dataset.id.get_type().get_size())
+        check_chunk_bytes(shape, chunks, item_bytes, what=what)
+    return ArrayInfo(
+        shape=shape,
+        storage_type=storage_type,
+        chunks=chunks,
+        is_mappable=shared.can_map and _is_plain(dataset, storage_type),
     )
 
 

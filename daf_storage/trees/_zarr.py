@@ -25,7 +25,9 @@ from daf_storage import strings as vlen
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
+    FormatError,
     InvalidInputError,
+    ReadOnlyError,
     UnsupportedDataError,
 )
 from daf_storage.model import METADATA_NAMES, AnyArray, Span, StorageType
@@ -90,8 +92,16 @@ class ZarrTree:
         return f"{self._store.location}#/{self._root}" if self._root else self._store.location
 
     def kind(self, path: str) -> NodeKind | None:
-        """Return what is at ``path``; None if it is neither a group nor an array."""
-        pin = self._pin(path)
+        """Return what is at ``path``; None if it is neither a group nor an array.
+
+        What cannot be opened is an array: the reason is raised when it is used.
+        """
+        try:
+            pin = self._pin(path)
+        except (FormatError, ReadOnlyError):
+            if not path:
+                raise
+            return "array"
         return None if pin is None else self.format.kind(pin, "")
 
     def children(self, path: str) -> dict[str, NodeKind]:
