@@ -41,7 +41,6 @@ from daf_storage.trees._free_space import (
     string_bytes,
     write_errors,
 )
-from daf_storage.trees._index_place import index_store, index_tree
 from daf_storage.trees._hdf5_checks import (
     check_expansion,
     check_links,
@@ -50,6 +49,7 @@ from daf_storage.trees._hdf5_checks import (
     references_of,
 )
 from daf_storage.trees._hdf5_heaps import check_heaps
+from daf_storage.trees._index_place import index_store, index_tree
 from daf_storage.trees._metadata import check_chunk_bytes
 from daf_storage.trees._protocol import ArrayInfo, NodeKind, WithoutFile, fill_blocks
 from daf_storage.trees._zarr import WritableZarrTree
