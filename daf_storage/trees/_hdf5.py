@@ -231,7 +231,7 @@ class Hdf5File:
         descriptor = self._reopened(os.O_RDONLY)
         try:
             size_bytes = os.fstat(descriptor).st_size
-            data = map_range(descriptor, 0, size_bytes, keep=None)
+            data = map_range(descriptor, 0, size_bytes, keep=None, what=self.location)
         finally:
             os.close(descriptor)
         return np.frombuffer(data, np.uint8)
