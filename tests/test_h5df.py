@@ -353,6 +353,44 @@ def test_damaged_sparse_strings(tmp_path: Path, part: str, values: list[int], me
     assert any(message in finding.problem for finding in verify(self))
 
 
+def read_labels(daf: H5df, part: str) -> None:
+    """Read the property that a part belongs to."""
+    if part.startswith("vectors"):
+        daf.get_np_vector("batch", "label")
+    else:
+        daf.get_np_matrix("batch", "cell", "labels")
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "message"),
+    [
+        ("vectors/batch/label/nztxt", ["foo", "bar"], "nzind is not a list of 2 positions"),
+        ("vectors/batch/label/nztxt", [], "nzind is not a list of 0 positions"),
+        ("vectors/batch/label/nztxt", ["x"] * 21, r"nztxt has 21 strings, but the shape \[20\]"),
+        ("vectors/batch/label/nztxt", [["foo"]], "nztxt is not a list of strings"),
+        ("vectors/batch/label/nztxt", [5], "nztxt is not a list of strings"),
+        ("matrices/batch/cell/labels/nztxt", ["bar"], "rowval is not a list of 1 positions"),
+        ("matrices/batch/cell/labels/nztxt", ["x"] * 61, "nztxt has 61 strings"),
+        ("matrices/batch/cell/labels/colptr", [1, 2, 3], "colptr is not a list of 4 positions"),
+        ("matrices/batch/cell/labels/colptr", [1, 1, 2, 2], "do not fit together"),
+    ],
+)
+def test_parts_of_sparse_strings_have_one_length(
+    tmp_path: Path, part: str, values: list[object], message: str
+) -> None:
+    """As many positions as strings, or reading is an error; the other properties are readable."""
+    path = tmp_path / "x.h5df"
+    test_mostly_empty_strings_are_stored_sparse(tmp_path)
+    is_text = part.endswith("nztxt") and values != [5]
+    with h5py.File(path, "r+") as file:
+        del file[part]
+        file.create_dataset(part, data=values, dtype=h5py.string_dtype() if is_text else "u4")
+    daf = H5df(path)
+    with pytest.raises(errors.CorruptDataError, match=message):
+        read_labels(daf, part)
+    assert daf.get_np_vector("batch", "full").tolist() == ["x" * 9] * 20
+
+
 def test_strings_with_nul_are_refused(path: Path) -> None:
     """HDF5 ends strings there; nothing is stored."""
     daf = new(path, "r+")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.mutants.mutations import mutations
+from tests.mutants.covering import CoveringTests, measure, moved_lines
+from tests.mutants.mutations import Mutation, mutations
+from tests.mutants.trying import try_all
 
 
 def changed(body: str) -> list[str]:
@@ -36,6 +40,15 @@ def test_the_changes_of_a_line(before: str, after: list[str]) -> None:
     assert sorted(changed(before)) == sorted(after)
 
 
+@pytest.mark.parametrize(
+    "body", ["progress.add(a + 1)", "bar.add(2)", "warn('x', stacklevel=2)", "print(a + 1)"]
+)
+def test_what_no_test_should_pin_stays(body: str) -> None:
+    """Progress bars and words for people are left alone, and the accounts of caches."""
+    assert changed(body) == []
+    assert list(mutations("x.py", "SIZE = 5\ndef nbytes(a=3):\n    return a + 1\n")) == []
+
+
 def test_a_mutation_changes_its_line_alone() -> None:
     """Every other line stays, also where the line has letters of several bytes."""
     source = "def f(a):\n    b = 'é' if a > 1 else 'x'\n    return b\n"
@@ -45,3 +58,87 @@ def test_a_mutation_changes_its_line_alone() -> None:
         before, after = source.splitlines(), one.apply(source).splitlines()
         assert [i for i in range(3) if before[i] != after[i]] == [one.line - 1]
     assert "b = 'é' if a >= 1 else 'x'" in [one.after.strip() for one in found]
+
+
+def test_lines_are_found_again_after_changes() -> None:
+    """What was measured stays true for the lines that did not change."""
+    assert moved_lines("a\nb\nc\nd\n", "x\na\nb\nC\nd\n") == {1: 2, 2: 3, 4: 5}
+    assert moved_lines("", "a\n") == {}
+
+
+SMALL = {
+    "daf_storage/__init__.py": "",
+    "daf_query/__init__.py": "",
+    "daf_query/small.py": """\
+def is_small(number):
+    while number > 100:
+        number -= 1
+    return number < 3
+
+
+def rarely_tested(number):
+    return number + 1
+""",
+    "tests/test_small.py": """\
+import os
+from daf_query.small import is_small, rarely_tested
+
+def test_small():
+    assert is_small(2) is True
+
+def test_large():
+    assert is_small(102) is False
+
+def test_flaky():
+    assert rarely_tested(1) == 2 and "MEASURING" in os.environ
+""",
+    "pyproject.toml": "[tool.pytest.ini_options]\ntestpaths = ['tests']\n",
+}
+
+
+def test_small_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Noticed, survived, hanging, rarely_tested; a test that fails anyway notices nothing."""
+    for name, text in SMALL.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    mutants = Path(__file__).with_name("mutants")
+    (tmp_path / "tests" / "mutants").symlink_to(mutants)
+    (tmp_path / "tests" / "__init__.py").touch()
+    folder = tmp_path / "build"
+    monkeypatch.setenv("MEASURING", "1")
+    assert measure(tmp_path, folder, only=[], jobs=0) == 0
+    monkeypatch.delenv("MEASURING")
+    file = tmp_path / "daf_query" / "small.py"
+    file.write_text("import os\n\n\n" + SMALL["daf_query/small.py"])
+    lines = file.read_text().splitlines()
+
+    def mutation(line: int, before: str, after: str) -> Mutation:
+        whole = lines[line - 1]
+        assert before in whole
+        return Mutation("daf_query/small.py", line, whole, whole.replace(before, after))
+
+    tried = [
+        mutation(7, "3", "2"),
+        mutation(7, "3", "4"),
+        mutation(6, "1", "0"),
+        mutation(11, "+", "-"),
+    ]
+    monkeypatch.setattr("tests.mutants.trying.LIMIT_SECONDS", 4.0)
+    before = file.read_text()
+    found = {one.mutation: one for one in try_all(tried, tmp_path, folder, jobs=1)}
+    assert [found[one].is_noticed for one in tried] == [True, False, True, False]
+    assert found[tried[0]].by == "tests/test_small.py::test_small"
+    assert found[tried[2]].by == "limit reached"
+    assert found[tried[3]].by == "no test executes this line"
+    assert "1 mutants again" in capsys.readouterr().out
+    assert file.read_text() == before
+
+
+def test_tests_of_a_line(tmp_path: Path) -> None:
+    """A line that nobody was seen executing has the tests of its module."""
+    (tmp_path / "measured").mkdir()
+    tests = {"tests/test_small.py::a", "tests/test_other.py::b"}
+    covering = CoveringTests(tmp_path, tmp_path, tests)
+    assert covering.of_line("daf_query/_small.py", 3) == ["tests/test_small.py::a"]

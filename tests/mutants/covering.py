@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import coverage
@@ -17,38 +18,112 @@ source = daf_storage,daf_query
 relative_files = true
 omit = */testing/*
 """
+_PACKAGES = ("daf_storage", "daf_query")
 
 
-def measure(root: Path, folder: Path) -> None:
-    """Run the whole suite with a context per test; takes a few times as long as the suite."""
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = folder / "coveragerc"
+def measure(root: Path, folder: Path, *, only: list[str], jobs: int) -> int:
+    """Run the suite, or a part of it, with a context per test, and return pytest's exit code.
+
+    The whole suite takes a few times as long as without; it replaces what was measured before, and
+    a part is added to it.  The sources are kept beside the data, so that lines are found again
+    after changes.
+    """
+    layers = folder / "measured"
+    if not only:
+        shutil.rmtree(layers, ignore_errors=True)
+    layer = layers / f"{len(list(layers.glob('*'))):03}"
+    layer.mkdir(parents=True)
+    for package in _PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(root / package, layer / package, ignore=ignored)
+    settings = layer / "coveragerc"
     settings.write_text(_SETTINGS)
-    command = [sys.executable, "-m", "pytest", "-q", "--numprocesses", "auto"]
+    command = [sys.executable, "-m", "pytest", "-q", "--numprocesses", str(jobs)]
     command += ["--cov", "--cov-context=test", f"--cov-config={settings}", "--cov-report="]
-    command += ["--deselect", "tests/test_torture.py"]
-    data = folder / "coverage.sqlite"
+    command += ["--deselect", "tests/test_torture.py", *only]
+    data = layer / "coverage.sqlite"
     environment = os.environ | {"COVERAGE_FILE": str(data), "PYTHONPATH": str(root)}
-    subprocess.run(command, cwd=root, env=environment, check=True)
+    return subprocess.run(command, cwd=root, env=environment, check=False).returncode
 
 
 class CoveringTests:
-    """The tests that execute a line."""
+    """The tests that execute a line, those of the line's module and the most specific ones first.
 
-    def __init__(self, data: Path) -> None:
-        stored = coverage.CoverageData(str(data))
+    Parameters
+    ----------
+    folder
+        Where `measure` put its layers.
+    root
+        The project, whose lines are asked for.
+    existing
+        The node ids of all tests; others, which were renamed, are left out.
+    """
+
+    def __init__(self, folder: Path, root: Path, existing: set[str]) -> None:
+        self._existing = existing
+        self._tests: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+        for layer in sorted((folder / "measured").iterdir()):
+            self._add(layer, root)
+        self._lines = Counter(
+            test for lines in self._tests.values() for tests in lines.values() for test in tests
+        )
+
+    def _add(self, layer: Path, root: Path) -> None:
+        stored = coverage.CoverageData(str(layer / "coverage.sqlite"))
         stored.read()
-        self._tests: dict[str, dict[int, list[str]]] = {}
         for path in stored.measured_files():
-            by_line: dict[int, list[str]] = defaultdict(list)
+            if not (root / path).exists() or not (layer / path).exists():
+                continue
+            moved = moved_lines((layer / path).read_text(), (root / path).read_text())
             for line, contexts in stored.contexts_by_lineno(path).items():
-                tests = {context.partition("|")[0] for context in contexts} - {""}
-                by_line[line] = sorted(tests)
-            self._tests[path] = by_line
+                tests = {context.partition("|")[0] for context in contexts} & self._existing
+                if line in moved:
+                    self._tests[path][moved[line]] |= tests
 
     def of_line(self, path: str, line: int) -> list[str]:
-        """Return the node ids of the tests that execute a line of a file."""
-        return self._tests.get(path, {}).get(line, [])
+        """Return the node ids of the tests that execute a line of a file.
+
+        Python's tracing does not see what the engine's own threads call.  For a line without a
+        test, these are the tests of its module, and those that execute most lines of the file.
+        """
+        found = self._tests[path][line] or self._of_file(path)
+        own = Path(path).stem.strip("_")
+        return sorted(
+            found,
+            key=lambda test: (
+                own not in Path(test.partition("::")[0]).stem,
+                self._lines[test],
+                test,
+            ),
+        )
+
+    def is_traced(self, path: str, line: int) -> bool:
+        """Tell whether a test was seen executing the line."""
+        return bool(self._tests[path][line])
+
+    def _of_file(self, path: str) -> set[str]:
+        own = Path(path).stem.strip("_")
+        lines = Counter(test for tests in self._tests[path].values() for test in tests)
+        module = {
+            test for test in self._existing if Path(test.partition("::")[0]).stem == f"test_{own}"
+        }
+        return module | {test for test, _ in lines.most_common(40)}
+
+
+def moved_lines(before: str, after: str) -> dict[int, int]:
+    r"""Return where the lines of a file are that did not change, counted from 1.
+
+    Examples
+    --------
+    >>> moved_lines("a\nb\nc\n", "a\nx\nb\n")
+    {1: 1, 2: 3}
+    """
+    matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
+    return {
+        old + number + 1: new + number + 1
+        for old, new, size in matcher.get_matching_blocks()
+        for number in range(size)
+    }
 
 
 def copy_tree(root: Path, target: Path) -> None:

@@ -1,0 +1,105 @@
+"""Runs pytest again and again without importing the big libraries each time.
+
+A process in a copy of the project: it imports what the tests need but the packages themselves, then
+forks for each line on its standard input (a JSON list of pytest's arguments) and answers with a
+line: pytest's exit code, or null where the limit of processor seconds (the argument) or
+of memory was reached.  A run has its own process group, which is killed with it; temporary files and the home
+folder are in the copy of the project.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+import pytest
+
+_IMPORTED_ONCE = (
+    *("numpy", "scipy.sparse", "pandas", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"),
+    *("datafusion", "h5py", "anndata", "zarr", "numcodecs", "duckdb", "polars"),
+    *("hypothesis", "_hypothesis_pytestplugin", "pytest_asyncio", "xdist.plugin", "pytest_cov"),
+)
+_MOST_MEMORY_BYTES = 8 << 30
+_POLL_SECONDS = 0.05
+_WAITING = 3
+"""How many times as long as it may compute a run may take."""
+
+
+def main() -> None:
+    """Serve runs until the standard input ends."""
+    limit_seconds = float(sys.argv[1])
+    scratch = Path("scratch").resolve()
+    os.environ.update(HOME=str(scratch), TMPDIR=str(scratch), XDG_CACHE_HOME=str(scratch))
+    for name in _IMPORTED_ONCE:
+        importlib.import_module(name)
+    for line in sys.stdin:
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        child = os.fork()
+        if child == 0:
+            _run(json.loads(line), scratch)
+        print(json.dumps(_wait(child, limit_seconds)), flush=True)
+
+
+def _run(arguments: list[str], scratch: Path) -> None:
+    """Be the run: never returns."""
+    os.setsid()
+    output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for new, old in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(new, old)
+    code = 3  # what pytest says where it failed itself
+    try:
+        code = int(pytest.main([*arguments, f"--basetemp={scratch / 'pytest'}"]))
+    except BaseException:  # noqa: BLE001 - a copy of the process must not go on as if it were it
+        traceback.print_exc()
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def _wait(child: int, limit_seconds: float) -> int | None:
+    """Return the exit code of a run, or None where it took too long."""
+    end = time.monotonic() + _WAITING * limit_seconds
+    while (
+        time.monotonic() < end
+        and _busy_seconds(child) < limit_seconds
+        and _memory_bytes(child) < _MOST_MEMORY_BYTES
+    ):
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            _kill_group(child)  # what its tests started and left
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(_POLL_SECONDS)
+    _kill_group(child)
+    os.waitpid(child, 0)
+    return None
+
+
+def _busy_seconds(child: int) -> float:
+    """Return the processor time; how long a run takes depends on what else the machine does."""
+    fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _memory_bytes(child: int) -> int:
+    """Return the resident memory; address space has no limit, as archives map a tebibyte."""
+    pages = Path(f"/proc/{child}/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize()
+
+
+def _kill_group(child: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()
