@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from daf_query import connect
 from daf_storage import (
+    DafReader,
     DafWriter,
     H5df,
     MemoryDaf,
@@ -353,7 +354,7 @@ def test_damaged_sparse_strings(tmp_path: Path, part: str, values: list[int], me
     assert any(message in finding.problem for finding in verify(self))
 
 
-def read_labels(daf: H5df, part: str) -> None:
+def read_labels(daf: DafReader, part: str) -> None:
     """Read the property that a part belongs to."""
     if part.startswith("vectors"):
         daf.get_np_vector("batch", "label")
