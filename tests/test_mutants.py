@@ -41,7 +41,14 @@ def test_the_changes_of_a_line(before: str, after: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["progress.add(a + 1)", "bar.add(2)", "warn('x', stacklevel=2)", "print(a + 1)"]
+    "body",
+    [
+        "progress.add(a + 1)",
+        "bar.add(2)",
+        "warn('x', stacklevel=2)",
+        "print(a + 1)",
+        "a = b.reshape(-1, a)",
+    ],
 )
 def test_what_no_test_should_pin_stays(body: str) -> None:
     """Progress bars and words for people are left alone, and the accounts of caches."""

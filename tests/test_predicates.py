@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import random
@@ -226,6 +227,27 @@ def test_evaluating_equals_the_obvious_way(
         learnt.learn(Span(0, count), column)
         zones[name] = learnt.zones(0, 1)
     assert may_match(predicate, zones.__getitem__, 1)[0] or not any(expected)
+
+
+@pytest.mark.parametrize("operator", ["==", "!=", "<", "<=", ">", ">=", "in", "not in", "null"])
+def test_every_small_zone_is_left_out_where_it_may(operator: str) -> None:
+    """All zones of three values against all values: none with a row; all that are of one value."""
+    numbers = (0.0, 1.0, 2.0, math.nan)
+    for rows in itertools.product(numbers, repeat=3):
+        column = np.array(rows)
+        learnt = ZoneMap.of(3, column.dtype)
+        learnt.learn(Span(0, 3), column)
+        for value in (-1.0, 0.0, 1.0, 2.0, 3.0):
+            predicate: Any = {
+                "in": In("f", (value, 9.0)),
+                "not in": In("f", (value, 9.0), is_negated=True),
+                "null": Null("f", is_negated=value > 0),
+            }.get(operator, Compare("f", operator, value))
+            expected = any(holds(predicate, {"f": row}) for row in rows)
+            found = bool(may_match(predicate, {"f": learnt.zones(0, 1)}.get, 1)[0])
+            assert found or not expected, (rows, predicate)
+            if len({str(row) for row in rows}) == 1 and operator != "not in":
+                assert found == expected, (rows, predicate)
 
 
 def big_table(daf: DafWriter, seed: int = 3) -> None:

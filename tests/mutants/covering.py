@@ -89,27 +89,20 @@ class CoveringTests:
         test, these are the tests of its module, and those that execute most lines of the file.
         """
         found = self._tests[path][line] or self._of_file(path)
-        own = Path(path).stem.strip("_")
         return sorted(
-            found,
-            key=lambda test: (
-                own not in Path(test.partition("::")[0]).stem,
-                self._lines[test],
-                test,
-            ),
+            found, key=lambda test: (not _is_of_module(test, path), self._lines[test], test)
         )
 
-    def is_traced(self, path: str, line: int) -> bool:
-        """Tell whether a test was seen executing the line."""
-        return bool(self._tests[path][line])
-
     def _of_file(self, path: str) -> set[str]:
-        own = Path(path).stem.strip("_")
         lines = Counter(test for tests in self._tests[path].values() for test in tests)
-        module = {
-            test for test in self._existing if Path(test.partition("::")[0]).stem == f"test_{own}"
-        }
+        module = {test for test in self._existing if _is_of_module(test, path)}
         return module | {test for test, _ in lines.most_common(40)}
+
+
+def _is_of_module(test: str, path: str) -> bool:
+    """Return whether a file of tests is named like a module or the package that it is in."""
+    file = Path(test.partition("::")[0]).stem.removeprefix("test_")
+    return file in (Path(path).stem.strip("_"), Path(path).parent.name)
 
 
 def moved_lines(before: str, after: str) -> dict[int, int]:

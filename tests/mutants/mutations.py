@@ -123,7 +123,12 @@ def _within(root: ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
         if isinstance(node, ast.Call | ast.Expr) and _is_left_out(node):
             continue
         yield from _of_node(node)
-        todo += list(ast.iter_child_nodes(node))
+        is_reshape = isinstance(node, ast.Call) and _name_of(node.func) == "reshape"
+        todo += [
+            child
+            for child in ast.iter_child_nodes(node)
+            if not (is_reshape and isinstance(child, ast.UnaryOp))  # any negative number is -1
+        ]
 
 
 def _is_left_out(node: ast.Call | ast.Expr) -> bool:
