@@ -21,9 +21,21 @@ import google_crc32c
 import numcodecs
 import numpy as np
 import pytest
+import zarr
+from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
 from daf_query import connect
-from daf_storage import DafReader, MmapZipStore, ZarrDaf, errors, open_daf, verify
+from daf_storage import (
+    DafReader,
+    DafWriter,
+    MmapZipStore,
+    Packing,
+    Span,
+    ZarrDaf,
+    errors,
+    open_daf,
+    verify,
+)
 from daf_storage.trees._decompress import decompress
 from tests.support import create, fill
 from tests.test_damaged import change_metadata
@@ -349,8 +361,6 @@ def test_strings_that_claim_to_be_many(tiny_path: Path) -> None:
 @pytest.mark.parametrize("codec", ["zstd", "gzip", "blosc-zstd"])
 def test_packed_chunks_that_expand(tmp_path: Path, codec: str) -> None:
     """A packed chunk may hold what its shape says, and not more; claims of shards are bounded."""
-    from daf_storage import DafWriter, Packing
-
     path = tmp_path / "x.daf.zarr"
     daf = ZarrDaf(path, "w", packed=Packing(codec, chunk_kb=1))  # type: ignore[arg-type]
     assert isinstance(daf, DafWriter)
@@ -377,6 +387,61 @@ def test_packed_chunks_that_expand(tmp_path: Path, codec: str) -> None:
     with pytest.raises(errors.UnsupportedDataError, match="the whole array of shape"):
         ZarrDaf(path).get_np_vector("cell", "age")
     assert verify(path, progress="never")
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "blosc"])
+def test_several_files_of_small_chunks(tmp_path: Path, codec: str) -> None:
+    """Shards that others wrote are what zarr-python reads, and their chunks are bounded too."""
+    path = tmp_path / "x.daf.zarr"
+    daf = ZarrDaf(path, "w", zarr_format=3)
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", [f"{n:02}" for n in range(23)])
+    daf.add_axis("gene", [f"{n:02}" for n in range(10)])
+    compressor = {
+        "zstd": ZstdCodec(),
+        "gzip": GzipCodec(),
+        "blosc": BloscCodec(typesize=8),
+    }[codec]
+    vectors = zarr.open_group(path / "vectors/cell", mode="r+", use_consolidated=False)
+    matrices = zarr.open_group(path / "matrices/cell/gene", mode="r+", use_consolidated=False)
+    rng = np.random.default_rng(1)
+    numbers, grid = rng.random(23), rng.integers(0, 9, (10, 23))
+    texts = np.array([f"text {n}" for n in range(23)], dtype=object)
+    options: dict[str, Any] = {"compressors": compressor}
+    vectors.create_array("n", data=numbers, chunks=(2,), shards=(6,), **options)
+    stored = vectors.create_array("t", shape=(23,), dtype=str, chunks=(3,), shards=(6,), **options)
+    stored[:] = texts
+    part = vectors.create_array(
+        "part", shape=(23,), dtype="i4", chunks=(2,), shards=(6,), fill_value=7, **options
+    )
+    part[7:9] = [1, 2]
+    matrices.create_array("m", data=grid, chunks=(2, 5), shards=(4, 10), **options)
+    with open_daf(path) as reader:
+        assert reader.get_np_vector("cell", "n").tolist() == numbers.tolist()
+        assert reader.open_vector("cell", "n").read(Span(5, 14)).tolist() == numbers[5:14].tolist()
+        assert reader.get_pa_vector("cell", "t").to_pylist() == texts.tolist()
+        assert reader.get_np_vector("cell", "part").tolist() == [7] * 7 + [1, 2] + [7] * 14
+        assert np.array_equal(reader.get_np_matrix("cell", "gene", "m"), grid.T)
+        chosen = connect(reader).matrix("cell", "gene", "m", rows=[22, 3, 9], columns=[8, 0])
+        assert np.array_equal(chosen.to_numpy(), grid.T[np.ix_([22, 3, 9], [8, 0])])
+        assert reader.summary().problems == ()
+    shard = path / "vectors/cell/n/c/1"
+    data = bytearray(shard.read_bytes())
+    bomb = BOMBS[codec](bytes(10**8))
+    index = np.frombuffer(data[-(3 * 16 + 4) : -4], "<u8").reshape(-1, 2).copy()
+    index[1] = 0, len(bomb)
+    index[[0, 2], 0] += len(bomb)
+    checksum = google_crc32c.value(index.tobytes()).to_bytes(4, "little")
+    shard.write_bytes(bomb + bytes(data[: -(3 * 16 + 4)]) + index.tobytes() + checksum)
+    with open_daf(path) as reader:
+        with pytest.raises(errors.CorruptDataError, match=r"chunk \[4\] cannot be decompressed"):
+            reader.get_np_vector("cell", "n")
+        found = reader.open_vector("cell", "n").read(Span(10, 23))
+        assert found.tolist() == numbers[10:].tolist()
+    (path / "vectors/cell/n/c/3").unlink()
+    with open_daf(path) as reader:
+        assert reader.open_vector("cell", "n").read(Span(18, 23)).tolist() == [0] * 5
+        assert reader.get_pa_vector("cell", "t").to_pylist() == texts.tolist()
 
 
 def test_what_is_in_order_stays_in_order(tmp_path: Path) -> None:

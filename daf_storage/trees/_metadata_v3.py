@@ -381,7 +381,7 @@ def _shard(
     codecs: list[tuple[str, Mapping[str, Any]]],
     kind: StorageType,
 ) -> ShardLayout | None:
-    """Return how the single file of small chunks is made up; None for anything out of the common.
+    """Return how a file of small chunks is made up; None for anything out of the common.
 
     What is out of the common is left to zarr-python.
     """
@@ -395,9 +395,15 @@ def _shard(
         location = options.get("index_location", "end")
     except (KeyError, TypeError, ValueError):
         return None
-    is_single = len(inner) == len(shape) and all(n <= c for n, c in zip(shape, outer, strict=True))
+    if len(inner) != len(shape) or 0 in inner:
+        return None
+    is_single = all(n <= c for n, c in zip(shape, outer, strict=True))
+    if not is_single and any(o % i for o, i in zip(outer, inner, strict=True)):
+        return None
     named = "string" if kind.is_string else ""
-    if not is_single or 0 in inner or not _is_serializer(codecs_within[:1], kind, named or "int8"):
+    if (kind.is_string and len(shape) > 1) or not _is_serializer(
+        codecs_within[:1], kind, named or "int8"
+    ):
         return None
     compressions = codecs_within[1:]
     if len(compressions) > 1 or any(c[0] not in _COMPRESSIONS for c in compressions):

@@ -1,8 +1,9 @@
 """Files of many small chunks, each compressed by itself: reading a part, and writing.
 
-Daf packs arrays like this, in the shape of the Zarr v3 sharding codec.  zarr-python reads them too
-and is what the tests compare with; here a chunk costs microseconds, and only those that are asked
-for are decoded.  Source: the specification of ``sharding_indexed``.
+Others cut an array into several such files, which are read alike.  Daf packs arrays like this, in
+the shape of the Zarr v3 sharding codec.  zarr-python reads them too and is what the tests compare
+with; here a chunk costs microseconds, and only those that are asked for are decoded.  Source: the
+specification of ``sharding_indexed``.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage import strings as vlen
-from daf_storage.errors import CorruptDataError, os_errors
+from daf_storage.errors import CorruptDataError, UnsupportedDataError, os_errors
 from daf_storage.model import AnyArray, Span, StorageType
 from daf_storage.packing import Packing
 from daf_storage.stores import Pin
 from daf_storage.trees._decompress import decompress, limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout
 
+_MAX_CHUNKS: Final = 1 << 24
 _ABSENT: Final = 2**64 - 1
 _CHECKSUM_BYTES: Final = 4
 _ENTRY_BYTES: Final = 16
@@ -51,8 +53,70 @@ class _Box:
         return tuple(span.size for span in self.spans)
 
 
+class _ShardFile:
+    """One file of small chunks: where each of them is."""
+
+    def __init__(self, pin: Pin, key: str, layout: ShardLayout, *, what: str) -> None:
+        self.key = key
+        self._pin = pin
+        self._layout = layout
+        self._what = what
+        self.size = pin.size(key)
+        self._index: AnyArray | None = None
+
+    def place(self, local: Position, position: Position) -> tuple[int, int] | None:
+        """Return where a chunk is in the file, as start and stop; None if it is not stored.
+
+        Parameters
+        ----------
+        local, position
+            The number of the chunk along each dimension, within the file and within the array.
+        """
+        if self.size is None:
+            return None
+        if self._index is None:
+            self._index = self._read_index(self.size)
+        number = int(np.ravel_multi_index(local, self._layout.grid))
+        offset, size_bytes = (int(n) for n in self._index[number])
+        if offset == size_bytes == _ABSENT:
+            return None
+        if offset + size_bytes > self.size:
+            raise CorruptDataError(
+                f"{self._what}: chunk {list(position)} is said to be at {offset:,} with "
+                f"{size_bytes:,} bytes, but the file has {self.size:,}; it is truncated"
+            )
+        return offset, offset + size_bytes
+
+    def _read_index(self, size: int) -> AnyArray:
+        layout = self._layout
+        index_bytes, needed = self.index_bytes(size)
+        start = 0 if layout.index_at_start else size - needed
+        data = self._pin.read_ranges(self.key, [(start, start + needed)])[0]
+        stored = data[:index_bytes]
+        if layout.has_checksum:
+            checksum = struct.unpack("<I", data[index_bytes:])[0]
+            if google_crc32c.value(bytes(stored)) != checksum:
+                raise CorruptDataError(
+                    f"{self._what}: the checksum of the index of its chunks is wrong; "
+                    "the file is damaged"
+                )
+        return np.frombuffer(stored, "<u8").reshape(-1, 2)
+
+    def index_bytes(self, size: int) -> tuple[int, int]:
+        """Return the length of the index without and with its checksum; a file may be too short."""
+        count = math.prod(self._layout.grid)
+        index_bytes = count * _ENTRY_BYTES
+        needed = index_bytes + self._layout.has_checksum * _CHECKSUM_BYTES
+        if size < needed:
+            raise CorruptDataError(
+                f"{self._what}: the file has {size:,} bytes and no room for the index of its "
+                f"{count:,} chunks; it is truncated"
+            )
+        return index_bytes, needed
+
+
 class ShardReader:
-    """The chunks of one array in its single file.
+    """The chunks of one array in its files; of what Daf packs, that is one.
 
     Parameters
     ----------
@@ -68,22 +132,39 @@ class ShardReader:
         if metadata.shard is None:
             raise TypeError("the array is not one of many small chunks")
         self._pin = pin
-        self._key = posixpath.join(path, metadata.first_chunk_key)
+        self._path = path
+        self._metadata = metadata
         self._layout: ShardLayout = metadata.shard
         self._info = metadata.info
         self._fill_value = metadata.fill_value
         self._what = what
-        self._size = pin.size(self._key)
-        self._index: AnyArray | None = None
+        self._files: dict[Position, _ShardFile] = {}
+        per_file = zip(self._layout.grid, self._info.chunks, strict=True)
+        heights = [count * chunk for count, chunk in per_file]
+        self._grid = [-(-n // h) for n, h in zip(self._info.shape, heights, strict=True)]
+        self._first = self._file((0,) * len(self._grid))
+
+    def _file(self, outer: Position) -> _ShardFile:
+        """Return the file at a position of the grid of files."""
+        if outer not in self._files:
+            key = posixpath.join(self._path, self._metadata.chunk_key(outer))
+            self._files[outer] = _ShardFile(self._pin, key, self._layout, what=self._what)
+        return self._files[outer]
+
+    @property
+    def _has_no_file(self) -> bool:
+        """Whether the only file is missing."""
+        return math.prod(self._grid) == 1 and self._first.size is None
 
     def check_stored(self, *, is_complete: bool) -> None:
-        """Raise if the file is missing, or has no room for the index."""
-        if self._size is None and (is_complete or self._fill_value is None):
-            raise CorruptDataError(
-                f"{self._what}: the chunk file {posixpath.basename(self._key)!r} is missing"
-            )
-        if self._size is not None:
-            self._index_bytes(self._size)
+        """Raise if the first or the last file is missing, or has no room for its index."""
+        for outer in ((0,) * len(self._grid), tuple(n - 1 for n in self._grid)):
+            file = self._file(outer)
+            if file.size is None and (is_complete or self._fill_value is None):
+                name = self._metadata.chunk_key(outer)
+                raise CorruptDataError(f"{self._what}: the chunk file {name!r} is missing")
+            if file.size is not None:
+                file.index_bytes(file.size)
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return ranges of the first dimension of numbers; each chunk is decoded once.
@@ -99,7 +180,7 @@ class ShardReader:
         boxes = [_Box((span, *rest)) for span in spans]
         dtype = self._info.storage_type.dtype
         out = [np.empty(box.shape, dtype) for box in boxes]
-        if self._size is None:
+        if self._has_no_file:
             self._refuse_missing()
             for values in out:
                 values[...] = self._fill_value
@@ -120,7 +201,7 @@ class ShardReader:
     def read_strings(self, span: Span) -> pa.StringArray | pa.LargeStringArray:
         """Return a range of a vector of strings; only its chunks are decoded."""
         height = self._info.chunks[0]
-        if self._size is None:
+        if self._has_no_file:
             return self._filled(span.size)
         parts = [pa.array([], pa.string())]
         for position, data in self._chunks(list(self._positions(_Box((span,))))):
@@ -139,10 +220,16 @@ class ShardReader:
         """Return the chunks that overlap a box, in the order of the grid."""
         if 0 in box.shape:
             return iter(())
-        ranges = (
-            range(span.start // chunk, math.ceil(span.stop / chunk))
+        ranges = [
+            range(span.start // chunk, -(-span.stop // chunk))
             for span, chunk in zip(box.spans, self._info.chunks, strict=True)
-        )
+        ]
+        count = math.prod(len(numbers) for numbers in ranges)
+        if count > _MAX_CHUNKS:
+            raise UnsupportedDataError(
+                f"{self._what}: it is cut into {count:,} chunks of shape "
+                f"{list(self._info.chunks)}; write it in larger ones"
+            )
         return itertools.product(*ranges)
 
     def _paste(self, position: Position, chunk: AnyArray, box: _Box, out: AnyArray) -> None:
@@ -159,53 +246,25 @@ class ShardReader:
         """Yield the compressed bytes of chunks; None for one that is not stored."""
         for first in range(0, len(positions), _FETCHED_CHUNKS):
             some = positions[first : first + _FETCHED_CHUNKS]
-            places = [self._place(position) for position in some]
-            ranges = [place for place in places if place is not None]
-            parts = iter(self._pin.read_ranges(self._key, ranges) if ranges else [])
-            for position, place in zip(some, places, strict=True):
-                yield position, None if place is None else next(parts)
+            found: dict[Position, memoryview] = {}
+            for file, places in self._places(some).items():
+                parts = self._pin.read_ranges(file.key, list(places.values()))
+                found.update(zip(places, parts, strict=True))
+            for position in some:
+                yield position, found.get(position)
 
-    def _place(self, position: Position) -> tuple[int, int] | None:
-        """Return where a chunk is in the file, as start and stop."""
-        if self._index is None:
-            self._index = self._read_index()
-        number = int(np.ravel_multi_index(position, self._layout.grid))
-        offset, size_bytes = (int(n) for n in self._index[number])
-        if offset == size_bytes == _ABSENT:
-            return None
-        if self._size is None or offset + size_bytes > self._size:
-            raise CorruptDataError(
-                f"{self._what}: chunk {list(position)} is said to be at {offset:,} with "
-                f"{size_bytes:,} bytes, but the file has {self._size or 0:,}; it is truncated"
-            )
-        return offset, offset + size_bytes
-
-    def _read_index(self) -> AnyArray:
-        layout, size = self._layout, self._size or 0
-        index_bytes, needed = self._index_bytes(size)
-        start = 0 if layout.index_at_start else size - needed
-        data = self._pin.read_ranges(self._key, [(start, start + needed)])[0]
-        stored = data[:index_bytes]
-        if layout.has_checksum:
-            checksum = struct.unpack("<I", data[index_bytes:])[0]
-            if google_crc32c.value(bytes(stored)) != checksum:
-                raise CorruptDataError(
-                    f"{self._what}: the checksum of the index of its chunks is wrong; "
-                    "the file is damaged"
-                )
-        return np.frombuffer(stored, "<u8").reshape(-1, 2)
-
-    def _index_bytes(self, size: int) -> tuple[int, int]:
-        """Return the length of the index without and with its checksum; a file may be too short."""
-        count = math.prod(self._layout.grid)
-        index_bytes = count * _ENTRY_BYTES
-        needed = index_bytes + self._layout.has_checksum * _CHECKSUM_BYTES
-        if size < needed:
-            raise CorruptDataError(
-                f"{self._what}: the file has {size:,} bytes and no room for the index of its "
-                f"{count:,} chunks; it is truncated"
-            )
-        return index_bytes, needed
+    def _places(
+        self, positions: list[Position]
+    ) -> dict[_ShardFile, dict[Position, tuple[int, int]]]:
+        """Return where the chunks are that are stored, by their file."""
+        found: dict[_ShardFile, dict[Position, tuple[int, int]]] = {}
+        for position in positions:
+            pairs = [divmod(n, g) for n, g in zip(position, self._layout.grid, strict=True)]
+            file = self._file(tuple(outer for outer, _ in pairs))
+            place = file.place(tuple(local for _, local in pairs), position)
+            if place is not None:
+                found.setdefault(file, {})[position] = place
+        return found
 
     def _numbers(self, position: Position, data: memoryview | None) -> AnyArray:
         dtype, shape = self._info.storage_type.dtype, self._info.chunks

@@ -549,7 +549,7 @@ class ZarrArray:
 
 
 class PackedArray(WithoutFile):
-    """An array of many small chunks in one file; see `StoredArray`."""
+    """An array of many small chunks in one file, or in several; see `StoredArray`."""
 
     def __init__(self, pin: Pin, path: str, metadata: ArrayMetadata, *, what: str) -> None:
         self.info = metadata.info
