@@ -71,13 +71,13 @@ _MAY_BE_KEPT: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast|::"
 """What is in a query of which the engine may keep conditions to itself: to look takes time."""
 
 
-_MAY_HAVE_NULL: Final = re.compile(r"null|case|cast|::")
-"""What is in a query that may have a constant that is NULL."""
+_MAY_BE_UNCONVERTED: Final = re.compile(r"null|case|cast|::|x'")
+"""What is in a query that may have a constant that is NULL, or bytes."""
 
 _UNCONVERTED: Final = re.compile(
-    r"^ *TableScan: .*(?:unsupported_filters=\[|Boolean\(NULL\))", re.MULTILINE
+    r"^ *TableScan: .*(?:unsupported_filters=\[|Boolean\(NULL\)|Binary(?:View)?\()", re.MULTILINE
 )
-"""A filter that the bindings would fail to convert, as plans show it."""
+"""A filter that the bindings would fail to convert, or to log if it has bytes, as plans show it."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Engine:
     ) -> datafusion.DataFrame:
         """Plan a query; errors are the engine's own."""
         if allow == "write":  # what changes something may have been done by planning it
-            with keeping_filters() if self._may_have_null(query.lower()) else nullcontext():
+            with keeping_filters() if self._may_be_unconverted(query.lower()) else nullcontext():
                 frame = self._planned(self._with_view_columns(query), _WRITING)
             self._remember_view(query)
             check_copied(frame)
@@ -232,7 +232,7 @@ class Engine:
         """Plan a query, again where the first plan tells how to read less."""
         frame = self._planned(query)
         lowered = query.lower()
-        if self._may_have_null(lowered) and _has_null_filter(frame):
+        if self._may_be_unconverted(lowered) and _has_unconverted(frame):
             with keeping_filters():
                 return self._planned(query)
         if "count" in lowered and "where" not in lowered and _only_counts(frame):
@@ -265,8 +265,8 @@ class Engine:
                         self._hinted.add(place)
                         warn(*place, found)
 
-    def _may_have_null(self, lowered: str) -> bool:
-        return bool(self._views) or _MAY_HAVE_NULL.search(lowered) is not None
+    def _may_be_unconverted(self, lowered: str) -> bool:
+        return bool(self._views) or _MAY_BE_UNCONVERTED.search(lowered) is not None
 
     def _planned(
         self, query: str, options: datafusion.SQLOptions | None = None
@@ -376,8 +376,8 @@ def _only_counts(frame: datafusion.DataFrame) -> bool:
     return bool(scans) and all(scan.endswith(" projection=[]") for scan in scans)
 
 
-def _has_null_filter(frame: datafusion.DataFrame) -> bool:
-    """Return whether a table is handed a filter with NULL that the bindings cannot convert."""
+def _has_unconverted(frame: datafusion.DataFrame) -> bool:
+    """Return whether a table is handed a filter with a constant that the bindings fail on."""
     plan = str(frame.optimized_logical_plan().display_indent())
     return _UNCONVERTED.search(plan) is not None
 

@@ -29,7 +29,12 @@ OPERATORS = {
 _MOST_SHOWN = 5
 _EXACT = 2.0**53
 """Up to here, Float64 holds every whole number."""
-_KNOWN_TYPES = (pa.float16(), pa.float32(), pa.float64(), pa.string(), pa.string_view(), pa.bool_())
+_VARIABLE_TYPES = ((pa.string(), pa.string_view()), (pa.binary(), pa.binary_view()))
+"""Types of the same values: a view is compared with a constant of either."""
+_KNOWN_TYPES = (
+    *(pa.float16(), pa.float32(), pa.float64(), pa.bool_()),
+    *(kind for pair in _VARIABLE_TYPES for kind in pair),
+)
 _NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _FLIPPED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
@@ -318,7 +323,7 @@ class _Parser:
             raise UnknownPartError
         if pa.types.is_timestamp(own):
             raise UnknownPartError
-        if own == kind or {own, kind} == {pa.string(), pa.string_view()}:
+        if _is_comparable(own, kind):
             self._check_type(field, kind)
             return tuple(values)
         if pa.types.is_integer(own) and pa.types.is_integer(kind):
@@ -333,7 +338,7 @@ class _Parser:
         own = self._schema.field(field.name).type
         is_time = pa.types.is_timestamp(own) and own.tz is None
         is_known = own in _KNOWN_TYPES or pa.types.is_integer(own) or is_time
-        if not is_known or (own != kind and {own, kind} != {pa.string(), pa.string_view()}):
+        if not is_known or not _is_comparable(own, kind):
             raise UnknownPartError
 
 
@@ -346,6 +351,11 @@ def both(first: Predicate, second: Predicate) -> Predicate:
     if first == Constant(value=True):
         return second
     return _joined([first, second], is_both=True)
+
+
+def _is_comparable(own: pa.DataType, kind: pa.DataType) -> bool:
+    """Return whether a constant of a type has a value that a column of another may have."""
+    return own == kind or any(own in pair and kind in pair for pair in _VARIABLE_TYPES)
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -32,7 +32,7 @@ Stamp: TypeAlias = tuple[int, int, int, int]
 """Inode, size, time of the data and time of the inode of a file: others after a change."""
 
 _TIME_STEP_NS = 100_000_000
-_NUMBERS = "biufM"
+_FIXED_SIZE = "biufMV"
 _TEXTS: dict[str, Callable[..., Any]] = {
     "vlen-utf8": decode_vlen_utf8,
     "vlen-bytes": decode_vlen_bytes,
@@ -194,7 +194,7 @@ def _codecs(
     if text is not None:
         return (lambda data: text(data, what=array.path)), compressions
     dtype = array.dtype
-    if serializer != "bytes" or dtype.kind not in _NUMBERS:
+    if serializer != "bytes" or dtype.kind not in _FIXED_SIZE or dtype.names is not None:
         return None, compressions
     return (lambda data: np.frombuffer(data, dtype)), compressions
 

@@ -14,6 +14,7 @@ import zarr
 from zarr.abc.store import ByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 
+from daf_query.raw_bits import register_raw_bits
 from daf_storage import (
     SERVER_CLIENT,
     ZarrArchiveStore,
@@ -74,6 +75,7 @@ def open_group(path: str | Path, location: str) -> Any:
     FormatError
         There is something else.
     """
+    register_raw_bits()
     if is_remote(path):
         return _open_remote(str(path), location)
     if not Path(location).exists():

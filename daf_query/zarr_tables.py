@@ -424,7 +424,11 @@ def _comparable(values: Any) -> Values:
         return values.cast(plain[values.type]) if values.type in plain else values
     if values.dtype.kind in "biufM":
         return np.asarray(values, values.dtype.newbyteorder("="))
-    if values.dtype.kind == "V" or (values.dtype == object and _is_bytes(values)):
+    if values.dtype.kind == "V":
+        data = pa.py_buffer(np.ascontiguousarray(values))
+        fixed = pa.binary(values.dtype.itemsize)
+        return pa.Array.from_buffers(fixed, len(values), [None, data]).cast(pa.binary())
+    if values.dtype == object and _is_bytes(values):
         return pa.array([bytes(one) for one in values], pa.binary())
     return pa.array(values.astype(object), pa.string())
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import zarr
 
+from daf_query.raw_bits import register_raw_bits
 from daf_query.zarr_indexes import ATTRIBUTE, attributes_of, source_of
 from daf_query.zarr_tables import GEOMETRY, INDEXES, META, PENDING, zarr_table
 from daf_storage import (
@@ -174,6 +175,7 @@ def _writable(path: str | Path, group: str) -> Any:
         raise errors.SourceNotFoundError(
             f"{path}: there is no such directory; rows are added to directories only"
         )
+    register_raw_bits()
     cause: Exception | None = None
     try:
         found = zarr.open_group(str(path), mode="r+", use_consolidated=False)[group]
@@ -219,9 +221,24 @@ def _values(column: Any, array: Any, what: str) -> Any:
                 f"{what} holds strings; its array holds {kind.value}"
             )
         return stored_numbers(numbers, array.dtype, what=what)
+    if array is not None and array.dtype.kind == "V" and array.dtype.names is None:
+        return _raw_bytes(column, array.dtype, what)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.Array):
         return column.to_numpy(zero_copy_only=False)
     values: Any = np.asarray(column)
     return np.array(column, dtype=object) if values.dtype.kind in "US" else values
+
+
+def _raw_bytes(column: Any, dtype: np.dtype[Any], what: str) -> Any:
+    """Return items of raw bytes, each of the size that the array has."""
+    if isinstance(column, pa.ChunkedArray | pa.Array):
+        column = column.to_pylist()
+    items = [item.tobytes() if isinstance(item, np.void) else item for item in column]
+    for place, item in enumerate(items):
+        if not isinstance(item, bytes) or len(item) != dtype.itemsize:
+            raise errors.InvalidInputError(
+                f"{what} needs items of {dtype.itemsize} bytes each; the item {place:,} is {item!r}"
+            )
+    return np.frombuffer(b"".join(items), dtype)
