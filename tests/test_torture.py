@@ -1,13 +1,24 @@
-"""Tests of the torture harness: that it notices what it looks for."""
+"""A share of the torture harness, and that the harness notices what it looks for."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.torture.campaigns import CAMPAIGNS
 from tests.torture.tally import Tally, Verdict
 from tests.torture.worker import Supervisor
 
 _SEED = 1
+_CASES = 12
+
+
+@pytest.mark.parametrize("campaign", sorted(CAMPAIGNS))
+def test_no_case_of_a_campaign_fails(campaign: str) -> None:
+    """The first cases of each campaign: no crash, hang, wrong answer, foreign exception or loss."""
+    tally = Tally()
+    Supervisor(campaign, _SEED, tally).run(seconds=600, most=_CASES)
+    assert tally.cases == _CASES
+    assert tally.failures == []
 
 
 @pytest.mark.parametrize(

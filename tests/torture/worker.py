@@ -122,7 +122,12 @@ class Supervisor:
         command += [str(self._seed), str(self._next), str(folder / "cases"), str(writing)]
         with errors.open("wb") as stderr:
             worker = subprocess.Popen(
-                command, pass_fds=[writing], stdout=stderr, stderr=stderr, stdin=subprocess.DEVNULL
+                command,
+                cwd=Path(__file__).parents[2],
+                pass_fds=[writing],
+                stdout=stderr,
+                stderr=stderr,
+                stdin=subprocess.DEVNULL,
             )
         os.close(writing)
         try:
