@@ -174,7 +174,7 @@ def test_what_cannot_match_is_not_read(session: DafSession) -> None:
 
 def test_types_without_a_common_one() -> None:
     """Are left out with a warning that names them; the other columns can be used."""
-    one, two = MemoryDaf(name="one"), MemoryDaf(name="two")
+    one, two = MemoryDaf(name="numbers!"), MemoryDaf(name="words!")
     for daf, values in ((one, [1, 2]), (two, ["x", "y"])):
         daf.add_axis("cell", ["a", "b"])
         daf.set_vector("cell", "mixed", values)
@@ -183,9 +183,9 @@ def test_types_without_a_common_one() -> None:
     session = connect({"both": [one, two]})
     with pytest.warns(UnreadableVectorWarning) as caught:
         found = session.sql("SELECT dataset, name, age FROM cell ORDER BY 1, 2").to_pydict()
-    assert found["dataset"] == ["one", "one", "two", "two"]
+    assert found["dataset"] == ["numbers!", "numbers!", "words!", "words!"]
     texts = " ".join(str(w.message) for w in caught)
-    assert "has types that have none in common (one: int64, two: string)" in texts
+    assert "has types that have none in common (numbers!: int64, words!: string)" in texts
     assert "a vector 'dataset' of its own" in texts
     with pytest.raises(errors.DafError, match="none in common"):
         session.sql("SELECT mixed FROM cell").to_pydict()
