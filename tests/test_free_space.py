@@ -15,8 +15,10 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
-from daf_storage import DafWriter, Packing, errors, open_daf, verify
+from daf_storage import DafWriter, MemoryDaf, Packing, errors, open_daf, verify
 from daf_storage.trees._free_space import METADATA_BYTES, string_bytes, write_errors
+from tests.support import contents
+from tests.support import fill as sample
 
 h5py = pytest.importorskip("h5py")
 
@@ -215,3 +217,30 @@ def test_files_that_may_not_grow(path: Path, what: str) -> None:
     assert lines[-1][1] == "0"
     if what != "index":
         assert lines[0][1] == "2"
+
+
+def test_an_order_that_does_not_fit_leaves_the_file_whole(tmp_path: Path) -> None:
+    """Reading flushes what HDF5 has in memory, so the room is asked for before anything changes."""
+    path = tmp_path / "x.h5df"
+    daf = open_daf(path, "w")
+    assert isinstance(daf, DafWriter)
+    sample(daf).close()
+    script = (
+        "import resource, signal, sys\n"
+        "from daf_storage import errors, open_daf\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "limit = int(sys.argv[2])\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))\n"
+        "with open_daf(sys.argv[1], 'r+') as daf:\n"
+        "    try:\n"
+        "        daf.reorder_axis('cell', [2, 1, 0], progress='never')\n"
+        "    except errors.StorageFullError as error:\n"
+        "        print(error)\n"
+    )
+    limit = str(path.stat().st_size + 999)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path), limit], capture_output=True, text=True, check=True
+    )
+    assert "it was not written; free some space" in done.stdout
+    again = open_daf(path, "r+")
+    assert contents(again) == contents(sample(MemoryDaf()))

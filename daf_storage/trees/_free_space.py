@@ -24,7 +24,7 @@ METADATA_BYTES: Final = 1 << 16
 
 _STRING_BYTES: Final = 40
 _SHARE_OF_METADATA: Final = 64
-_HDF5_ERROR: Final = re.compile(r"errno = \d+|^(Unable to|Can't) ")
+_HDF5_ERROR: Final = re.compile(r"errno = \d+|^\W*(Unable to|Can't|Couldn't) ")
 
 
 def string_bytes(strings: pa.Array) -> int:
@@ -83,7 +83,7 @@ def write_errors(location: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise from_os_error(error, location) from error
-    except RuntimeError as error:
+    except (RuntimeError, KeyError) as error:
         if _HDF5_ERROR.search(str(error)) is None:
             raise
         raise from_os_error(OSError(str(error)), location) from error

@@ -414,19 +414,23 @@ class WritableHdf5Tree(Hdf5Tree):
         """
         prepared = posixpath.join(STAGING, uuid.uuid4().hex)
         target = WritableHdf5Tree(self._shared, self.path_in_file(prepared), packing=self.packing)
-        with self._shared.lock:
+        self._shared.require_space(0)
+        with self._shared.lock, write_errors(self.location):
             self._shared.file.require_group(self.path_in_file(prepared))
         try:
             yield target
             with self._shared.lock, self.transaction() as changes:
                 for path in without:
                     changes.adopt(posixpath.join(prepared, path), path)
-        finally:
-            self.recover()
+        except BaseException:
+            with suppress(DafError):  # the first failure says more
+                self.recover()
+            raise
+        self.recover()
 
     def recover(self) -> bool:
         """Clear away what a crashed writer left."""
-        with self._shared.lock:
+        with self._shared.lock, write_errors(self.location):
             group = self._get("")
             found = STAGING in group
             if found:
@@ -556,8 +560,9 @@ class Hdf5Array(WithoutFile):
         if self._is_checked or not is_variable or not self._shared.can_map or sizes != (8, 8):
             return
         with self._shared.lock:
+            self._shared.check_length(what=self._what)
             if self._shared.is_writable:
-                self._shared.file.flush()
+                self._shared.flush()
             file = self._shared.whole()
             base = int(self._shared.file.userblock_size)
             total = 0
