@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import sys
@@ -10,7 +11,7 @@ import time
 from pathlib import Path
 
 from tests.mutants.covering import measure
-from tests.mutants.mutations import Mutation, mutations
+from tests.mutants.mutations import Mutation, is_python, mutations
 from tests.mutants.trying import try_all
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +36,13 @@ def without_effect() -> set[str]:
     return {line.rpartition("  # ")[0] for line in lines if line and not line.startswith("#")}
 
 
+def sample(candidates: list[Mutation], count: int, rng: random.Random) -> list[Mutation]:
+    """Return some of the mutations, as many as asked for if there are."""
+    shuffled = rng.sample(candidates, len(candidates))
+    valid = (one for one in shuffled if is_python(one.apply((ROOT / one.path).read_text())))
+    return list(itertools.islice(valid, count))
+
+
 def main() -> int:
     """Try a sample of mutants and return 1 if fewer are noticed than asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
@@ -54,8 +62,7 @@ def main() -> int:
             print(f"Some tests fail (exit code {code}); they notice no mutants.")
     known = without_effect()
     candidates = [one for one in all_mutations(arguments.only) if one.key not in known]
-    rng = random.Random(arguments.seed)
-    chosen = rng.sample(candidates, min(arguments.count, len(candidates)))
+    chosen = sample(candidates, arguments.count, random.Random(arguments.seed))
     start = time.monotonic()
     outcomes = try_all(chosen, ROOT, FOLDER, jobs=arguments.jobs)
     survivors = [one for one in outcomes if not one.is_noticed]

@@ -1,8 +1,8 @@
 """Runs pytest again and again without importing the big libraries each time.
 
 A process in a copy of the project: it imports what the tests need but the packages themselves, then
-forks for each line on its standard input (a JSON list of pytest's arguments) and answers with a
-line: pytest's exit code, or null where the limit of processor seconds (the argument) or
+forks for each line on its standard input (JSON: pytest's arguments, and the processor seconds after
+which no further test is begun) and answers with a line: pytest's exit code, or null where the limit of processor seconds (the argument) or
 of memory was reached.  A run has its own process group, which is killed with it; temporary files and the home
 folder are in the copy of the project.
 """
@@ -46,11 +46,23 @@ def main() -> None:
         scratch.mkdir()
         child = os.fork()
         if child == 0:
-            _run(json.loads(line), scratch)
+            _run(**json.loads(line), scratch=scratch)
         print(json.dumps(_wait(child, limit_seconds)), flush=True)
 
 
-def _run(arguments: list[str], scratch: Path) -> None:
+class _Budget:
+    """A plugin of pytest that leaves out tests once the time is used up."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.process_time() + seconds
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self) -> bool | None:
+        """Return that there is nothing to do."""
+        return True if time.process_time() > self._end else None
+
+
+def _run(arguments: list[str], budget_seconds: float, scratch: Path) -> None:
     """Be the run: never returns."""
     os.setsid()
     output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -59,7 +71,9 @@ def _run(arguments: list[str], scratch: Path) -> None:
         os.dup2(new, old)
     code = 3  # what pytest says where it failed itself
     try:
-        code = int(pytest.main([*arguments, f"--basetemp={scratch / 'pytest'}"]))
+        code = int(
+            pytest.main([*arguments, f"--basetemp={scratch / 'pytest'}"], [_Budget(budget_seconds)])
+        )
     except BaseException:  # noqa: BLE001 - a copy of the process must not go on as if it were it
         traceback.print_exc()
     sys.stdout.flush()

@@ -17,7 +17,10 @@ from tests.mutants.covering import CoveringTests, copy_tree
 from tests.mutants.mutations import Mutation
 
 MOST_TESTS = 100
-LIMIT_SECONDS = 60.0
+BUDGET_SECONDS = 20.0
+"""Processor time after which no further test is tried."""
+LIMIT_SECONDS = 120.0
+"""Processor time after which a run is taken to hang."""
 _NO_TESTS = 5
 """Pytest's exit code for having run nothing."""
 
@@ -55,13 +58,14 @@ class Copy:
             text=True,
         )
 
-    def run(self, arguments: list[str]) -> int | None:
+    def run(self, arguments: list[str], *, budget_seconds: float = LIMIT_SECONDS) -> int | None:
         """Return pytest's exit code, or None if it took too long."""
         assert self._runner.stdin is not None
         assert self._runner.stdout is not None
         quiet = ["-q", "-n0", "-p", "no:cacheprovider"]
         quiet += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        self._runner.stdin.write(json.dumps([*quiet, *arguments]) + "\n")
+        run = {"arguments": [*quiet, *arguments], "budget_seconds": budget_seconds}
+        self._runner.stdin.write(json.dumps(run) + "\n")
         self._runner.stdin.flush()
         answer: int | None = json.loads(self._runner.stdout.readline())
         return answer
@@ -83,7 +87,7 @@ class Copy:
         source = file.read_text()
         file.write_text(mutation.apply(source))
         try:
-            code = self.run(["-x", *tests])
+            code = self.run(["-x", *tests], budget_seconds=BUDGET_SECONDS)
         finally:
             file.write_text(source)
         by = "" if code in (0, _NO_TESTS) else f"exit code {code}" if code else "limit reached"
@@ -132,9 +136,10 @@ class Trial:
         """Return those of the tests that fail in the project as it is."""
         found: set[str] = set()
         ordered = sorted(tests)
-        for start in range(0, len(ordered), MOST_TESTS):
+        step = 10
+        for start in range(0, len(ordered), step):
             with self._copy() as copy:
-                if copy.run(ordered[start : start + MOST_TESTS]) != 0:
+                if copy.run(ordered[start : start + step]) != 0:
                     found |= set(copy.failed()) & tests
         return found
 
