@@ -108,7 +108,7 @@ def test_any_metadata_of_any_property(version: ZarrVersion) -> None:
         name = "zarr.json" if version == 3 else ".zarray"
         key = f"{path}/{name}" if f"{path}/{name}" in entries else f"{path}/.zgroup"
         document = json.loads(bytes(entries[key]))
-        for variant in list(variants(document))[number % 23 :: 23]:
+        for variant in list(variants(document))[number % 41 :: 41]:
             damaged = MemoryStore()
             damaged._entries = {**entries, key: memoryview(json.dumps(variant).encode())}
             daf = DafReader(ZarrTree(damaged), name="damaged!")
@@ -131,7 +131,7 @@ def test_any_metadata_of_any_property(version: ZarrVersion) -> None:
             assert tables["scalars"], (path, variant)
             assert tables["cell"] or path == "axes/cell", (path, variant)
             count += 1
-    assert count > 60
+    assert count > 35
     assert lost_count > count / 3
     assert listed_count > lost_count * 0.9
     assert time.monotonic() - started < 60
