@@ -134,6 +134,24 @@ def positions_among(asked: Any, own: Any) -> Any:
     return pa.array(rows, mask=rows < 0)
 
 
+def integer_positions(asked: Any, where: str) -> npt.NDArray[np.int64]:
+    """Return positions as 64-bit integers; fractions, masks and strings are errors.
+
+    >>> integer_positions([2, 0], "indices=")
+    array([2, 0])
+    """
+    positions = np.asarray(asked)
+    if positions.size and positions.dtype.kind not in "iu":
+        raise errors.InvalidInputError(
+            f"{where} holds {positions.dtype} values; pass positions (integers), for a mask "
+            "those of numpy.flatnonzero(mask)"
+        )
+    too_large = np.iinfo(np.int64).max
+    if positions.dtype == np.uint64:  # beyond int64 is beyond every axis
+        positions = np.minimum(positions, np.uint64(too_large))
+    return positions.astype(np.int64)
+
+
 def sample(entries: Any) -> Iterator[str]:
     """Enough entries for a spelling hint without comparing millions."""
     yield from entries.slice(0, 20_000).to_pylist()

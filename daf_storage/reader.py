@@ -28,6 +28,7 @@ from daf_storage.conversions import (
     check_unique,
     default_matrix,
     default_vector,
+    integer_positions,
     objects,
     positions_among,
     sample,
@@ -269,11 +270,13 @@ class DafReader:
         ------
         EntryNotFoundError
             A position is outside of the axis.
+        InvalidInputError
+            They are not integers; a mask is not taken for positions 0 and 1.
         """
         own = self._entries(axis)
         if indices is None:
             return objects(own)
-        positions = np.asarray(indices, dtype=np.int64)
+        positions = integer_positions(indices, f"{self.location}: indices= of axis {axis!r}")
         is_empty = positions < 0
         is_outside = (positions >= len(own)) | (is_empty & (not allow_empty))
         if bool(is_outside.any()):

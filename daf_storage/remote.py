@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from urllib.parse import unquote, urlsplit
 
@@ -38,7 +39,7 @@ def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree:
         The URL is that of an HDF5 file, or names a group where there are none.
     """
     base, hash_, group = url.partition("#")
-    path = urlsplit(base).path.rstrip("/")
+    path = _path_of(base)
     if path.endswith((HDF5_SUFFIX, SHARED_HDF5_SUFFIX)) or bool(hash_) != bool(group.strip("/")):
         raise _no_data_set(url)
     if path.endswith(DIRECTORY_SUFFIX):
@@ -50,6 +51,21 @@ def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree:
     if group or path.endswith(ARCHIVE_SUFFIX):
         return _archive(base, group, connect)
     return _whatever_is_there(base, connect)
+
+
+def _path_of(base: str) -> str:
+    """Return the path of a URL without slashes at its end, if its host and port are valid."""
+    plain = re.sub("//[^/]*@", "//", base.partition("?")[0])  # no password, no token
+    try:
+        parts = urlsplit(base)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise errors.InvalidInputError(f"can't parse as URL: {plain} ({error})") from None
+    if not host:
+        raise errors.InvalidInputError(
+            f"can't parse as URL: {plain} (it names no server); write http://<host>/<path>"
+        )
+    return parts.path.rstrip("/")
 
 
 def _no_data_set(url: str) -> errors.InvalidInputError:
@@ -70,6 +86,8 @@ def _whatever_is_there(base: str, connect: Connect) -> ZarrTree:
     try:
         return ZarrTree(_directory(connect(base)))
     except errors.NotADafError as error:
+        if not _path_of(base):  # the server itself, whose name is not that of an archive
+            raise
         directory = error
     try:
         return _archive(base, "", connect)

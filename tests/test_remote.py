@@ -200,6 +200,33 @@ def test_urls_that_mean_nothing(name: str) -> None:
         open_daf(f"http://127.0.0.1:1/{name}")
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://",
+        "http:///x.daf.zarr",
+        "http://[::1/x.daf.zarr",
+        "http://me:secret@127.0.0.1:x/x.daf.zarr?token=1",
+        "https://127.0.0.1:99999/x.daf.zarr.zip",
+    ],
+)
+def test_urls_that_are_none(url: str) -> None:
+    """Are errors of ours, which keep secrets."""
+    with pytest.raises(errors.InvalidInputError, match="can't parse as URL: http") as caught:
+        open_daf(url)
+    assert "secret" not in str(caught.value)
+    assert "token" not in str(caught.value)
+
+
+def test_a_server_without_a_data_set(folder: Path) -> None:
+    """The root of a server is no archive: it has no name."""
+    with served(folder) as server:
+        root = server.url.rpartition("/")[0]
+        for url in (root, f"{root}/"):
+            with pytest.raises(errors.NotADafError, match=r"there is nothing, or a directory"):
+                open_daf(url)
+
+
 def test_missing_data_sets(folder: Path) -> None:
     """404 for the metadata, the archive, and a group that is not there."""
     archive = folder.with_name("s.dafs.zarr.zip")

@@ -169,3 +169,8 @@ def test_links_are_followed_to_where_nothing_is(tmp_path: Path) -> None:
     (tmp_path / "c").symlink_to("a")
     with pytest.raises(errors.InvalidInputError, match="a: its symbolic links form a loop"):
         follow_links(tmp_path / "a", "a")
+
+
+def test_names_that_are_no_unicode(tmp_path: Path) -> None:
+    """Have no scratch directories; asking is no error."""
+    assert abandoned(tmp_path / "\ud800.daf.zarr") == []

@@ -14,6 +14,7 @@ from typing import NoReturn
 from daf_query.cli._exit_codes import DONE, FAILED, INTERRUPTED
 from daf_query.cli._parser import build_parser
 from daf_query.cli._signals import Terminated, end_in_order
+from daf_query.cli._standard_streams import prepare_standard_streams
 from daf_query.dataset import UnreadableVectorWarning
 from daf_query.messages import plain
 from daf_query.never_null import NeverNullWarning
@@ -35,9 +36,10 @@ def run() -> NoReturn:
     At once: the engine's threads may still compute what nobody will read any more, and the
     interpreter's orderly end would trip over them.
     """
+    prepare_standard_streams()
     end_in_order()
     code = main(sys.argv[1:])
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, DafError):  # which main() has told already
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)

@@ -134,7 +134,7 @@ def _new_name(target: Path) -> Path:
 
 def _stem(target: Path) -> str:
     """Return what the names of a target's scratch directories have in common."""
-    name = os.fsencode(target.name)
+    name = target.name.encode(errors="surrogatepass")
     return target.name if len(name) <= _MAX_STEM_BYTES else hashlib.sha256(name).hexdigest()[:32]
 
 

@@ -1,0 +1,50 @@
+"""Tests of commands whose standard streams are closed or full."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import create
+
+COMMAND = f"{sys.executable} -m daf_query.cli"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a small data set."""
+    with create(tmp_path / "x.daf.zarr") as daf:
+        daf.add_axis("cell", ["a", "b"])
+    return tmp_path / "x.daf.zarr"
+
+
+def run(line: str) -> tuple[int, str]:
+    """Run a line of the shell; return its exit code and its errors."""
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - only a shell closes streams
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("kind", ["table", "csv"])
+def test_closed_output_is_an_error(path: Path, kind: str) -> None:
+    """What cannot be printed is told in one line that names standard output."""
+    code, error = run(f"{COMMAND} sql {path} 'SELECT name FROM cell' --format {kind} >&-")
+    assert code == 1
+    assert error == "daf: error: standard output is closed; open it, or name a file: -o FILE\n"
+
+
+def test_full_output_is_named(path: Path) -> None:
+    """It is standard output that is full, not the disk of the data set."""
+    code, error = run(f"{COMMAND} sql {path} 'SELECT name FROM cell' > /dev/full")
+    assert code == 1
+    assert error.startswith("daf: error: standard output: No space left on device")
+
+
+def test_all_streams_closed(path: Path) -> None:
+    """Files get other numbers than those of the streams, and a result is written into its file."""
+    output = path.with_name("names.csv")
+    code, _ = run(f"{COMMAND} sql {path} 'SELECT name FROM cell' -o {output} <&- >&- 2>&-")
+    assert code == 0
+    assert output.read_text() == '"name"\n"a"\n"b"\n'
