@@ -253,7 +253,7 @@ def test_a_matrix_without_data(tiny_path: Path) -> None:
 
 # Compressed bombs
 
-LARGE = 6 * 10**8
+LARGE = 8 * 10**8
 BOMBS: dict[str, Callable[[bytes], bytes]] = {
     "zlib": lambda data: zlib.compress(data, 9),
     "gzip": lambda data: gzip.compress(data, 9),
