@@ -49,10 +49,10 @@ def build_index(
     Parameters
     ----------
     names
-        Vectors, or ``name`` for the entries: their rows can be found by value afterwards.  By
-        default the entries and all vectors with many distinct strings; of the numeric ones, only
-        the smallest and largest values of ranges of rows are noted, which takes no space to
-        speak of.
+        Vectors (a string is one), or ``name`` for the entries: their rows can be found by value
+        afterwards.  By default the entries and all vectors with many distinct strings; of the
+        numeric ones, only the smallest and largest values of ranges of rows are noted, which takes
+        no space to speak of.
     progress
         Whether to show a bar on stderr.
 
@@ -86,7 +86,8 @@ def build_index(
     >>> build_index(daf, "cell", ["name", "age"])
     ['name', 'age']
     """
-    chosen = [NAME, *sorted(daf.vectors_set(axis))] if names is None else list(names)
+    given = [names] if isinstance(names, str) else names
+    chosen = [NAME, *sorted(daf.vectors_set(axis))] if given is None else list(given)
     total = len(chosen) * daf.axis_length(axis) * _BYTES_PER_ROW
     with progress_bar("index", total, show=progress) as bar:
         is_wanted = names is not None

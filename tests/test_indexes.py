@@ -495,3 +495,12 @@ def test_axes_of_few_entries(n: int) -> None:
     assert build_point_index(daf, "cell", "x", "y") == n
     query = "SELECT name FROM cell WHERE x BETWEEN 0 AND 0.5 AND y BETWEEN -1 AND 3 AND name <> 'z'"
     assert connect(daf).sql(query).to_pydict() == {"name": ["c0"][:n]}
+
+
+def test_one_name_is_not_taken_for_its_letters() -> None:
+    """A string is the name of one vector, also where each of its letters is one."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    for name in ("a", "b", "ab"):
+        daf.set_vector("cell", name, [1, 2])
+    assert build_index(daf, "cell", "ab") == ["ab"]
