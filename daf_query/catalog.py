@@ -31,7 +31,9 @@ from daf_query.dataset import (
 from daf_query.evaluating import Positions
 from daf_query.predicates import Predicate
 from daf_query.scanning import ScanReport
+from daf_query.settled_rows import SettledRows
 from daf_query.unions import UnionDataset
+from daf_query.zarr_tables import ZarrTable
 from daf_storage import DafReader, DecodedCache, ForkLock
 from daf_storage.errors import FormatError, ReadOnlyError
 
@@ -419,6 +421,8 @@ class Restriction:
     """Those that an index left; None if all."""
     implied: Predicate | None
     """What is true for them; None if nothing is known."""
+    settled: SettledRows | None = None
+    """Those whose geometry need not be decoded."""
 
 
 _restrictions: ContextVar[Mapping[TableName, Restriction]] = ContextVar(
@@ -469,6 +473,8 @@ def _for_query(schema: str, name: str, table: TableDataset) -> Table:
     restriction = _restrictions.get().get((schema, name))
     if restriction is not None:
         table = table.restricted(restriction.rows, restriction.implied)
+        if restriction.settled is not None and isinstance(table, ZarrTable):
+            table = table.with_settled(restriction.settled)
     reports = _reports.get()
     return _pushed_to(table if reports is None else table.with_reports(reports))
 

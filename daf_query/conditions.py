@@ -20,6 +20,32 @@ _MAX_DEPTH = 50
 
 
 @dataclass(frozen=True, slots=True)
+class Surroundings:
+    """A scan, the filter right above it and the projection right above that, as plans show them.
+
+    Nothing else in a plan can use a column of the table that the projection does not hand on.
+    """
+
+    scan: str
+    filter: str
+    projection: str
+
+    def use_once(self, column: str) -> bool:
+        """Return whether a column is named once in the filter, and is not used otherwise.
+
+        A name that is part of another, or of a constant, counts as well: that is on the safe side.
+
+        >>> scan = "TableScan: meta projection=[bbox, n], full_filters=[meta.n > Int64(3)]"
+        >>> query = Surroundings(scan, "Filter: st_within(meta.bbox, ...)", "Projection: meta.n")
+        >>> query.use_once("bbox"), query.use_once("n")
+        (True, False)
+        """
+        _, _, handed_down = self.scan.partition("filters=[")
+        is_once = self.filter.count(column) == 1 and self.scan.count(column) == 1
+        return is_once and column not in handed_down and column not in self.projection
+
+
+@dataclass(frozen=True, slots=True)
 class Condition:
     """One of the conditions, joined by AND, under which rows of a table are wanted."""
 
@@ -27,6 +53,12 @@ class Condition:
     """The engine's expression."""
     resolve: Callable[[Any], Any]
     """Returns what a column in it stands for: an expression of the table's own columns, or None."""
+    surroundings: Surroundings | None = None
+    """All of the plan that can use columns of the table; None if there may be more."""
+
+    def is_only_use(self, column: str) -> bool:
+        """Return whether the query certainly uses a column of the table in this condition alone."""
+        return self.surroundings is not None and self.surroundings.use_once(column)
 
 
 def conditions_of(frame: datafusion.DataFrame, default: str) -> dict[TableName, list[Condition]]:
@@ -49,15 +81,17 @@ def conditions_of(frame: datafusion.DataFrame, default: str) -> dict[TableName, 
         return {}  # a subquery within an expression scans tables too, and needs all of their rows
     times = Counter(scanned)
     found: dict[TableName, list[Condition]] = {}
-    for node in nodes:
+    for above, node in _pairs(plan):
         below = _scan_below(node) if _kind(node) == "Filter" else None
         if below is None:
             continue
         table = _table_of(below[0], default)
         if times[table] == 1:
             resolve = _resolver(below[1])
+            around = _surroundings(above, node, below[0])
             conjuncts = _conjuncts(node.to_variant().predicate())
-            found.setdefault(table, []).extend(Condition(one, resolve) for one in conjuncts)
+            conditions = [Condition(one, resolve, around) for one in conjuncts]
+            found.setdefault(table, []).extend(conditions)
     return found
 
 
@@ -72,6 +106,20 @@ def _nodes(plan: Any) -> Iterator[Any]:
     yield plan
     for child in plan.inputs():
         yield from _nodes(child)
+
+
+def _pairs(plan: Any, above: Any = None) -> Iterator[tuple[Any, Any]]:
+    """Yield each node with the one above it."""
+    yield above, plan
+    for child in plan.inputs():
+        yield from _pairs(child, plan)
+
+
+def _surroundings(above: Any, node: Any, scan: Any) -> Surroundings | None:
+    """Return what is around a filter that has a projection above and nothing but the scan below."""
+    if above is None or _kind(above) != "Projection" or _kind(node.inputs()[0]) != "TableScan":
+        return None
+    return Surroundings(*(str(one.display()) for one in (scan, node, above)))
 
 
 def _kind(node: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
@@ -29,7 +29,7 @@ from daf_query.forking import ENGINE
 from daf_query.implying import implied
 from daf_query.messages import explain
 from daf_query.never_null import columns_asked_for_null, is_never_null, is_settled, warn
-from daf_query.spatial import indexed_rows
+from daf_query.spatial import indexed_rows, settled_rows
 from daf_query.sql_pitfalls import check_plan, safe_sql
 from daf_query.unique_columns import (
     check_copied,
@@ -88,6 +88,16 @@ class Collection:
     """Where they are, for messages."""
     members: Mapping[str, DafReader]
     """Each by what the column ``dataset`` calls it."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan of a query."""
+
+    frame: datafusion.DataFrame
+    """To be executed, or built upon."""
+    final: datafusion.DataFrame | None = None
+    """To be executed as it is, for the same rows: some geometries are not decoded."""
 
 
 class Engine:
@@ -180,7 +190,13 @@ class Engine:
     def plan(
         self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
     ) -> datafusion.DataFrame:
-        """Plan a query; errors speak of axes and vectors.
+        """Plan a query; errors speak of axes and vectors: see `plan_twice`."""
+        return self.plan_twice(query, allow=allow, once=once).frame
+
+    def plan_twice(
+        self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
+    ) -> Planned:
+        """Plan a query to be built upon, and, if that is faster, to be executed as it is.
 
         Parameters
         ----------
@@ -188,7 +204,7 @@ class Engine:
             Names of columns that the result must not have twice; of others, each gets its own.
         """
         try:
-            return self.plan_raw(query, allow=allow, once=once)
+            return self._plan_raw(query, allow=allow, once=once)
         except Exception as error:  # the engine raises plain Exceptions
             raise explain(error, query, self.schemas, self.shared) from error
 
@@ -217,39 +233,58 @@ class Engine:
         self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
     ) -> datafusion.DataFrame:
         """Plan a query; errors are the engine's own."""
+        return self._plan_raw(query, allow=allow, once=once).frame
+
+    def _plan_raw(self, query: str, *, allow: Allow, once: tuple[str, ...]) -> Planned:
         if allow == "write":  # what changes something may have been done by planning it
             with keeping_filters() if self._may_be_unconverted(query.lower()) else nullcontext():
                 frame = self._planned(self._with_view_columns(query), _WRITING)
             self._remember_view(query)
             check_copied(frame)
-        else:
-            frame = self._planned_to_read(query)
-            if "null" in query.lower():
-                self._hint_at_missing_strings(query, frame)
-        return with_unique_columns(frame, once=once)
+            return Planned(with_unique_columns(frame, once=once))
+        planned = self._planned_to_read(query)
+        if "null" in query.lower():
+            self._hint_at_missing_strings(query, planned.frame)
+        frame, final = with_unique_columns(planned.frame, once=once), planned.final
+        if final is None:
+            return Planned(frame)
+        return Planned(frame, with_unique_columns(final, once=once, is_told=False))
 
-    def _planned_to_read(self, query: str) -> datafusion.DataFrame:
+    def _planned_to_read(self, query: str) -> Planned:
         """Plan a query, again where the first plan tells how to read less."""
         frame = self._planned(query)
         lowered = query.lower()
         if self._may_be_unconverted(lowered) and _has_unconverted(frame):
             with keeping_filters():
-                return self._planned(query)
+                return Planned(self._planned(query))
         if "count" in lowered and "where" not in lowered and _only_counts(frame):
             with counting(self.schemas.values()), suppress(Exception):
-                return self._planned(query)
+                return Planned(self._planned(query))
             # A subquery names columns that the tables for counting do not have.
-            return frame
+            return Planned(frame)
         is_kept = bool(self._views) or _MAY_BE_KEPT.search(lowered) is not None
         if not is_kept or query in self._unrestricted:
-            return frame
+            return Planned(frame)
         restrictions = self._restrictions(frame)
         if restrictions:
-            with restricting(restrictions):
-                return self._planned(query)
+            return self._restricted(query, restrictions)
         if not self._views and not self.shared and len(self._unrestricted) < _MAX_REMEMBERED:
             self._unrestricted.add(query)  # if types change, that is missed, and costs time only
-        return frame
+        return Planned(frame)
+
+    def _restricted(self, query: str, restrictions: Mapping[TableName, Restriction]) -> Planned:
+        """Plan a query of which it is known what rows it can need.
+
+        A frame that is built upon needs the stored geometries of all of them: a later sort may be
+        by one that the query itself does not hand on.
+        """
+        read = {name: replace(one, settled=None) for name, one in restrictions.items()}
+        with restricting(read):
+            frame = self._planned(query)
+        if all(one.settled is None for one in restrictions.values()):
+            return Planned(frame)
+        with restricting(restrictions):
+            return Planned(frame, self._planned(query))
 
     def _hint_at_missing_strings(self, query: str, frame: datafusion.DataFrame) -> None:
         """Warn, once for each column, where IS NULL is asked of strings of which none is NULL."""
@@ -333,7 +368,9 @@ class Engine:
             rows = indexed_rows(conditions, table) if isinstance(table, ZarrTable) else None
             predicate = implied(conditions, table.schema)
             if rows is not None or predicate is not None:
-                found[name] = Restriction(rows, predicate)
+                is_indexed = rows is not None and isinstance(table, ZarrTable)
+                settled = settled_rows(conditions, table) if is_indexed else None
+                found[name] = Restriction(rows, predicate, settled)
         return found
 
     def _find(self, name: TableName) -> TableDataset | None:

@@ -41,8 +41,11 @@ class QueryResult(datafusion.DataFrame):
         frame: datafusion.DataFrame,
         explain: Callable[[Exception], Exception],
         again: Callable[[], datafusion.DataFrame | None] | None = None,
+        *,
+        final: datafusion.DataFrame | None = None,
     ) -> None:
         super().__init__(frame.df)
+        self._final = final
         self._explain = explain
         self._again = again
 
@@ -85,27 +88,33 @@ class QueryResult(datafusion.DataFrame):
         if frame is None:
             return False
         self.df = frame.df
+        self._final = None
         return True
+
+    def _executed(self) -> datafusion.DataFrame:
+        """Return what is executed for the rows of the query itself; `df` is for building upon."""
+        ENGINE.check()
+        return datafusion.DataFrame(self.df) if self._final is None else self._final
 
     def collect(self) -> list[pa.RecordBatch]:
         """Return the rows as batches of Arrow."""
-        return self._run(super().collect)
+        return self._run(lambda: self._executed().collect())
 
     def count(self) -> int:
         """Return the number of rows."""
-        return self._run(super().count)
+        return self._run(lambda: self._executed().count())
 
     def to_arrow_table(self) -> pa.Table:
         """Return the rows as an Arrow table; whole columns are views of the mapped file."""
-        return self._run(super().to_arrow_table)
+        return self._run(lambda: self._executed().to_arrow_table())
 
     def to_pydict(self) -> dict[str, list[Any]]:
         """Return a list of Python values per column."""
-        return self._run(super().to_pydict)
+        return self._run(lambda: self._executed().to_pydict())
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """Return a dictionary of Python values per row."""
-        return self._run(super().to_pylist)
+        return self._run(lambda: self._executed().to_pylist())
 
     def to_pandas(self, *, arrow_backed: bool = False) -> Any:
         """Return the rows as a pandas DataFrame.
@@ -153,7 +162,7 @@ class QueryResult(datafusion.DataFrame):
 
         def begin() -> Any:
             nonlocal stream
-            stream = iter(self.execute_stream())
+            stream = iter(self._executed().execute_stream())
             return next(stream, None)
 
         def batches(batch: Any) -> Iterator[pa.RecordBatch]:

@@ -95,6 +95,25 @@ class RTree:
             raise UnfitIndexError(f"it changed while it was used ({error})") from None
         return np.sort(np.asarray(found).astype(np.int64))
 
+    def items_within(self, bounds: Bounds) -> Positions:
+        """Return the items whose boxes lie strictly within a box, ascending.
+
+        None of a tree of float32: its boxes may be smaller than what they were made of.
+        """
+        header = _header(self._data)
+        if header.coordinates.itemsize != np.dtype(np.float64).itemsize:
+            return np.empty(0, np.int64)
+        levels = levels_of(header.n_items, header.node_size)
+        boxes, items = _parts(self._data, header, levels)
+        nodes = np.zeros(1, np.int64)
+        for level in range(len(levels) - 1, 0, -1):  # from the root down
+            nodes = nodes[_overlaps(boxes[sum(levels[:level]) + nodes], bounds)]
+            children = nodes[:, np.newaxis] * header.node_size + np.arange(header.node_size)
+            nodes = children[children < levels[level - 1]]
+        low, high = boxes[nodes, :2], boxes[nodes, 2:]
+        is_within = (low > bounds[:2]) & (low <= high) & (high < bounds[2:])
+        return np.sort(items[nodes[is_within.all(axis=1)]].astype(np.int64))
+
     def _rounded(self, bounds: Bounds) -> Bounds:
         """Return a box that is no smaller where the tree has narrower numbers than the query."""
         if self._coordinates.itemsize == np.dtype(np.float64).itemsize:
@@ -121,6 +140,25 @@ def levels_of(n_items: int, node_size: int) -> list[int]:
     return levels
 
 
+def _overlaps(sides: npt.NDArray[Any], bounds: Bounds) -> npt.NDArray[np.bool_]:
+    found = (sides[:, :2] <= bounds[2:]) & (sides[:, 2:] >= bounds[:2])
+    return np.asarray(found.all(axis=1))
+
+
+def _parts(
+    data: npt.NDArray[np.uint8], header: _Header, levels: list[int]
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the boxes of all levels, and the numbers that belong to them."""
+    n_boxes = sum(levels)
+    stop = _HEADER.size + n_boxes * _SIDES * header.coordinates.itemsize
+    boxes = data[_HEADER.size : stop].view(header.coordinates).reshape(-1, _SIDES)
+    return boxes, data[stop:].view(_type_of_numbers(n_boxes))
+
+
+def _type_of_numbers(n_boxes: int) -> np.dtype[Any]:
+    return np.dtype("<u2" if n_boxes < _NARROW_NODES else "<u4")
+
+
 def _header(data: npt.NDArray[np.uint8]) -> _Header:
     if data.dtype != np.uint8 or data.ndim != 1:
         raise UnfitIndexError("it is no R-tree: it is not a list of bytes")
@@ -141,15 +179,11 @@ def _check(data: npt.NDArray[np.uint8], header: _Header) -> None:
     """Raise unless all numbers are those that follow from the header and the items' boxes."""
     levels = levels_of(header.n_items, header.node_size)
     n_boxes = sum(levels)
-    narrow = n_boxes < _NARROW_NODES
-    index = np.dtype("<u2" if narrow else "<u4")
-    boxes_bytes = n_boxes * _SIDES * header.coordinates.itemsize
-    needed = _HEADER.size + boxes_bytes + n_boxes * index.itemsize
+    box_bytes = _SIDES * header.coordinates.itemsize
+    needed = _HEADER.size + n_boxes * (box_bytes + _type_of_numbers(n_boxes).itemsize)
     if len(data) != needed:
         raise UnfitIndexError(f"it has {len(data):,} bytes, and its items need {needed:,}")
-    body = data[_HEADER.size :]
-    boxes = body[:boxes_bytes].view(header.coordinates).reshape(-1, _SIDES)
-    numbers = body[boxes_bytes:].view(index)
+    boxes, numbers = _parts(data, header, levels)
     _check_items(numbers[: header.n_items])
     start = 0
     for count, above in itertools.pairwise(levels):

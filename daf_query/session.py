@@ -227,7 +227,8 @@ class DafSession:
             The query would change something.
         """
         again = self._engine.replanning(query) if allow == "read" else None
-        return QueryResult(self._engine.plan(query, allow=allow), executed, again)
+        planned = self._engine.plan_twice(query, allow=allow)
+        return QueryResult(planned.frame, executed, again, final=planned.final)
 
     def explain(self, query: str) -> Explanation:
         """Run a query and tell what it cost: ranges left out and read, values of each column.

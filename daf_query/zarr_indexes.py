@@ -7,7 +7,7 @@ of the column that they were made of.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from zlib import crc32
@@ -25,6 +25,7 @@ ATTRIBUTE: Final = "daf_index"
 """The attribute of an index that says what it was made of."""
 
 _HELD_BYTES: Final = 1024
+_MAX_INEXACT: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,12 @@ class FoundIndex:
     """The index, if there is one that fits."""
     problem: str = ""
     """Why it cannot be used, if there is one."""
+    is_exact: bool = False
+    """Whether each box is known to be that of the geometry that is stored now, but for some."""
+    inexact: tuple[int, ...] = ()
+    """The rows whose boxes say nothing: their geometries are empty, or not finite, in part."""
+    identity: Hashable = None
+    """What changes whenever the index or its column does; None if that cannot be told."""
 
     @property
     def nbytes(self) -> int:
@@ -42,10 +49,20 @@ class FoundIndex:
         return _HELD_BYTES if self.tree is None else self.tree.nbytes
 
 
-def attributes_of(data: npt.NDArray[np.uint8], column: Any) -> dict[str, Any]:
-    """Return what is noted beside an index: its checksum, and what it was made of."""
+def attributes_of(
+    data: npt.NDArray[np.uint8], column: Any, inexact: Sequence[int] = ()
+) -> dict[str, Any]:
+    """Return what is noted beside an index: its checksum, and what it was made of.
+
+    Parameters
+    ----------
+    inexact
+        The rows whose boxes say nothing of their geometries; if there are many, nothing is noted,
+        and no box is relied upon.
+    """
     checksum = crc32(np.ascontiguousarray(data).data)
-    return {ATTRIBUTE: {"checksum": checksum, **source_of(column)}}
+    few = {"inexact": list(inexact)} if len(inexact) <= _MAX_INEXACT else {}
+    return {ATTRIBUTE: {"checksum": checksum, **source_of(column), **few}}
 
 
 def source_of(column: Any) -> dict[str, Any]:
@@ -71,12 +88,12 @@ def identity_of(index: Any, column: Any) -> Hashable:
 def found_index(index: Any, column: Any, n_rows: int) -> FoundIndex:
     """Return an index after checking all of it."""
     try:
-        return FoundIndex(_checked(index, column, n_rows))
+        return _checked(index, column, n_rows)
     except UnfitIndexError as error:
         return FoundIndex(problem=str(error))
 
 
-def _checked(index: Any, column: Any, n_rows: int) -> RTree:
+def _checked(index: Any, column: Any, n_rows: int) -> FoundIndex:
     if not isinstance(index, zarr.Array) or index.dtype != np.uint8 or index.ndim != 1:
         raise UnfitIndexError("it is no R-tree: it is not a list of bytes")
     try:
@@ -92,7 +109,13 @@ def _checked(index: Any, column: Any, n_rows: int) -> RTree:
     tree = RTree.open(data, n_rows)
     if "source" in noted and not _is_of_now(noted, column):
         raise UnfitIndexError("the geometries were changed since it was built")
-    return tree
+    inexact = noted.get("inexact")
+    is_ours = "checksum" in noted and "source" in noted and ChunkFiles.of(column) is not None
+    if not is_ours or not isinstance(inexact, list):
+        return FoundIndex(tree)
+    if not all(type(row) is int for row in inexact):
+        raise UnfitIndexError(f"its attribute {ATTRIBUTE!r} is malformed")
+    return FoundIndex(tree, is_exact=True, inexact=tuple(inexact))
 
 
 def _is_of_now(noted: Mapping[str, Any], column: Any) -> bool:

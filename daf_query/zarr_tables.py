@@ -8,11 +8,11 @@ zarr-python reads the arrays, chunk by chunk.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from daf_query.evaluating import Positions, Values
 from daf_query.index_faults import warn_once
 from daf_query.predicates import Predicate
 from daf_query.rtrees import RTree
+from daf_query.settled_rows import SettledColumn, SettledRows
 from daf_query.zarr_chunks import ChunkFiles
 from daf_query.zarr_groups import arrays_of, groups_of, open_group, reason_of
 from daf_query.zarr_indexes import FoundIndex, found_index, identity_of
@@ -198,16 +199,21 @@ class ZarrTable(TableDataset):
 
     def rtree(self, column: str) -> RTree | None:
         """Return the R-tree of a column, checked; None without one that fits, with a warning."""
+        return self.found_index(column).tree
+
+    def found_index(self, column: str) -> FoundIndex:
+        """Return the index of a column, checked; one without a tree if none fits."""
         own = self._arrays.get(column)
         if self._indexes is None or own is None:
-            return None
+            return FoundIndex()
+        identity = None
         try:
             index = self._indexes.get(column)
         except Exception as error:  # noqa: BLE001 - zarr raises many kinds for broken metadata
             found = FoundIndex(problem=f"it cannot be opened ({reason_of(error)})")
         else:
             if index is None:
-                return None
+                return FoundIndex()
             identity = identity_of(index, own)
             key = (self._location, "rtree", column)
             look = partial(found_index, index, own, self.row_count)
@@ -215,8 +221,23 @@ class ZarrTable(TableDataset):
         if found.problem:
             what = f"of {column!r}"
             warn_once(self.cache, self._location, what, found.problem, "build it again")
-        tree: RTree | None = found.tree
-        return tree
+        return replace(found, identity=identity)
+
+    def index_identity(self, column: str) -> Hashable:
+        """Return what changes whenever an index or its column does; None if that is not known."""
+        own = self._arrays.get(column)
+        try:
+            index = None if self._indexes is None else self._indexes.get(column)
+        except Exception:  # noqa: BLE001 - as above
+            return None
+        return None if index is None or own is None else identity_of(index, own)
+
+    def with_settled(self, settled: SettledRows) -> Self:
+        """Return the same table, of which the geometries of some rows are replaced."""
+        own = self._columns
+        column = SettledColumn(own.columns[settled.column], settled)
+        columns = {**own.columns, settled.column: column}
+        return self._changed(columns=replace(own, columns=columns))
 
     @property
     def row_count(self) -> int:

@@ -25,6 +25,7 @@ from daf_storage import (
 )
 
 _SIDES: Final = ("XMin", "YMin", "XMax", "YMax")
+_ODD: Final = "NaN|nan|inf|Inf|EMPTY"
 
 
 def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str = META) -> int:
@@ -116,11 +117,13 @@ def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = M
     array = zarr.open_group(str(path), mode="r", use_consolidated=False)[f"{group}/{column}"]
     source = source_of(array)
     parts = [_boxes(batch) for batch in table.scanner(columns=[column]).to_batches()]
-    boxes = np.concatenate([np.empty((len(_SIDES), 0)), *parts], axis=1)
+    boxes = np.concatenate([np.empty((len(_SIDES) + 1, 0)), *parts], axis=1)
+    sides, is_odd = list(boxes[:-1]), boxes[-1] > 0
+    inexact = np.flatnonzero(is_odd | ~np.all(np.isfinite(sides), axis=0)).tolist()
     builder = rtree.RTreeBuilder(num_items=table.row_count)
-    builder.add(*_finite(list(boxes)))
+    builder.add(*_finite(sides))
     data = np.frombuffer(builder.finish(), dtype=np.uint8)
-    attributes = attributes_of(data, array)
+    attributes = attributes_of(data, array, inexact)
     if source.get("source") != attributes[ATTRIBUTE].get("source"):
         raise errors.InUseError(
             f"{path}: the column {column!r} changed while its index was being built; build it again"
@@ -130,7 +133,9 @@ def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = M
 
 
 def _boxes(batch: pa.RecordBatch) -> Any:
-    """Return the sides of the boxes of a batch of geometries, in its order.
+    """Return the sides of the boxes of a batch of geometries, in its order, and which are odd.
+
+    Odd are those that are empty or not finite, even if only in part.
 
     One batch at a time, in one partition: the engine hands on several in whatever order they come.
     """
@@ -141,6 +146,7 @@ def _boxes(batch: pa.RecordBatch) -> Any:
     renamed = pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema([field]))
     context.register_record_batches("t", [[renamed]])
     sides = ", ".join(f"ST_{side}(g)" for side in _SIDES)
+    sides += f", coalesce(regexp_like(ST_AsText(g), '{_ODD}'), true)"
     found = context.sql(f"SELECT {sides} FROM t").to_arrow_table()  # noqa: S608 - no input in it
     return np.array([np.asarray(side.combine_chunks(), np.float64) for side in found.columns])
 
