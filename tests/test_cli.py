@@ -333,6 +333,14 @@ class TestExtract:
         ):
             matrix_axes(daf, "UMI", None, None)
 
+    def test_rows_are_those_of_obs(self) -> None:
+        """However the one matrix of the name is stored."""
+        daf = fill(MemoryDaf())
+        daf.set_scalar("obs_is", "cell")
+        daf.set_scalar("var_is", "gene")
+        assert matrix_axes(daf, "UMIs", None, None) == ("cell", "gene")
+        assert matrix_axes(daf, "UMIs", "gene", None) == ("gene", "cell")
+
 
 def test_export(capsys: pytest.CaptureFixture[str], pbmc: str, tmp_path: Path) -> None:
     """The whole data set as an h5ad file again."""

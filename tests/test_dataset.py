@@ -152,6 +152,21 @@ def test_unknown_columns_are_named(large: AxisDataset, ask: Callable[[Any], Any]
         ask(large)
 
 
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (pc.field("age", "years") > 1, r"No match for FieldRef\.Nested"),
+        (pc.field(70) > 1, r"No match for FieldRef\.FieldPath\(70\)"),
+    ],
+)
+def test_filters_of_parts_of_columns(
+    tiny_path: Path, expression: pc.Expression, message: str
+) -> None:
+    """Are what Arrow says of them, not a column that nobody named."""
+    with pytest.raises(pa.ArrowInvalid, match=message):
+        connect(tiny_path).dataset("cell").to_table(filter=expression)
+
+
 def test_three_engines_agree(large: AxisDataset) -> None:
     """DataFusion, DuckDB and polars compute the same from the same object, as does pandas."""
     query = (

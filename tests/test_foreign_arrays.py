@@ -59,6 +59,7 @@ def put_strings(
         {"compressors": numcodecs.Zlib(5)},
         {"compressors": numcodecs.Zstd(3)},
         {"chunks": (2,), "filters": [numcodecs.Delta(dtype="<i8")]},
+        {"chunks": (2,), "filters": [numcodecs.Delta(dtype="<i8")], "compressors": BLOSC},
         {"chunks": (5,)},
     ],
 )

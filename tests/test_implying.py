@@ -275,7 +275,8 @@ def test_a_long_condition_leaves_out_what_it_may(
     assert session.sql(query).to_pylist() == plainly(session, query)
 
 
-def test_cells_within_a_polygon(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_cells_within_a_polygon(tmp_path: Path, dtype: str) -> None:
     """By a box of two columns, with and without an R-tree over them; the same rows."""
     geodatafusion = pytest.importorskip("geodatafusion")
     pytest.importorskip("geoindex_rs")
@@ -283,7 +284,7 @@ def test_cells_within_a_polygon(tmp_path: Path) -> None:
     path = tmp_path / "slide.daf.zarr"
     daf = create(path)
     daf.add_axis("cell", [f"c{i}" for i in range(20_000)])
-    daf.set_vector("cell", "x", rng.random(20_000).astype("f4") * 100)
+    daf.set_vector("cell", "x", rng.random(20_000).astype(dtype) * 100)
     daf.set_vector("cell", "y", rng.integers(0, 100, 20_000))
     query = (
         "SELECT name FROM cell WHERE ST_Within(ST_Point(x, y), "

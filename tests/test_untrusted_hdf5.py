@@ -102,6 +102,24 @@ def test_changed_heaps(path: Path, change: str) -> None:
     only_types_are_lost(path)
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"compression": "gzip"}, {"compression": "gzip", "shuffle": True}]
+)
+def test_strings_in_chunks(path: Path, options: dict[str, Any]) -> None:
+    """Of other programs, compressed or not: whole they are read, damaged they are an error."""
+    values = ["B", "é", "a longer one"]
+    with h5py.File(path, "r+") as file:
+        del file[TYPE]
+        kind = h5py.string_dtype()
+        stored = file.create_dataset(TYPE, data=values, dtype=kind, chunks=(2,), **options)
+        stored.id.flush()
+        chunk = stored.id.get_chunk_info(0)
+    assert open_daf(path).get_np_vector("cell", "type").tolist() == values
+    assert found(path) == []
+    patch(path, chunk.byte_offset, b"\xff" * chunk.size)
+    only_types_are_lost(path)
+
+
 @pytest.mark.parametrize("size", [0, 16, 64, 1000, 3000, 4000, 2**31, 2**63, 2**64 - 1, 2**64 - 16])
 def test_objects_of_any_size(path: Path, size: int) -> None:
     """A collection that HDF5 would walk for ever is an error, or is read as it is."""

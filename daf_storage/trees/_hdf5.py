@@ -566,7 +566,7 @@ class Hdf5Array(WithoutFile):
             file = self._shared.whole()
             base = int(self._shared.file.userblock_size)
             total = 0
-            for references in references_of(dataset, file):
+            for references in references_of(dataset, file, what=self._what):
                 total += check_heaps(file, references, base=base, what=self._what)
                 if total > file.size:
                     raise CorruptDataError(

@@ -110,7 +110,9 @@ def check_expansion(dataset: Any, rows: Span, *, what: str) -> None:
         _undone(dataset, offset, filters, limit, what)
 
 
-def references_of(dataset: Any, file: npt.NDArray[np.uint8]) -> Iterator[npt.NDArray[Any]]:
+def references_of(
+    dataset: Any, file: npt.NDArray[np.uint8], *, what: str
+) -> Iterator[npt.NDArray[Any]]:
     """Yield the elements of a dataset of strings as they are stored: as references to a heap.
 
     Nothing where they are compressed in a way that only HDF5 knows.
@@ -132,9 +134,9 @@ def references_of(dataset: Any, file: npt.NDArray[np.uint8]) -> Iterator[npt.NDA
     limit = math.prod(dataset.chunks) * REFERENCE.itemsize
     for number in range(dataset.id.get_num_chunks()):
         info = dataset.id.get_chunk_info(number)
-        data = _undone(dataset, info.chunk_offset, filters, limit, "a chunk")
+        data = _undone(dataset, info.chunk_offset, filters, limit, what)
         if len(data) != limit:
-            raise CorruptDataError(f"a chunk has {len(data):,} bytes instead of {limit:,}")
+            raise CorruptDataError(f"{what}: a chunk has {len(data):,} bytes instead of {limit:,}")
         yield np.frombuffer(data, REFERENCE)
 
 

@@ -85,18 +85,20 @@ class CoveringTests:
     def of_line(self, path: str, line: int) -> list[str]:
         """Return the node ids of the tests that execute a line of a file.
 
-        Python's tracing does not see what the engine's own threads call.  For a line without a
-        test, these are the tests of its module, and those that execute most lines of the file.
+        Python's tracing does not see what the engine's own threads and other processes call.  So
+        the other tests of the line's module come last, and, for a line without a test, those that
+        execute most lines of the file.
         """
-        found = self._tests[path][line] or self._of_file(path)
-        return sorted(
-            found, key=lambda test: (not _is_of_module(test, path), self._lines[test], test)
-        )
-
-    def _of_file(self, path: str) -> set[str]:
-        lines = Counter(test for tests in self._tests[path].values() for test in tests)
         module = {test for test in self._existing if _is_of_module(test, path)}
-        return module | {test for test, _ in lines.most_common(40)}
+        found = self._tests[path][line]
+        others = module - found
+        if not found:
+            lines = Counter(test for tests in self._tests[path].values() for test in tests)
+            others |= {test for test, _ in lines.most_common(40)}
+        return [
+            *sorted(found, key=lambda test: (test not in module, self._lines[test], test)),
+            *sorted(others, key=lambda test: (test not in module, self._lines[test], test)),
+        ]
 
 
 def _is_of_module(test: str, path: str) -> bool:
