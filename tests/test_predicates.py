@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 
 from daf_query import AxisDataset, build_index, connect, scanning
-from daf_query.evaluating import evaluate, may_match
+from daf_query.evaluating import Codes, evaluate, may_match
 from daf_query.predicates import Both, Compare, Constant, Either, In, Null, Truth, columns_of, parse
 from daf_query.texts import TextCodes
 from daf_query.zones import ZoneMap
@@ -214,8 +214,6 @@ def test_evaluating_equals_the_obvious_way(
     codes = TextCodes.of([pa.array(texts)], count)
     values = {**columns, "s": pa.array(texts)}
     if coded:
-        from daf_query.evaluating import Codes
-
         values["s"] = Codes(codes.codes, codes.texts, codes.table)
     assert evaluate(predicate, values.__getitem__, count).tolist() == expected
     daf = MemoryDaf()
@@ -227,6 +225,17 @@ def test_evaluating_equals_the_obvious_way(
         learnt.learn(Span(0, count), column)
         zones[name] = learnt.zones(0, 1)
     assert may_match(predicate, zones.__getitem__, 1)[0] or not any(expected)
+
+
+def test_every_choice_of_codes() -> None:
+    """One string, neighbours, with gaps, from the first and to the last: the rows that have them."""
+    names = ["a", "b", "c", "d", "e", "f"]
+    codes = TextCodes.of([pa.array([*names, *reversed(names)])], 12)
+    column = Codes(codes.codes, codes.texts, codes.table)
+    for size in range(1, len(names) + 1):
+        for chosen in itertools.combinations(names, size):
+            found = evaluate(In("s", chosen), lambda _: column, 12)
+            assert found.tolist() == [name in chosen for name in [*names, *reversed(names)]]
 
 
 @pytest.mark.parametrize("operator", ["==", "!=", "<", "<=", ">", ">=", "in", "not in", "null"])

@@ -146,6 +146,16 @@ def test_a_reservation_in_an_archive_that_was_cut(tmp_path: Path) -> None:
             store.get("a")
 
 
+def test_an_archive_that_was_cut_while_an_array_was_filled(tmp_path: Path) -> None:
+    """Publishing the array is refused, as its bytes are gone."""
+    path = tmp_path / "x.zip"
+    with MmapZipStore(path, "w") as store, store.transaction() as changes:
+        changes.reserve("large", 3_000_000)[:] = 1
+        os.truncate(path, 100)
+        with pytest.raises(errors.CorruptDataError, match="another program has cut it or written"):
+            changes.publish("large", replace=False)
+
+
 def test_an_archive_that_moves_is_read_on(tmp_path: Path) -> None:
     """Moved, deleted or replaced by another file: the mapped one is as it was."""
     path = tmp_path / "x.zip"

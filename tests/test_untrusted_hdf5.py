@@ -120,6 +120,21 @@ def test_strings_in_chunks(path: Path, options: dict[str, Any]) -> None:
     only_types_are_lost(path)
 
 
+def test_chunks_without_their_filter(path: Path) -> None:
+    """HDF5 may store a chunk uncompressed in a compressed dataset, and notes it beside the chunk."""
+    values = ["B", "é", "a longer one"]
+    with h5py.File(path, "r+") as file:
+        del file[TYPE]
+        stored = file.create_dataset(
+            TYPE, data=values, dtype=h5py.string_dtype(), chunks=(2,), compression="gzip"
+        )
+        stored.id.flush()
+        _, data = stored.id.read_direct_chunk((0,))
+        stored.id.write_direct_chunk((0,), zlib.decompress(data), filter_mask=1)
+    assert open_daf(path).get_np_vector("cell", "type").tolist() == values
+    assert found(path) == []
+
+
 @pytest.mark.parametrize("size", [0, 16, 64, 1000, 3000, 4000, 2**31, 2**63, 2**64 - 1, 2**64 - 16])
 def test_objects_of_any_size(path: Path, size: int) -> None:
     """A collection that HDF5 would walk for ever is an error, or is read as it is."""

@@ -8,6 +8,7 @@ import pytest
 
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, strings, verify
 from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
+from daf_storage.stores._zarr_adapter import PinnedZarrStore
 from daf_storage.testing import ChangingTreeSuite
 from daf_storage.trees import WritableTree, WritableZarrTree, _zarr
 
@@ -68,3 +69,13 @@ def test_many_strings_are_filled_in_place(
             assert ZarrDaf(path).axis_entries("cell").tolist() == names
             assert verify(path) == []
     assert chunks[0] == chunks[1] != b""
+
+
+def test_stores_of_pins_are_equal_if_the_pin_is() -> None:
+    """Zarr compares arrays by their stores: another pin may hold other data."""
+    pin, other = MemoryStore().pin(""), MemoryStore().pin("")
+    assert pin is not None
+    assert other is not None
+    assert PinnedZarrStore(pin) == PinnedZarrStore(pin)
+    assert PinnedZarrStore(pin) != PinnedZarrStore(other)
+    assert PinnedZarrStore(pin) != pin
