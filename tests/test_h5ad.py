@@ -753,3 +753,17 @@ def test_import_streams(tmp_path: Path, name: str) -> None:
     assert daf.matrix_info("obs", "var", "X").nnz == rows * per_row
     part = connect(daf).matrix("obs", "var", "X", rows=[39_999], columns=[0, 1, 2])
     assert part.to_numpy().tolist() == [[1, 0, 1]]
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_sparse_matrix_without_elements_is_exported(tmp_path: Path, rows: int) -> None:
+    """It has no elements in the file either."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{n}" for n in range(rows)])
+    daf.add_axis("gene", ["g0", "g1"])
+    daf.set_matrix("cell", "gene", "X", sp.csr_matrix((rows, 2), dtype=np.float32))
+    export_h5ad(daf, tmp_path / "x.h5ad", obs_is="cell", var_is="gene")
+    with h5py.File(tmp_path / "x.h5ad") as file:
+        assert file["X/data"].shape == file["X/indices"].shape == (0,)
+    found = anndata.read_h5ad(tmp_path / "x.h5ad").X
+    assert (found.shape, found.nnz) == ((rows, 2), 0)
