@@ -135,8 +135,8 @@ def wide_table(part: Slice) -> pa.Table:
 def to_anndata(part: Slice) -> Any:
     """Return an AnnData with ``obs`` and ``var`` from the axis tables."""
     anndata = optional_import("anndata", extra="anndata")
-    obs, uns = axis_frame(part.daf, part.rows_axis, part.row_positions)
-    var, more = axis_frame(part.daf, part.columns_axis, part.column_positions)
+    obs, uns = axis_frame(part.daf, part.rows_axis, part.row_positions, unreadable="warn")
+    var, more = axis_frame(part.daf, part.columns_axis, part.column_positions, unreadable="warn")
     values = part.values()
     is_sparse = sp.issparse(values)
     matrix = sp.csr_matrix(values, copy=True) if is_sparse else np.array(values, order="C")

@@ -17,7 +17,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from daf_query import DafSession, MatrixSlice, connect, gathering
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
+from daf_storage import AnnDataWarning, DafWriter, MemoryDaf, ZarrDaf, errors, to_anndata
 from tests.support import CELLS, GENES, UMIS, create, is_mapped, recorded_reads, reopen
 
 
@@ -353,3 +353,17 @@ def test_what_is_handed_out_belongs_to_the_caller(tiny_session: DafSession, name
         part.to_pandas()["RSPO3"] = 0
     assert part.to_numpy().tolist() == UMIS[[2, 0]].tolist()
     assert part.to_scipy().toarray().tolist() == UMIS[[2, 0]].tolist()
+
+
+def test_a_slice_leaves_out_a_vector_that_cannot_be_read(tiny_path: Path, tmp_path: Path) -> None:
+    """A broken vector takes itself only: the others come along, and a warning names it."""
+    (tiny_path / "vectors/cell/age/0").write_bytes(b"1")
+    part = connect(tiny_path).matrix("cell", "gene", "UMIs", rows=[2, 0])
+    with pytest.warns(AnnDataWarning, match="vector 'age' of axis 'cell' is left out.*truncated"):
+        found = part.to_anndata()
+    assert list(found.obs.columns) == ["type"]
+    assert found.obs["type"].tolist() == ["TCell", "Bcell"]
+    with pytest.warns(AnnDataWarning, match="'age'"):
+        part.save(tmp_path / "x.h5ad")
+    with pytest.raises(errors.CorruptDataError, match="truncated"):
+        to_anndata(ZarrDaf(tiny_path), obs_is="cell", var_is="gene", X_is="UMIs")

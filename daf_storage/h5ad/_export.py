@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from daf_storage import errors, kept
 from daf_storage.h5ad import _annotations, _columns, _notes
 from daf_storage.h5ad._file_values import writable_frame, write_value
 from daf_storage.h5ad._notes import Notes
-from daf_storage.h5ad._report import Report
+from daf_storage.h5ad._report import AnnDataWarning, Report
 from daf_storage.h5ad._restore import KeptParts, with_kept_columns
 from daf_storage.layout import StoredMatrix
 from daf_storage.model import NAME_VECTOR, Span
@@ -30,7 +31,11 @@ _COLOR = "color"
 
 
 def axis_frame(
-    daf: DafReader, axis: str, positions: npt.NDArray[np.int64] | None = None
+    daf: DafReader,
+    axis: str,
+    positions: npt.NDArray[np.int64] | None = None,
+    *,
+    unreadable: Literal["raise", "warn"] = "raise",
 ) -> tuple[Any, dict[str, Any]]:
     """Return an axis as a pandas DataFrame, and the colours of its categoricals.
 
@@ -38,6 +43,8 @@ def axis_frame(
     ----------
     positions
         0-based positions of the wanted entries, in any order; all by default.
+    unreadable
+        Whether a vector that cannot be read is an error, or left out with an `AnnDataWarning`.
 
     Returns
     -------
@@ -50,17 +57,26 @@ def axis_frame(
     """
     taken = None if positions is None else pa.array(positions)
     notes = _notes.axis_notes(_notes.read_notes(daf), axis)
-    rules = _rules(daf, axis, notes)
+    present = daf.vectors_set(axis)
+    if unreadable == "warn":
+        present = _readable(daf, axis, present)
+    rules = _rules(daf, axis, notes, present)
     companions = {rule["is_missing"] for rule in rules.values() if "is_missing" in rule}
     columns: dict[str, Any] = {}
     uns: dict[str, Any] = {}
     for vector, rule in rules.items():
         if vector in companions:
             continue
-        values = _values(daf, axis, vector, positions, taken)
         missing = rule.get("is_missing")
-        is_missing = None if missing is None else _values(daf, axis, missing, positions, taken)
-        categories = _categories(daf, vector, rule)
+        try:
+            values = _values(daf, axis, vector, positions, taken)
+            is_missing = None if missing is None else _values(daf, axis, missing, positions, taken)
+            categories = _categories(daf, vector, rule)
+        except errors.FormatError as error:
+            if unreadable == "raise":
+                raise
+            _warn_of(axis, vector, error)
+            continue
         column = rule.get("column", vector)
         column = vector if column in columns else column
         columns[column] = _columns.decode_column(
@@ -248,7 +264,10 @@ class _Exporter:
             rule.get("axis", vector)
             for axis in main
             for vector, rule in _rules(
-                self._daf, axis, _notes.axis_notes(self._notes, axis)
+                self._daf,
+                axis,
+                _notes.axis_notes(self._notes, axis),
+                self._daf.vectors_set(axis),
             ).items()
         }
         for axis in others:
@@ -383,9 +402,27 @@ class _Exporter:
         return kind.dtype.type(value)
 
 
-def _rules(daf: DafReader, axis: str, notes: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _readable(daf: DafReader, axis: str, vectors: set[str]) -> set[str]:
+    """Return the vectors whose metadata and length are right; a warning names each other one."""
+    found = set()
+    for vector in sorted(vectors):
+        try:
+            daf.vector_info(axis, vector)
+            found.add(vector)
+        except errors.FormatError as error:
+            _warn_of(axis, vector, error)
+    return found
+
+
+def _warn_of(axis: str, vector: str, error: errors.FormatError) -> None:
+    text = f"vector {vector!r} of axis {axis!r} is left out, it cannot be read: {error}"
+    warnings.warn(text, AnnDataWarning, stacklevel=4)
+
+
+def _rules(
+    daf: DafReader, axis: str, notes: dict[str, Any], present: set[str]
+) -> dict[str, dict[str, Any]]:
     """Return the rule of each vector: those of the import in its order, then the others."""
-    present = daf.vectors_set(axis)
     noted = [rule for rule in notes.get("columns", []) if rule.get("vector") in present]
     rules: dict[str, dict[str, Any]] = {rule["vector"]: rule for rule in noted}
     for vector in sorted(present - rules.keys()):
