@@ -386,7 +386,6 @@ def test_random_queries_equal_duckdb(monkeypatch: pytest.MonkeyPatch, how: str) 
     if how == "indexed":
         monkeypatch.setattr("daf_query.columns._SELECTIVE", 3)
         monkeypatch.setattr("daf_query.texts._SELECTIVE", 2)
-        monkeypatch.setattr("daf_query.indexes.ZONE_ROWS", 512)
         names = ["name", *daf.vectors_set("cell") - {"flag"}]
         assert build_index(daf, "cell", names) == names
     db = connect(daf)
