@@ -70,19 +70,20 @@ def new_data_set(
             shutil.rmtree(indexes_beside(target), ignore_errors=True)
 
 
-def _check_replaceable(where: DafPath, target: Path) -> tuple[int, int] | None:
+def _check_replaceable(where: DafPath, target: Path) -> tuple[int, int, int] | None:
     """Refuse to replace what is no data set; return what tells it from any other."""
     if target.exists():
         open_daf(where.given).close()
     return _identity(target)
 
 
-def _identity(target: Path) -> tuple[int, int] | None:
+def _identity(target: Path) -> tuple[int, int, int] | None:
+    """Return inode and time of what is at a path; file systems give a free inode to the next."""
     try:
         status = target.stat()
     except FileNotFoundError:
         return None
-    return status.st_dev, status.st_ino
+    return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 def _writer(daf: object, where: DafPath) -> DafWriter:

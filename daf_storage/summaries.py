@@ -15,6 +15,8 @@ from typing import Any, Protocol
 from daf_storage.errors import DafError, MatrixNotFoundError
 from daf_storage.model import MatrixInfo, StorageType, VectorInfo
 
+_LOOKS = 100
+
 
 class Described(Protocol):
     """What a summary asks of a data set; a `DafReader` offers it."""
@@ -230,17 +232,33 @@ def _matrices(daf: Described, axes: list[str], problems: list[Problem]) -> Itera
         for second in axes[position:]:
             what = f"matrices of axes {first!r} and {second!r}"
             for name in _listed(problems, what, daf.matrices_set, first, second):
-                found = [
-                    _guarded(
-                        problems,
-                        f"matrix {name!r} of axes {rows!r} and {columns!r}",
-                        partial(_matrix_info, daf, rows, columns, name),
-                    )
-                    for rows, columns in dict.fromkeys([(first, second), (second, first)])
-                ]
-                whole = [info for info in found if info is not None]
+                whole = _orientations(daf, (first, second), name, problems)
                 if whole:
                     yield MatrixSummary(whole[0], both_layouts=len(whole) > 1)
+
+
+def _orientations(
+    daf: Described, axes: tuple[str, str], name: str, problems: list[Problem]
+) -> list[MatrixInfo]:
+    """Return the metadata of a matrix in each orientation in which it is stored.
+
+    A writer may replace one by the other between the two looks: then it is looked for again.
+    """
+    for _ in range(_LOOKS):
+        noted: list[Problem] = []
+        found = [
+            _guarded(
+                noted,
+                f"matrix {name!r} of axes {rows!r} and {columns!r}",
+                partial(_matrix_info, daf, rows, columns, name),
+            )
+            for rows, columns in dict.fromkeys([axes, axes[::-1]])
+        ]
+        whole = [info for info in found if info is not None]
+        if whole or noted or name not in daf.matrices_set(*axes):
+            problems += noted
+            return whole
+    return []
 
 
 def _matrix_info(daf: Described, rows: str, columns: str, name: str) -> MatrixInfo | None:

@@ -185,7 +185,7 @@ def test_a_full_disk_keeps_nobody_from_opening(
     daf.close()
     with monkeypatch.context() as patch:
         fail_to_refresh(patch, errno.EIO)
-        with pytest.raises(OSError, match="Input/output"):
+        with pytest.raises(OSError, match="the disk fails to read or write"):
             reopen(folder)
     reopen(folder).close()
     assert verify(folder) == []
