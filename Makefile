@@ -24,7 +24,7 @@ demo: setup  ## Import, query, slice and plot real data into build/demo.
 	$(BIN)/daf demo $(DEMO)
 
 test: setup  ## Run the whole test suite; TESTS="-k zarr" chooses.
-	$(BIN)/python -m pytest --numprocesses auto $(TESTS)
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(TESTS)
 
 check: setup  ## Format, lint, types and layers.
 	$(BIN)/ruff format --check .

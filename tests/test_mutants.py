@@ -132,14 +132,14 @@ def test_small_project(
         mutation(6, "1", "0"),
         mutation(11, "+", "-"),
     ]
-    monkeypatch.setattr("tests.mutants.trying.LIMIT_SECONDS", 4.0)
+    monkeypatch.setattr("tests.mutants.trying.LIMIT_SECONDS", 8.0)
     before = file.read_text()
     found = {one.mutation: one for one in try_all(tried, tmp_path, folder, jobs=1)}
     assert [found[one].is_noticed for one in tried] == [True, False, True, False]
     assert found[tried[0]].by == "tests/test_small.py::test_small"
     assert found[tried[2]].by == "limit reached"
-    assert found[tried[3]].by == "no test executes this line"
-    assert "1 mutants again" in capsys.readouterr().out
+    assert not found[tried[3]].by  # tried on the tests of its package, as no test executes it
+    assert " mutants again" in capsys.readouterr().out
     assert file.read_text() == before
 
 

@@ -86,9 +86,9 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
     Examples
     --------
     >>> import anndata, numpy as np
-    >>> daf = from_anndata(anndata.AnnData(np.eye(2)), name="tiny", obs_is="cell", var_is="gene")
+    >>> daf = from_anndata(anndata.AnnData(np.eye(2)), name="tiny!", obs_is="cell", var_is="gene")
     >>> daf.name, sorted(daf.axes_set())
-    ('tiny', ['cell', 'gene'])
+    ('tiny!', ['cell', 'gene'])
     """
     if destination is not None and name is not None:
         raise errors.InvalidInputError(
