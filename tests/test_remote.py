@@ -469,6 +469,12 @@ def test_announced_lengths_take_no_memory(folder: Path, length: int) -> None:
             open_remote_tree(server.url, impatient)
 
 
+def test_files_that_are_said_to_be_endless(folder: Path) -> None:
+    """What a server says of the length of a file makes nobody plan a million requests."""
+    with served(folder) as server, pytest.raises(errors.CorruptDataError, match="at most"):
+        impatient(server.url).read_ranges("vectors/cell/score/0", [(0, 2**40)])
+
+
 def test_answers_longer_than_asked_are_not_received(folder: Path) -> None:
     """A part of 12 bytes that arrives with 64 KiB is refused, and nothing of it is used."""
     with served(folder) as server:

@@ -28,6 +28,7 @@ _MAX_REQUEST_BYTES = 1 << 22
 _CACHE_BYTES = 1 << 28
 _MAX_WHOLE_BYTES = _CACHE_BYTES
 _CONNECTIONS = 16
+_MAX_READ_BYTES = 1 << 36
 _STREAM_BYTES = 1 << 20
 MAX_DOCUMENT_BYTES = 1 << 26
 """How long a document of metadata on a server may be."""
@@ -134,7 +135,18 @@ class RemoteFiles:
         """Return ranges of a file, given as start and stop.
 
         Blocks that are not remembered are fetched, neighbours together, several at a time.
+
+        Raises
+        ------
+        CorruptDataError
+            The ranges are longer than any file that is read at once: a server announced that.
         """
+        asked = sum(stop - start for start, stop in ranges)
+        if asked > _MAX_READ_BYTES:
+            raise errors.CorruptDataError(
+                f"{self._where(path)}: the server says that it has {asked:,} bytes, and at most "
+                f"{_MAX_READ_BYTES:,} are read at once"
+            )
         wanted = sorted({b for start, stop in ranges for b in _blocks_of(start, stop)})
         found: dict[int, bytes] = {}
         with self._lock:
