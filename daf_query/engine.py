@@ -27,6 +27,7 @@ from daf_query.conditions import TableName, conditions_of
 from daf_query.dataset import TableDataset
 from daf_query.forking import ENGINE
 from daf_query.implying import implied
+from daf_query.in_lists import may_merge
 from daf_query.messages import explain
 from daf_query.never_null import columns_asked_for_null, is_never_null, is_settled, warn
 from daf_query.spatial import indexed_rows, settled_rows
@@ -262,8 +263,7 @@ class Engine:
                 return Planned(self._planned(query))
             # A subquery names columns that the tables for counting do not have.
             return Planned(frame)
-        is_kept = bool(self._views) or _MAY_BE_KEPT.search(lowered) is not None
-        if not is_kept or query in self._unrestricted:
+        if query in self._unrestricted or not self._may_be_kept(query, lowered):
             return Planned(frame)
         restrictions = self._restrictions(frame)
         if restrictions:
@@ -300,11 +300,20 @@ class Engine:
                         self._hinted.add(place)
                         warn(*place, found)
 
+    def _may_be_kept(self, query: str, lowered: str) -> bool:
+        if self._views or _MAY_BE_KEPT.search(lowered) is not None:
+            return True
+        return may_merge(query, is_part=False) and safe_sql(query) != query
+
     def _may_be_unconverted(self, lowered: str) -> bool:
         return bool(self._views) or _MAY_BE_UNCONVERTED.search(lowered) is not None
 
     def _planned(
-        self, query: str, options: datafusion.SQLOptions | None = None
+        self,
+        query: str,
+        options: datafusion.SQLOptions | None = None,
+        *,
+        is_view: bool = False,
     ) -> datafusion.DataFrame:
         """Plan a query with the views that it may name as they are now."""
         named = {name: sql for name, sql in self._views.items() if _is_named(name[1], query)}
@@ -312,14 +321,16 @@ class Engine:
         views: dict[TableName, datafusion.DataFrame] = {}
         for name, sql in named.items():
             with seeing(views):
-                views[name] = with_unique_columns(self._planned(sql), is_told=False)
+                views[name] = with_unique_columns(self._planned(sql, is_view=True), is_told=False)
         with seeing(views):
-            return self._sql(query, options or _READING)
+            return self._sql(query, options or _READING, is_part=is_view or bool(named))
 
-    def _sql(self, query: str, options: datafusion.SQLOptions) -> datafusion.DataFrame:
+    def _sql(
+        self, query: str, options: datafusion.SQLOptions, *, is_part: bool
+    ) -> datafusion.DataFrame:
         """Plan a query whose views are known."""
         ENGINE.enter()
-        safe = safe_sql(query)
+        safe = safe_sql(query, is_part=is_part)
         try:
             frame = self.context.sql_with_options(safe, options)
         except Exception:

@@ -36,6 +36,7 @@ _LITERALS = {
 }
 """The types of constants: Arrow's, and what the engine calls them where it hands out a value."""
 
+_AS_BOOLEAN = " AS Boolean)"
 _TEXTS = (pa.string(), pa.string_view())
 _MAX_DEPTH = 50
 _WILD = frozenset("%_")
@@ -73,6 +74,12 @@ def _implied(
             return _joined(parts, is_both=operator == "AND")
         if operator in _OPERATORS:
             return _comparison(_OPERATORS[operator], left, right, condition, schema)
+    if (
+        kind == "Cast"
+        and depth < _MAX_DEPTH
+        and str(expression.canonical_name()).endswith(_AS_BOOLEAN)
+    ):
+        return _implied(expression.to_variant().expr(), condition, schema, depth + 1)
     if kind == "InList":
         return _listed(expression, condition, schema)
     if kind == "Like":
@@ -103,8 +110,7 @@ def _comparison(
     field, is_cast = found
     kind, value = literal
     if not is_cast:
-        is_same = kind == field.type or {kind, field.type} <= set(_TEXTS)
-        return Compare(field.name, operator, value) if is_same else None
+        return Compare(field.name, operator, value) if _is_same_type(field, kind) else None
     return compared(field, operator, value) if kind == pa.float64() else None
 
 
@@ -114,8 +120,10 @@ def _listed(expression: Any, condition: Condition, schema: pa.Schema) -> Predica
         return None
     found = _column(variant.expr(), condition, schema)
     literals = [_literal(one) for one in variant.list()]
-    if found is None or not found[1]:
+    if found is None:
         return None
+    if not found[1]:
+        return _listed_as_they_are(found[0], literals)
     values = []
     for literal in literals:
         if literal is None or literal[0] != pa.float64():
@@ -125,6 +133,21 @@ def _listed(expression: Any, condition: Condition, schema: pa.Schema) -> Predica
             return None
         values += [one.value] if isinstance(one, Compare) else []
     return In(found[0].name, tuple(values))
+
+
+def _listed_as_they_are(
+    field: pa.Field, literals: list[tuple[pa.DataType, Any] | None]
+) -> Predicate | None:
+    values = []
+    for literal in literals:
+        if literal is None or not _is_same_type(field, literal[0]):
+            return None
+        values.append(literal[1])
+    return In(field.name, tuple(values))
+
+
+def _is_same_type(field: pa.Field, kind: pa.DataType) -> bool:
+    return bool(kind == field.type) or {kind, field.type} <= set(_TEXTS)
 
 
 def _prefix(expression: Any, condition: Condition, schema: pa.Schema) -> Predicate | None:

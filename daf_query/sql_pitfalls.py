@@ -13,7 +13,8 @@ from typing import Final
 
 import datafusion
 
-from daf_query.sql_tokens import Token, tokens_of
+from daf_query.in_lists import barriers, may_merge
+from daf_query.sql_tokens import Token, bracketed, tokens_of
 from daf_storage import errors
 
 _SUSPECT: Final = re.compile(r"\^|similar|distinct|intersect|except|any|all|some", re.IGNORECASE)
@@ -28,11 +29,17 @@ _CLAUSES: Final = (
 """Words that end an expression."""
 
 
-def safe_sql(query: str) -> str:
+def safe_sql(query: str, *, is_part: bool = False) -> str:
     """Return a query that the engine answers rightly, which is nearly always the same.
 
     The column of a quantified subquery gets a name of its own, since the engine takes a column of
-    the outer query that has the same name for that of the subquery.
+    the outer query that has the same name for that of the subquery.  Lists of values that it would
+    merge wrongly are kept apart, see `in_lists`.
+
+    Parameters
+    ----------
+    is_part
+        Conditions of other queries may meet those of this one: it is a view, or names one.
 
     Raises
     ------
@@ -44,12 +51,18 @@ def safe_sql(query: str) -> str:
     >>> safe_sql("SELECT n FROM t WHERE n >= ALL (SELECT n FROM t)")
     'SELECT n FROM t WHERE n >= ALL (SELECT n AS __quantified_0 FROM t)'
     """
-    if _SUSPECT.search(query) is None:
+    has_lists = may_merge(query, is_part=is_part)
+    if not has_lists and _SUSPECT.search(query) is None:
         return query
     tokens = tuple(tokens_of(query))
     for refuse in _REFUSALS:
         refuse(tokens)
-    return _with_named_columns(query, tokens)
+    inserted = _names_of_columns(tokens)
+    if has_lists:
+        inserted += barriers(tokens, is_part=is_part)
+    for position, text in sorted(inserted, reverse=True):
+        query = query[:position] + text + query[position:]
+    return query
 
 
 def check_plan(query: str, frame: datafusion.DataFrame) -> None:
@@ -155,25 +168,23 @@ def _ends_expression(token: Token, after: Token | None) -> bool:
     return not (token.is_word("LEFT", "RIGHT") and is_call)
 
 
-def _with_named_columns(query: str, tokens: Sequence[Token]) -> str:
-    """Return a query in which the column of each quantified subquery has a name of its own."""
+def _names_of_columns(tokens: Sequence[Token]) -> list[tuple[int, str]]:
+    """Return what to insert where, so that the column of each quantified subquery is its own."""
     inserted: list[tuple[int, str]] = []
     for place in range(1, len(tokens) - 2):
         compared, word, opening, first = tokens[place - 1 : place + 3]
         if not word.is_word("ANY", "ALL", "SOME") or not compared.is_operator("=", "<", ">"):
             continue
         if opening.is_operator("(") and (first.is_word("SELECT", "WITH") or first.is_operator("(")):
-            inside = _bracketed(tokens[place + 1 :])
+            inside = bracketed(tokens[place + 1 :])
             inserted += _naming(inside, f"__quantified_{len(inserted)}")
-    for position, text in sorted(inserted, reverse=True):
-        query = query[:position] + text + query[position:]
-    return query
+    return inserted
 
 
 def _naming(inside: Sequence[Token], name: str) -> list[tuple[int, str]]:
     """Return what to insert where, so that the only column of a subquery has another name."""
     while inside and inside[0].is_operator("("):
-        inside = _bracketed(inside)
+        inside = bracketed(inside)
     selected = _selected(inside)
     if not selected:
         return []
@@ -203,19 +214,6 @@ def _selected(tokens: Sequence[Token]) -> list[Token]:
         elif found is not None and not (not found and token.is_word("DISTINCT", "ALL")):
             found.append(token)
     return found or []
-
-
-def _bracketed(tokens: Sequence[Token]) -> Sequence[Token]:
-    """Return what is between the first token, a bracket, and the one that closes it."""
-    depth = 0
-    for place, token in enumerate(tokens):
-        if token.is_operator("("):
-            depth += 1
-        elif token.is_operator(")"):
-            depth -= 1
-            if depth == 0:
-                return tokens[1:place]
-    return ()
 
 
 _REFUSALS: Final[tuple[Callable[[Sequence[Token]], None], ...]] = (

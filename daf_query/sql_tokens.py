@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-TokenKind: TypeAlias = Literal["word", "string", "quoted", "number", "operator"]
-"""What a token is."""
+TokenKind: TypeAlias = Literal["word", "string", "quoted", "number", "constants", "operator"]
+"""What a token is; ``constants`` are many at the beginning of a bracket, with their commas."""
 
 _TOKEN: Final = re.compile(
     r"""
@@ -23,6 +23,7 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_CONSTANTS: Final = re.compile(r"(?:\s*+(?:-?\d[\d.]*+|'(?:[^']|'')*+')\s*+,){16,}+")
 _COMMENT_ENDS: Final = re.compile(r"/\*|\*/")
 
 
@@ -62,6 +63,22 @@ def tokens_of(query: str) -> Iterator[Token]:
             place = _after_comment(query, place)
         elif kind not in ("space", None):
             yield _token(match)
+            if match.group() == "(" and (constants := _CONSTANTS.match(query, place)):
+                yield Token("constants", "", place, constants.end())
+                place = constants.end()
+
+
+def bracketed(tokens: Sequence[Token]) -> Sequence[Token]:
+    """Return what is between the first token, a bracket, and the one that closes it."""
+    depth = 0
+    for place, token in enumerate(tokens):
+        if token.is_operator("("):
+            depth += 1
+        elif token.is_operator(")"):
+            depth -= 1
+            if depth == 0:
+                return tokens[1:place]
+    return ()
 
 
 def _token(match: re.Match[str]) -> Token:

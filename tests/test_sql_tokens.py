@@ -41,3 +41,14 @@ def test_tokens_are_parts_of_any_text(query: str) -> None:
     for token in tokens_of(query):
         assert stop <= token.start < token.stop <= len(query)
         stop = token.stop
+
+
+def test_many_constants_in_a_bracket_are_one_token() -> None:
+    """Up to the last one; not if something else is between them, or there are few."""
+    constants = ", ".join(["'a, (b'", "''", "-1", "2.5", "'it''s'"] * 1000)
+    kinds = ["word", "word", "operator", "constants", "string", "operator"]
+    assert [token.kind for token in tokens_of(f"x IN ({constants})")] == kinds
+    assert all(token.kind != "constants" for token in tokens_of(f"x IN (y, {constants})"))
+    assert all(token.kind != "constants" for token in tokens_of(f"x IN ({constants[:40]}, 1)"))
+    tokens = list(tokens_of(f"x IN (\n{constants}, NULL)"))
+    assert (tokens[3].stop, tokens[4].text) == (8 + len(constants), "NULL")
