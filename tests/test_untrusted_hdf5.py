@@ -35,6 +35,12 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.fixture(params=[1, _hdf5_heaps._MANY], ids=["side by side", "one by one"])
+def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Walk the collections of heaps in each of the two ways."""
+    monkeypatch.setattr(_hdf5_heaps, "_MANY", request.param)
+
+
 def only_types_are_lost(path: Path) -> None:
     """Check that the vector of types is broken, and nothing else."""
     daf = in_time(lambda: open_daf(path))
@@ -136,6 +142,7 @@ def test_chunks_without_their_filter(path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 16, 64, 1000, 3000, 4000, 2**31, 2**63, 2**64 - 1, 2**64 - 16])
+@pytest.mark.usefixtures("walk")
 def test_objects_of_any_size(path: Path, size: int) -> None:
     """A collection that HDF5 would walk for ever is an error, or is read as it is."""
     at, heap = heap_of(path)
@@ -149,6 +156,7 @@ def test_objects_of_any_size(path: Path, size: int) -> None:
         in_time(lambda: daf.get_pa_vector("cell", "type"))
 
 
+@pytest.mark.usefixtures("walk")
 def test_random_changes_of_heaps(path: Path) -> None:
     """Of any bytes of the references and the heap: the strings, others of that length, or an error."""
     at, heap = heap_of(path)
@@ -172,6 +180,7 @@ def test_random_changes_of_heaps(path: Path) -> None:
     assert count > 10
 
 
+@pytest.mark.usefixtures("walk")
 def test_whole_heaps_pass(tmp_path: Path) -> None:
     """Strings of all lengths, many of them, replaced and deleted ones, and in a user block's file."""
     file = tmp_path / "x.h5df"
@@ -218,6 +227,7 @@ def test_chunked_strings(path: Path, options: dict[str, Any]) -> None:
     only_types_are_lost(path)
 
 
+@pytest.mark.usefixtures("walk")
 def test_collections_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A walk over more objects than there can be numbers stops."""
     monkeypatch.setattr(_hdf5_heaps, "_MAX_OBJECTS", 1000)
@@ -233,6 +243,45 @@ def test_collections_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     file = np.concatenate([np.zeros(8, np.uint8), file])
     with pytest.raises(errors.CorruptDataError, match="has no end"):
         check_heaps(file, references, base=0, what="x")
+
+
+def heap_file(sizes: list[list[int]], free_bytes: int) -> tuple[Any, Any]:
+    """Return collections of objects of some sizes, free space behind them, and all references."""
+    data, references = bytearray(8), []
+    for collection in sizes:
+        objects = bytearray()
+        address = len(data)
+        for index, size in enumerate(collection, start=1):
+            objects += struct.pack("<HHIQ", index, 1, 0, size) + bytes((size + 7) // 8 * 8)
+            references.append((size, address, index))
+        objects += struct.pack("<HHIQ", 0, 0, 0, free_bytes) + bytes(max(free_bytes - 16, 0))
+        objects = objects[: len(objects) - 16] if free_bytes < 16 else objects
+        data += b"GCOL\x01\0\0\0" + struct.pack("<Q", 16 + len(objects)) + objects
+    return np.frombuffer(bytes(data), np.uint8), np.array(references, REFERENCE)
+
+
+@pytest.mark.parametrize("free_bytes", [0, 16, 40])
+def test_both_walks_find_the_same(monkeypatch: pytest.MonkeyPatch, free_bytes: int) -> None:
+    """Collections of very different lengths, walked side by side, one by one, and both in turn."""
+    rng = np.random.default_rng(4)
+    sizes = [rng.integers(1, 30, rng.integers(1, 60)).tolist() for _ in range(40)]
+    file, references = heap_file(sizes, free_bytes)
+    damaged = [file.copy() for _ in range(30)]
+    for one in damaged:
+        number = rng.integers(references.size)
+        one[references["address"][number] + 24] ^= rng.choice([1, 8, 64, 255])  # a first size
+    starts, stops = _hdf5_heaps._collections(file, np.unique(references["address"]), 0, "x")
+    found = []
+    for many in (1, 20, 1000):
+        monkeypatch.setattr(_hdf5_heaps, "_MANY", many)
+        assert check_heaps(file, references, base=0, what="x") == sum(map(sum, sizes))
+        objects = np.stack(_hdf5_heaps._objects(file, starts, stops, "x")).T.tolist()
+        assert len(objects) == references.size
+        found.append(sorted(objects))
+        for one in damaged:
+            with pytest.raises(errors.CorruptDataError):
+                check_heaps(one, references, base=0, what="x")
+    assert found[0] == found[1] == found[2]
 
 
 # Shapes, chunks and sources

@@ -3,13 +3,15 @@
 An element of variable length is stored as its length and a reference: the address of a *global heap
 collection*, and the index of an *object* in it.  HDF5 believes all of that: a changed length makes
 it allocate any number of gigabytes, a changed size of an object makes it walk a collection for
-ever.  So all collections are walked here first, side by side with numpy.
+ever.  So all collections are walked here first: many side by side with numpy, few one by one.
 
 Pure: bytes in, errors out.  Source: HDF5 file format specification, III.E "Global Heap".
 """
 
 from __future__ import annotations
 
+import struct
+from array import array
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +26,12 @@ _SIGNATURE: Final = np.frombuffer(b"GCOL\x01", np.uint8)
 _HEADER_BYTES: Final = 16
 _MAX_OBJECTS: Final = 1 << 16
 _UNDEFINED: Final = 2**64 - 1
+_MANY: Final = 100
+"""With fewer collections, a walk of each is faster than a walk side by side."""
+_OBJECT: Final = struct.Struct("<H6xQ")
+"""The header of an object: its index, a count of references and padding, its size."""
+_TOO_LARGE: Final = "a string is said to be larger than its collection"
+_ENDLESS: Final = "a collection of strings has no end"
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
@@ -134,32 +142,61 @@ def _collections(
 def _objects(
     file: Bytes, starts: Numbers, stops: Numbers, what: str
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the collection, the index and the size of each object.
+    """Return the collection, the index and the size of each object."""
+    at = starts + _HEADER_BYTES
+    found, rounds = _side_by_side(file, at, stops, what)
+    for number in np.flatnonzero(at + _HEADER_BYTES <= stops).tolist():
+        rest = file[: stops[number]]
+        indexes, sizes = _one_by_one(rest, int(at[number]), _MAX_OBJECTS - rounds, what)
+        found.append(np.stack([np.full(indexes.size, number), indexes, sizes]))
+    collections, indexes, sizes = np.concatenate(found, axis=1)
+    return collections, indexes, sizes
 
-    All collections are walked at once, an object of each at a time.
+
+def _side_by_side(
+    file: Bytes, at: Numbers, stops: Numbers, what: str
+) -> tuple[list[npt.NDArray[np.int64]], int]:
+    """Walk collections, an object of each at a time, while there are many; move ``at`` along.
+
+    Return the collections, indexes and sizes found, and the number of objects walked in each
+    collection that is left.
     """
     found = [np.empty((3, 0), np.int64)]
-    at = starts + _HEADER_BYTES
     active = np.flatnonzero(at + _HEADER_BYTES <= stops)
-    for _ in range(_MAX_OBJECTS + 1):
-        if not active.size:
-            break
+    while active.size >= _MANY:
+        if len(found) > _MAX_OBJECTS:
+            raise _damaged(what, _ENDLESS)
         here, left = at[active], (stops - at)[active]
         index = file[here].astype(np.int64) | (file[here + 1].astype(np.int64) << 8)
         size = _numbers_at(file, here + 8)
         if bool(np.any(size < 0) or np.any(size > left)):
-            raise _damaged(what, "a string is said to be larger than its collection")
+            raise _damaged(what, _TOO_LARGE)
         is_free = index == 0  # of free space, the header counts
         needed = np.where(is_free, size, _HEADER_BYTES + (size + 7 & ~7))
         if bool(np.any(needed < _HEADER_BYTES) or np.any(needed > left)):
-            raise _damaged(what, "a string is said to be larger than its collection")
+            raise _damaged(what, _TOO_LARGE)
         found.append(np.stack([active, index, size])[:, ~is_free])
         at[active] = here + needed
         active = active[at[active] + _HEADER_BYTES <= stops[active]]
-    else:
-        raise _damaged(what, "a collection of strings has no end")
-    collections, indexes, sizes = np.concatenate(found, axis=1)
-    return collections, indexes, sizes
+    return found, len(found) - 1
+
+
+def _one_by_one(file: Bytes, at: int, most: int, what: str) -> tuple[Numbers, Numbers]:
+    """Walk one collection, which ends where the bytes end; return indexes and sizes."""
+    data, stop = file.data, file.size
+    indexes, sizes = array("q"), array("q")
+    for _ in range(most + 1):
+        if at + _HEADER_BYTES > stop:
+            return np.frombuffer(indexes, np.int64), np.frombuffer(sizes, np.int64)
+        index, size = _OBJECT.unpack_from(data, at)
+        needed = size if index == 0 else _HEADER_BYTES + (size + 7 & ~7)
+        if not _HEADER_BYTES <= needed <= stop - at:
+            raise _damaged(what, _TOO_LARGE)
+        if index:
+            indexes.append(index)
+            sizes.append(size)
+        at += needed
+    raise _damaged(what, _ENDLESS)
 
 
 def _numbers_at(file: Bytes, places: Numbers) -> Numbers:

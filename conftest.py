@@ -1,0 +1,61 @@
+"""What holds for every test, also for examples in docstrings: a time limit, and files in memory."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+LIMIT_SECONDS: Final = 600
+"""After so long a test hangs, even on a busy machine: all stacks are printed and the process ends.
+
+With pytest-xdist the test fails, and another process goes on with the next one.
+"""
+_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+_MEMORY_BYTES: Final = 4 << 30
+_STDERR: Final = pytest.StashKey[int]()
+_FOLDER: Final = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Note where to print stacks, and choose the folder for files unless one is chosen already."""
+    config.stash[_STDERR] = os.dup(2)  # which is captured during a test
+    if "TMPDIR" in os.environ or not _has_room(_MEMORY):
+        return
+    folder = Path(tempfile.mkdtemp(prefix="daf-tests-", dir=_MEMORY))
+    config.stash[_FOLDER] = folder
+    os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = str(folder)
+    tempfile.tempdir = None  # so that it is looked up again
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Give the memory back."""
+    folder = config.stash.get(_FOLDER, None)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        del os.environ["TMPDIR"], os.environ["PYTEST_DEBUG_TEMPROOT"]
+        tempfile.tempdir = None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """End the process if a test, with its fixtures, takes longer than the limit."""
+    faulthandler.dump_traceback_later(LIMIT_SECONDS, exit=True, file=item.config.stash[_STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _has_room(folder: Path) -> bool:
+    """Return whether a folder can take the files of all tests."""
+    if not os.access(folder, os.W_OK):
+        return False
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize >= _MEMORY_BYTES
