@@ -114,6 +114,10 @@ class Hdf5File:
         self.location = location
         self.lock = ForkLock()
         self._reopen = reopen
+        self._is_plain = file.driver in (
+            "sec2",
+            "stdio",
+        )  # to ask h5py takes as long as a small read
         self._opened_as = self._fingerprint()
         self._least_bytes = 0
         self._note_length()
@@ -193,7 +197,7 @@ class Hdf5File:
     @property
     def can_map(self) -> bool:
         """Whether the file is a plain file of the file system."""
-        return self.file.driver in ("sec2", "stdio") if self.file.id.valid else False
+        return self._is_plain and bool(self.file.id.valid)
 
     def map(self, dataset: Any, size_bytes: int, *, is_writable: bool = False) -> memoryview:
         """Map the bytes of a contiguous dataset, given as h5py's low-level object.
