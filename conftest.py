@@ -17,6 +17,8 @@ LIMIT_SECONDS: Final = 600
 
 With pytest-xdist the test fails, and another process goes on with the next one.
 """
+FIRST: Final = ("test_benchmarks.py", "test_torture.py")
+"""Files of long tests: begun early, they do not keep one process busy when the others are done."""
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 _MEMORY_BYTES: Final = 4 << 30
 _STDERR: Final = pytest.StashKey[int]()
@@ -41,6 +43,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         del os.environ["TMPDIR"], os.environ["PYTEST_DEBUG_TEMPROOT"]
         tempfile.tempdir = None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put long tests first."""
+    items.sort(key=lambda item: item.path.name not in FIRST)
 
 
 @pytest.hookimpl(wrapper=True)

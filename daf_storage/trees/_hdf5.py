@@ -114,10 +114,8 @@ class Hdf5File:
         self.location = location
         self.lock = ForkLock()
         self._reopen = reopen
-        self._is_plain = file.driver in (
-            "sec2",
-            "stdio",
-        )  # to ask h5py takes as long as a small read
+        # Asking h5py takes as long as a small read.
+        self._is_plain = file.driver in ("sec2", "stdio")
         self._opened_as = self._fingerprint()
         self._least_bytes = 0
         self._note_length()

@@ -25,7 +25,7 @@ def run_campaigns(
     jobs = jobs or os.cpu_count() or 1
     share = seconds * jobs / len(names)
     with ThreadPoolExecutor(jobs) as pool:
-        supervisors = [Supervisor(name, seed, tally) for name in names]
+        supervisors = [Supervisor([name], seed, tally) for name in names]
         for done in [pool.submit(one.run, seconds=share, most=most) for one in supervisors]:
             done.result()
     return tally

@@ -11,7 +11,7 @@ from tests.torture.pranks import PRANKS
 from tests.torture.worker import work
 
 if __name__ == "__main__":
-    campaign, seed, first, folder, report = sys.argv[1:]
-    case = (CAMPAIGNS | PRANKS)[campaign]()
+    campaigns, seed, first, folder, report = sys.argv[1:]
+    cases = {name: (CAMPAIGNS | PRANKS)[name]() for name in campaigns.split(",")}
     with suppress(BrokenPipeError):
-        work(case, campaign, int(seed), int(first), Path(folder), int(report))
+        work(cases, int(seed), int(first), Path(folder), int(report))

@@ -1,4 +1,4 @@
-"""A child process that runs the cases of one campaign within limits, and its supervisor."""
+"""A child process that runs the cases of some campaigns within limits, and its supervisor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,11 @@ def case_seconds() -> float:
 
 Case = Callable[[Path, random.Random], None]
 """Runs one case in an empty folder; raises what must not happen."""
+
+
+def turn_of(turn: int, campaigns: Sequence[str]) -> tuple[str, int]:
+    """Return the campaign whose turn it is, and the number of the case among its own."""
+    return campaigns[turn % len(campaigns)], turn // len(campaigns)
 
 
 _VERDICTS: dict[type[BaseException], Verdict] = {
@@ -81,18 +86,20 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def work(case: Case, campaign: str, seed: int, first: int, folder: Path, report: int) -> None:
-    """Run cases one after the other and write a line before and after each."""
+def work(cases: Mapping[str, Case], seed: int, first: int, folder: Path, report: int) -> None:
+    """Run cases of each campaign in turn, from one turn on, and write a line before and after each."""
     limit_memory()
     faulthandler.enable()
-    number = first
+    names = list(cases)
+    turn = first
     while True:
-        _tell(report, {"case": number})
+        _tell(report, {"turn": turn})
         faulthandler.dump_traceback_later(0.95 * case_seconds())
-        verdict, detail = run_case(case, folder / str(number), f"{campaign}:{seed}:{number}")
+        name, number = turn_of(turn, names)
+        verdict, detail = run_case(cases[name], folder / str(turn), f"{name}:{seed}:{number}")
         faulthandler.cancel_dump_traceback_later()
-        _tell(report, {"case": number, "verdict": verdict.name, "detail": detail})
-        number += 1
+        _tell(report, {"turn": turn, "verdict": verdict.name, "detail": detail})
+        turn += 1
 
 
 def _tell(report: int, message: dict[str, Any]) -> None:
@@ -100,17 +107,18 @@ def _tell(report: int, message: dict[str, Any]) -> None:
 
 
 class Supervisor:
-    """Keeps a worker of one campaign going, and counts what becomes of its cases."""
+    """Keeps a worker of one or several campaigns going, and counts what becomes of their cases."""
 
-    def __init__(self, campaign: str, seed: int, tally: Tally) -> None:
-        self._campaign = campaign
+    def __init__(self, campaigns: Sequence[str], seed: int, tally: Tally) -> None:
+        self._campaigns = campaigns
         self._seed = seed
         self._tally = tally
         self._next = 0
 
     def run(self, *, seconds: float, most: int | None = None) -> None:
-        """Run cases for a time, or until so many of them have ended."""
+        """Run cases for a time, or until so many of each campaign have ended."""
         end = time.monotonic() + seconds
+        most = None if most is None else most * len(self._campaigns)
         while time.monotonic() < end and (most is None or self._next < most):
             with tempfile.TemporaryDirectory(prefix="daf-torture-", dir=_fast_folder()) as folder:
                 self._run_worker(Path(folder), end, most)
@@ -118,7 +126,7 @@ class Supervisor:
     def _run_worker(self, folder: Path, end: float, most: int | None) -> None:
         reading, writing = os.pipe()
         errors = folder / "stderr"
-        command = [sys.executable, "-m", "tests.torture.work", self._campaign]
+        command = [sys.executable, "-m", "tests.torture.work", ",".join(self._campaigns)]
         command += [str(self._seed), str(self._next), str(folder / "cases"), str(writing)]
         with errors.open("wb") as stderr:
             worker = subprocess.Popen(
@@ -160,7 +168,7 @@ class Supervisor:
         self._count(Verdict.CRASH, f"{status}: {_tail(errors)}")
 
     def _count(self, verdict: Verdict, detail: str) -> None:
-        self._tally.add(self._campaign, self._next, verdict, detail)
+        self._tally.add(*turn_of(self._next, self._campaigns), verdict, detail)
         self._next += 1
 
 
