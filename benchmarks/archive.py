@@ -24,7 +24,8 @@ import scipy.sparse as sp
 from run import line
 
 import daf_query
-from daf_storage import DafWriter, MmapZipStore, ZarrDaf
+from daf_storage import DafWriter, ZarrDaf
+from daf_storage.spi import MmapZipStore
 
 
 def alternate(tasks: list[Callable[[], Any]], repeats: int) -> list[float]:

@@ -18,7 +18,8 @@ import numpy as np
 import zarr
 
 from daf_query import connect
-from daf_storage import CodecName, DafWriter, Packing, Span, open_daf
+from daf_storage import CodecName, DafWriter, Packing, open_daf
+from daf_storage.spi import Span
 
 
 def best(work: Callable[[], Any], times: int = 3) -> float:

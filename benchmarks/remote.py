@@ -21,7 +21,8 @@ import numpy as np
 from archive import fill
 
 import daf_query
-from daf_storage import DafServer, convert, serving
+from daf_storage import DafServer, convert
+from daf_storage.upkeep import _serve as serving
 
 
 class SlowServer(DafServer):

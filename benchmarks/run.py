@@ -30,7 +30,7 @@ import zarr
 
 import daf_query
 import daf_storage
-from daf_storage.strings import decode_vlen_utf8
+from daf_storage.base import decode_vlen_utf8
 
 FILTER = "age > 60 AND donor = 'N3' AND score > 0.8"
 

@@ -17,17 +17,18 @@ mapped file when its values are asked for.
 [[2, 3], [4, 5]]
 """
 
-from daf_query.dataset import AxisDataset, TableDataset, UnreadableVectorWarning
-from daf_query.explaining import Explanation
-from daf_query.index_building import build_index, build_point_index, rebuild_indexes
-from daf_query.index_faults import UnusedIndexWarning
-from daf_query.matrices import MatrixSlice
-from daf_query.never_null import NeverNullWarning
-from daf_query.results import QueryResult
+from daf_query._zarr_append import append_rows, build_spatial_index
+from daf_query.index import UnusedIndexWarning, build_index, build_point_index, rebuild_indexes
 from daf_query.session import DafSession, connect
-from daf_query.unique_columns import DuplicateColumnsWarning
-from daf_query.zarr_tables import ZarrTable, zarr_table
-from daf_query.zarr_writing import append_rows, build_spatial_index
+from daf_query.slice import MatrixSlice
+from daf_query.sql import DuplicateColumnsWarning, Explanation, NeverNullWarning, QueryResult
+from daf_query.table import (
+    AxisDataset,
+    TableDataset,
+    UnreadableVectorWarning,
+    ZarrTable,
+    zarr_table,
+)
 
 __all__ = [
     "AxisDataset",

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from daf_query.session import DafSession, connect
-from daf_storage import errors, optional_import
+from daf_storage import errors
+from daf_storage.spi import optional_import
 
 _FILE = "10x_pbmc68k_reduced.h5ad"
 

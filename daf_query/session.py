@@ -8,19 +8,23 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-import datafusion
-
-from daf_query.catalog import AxisSchema, DafSchema, reporting
-from daf_query.dataset import TableDataset
-from daf_query.deriving import derived
-from daf_query.engine import Allow, Collection, Engine
-from daf_query.explaining import Explanation
-from daf_query.forking import ENGINE
-from daf_query.matrices import MatrixSlice, slice_matrix
-from daf_query.messages import executed
-from daf_query.results import QueryResult
-from daf_query.selecting import Selector, order_of, resolve
-from daf_query.sources import Source, opened, schema_name
+from daf_query._derived_vector import derived
+from daf_query._sources import Source, opened, schema_name
+from daf_query.slice import MatrixSlice, Selector, order_of, resolve, slice_matrix
+from daf_query.sql import (
+    ENGINE,
+    Allow,
+    AxisSchema,
+    Collection,
+    DafSchema,
+    Engine,
+    Explanation,
+    QueryResult,
+    SessionContext,
+    executed,
+    reporting,
+)
+from daf_query.table import TableDataset
 from daf_storage import DafReader, DafWriter, ShowProgress, errors
 
 CACHE_BYTES = 512 << 20
@@ -116,7 +120,7 @@ class DafSession:
             schema.close()
 
     @property
-    def context(self) -> datafusion.SessionContext:
+    def context(self) -> SessionContext:
         """The DataFusion session, for what this class does not offer.  It may write."""
         ENGINE.enter()
         return self._engine.context

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import settings
 
 from daf_query import DafSession, connect
-from daf_storage import DafReader, MemoryDaf, Packing, StorageType, ZarrDaf, import_h5ad
+from daf_storage import DafReader, MemoryDaf, Packing, ZarrDaf, import_h5ad
+from daf_storage.spi import StorageType
 from tests.support import PBMC, create, fill
 
 # Speed is measured in benchmarks/ and never asserted in a test.

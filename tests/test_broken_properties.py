@@ -28,11 +28,11 @@ from daf_storage import (
 )
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import ZarrTree, ZarrVersion
-from daf_storage.verifying import _verify_data
+from daf_storage.upkeep._verify import _verify_data
+from tests.storage.data.test_damaged import change_metadata
+from tests.storage.trees.test_foreign_arrays import put_strings
+from tests.storage.trees.test_malformed_metadata import variants
 from tests.support import create, fill, served
-from tests.test_damaged import change_metadata
-from tests.test_foreign_arrays import put_strings
-from tests.test_malformed_metadata import variants
 
 PROPERTIES: dict[str, Callable[[DafReader], Any]] = {
     "axes/cell": lambda daf: daf.get_pa_vector("cell", "name"),

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import zarr
 
-from daf_storage import ForkLock, ThreadedLibrary, errors
+from daf_storage import errors
+from daf_storage.spi import ForkLock, ThreadedLibrary
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 

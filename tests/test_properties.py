@@ -12,8 +12,10 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daf_query import connect, gathering
-from daf_storage import DafWriter, MemoryDaf, StorageType
+from daf_query import connect
+from daf_query.slice import _gather as gathering
+from daf_storage import DafWriter, MemoryDaf
+from daf_storage.spi import StorageType
 from tests.support import dense
 
 KINDS = [kind for kind in StorageType if not kind.is_string]

@@ -14,7 +14,8 @@ import pytest
 
 import daf_query
 import daf_storage
-from daf_storage import errors, optional_import
+from daf_storage import errors
+from daf_storage.spi import optional_import
 
 PACKAGES = [daf_storage, daf_query]
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference" / "python.md"

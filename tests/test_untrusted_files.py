@@ -25,21 +25,12 @@ import zarr
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
 from daf_query import connect
-from daf_storage import (
-    DafReader,
-    DafWriter,
-    MmapZipStore,
-    Packing,
-    Span,
-    ZarrDaf,
-    errors,
-    open_daf,
-    verify,
-)
+from daf_storage import DafReader, DafWriter, Packing, ZarrDaf, errors, open_daf, verify
+from daf_storage.spi import MmapZipStore, Span
 from daf_storage.trees._decompress import decompress
+from tests.storage.data.test_damaged import change_metadata
+from tests.storage.upkeep.test_verify import found
 from tests.support import create, fill
-from tests.test_damaged import change_metadata
-from tests.test_verifying import found
 
 AGE = "vectors/cell/age"
 

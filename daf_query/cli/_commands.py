@@ -11,14 +11,14 @@ import sys
 import time
 from pathlib import Path
 
+from daf_query._zarr_append import build_spatial_index
 from daf_query.cli import _output
 from daf_query.cli._exit_codes import DATA_LOST, DONE
 from daf_query.demo import run_demo
-from daf_query.export import check_format
-from daf_query.index_building import build_index, build_point_index, rebuild_indexes
+from daf_query.index import build_index, build_point_index, rebuild_indexes
 from daf_query.session import connect
-from daf_query.zarr_tables import GEOMETRY
-from daf_query.zarr_writing import build_spatial_index
+from daf_query.slice import check_format
+from daf_query.table import GEOMETRY
 from daf_storage import (
     DafError,
     DafReader,
@@ -32,10 +32,10 @@ from daf_storage import (
     export_h5ad,
     import_h5ad,
     open_daf,
-    progress_bar,
     repair,
     verify,
 )
+from daf_storage.spi import progress_bar
 
 
 def import_command(options: argparse.Namespace) -> None:

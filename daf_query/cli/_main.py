@@ -15,10 +15,8 @@ from daf_query.cli._exit_codes import DONE, FAILED, INTERRUPTED
 from daf_query.cli._parser import build_parser
 from daf_query.cli._signals import Terminated, end_in_order
 from daf_query.cli._standard_streams import prepare_standard_streams
-from daf_query.dataset import UnreadableVectorWarning
-from daf_query.messages import plain
-from daf_query.never_null import NeverNullWarning
-from daf_query.unique_columns import DuplicateColumnsWarning
+from daf_query.sql import DuplicateColumnsWarning, NeverNullWarning, plain
+from daf_query.table import UnreadableVectorWarning
 from daf_storage import ConventionWarning, DafError, RecoveryWarning, errors
 
 _SHOWN_WARNINGS = (

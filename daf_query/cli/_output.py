@@ -10,12 +10,12 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from daf_query.explaining import Explanation
-from daf_query.export import TEXT
-from daf_query.results import QueryResult
-from daf_query.saving import BINARY, Format, json_lines, lists_of, write_rows
-from daf_query.saving import format_of as format_of_rows
-from daf_storage import ShowProgress, errors, find_output, open_output
+from daf_query._row_files import BINARY, Format, json_lines, lists_of, write_rows
+from daf_query._row_files import format_of as format_of_rows
+from daf_query.slice import TEXT
+from daf_query.sql import Explanation, QueryResult
+from daf_storage import ShowProgress, errors
+from daf_storage.spi import find_output, open_output
 
 Kind: TypeAlias = Format | Literal["table"]
 """How rows are printed or written."""

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import get_args
 
 from daf_query.cli import _commands
-from daf_query.export import FORMATS as SLICE_FORMATS
+from daf_query.slice import FORMATS as SLICE_FORMATS
 from daf_storage import CodecName
 
 FORMATS = ("table", "csv", "tsv", "json", "ndjson", "parquet", "arrow")

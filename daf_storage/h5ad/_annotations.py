@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from daf_storage.base import StorageType, pandas
 from daf_storage.errors import UnsupportedInputError
 from daf_storage.h5ad import _columns
-from daf_storage.model import StorageType
-from daf_storage.optional import pandas
 
 Note = dict[str, Any]
 

@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_storage.base import StorageType, pandas
 from daf_storage.errors import UnsupportedInputError
-from daf_storage.model import StorageType
-from daf_storage.optional import pandas
 
 _EXACT_FLOAT = 2**53
 _TRUTH = {"true": True, "false": False}

@@ -12,19 +12,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
-from daf_storage import errors, kept
+from daf_storage import errors
+from daf_storage.base import (
+    NAME_VECTOR,
+    Progress,
+    ShowProgress,
+    Span,
+    optional_import,
+    pandas,
+    progress_bar,
+)
+from daf_storage.data import DafReader, StoredMatrix, column_blocks, kept
 from daf_storage.h5ad import _annotations, _columns, _notes
 from daf_storage.h5ad._file_values import writable_frame, write_value
 from daf_storage.h5ad._notes import Notes
 from daf_storage.h5ad._report import AnnDataWarning, Report
 from daf_storage.h5ad._restore import KeptParts, with_kept_columns
-from daf_storage.layout import StoredMatrix
-from daf_storage.model import NAME_VECTOR, Span
-from daf_storage.optional import optional_import, pandas
-from daf_storage.output_files import check_output, output_path
-from daf_storage.progress import Progress, ShowProgress, progress_bar
-from daf_storage.reader import DafReader
-from daf_storage.relayout import column_blocks
+from daf_storage.stores import check_output, output_path
 
 _BLOCK_BYTES = 64 << 20
 _COLOR = "color"

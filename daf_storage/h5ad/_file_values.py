@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from daf_storage.base import optional_import, pandas
 from daf_storage.h5ad._report import Report
-from daf_storage.optional import optional_import, pandas
 
 _RESERVED = "_index"
 

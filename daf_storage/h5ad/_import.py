@@ -15,9 +15,16 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from daf_storage import errors, kept
-from daf_storage.creating import new_data_set
-from daf_storage.duplicates import first_duplicate
+from daf_storage import errors
+from daf_storage.base import (
+    RESERVED_VECTORS,
+    ShowProgress,
+    first_duplicate,
+    name_problem,
+    optional_import,
+    progress_bar,
+)
+from daf_storage.data import DafWriter, kept, strings_input
 from daf_storage.h5ad import _annotations, _columns, _notes
 from daf_storage.h5ad._matrices import MatrixWriter
 from daf_storage.h5ad._report import Report
@@ -29,12 +36,7 @@ from daf_storage.h5ad._sources import (
     open_h5ad,
 )
 from daf_storage.h5ad._undo import undone_on_error
-from daf_storage.inputs import strings_input
-from daf_storage.model import RESERVED_VECTORS, name_problem
-from daf_storage.opening import MemoryDaf
-from daf_storage.optional import optional_import
-from daf_storage.progress import ShowProgress, progress_bar
-from daf_storage.writer import DafWriter
+from daf_storage.opening import MemoryDaf, new_data_set
 
 Duplicates: TypeAlias = Literal["error", "make_unique"]
 """What to do with names that occur more than once: refuse, or append ``-1``, ``-2`` and so on."""

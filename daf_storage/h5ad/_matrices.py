@@ -8,14 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daf_storage.encoding import EmptySparse
+from daf_storage.base import Progress, Span, StorageType
+from daf_storage.data import DafWriter, EmptySparse, column_blocks
 from daf_storage.errors import CorruptDataError
 from daf_storage.h5ad._report import Report
 from daf_storage.h5ad._sources import DenseSource, SparseSource
-from daf_storage.model import Span, StorageType
-from daf_storage.progress import Progress
-from daf_storage.relayout import column_blocks
-from daf_storage.writer import DafWriter
 
 _BLOCK_BYTES = 64 << 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from daf_storage.reader import DafReader
+from daf_storage.data import DafReader
 
 SCALAR: Final = "anndata_notes"
 """Name of the scalar, a JSON object; deleting it loses nothing but the details of an export."""

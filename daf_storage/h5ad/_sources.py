@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from daf_storage.base import StorageType, optional_import
 from daf_storage.errors import FormatError, SourceNotFoundError
-from daf_storage.model import StorageType
-from daf_storage.optional import optional_import
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from daf_storage import kept
-from daf_storage.writer import DafWriter
+from daf_storage.data import DafWriter, kept
 
 
 @contextmanager

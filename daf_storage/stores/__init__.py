@@ -6,14 +6,18 @@ dictionary, `MmapZipStore` in an entry of a ZIP archive, `MappingStore` in any m
 """
 
 from daf_storage.stores._allocate import allocate
-from daf_storage.stores._directory import (
-    DirectoryStore,
-    interrupted_exchange,
-    unfinished_rebuilds,
-)
+from daf_storage.stores._directory import DirectoryStore, interrupted_exchange, unfinished_rebuilds
+from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint, is_settled
 from daf_storage.stores._key_value import MappingStore
-from daf_storage.stores._mapping import map_range
+from daf_storage.stores._mapping import check_length, map_range
 from daf_storage.stores._memory import MemoryStore
+from daf_storage.stores._output_files import (
+    check_output,
+    find_output,
+    open_output,
+    output_directory,
+    output_path,
+)
 from daf_storage.stores._protocol import Pin, ReadableStore, Transaction, WritableStore
 from daf_storage.stores._regular import open_regular
 from daf_storage.stores._remote import RemoteFiles, RemoteStore, is_remote, shown_url
@@ -25,6 +29,7 @@ from daf_storage.stores._scratch import (
     scratch,
     was_interrupted,
 )
+from daf_storage.stores._zarr_adapter import BytesZarrStore, PinnedZarrStore
 from daf_storage.stores.mmap_zip import (
     DAF_DATA_OFFSET_ALIGNMENT,
     MmapZipStore,
@@ -36,11 +41,14 @@ from daf_storage.stores.mmap_zip import (
 
 __all__ = [
     "DAF_DATA_OFFSET_ALIGNMENT",
+    "BytesZarrStore",
     "DirectoryStore",
+    "Fingerprint",
     "MappingStore",
     "MemoryStore",
     "MmapZipStore",
     "Pin",
+    "PinnedZarrStore",
     "ReadableStore",
     "Recovery",
     "RemoteArchive",
@@ -51,11 +59,20 @@ __all__ = [
     "ZarrArchiveStore",
     "abandoned",
     "allocate",
+    "check_length",
+    "check_output",
+    "file_identity",
+    "find_output",
+    "fingerprint",
     "follow_links",
     "interrupted_exchange",
     "is_remote",
+    "is_settled",
     "map_range",
+    "open_output",
     "open_regular",
+    "output_directory",
+    "output_path",
     "put_in_place",
     "remove_leftovers",
     "replace_archive",

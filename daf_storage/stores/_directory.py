@@ -31,7 +31,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.model import STAGING_NAME, AnyArray
+from daf_storage.base import STAGING_NAME, AnyArray
 from daf_storage.stores import _identity, _swap
 from daf_storage.stores._allocate import allocate
 from daf_storage.stores._locks import (

@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 
-from daf_storage.forking import ForkLock
-from daf_storage.model import AnyArray
+from daf_storage.base import AnyArray, ForkLock
 from daf_storage.stores._protocol import LocalReads
 
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from daf_storage.model import AnyArray
+from daf_storage.base import AnyArray
 
 
 class Pin(Protocol):

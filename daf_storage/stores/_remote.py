@@ -20,8 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from daf_storage import errors
-from daf_storage.forking import SERVER_CLIENT, ForkLock
-from daf_storage.optional import optional_import
+from daf_storage.base import SERVER_CLIENT, ForkLock, optional_import
 
 _BLOCK_BYTES = 1 << 15
 _MAX_REQUEST_BYTES = 1 << 22

@@ -19,15 +19,7 @@ from daf_storage.testing.daf_suite import (
     DafSuite,
     ReadOnlyDafSuite,
 )
-from daf_storage.testing.examples import (
-    CELLS,
-    GENES,
-    UMIS,
-    contents,
-    dense,
-    fill,
-    fill_served,
-)
+from daf_storage.testing.examples import CELLS, GENES, UMIS, contents, dense, fill, fill_served
 from daf_storage.testing.store_suite import AppendOnlyStoreSuite, ChangingStoreSuite, StoreSuite
 from daf_storage.testing.tree_suite import ChangingTreeSuite, TreeSuite
 

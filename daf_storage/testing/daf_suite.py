@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafReader, DafWriter, MemoryDaf, StorageType, errors
+from daf_storage import DafReader, DafWriter, MemoryDaf, errors
+from daf_storage.spi import StorageType
 from daf_storage.testing.examples import CELLS, GENES, UMIS, contents, dense, fill, fill_served
 
 NUMBERS = [kind for kind in StorageType if not kind.is_string]

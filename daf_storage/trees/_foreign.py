@@ -15,10 +15,9 @@ from typing import Any
 from zarr.abc.store import ByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 
+from daf_storage.base import METADATA_NAMES
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
-from daf_storage.model import METADATA_NAMES
-from daf_storage.stores import Pin
-from daf_storage.stores._zarr_adapter import BytesZarrStore, PinnedZarrStore
+from daf_storage.stores import BytesZarrStore, Pin, PinnedZarrStore
 from daf_storage.trees._decompress import decompress, limit_of_filtered, limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata
 

@@ -18,6 +18,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from daf_storage.base import (
+    STAGING_NAME,
+    AnyArray,
+    ForkLock,
+    Packing,
+    Span,
+    StorageType,
+    one_array,
+    optional_import,
+)
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
@@ -27,20 +37,16 @@ from daf_storage.errors import (
     UnsupportedDataError,
     UnsupportedInputError,
 )
-from daf_storage.forking import ForkLock
-from daf_storage.model import STAGING_NAME, AnyArray, Span, StorageType
-from daf_storage.optional import optional_import
-from daf_storage.packing import Packing
-from daf_storage.stores import allocate, map_range
-from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint, is_settled
-from daf_storage.stores._mapping import check_length
-from daf_storage.strings import one_array
-from daf_storage.trees._free_space import (
-    METADATA_BYTES,
-    require_space,
-    string_bytes,
-    write_errors,
+from daf_storage.stores import (
+    Fingerprint,
+    allocate,
+    check_length,
+    file_identity,
+    fingerprint,
+    is_settled,
+    map_range,
 )
+from daf_storage.trees._free_space import METADATA_BYTES, require_space, string_bytes, write_errors
 from daf_storage.trees._hdf5_checks import (
     check_expansion,
     check_links,

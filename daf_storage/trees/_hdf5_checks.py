@@ -15,9 +15,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from daf_storage.base import Span, optional_import
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
-from daf_storage.model import Span
-from daf_storage.optional import optional_import
 from daf_storage.trees._decompress import decompress
 from daf_storage.trees._hdf5_heaps import REFERENCE
 

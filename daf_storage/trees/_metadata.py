@@ -15,9 +15,8 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from daf_storage.base import Packing, StorageType
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
-from daf_storage.model import StorageType
-from daf_storage.packing import Packing
 from daf_storage.stores import Pin
 from daf_storage.trees._protocol import ArrayInfo, NodeKind
 

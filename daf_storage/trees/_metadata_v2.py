@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from daf_storage.base import Packing, StorageType
 from daf_storage.errors import (
     CorruptDataError,
     FormatError,
@@ -22,8 +23,6 @@ from daf_storage.errors import (
     UnsupportedDataError,
     UnsupportedInputError,
 )
-from daf_storage.model import StorageType
-from daf_storage.packing import Packing
 from daf_storage.stores import Pin
 from daf_storage.trees._decompress import is_bounded
 from daf_storage.trees._metadata import (

@@ -12,9 +12,8 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from daf_storage.base import Packing, StorageType
 from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError, UnsupportedDataError
-from daf_storage.model import StorageType
-from daf_storage.packing import Packing
 from daf_storage.stores import Pin
 from daf_storage.trees._decompress import is_bounded
 from daf_storage.trees._metadata import (

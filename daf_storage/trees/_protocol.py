@@ -9,8 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from daf_storage.model import AnyArray, Span, StorageType
-from daf_storage.packing import Packing
+from daf_storage.base import AnyArray, Packing, Span, StorageType
 
 NodeKind: TypeAlias = Literal["group", "array"]
 

@@ -22,10 +22,9 @@ import numcodecs
 import numpy as np
 import pyarrow as pa
 
-from daf_storage import strings as vlen
+from daf_storage.base import AnyArray, Packing, Span, StorageType
+from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, UnsupportedDataError, os_errors
-from daf_storage.model import AnyArray, Span, StorageType
-from daf_storage.packing import Packing
 from daf_storage.stores import Pin
 from daf_storage.trees._decompress import decompress, limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout

@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 import zarr
 
-from daf_storage import strings as vlen
+from daf_storage.base import METADATA_NAMES, AnyArray, Packing, Span, StorageType
+from daf_storage.base import strings as vlen
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
@@ -30,8 +31,6 @@ from daf_storage.errors import (
     ReadOnlyError,
     UnsupportedDataError,
 )
-from daf_storage.model import METADATA_NAMES, AnyArray, Span, StorageType
-from daf_storage.packing import Packing
 from daf_storage.stores import MmapZipStore, Pin, ReadableStore, Transaction, WritableStore
 from daf_storage.trees._consolidated import Consolidated, consolidated_of, lists_all
 from daf_storage.trees._foreign import ForeignChunks

@@ -17,7 +17,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from daf_query import DafSession, build_index, connect
-from daf_storage import StorageType
+from daf_storage.spi import StorageType
 from tests.torture.samples import STRINGS, Form, create
 from tests.torture.tally import WrongAnswerError
 from tests.torture.worker import Case

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from daf_query import connect
-from daf_storage import DafError, DafReader, MmapZipStore, errors, open_daf, repair, verify
+from daf_storage import DafError, DafReader, errors, open_daf, repair, verify
+from daf_storage.spi import MmapZipStore
 from tests.torture.samples import (
     Form,
     Property,

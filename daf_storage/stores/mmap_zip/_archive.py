@@ -24,7 +24,7 @@ from typing import Final, NoReturn, Self
 from zlib import crc32
 
 from daf_storage import errors
-from daf_storage.model import AnyArray, OpenMode, check_mode
+from daf_storage.base import AnyArray, OpenMode, check_mode
 from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint
 from daf_storage.stores._mapping import GrowingMapping, check_length, map_readonly
 from daf_storage.stores.mmap_zip import _opening, _recovery

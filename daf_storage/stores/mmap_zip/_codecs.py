@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from daf_storage.base import optional_import
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
-from daf_storage.optional import optional_import
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._records import Entry
 

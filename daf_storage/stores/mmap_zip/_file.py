@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from daf_storage import errors
-from daf_storage.forking import ForkLock
+from daf_storage.base import ForkLock
 from daf_storage.stores._allocate import allocate
 from daf_storage.stores._identity import fingerprint, is_settled
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daf_storage import errors
-from daf_storage.model import OpenMode
+from daf_storage.base import OpenMode
 from daf_storage.stores._scratch import follow_links, remove_leftovers, scratch
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip import _recovery

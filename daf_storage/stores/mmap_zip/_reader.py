@@ -9,8 +9,7 @@ from zlib import crc32
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.forking import ForkLock
-from daf_storage.model import AnyArray
+from daf_storage.base import AnyArray, ForkLock
 from daf_storage.stores._mapping import check_length
 from daf_storage.stores.mmap_zip import _codecs, _recovery
 from daf_storage.stores.mmap_zip import _records as records

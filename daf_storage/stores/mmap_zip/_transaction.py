@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.model import AnyArray
+from daf_storage.base import AnyArray
 from daf_storage.stores.mmap_zip import _records as records
 
 _RESERVED_IN_FILE_BYTES = 1 << 20

@@ -1,0 +1,187 @@
+"""Rows as files: Parquet, Arrow, text and JSON, batch by batch, so that they may exceed memory."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final, Literal, TypeAlias, cast
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from daf_storage import errors
+from daf_storage.spi import open_output
+
+Format: TypeAlias = Literal["parquet", "arrow", "csv", "tsv", "json", "ndjson"]
+"""How rows are written."""
+
+SUFFIXES: Final[dict[str, Format]] = {
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".json": "json",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+}
+_GROUP_ROWS: Final = 1 << 19
+_GROUP_BYTES: Final = 1 << 24
+
+BINARY: Final = ("parquet", "arrow")
+
+COMPRESSED: Final = ".gz"
+"""The suffix, after that of a format of text, of a file that is compressed."""
+
+_LEVEL: Final = 6
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that come in batches, once."""
+
+    schema: pa.Schema
+    batches: Iterable[pa.RecordBatch]
+
+    def plain(self) -> Rows:
+        """Return them without views and dictionaries, which few readers know."""
+        schema = plain_schema(self.schema)
+        if schema == self.schema:
+            return self
+        return Rows(schema, (_cast(batch, schema) for batch in self.batches))
+
+
+def format_of(path: Path) -> Format:
+    """Return the format that a file name asks for."""
+    is_compressed = path.suffix == COMPRESSED
+    found = SUFFIXES.get(Path(path.stem).suffix if is_compressed else path.suffix)
+    if found is None or (is_compressed and found in BINARY):
+        raise errors.InvalidInputError(
+            f"cannot tell the format of {str(path)!r} from its suffix; use one of "
+            f"{', '.join(SUFFIXES)} (those of text also with {COMPRESSED}), or say which format"
+        )
+    return found
+
+
+def save_rows(rows: Rows, path: Path, kind: Format) -> None:
+    """Write rows to a file; it appears, or is replaced, when it is complete.
+
+    A pipe or a device gets them as they come.
+    """
+    if path.suffix == COMPRESSED and kind in BINARY:
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: {kind} is compressed inside; leave {COMPRESSED} out"
+        )
+    with open_output(path) as file, compressed(file, path) as sink:
+        write_rows(rows, kind, sink)
+
+
+@contextmanager
+def compressed(file: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
+    """Compress what is written, if the suffix of the path says so."""
+    if path.suffix != COMPRESSED:
+        yield file
+        return
+    with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
+        yield cast("IO[bytes]", packed)
+
+
+def write_rows(rows: Rows, kind: Format, file: IO[bytes]) -> None:
+    """Write rows as they come."""
+    rows = rows.plain()
+    if kind in ("json", "ndjson"):
+        for line in json_lines(rows, kind):
+            file.write(f"{line}\n".encode())
+        return
+    sink = pa.PythonFile(file, mode="w")
+    writers: dict[str, Callable[..., Any]] = {
+        "csv": pacsv.CSVWriter,
+        "tsv": _tsv_writer,
+        "parquet": pq.ParquetWriter,
+        "arrow": pa.ipc.new_file,
+    }
+    with writers[kind](sink, rows.schema) as writer:
+        if kind == "parquet":  # left to itself, it holds a million rows or more in memory
+            for table in _groups(rows):
+                writer.write_table(table)
+            return
+        for batch in rows.batches:
+            writer.write_batch(batch)
+
+
+def _tsv_writer(sink: Any, schema: pa.Schema) -> Any:
+    return pacsv.CSVWriter(sink, schema, write_options=pacsv.WriteOptions(delimiter="\t"))
+
+
+def _groups(rows: Rows) -> Iterator[pa.Table]:
+    """Yield rows in tables that make good row groups, and take a bounded part of memory."""
+    few: list[pa.RecordBatch] = []
+    count = size = 0
+    for batch in rows.batches:
+        few.append(batch)
+        count, size = count + batch.num_rows, size + batch.nbytes
+        if count >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            yield pa.Table.from_batches(few, rows.schema)
+            few, count, size = [], 0, 0
+    if few:
+        yield pa.Table.from_batches(few, rows.schema)
+
+
+def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema without views and dictionaries."""
+    fields = []
+    for field in schema:
+        kind = field.type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        if kind == pa.string_view():
+            kind = pa.string()
+        elif kind == pa.binary_view():
+            kind = pa.binary()
+        fields.append(pa.field(field.name, kind))
+    return pa.schema(fields)
+
+
+def lists_of(batch: pa.RecordBatch) -> Iterator[list[Any]]:
+    """Yield the rows of a batch as Python values."""
+    columns = [column.to_pylist() for column in batch.columns]
+    for position in range(batch.num_rows):
+        yield [column[position] for column in columns]
+
+
+def json_lines(rows: Rows, kind: Format) -> Iterator[str]:
+    """Yield the lines of a JSON array, or of an object per line."""
+    names = rows.schema.names
+    objects = (_json_object(names, row) for batch in rows.batches for row in lists_of(batch))
+    if kind == "ndjson":
+        yield from objects
+        return
+    yield "["
+    previous = None
+    for line in objects:
+        if previous is not None:
+            yield f"  {previous},"
+        previous = line
+    if previous is not None:
+        yield f"  {previous}"
+    yield "]"
+
+
+def _json_object(names: Sequence[str], row: Sequence[Any]) -> str:
+    values = {name: _json_value(value) for name, value in zip(names, row, strict=True)}
+    return json.dumps(values, ensure_ascii=False, default=str)
+
+
+def _json_value(value: Any) -> Any:
+    """JSON has neither NaN nor the infinities."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,236 @@
+"""Adding to a group of aligned Zarr arrays: rows, and spatial indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import zarr
+
+from daf_query.sql import BOX_SIDES, geometry_boxes
+from daf_query.table import (
+    ATTRIBUTE,
+    GEOMETRY,
+    INDEXES,
+    META,
+    PENDING,
+    attributes_of,
+    register_raw_bits,
+    source_of,
+    zarr_table,
+)
+from daf_storage import errors
+from daf_storage.spi import (
+    StorageType,
+    optional_import,
+    output_directory,
+    plain_values,
+    stored_numbers,
+)
+
+
+def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str = META) -> int:
+    """Add rows to all arrays of a table in one step; return how many rows it has then.
+
+    If something fails half-way, all arrays get back the length that they had.  A crash leaves a
+    note of it, and the next call begins with that.  Readers see arrays of different lengths
+    meanwhile, and refuse.  An index of the table does not fit any more until it is built anew.
+
+    Parameters
+    ----------
+    path
+        A directory.
+    rows
+        The values of each column, all of one length.
+
+    Raises
+    ------
+    InvalidInputError, LengthError
+        A column is missing or unknown, the lengths differ, or the array of a column cannot hold
+        one of its numbers as it is; nothing was changed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> meta = zarr.open_group(folder, mode="w").create_group("meta")
+    >>> _ = meta.create_array("cloud", data=np.array([0.1, 0.9]), chunks=(2,))
+    >>> append_rows(folder, {"cloud": [0.5]})
+    3
+    """
+    found = _writable(path, group)
+    _recover(found)
+    arrays = dict(found.arrays())
+    columns = {
+        name: _values(rows[name], arrays.get(name), f"{path}: column {name!r}")
+        for name in _names(rows)
+    }
+    if columns.keys() != arrays.keys():
+        has = errors.known_names(arrays, none="none")
+        raise errors.InvalidInputError(
+            f"{path}: rows need exactly the columns of the group {group!r}, {has}; got "
+            f"{errors.known_names(columns, none='none')}"
+        )
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) > 1:
+        raise errors.LengthError(f"{path}: the columns of the rows have lengths {sorted(lengths)}")
+    start = min((array.shape[0] for array in arrays.values()), default=0)
+    if any(array.shape[0] != start for array in arrays.values()):
+        zarr_table(path, group)  # says which has which length
+    found.attrs[PENDING] = [start, start + max(lengths, default=0)]
+    try:
+        for name, array in arrays.items():
+            array.resize((start + len(columns[name]),))
+            array[start:] = columns[name]
+    except BaseException:
+        _recover(found)
+        raise
+    del found.attrs[PENDING]
+    return int(start + max(lengths, default=0))
+
+
+def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = META) -> int:
+    """Build the R-tree of a column of geometries; return how many rows it covers.
+
+    It is stored beside the group, in ``indexes``, as the library geo-index has it; see
+    `zarr_table`.  Needs the extra ``spatial``.
+
+    Parameters
+    ----------
+    path
+        A directory.
+    column
+        A column of WKB.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such column.
+    InUseError
+        The column was changed meanwhile; nothing was stored.
+    """
+    rtree = optional_import("geoindex_rs.rtree", extra="spatial")
+    table = zarr_table(path, group)
+    if column not in table.schema.names:
+        raise table.column_not_found(column)
+    if not table.row_count:  # the library has no trees without boxes
+        return 0
+    array = zarr.open_group(str(path), mode="r", use_consolidated=False)[f"{group}/{column}"]
+    source = source_of(array)
+    parts = [geometry_boxes(batch) for batch in table.scanner(columns=[column]).to_batches()]
+    boxes = np.concatenate([np.empty((len(BOX_SIDES) + 1, 0)), *parts], axis=1)
+    sides, is_odd = list(boxes[:-1]), boxes[-1] > 0
+    inexact = np.flatnonzero(is_odd | ~np.all(np.isfinite(sides), axis=0)).tolist()
+    builder = rtree.RTreeBuilder(num_items=table.row_count)
+    builder.add(*_finite(sides))
+    data = np.frombuffer(builder.finish(), dtype=np.uint8)
+    attributes = attributes_of(data, array, inexact)
+    if source.get("source") != attributes[ATTRIBUTE].get("source"):
+        raise errors.InUseError(
+            f"{path}: the column {column!r} changed while its index was being built; build it again"
+        )
+    _replace_array(Path(path), column, data, attributes)
+    return table.row_count
+
+
+def _finite(sides: list[Any]) -> list[Any]:
+    """Put empty geometries somewhere: an index may name too many rows, but not too few."""
+    is_empty = ~np.all(np.isfinite(sides), axis=0)
+    if is_empty.any():
+        anywhere = int(np.argmin(is_empty))
+        for side in sides:
+            side[is_empty] = 0.0 if is_empty.all() else side[anywhere]
+    return sides
+
+
+def _replace_array(root: Path, column: str, data: Any, attributes: dict[str, Any]) -> None:
+    """Write the index aside and rename it into its place."""
+    group = zarr.open_group(str(root), mode="r+", use_consolidated=False)
+    group.require_group(INDEXES)
+    with output_directory(root / INDEXES / column) as prepared:
+        made = zarr.create_array(
+            str(prepared),
+            data=data,
+            chunks=(max(len(data), 1),),
+            compressors=None,
+            zarr_format=group.metadata.zarr_format,
+        )
+        made.attrs.update(attributes)
+
+
+def _writable(path: str | Path, group: str) -> Any:
+    if not Path(path).is_dir():
+        raise errors.SourceNotFoundError(
+            f"{path}: there is no such directory; rows are added to directories only"
+        )
+    register_raw_bits()
+    cause: Exception | None = None
+    try:
+        found = zarr.open_group(str(path), mode="r+", use_consolidated=False)[group]
+    except Exception as error:  # noqa: BLE001 - zarr raises many kinds
+        found, cause = None, error
+    if not isinstance(found, zarr.Group):
+        raise errors.SourceNotFoundError(f"{path}: there is no group {group!r}") from cause
+    return found
+
+
+def _recover(group: Any) -> None:
+    """Give all arrays the length back that they had before rows were being added."""
+    pending = group.attrs.get(PENDING)
+    if pending is None:
+        return
+    start, stop = (int(length) for length in pending)
+    lengths = {name: int(array.shape[0]) for name, array in group.arrays()}
+    if not set(lengths.values()) <= {start, stop}:
+        raise errors.FormatError(
+            f"{group.path}: adding rows was interrupted between {start:,} and {stop:,} of them, "
+            f"and the arrays have other lengths by now ({lengths}): somebody else has changed "
+            f"them; see to it that all of them are whole, and delete the attribute {PENDING!r}"
+        )
+    for _, array in group.arrays():
+        array.resize((start,))
+    del group.attrs[PENDING]
+
+
+def _names(rows: Mapping[str, Any] | pa.Table) -> list[str]:
+    return list(rows.column_names if isinstance(rows, pa.Table) else rows)
+
+
+def _values(column: Any, array: Any, what: str) -> Any:
+    """Return the values of a column; of an array of numbers, only what it can hold."""
+    kind = None if array is None else StorageType.from_numpy(array.dtype)
+    if kind is not None and not kind.is_string:
+        is_arrow = isinstance(column, pa.Array | pa.ChunkedArray)
+        if is_arrow and pa.types.is_floating(column.type):
+            column = pc.fill_null(column, float("nan"))  # tables have NULL for it
+        numbers = plain_values(column, what=what)
+        if not isinstance(numbers, np.ndarray):
+            raise errors.UnsupportedInputError(
+                f"{what} holds strings; its array holds {kind.value}"
+            )
+        return stored_numbers(numbers, array.dtype, what=what)
+    if array is not None and array.dtype.kind == "V" and array.dtype.names is None:
+        return _raw_bytes(column, array.dtype, what)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.Array):
+        return column.to_numpy(zero_copy_only=False)
+    values: Any = np.asarray(column)
+    return np.array(column, dtype=object) if values.dtype.kind in "US" else values
+
+
+def _raw_bytes(column: Any, dtype: np.dtype[Any], what: str) -> Any:
+    """Return items of raw bytes, each of the size that the array has."""
+    if isinstance(column, pa.ChunkedArray | pa.Array):
+        column = column.to_pylist()
+    items = [item.tobytes() if isinstance(item, np.void) else item for item in column]
+    for place, item in enumerate(items):
+        if not isinstance(item, bytes) or len(item) != dtype.itemsize:
+            raise errors.InvalidInputError(
+                f"{what} needs items of {dtype.itemsize} bytes each; the item {place:,} is {item!r}"
+            )
+    return np.frombuffer(b"".join(items), dtype)

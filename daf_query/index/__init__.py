@@ -1,0 +1,26 @@
+"""Secondary indexes: they may return false positives, never false negatives.
+
+**Nouns.** A *sorted index* lists the rows of each value, or of each hash of a string, as *posting
+lists*; an *R-tree* finds the rows whose box meets another one.  An index is *stored* beside the
+data with the *fingerprint* of what it was built from, checked before it is used, and not used, with
+one warning, if it is stale or damaged.
+
+Must not know tables, SQL or DataFusion.
+"""
+
+from daf_query.index._build import build_index, build_point_index, rebuild_indexes
+from daf_query.index._faults import UnfitIndexError, UnusedIndexWarning, part, warn_once
+from daf_query.index._rtree import RTree
+from daf_query.index._stored import StoredIndexes
+
+__all__ = [
+    "RTree",
+    "StoredIndexes",
+    "UnfitIndexError",
+    "UnusedIndexWarning",
+    "build_index",
+    "build_point_index",
+    "part",
+    "rebuild_indexes",
+    "warn_once",
+]

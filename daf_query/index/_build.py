@@ -1,0 +1,272 @@
+"""Building the indexes of the vectors of an axis; `indexes` finds them again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from daf_query.index._sorted_index import COUNT_BYTES, EVERY, LENGTH_BYTES, Postings
+from daf_query.index._string_hash import hashes_of
+from daf_query.scan import INDEX, NAME, ZoneMap, offsets_of
+from daf_storage import DafError, DafReader, DafWriter, Progress, ShowProgress, errors, open_daf
+from daf_storage.spi import (
+    IndexPlace,
+    IndexStorage,
+    Span,
+    StorageType,
+    data_set_paths,
+    optional_import,
+    progress_bar,
+)
+
+_MANY: Final = 4
+_BYTES_PER_ROW: Final = 16
+_BLOCK_ROWS: Final = 1 << 20
+
+Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
+
+
+def build_index(
+    daf: DafWriter,
+    axis: str,
+    names: Sequence[str] | None = None,
+    *,
+    progress: ShowProgress = "auto",
+) -> list[str]:
+    """Build indexes of vectors and store them in the data set; return of which.
+
+    Parameters
+    ----------
+    names
+        Vectors (a string is one), or ``name`` for the entries: their rows can be found by value
+        afterwards.  By default the entries and all vectors with many distinct strings; of the
+        numeric ones, only the smallest and largest values of ranges of rows are noted, which takes
+        no space to speak of.
+    progress
+        Whether to show a bar on stderr.
+
+    Returns
+    -------
+    list of str
+        The names, in the order given.
+
+    Raises
+    ------
+    VectorNotFoundError
+        There is no such vector.
+    InvalidInputError
+        It is ``index``, or a vector of Bool, which needs none.
+    InUseError
+        A vector was changed meanwhile; its index was not stored.
+    AppendOnlyError
+        An archive has an index that does not fit; `rebuild_indexes` replaces it.
+
+    Notes
+    -----
+    An index takes 12 to 16 bytes per row, 5 where few values are distinct.  It is not used any
+    more once its vector has changed, by whichever program: build it again.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> daf = daf_storage.MemoryDaf()
+    >>> daf.add_axis("cell", ["A", "B", "C"])
+    >>> daf.set_vector("cell", "age", [30, 60, 90])
+    >>> build_index(daf, "cell", ["name", "age"])
+    ['name', 'age']
+    """
+    given = [names] if isinstance(names, str) else names
+    chosen = [NAME, *sorted(daf.vectors_set(axis))] if given is None else list(given)
+    total = len(chosen) * daf.axis_length(axis) * _BYTES_PER_ROW
+    with progress_bar("index", total, show=progress) as bar:
+        is_wanted = names is not None
+        return [name for name in chosen if _build(daf, axis, name, bar, is_wanted=is_wanted)]
+
+
+def build_point_index(daf: DafWriter, axis: str, x: str, y: str) -> int:
+    """Build an R-tree over two vectors of coordinates; return how many points it has.
+
+    Queries for a box (``x BETWEEN 1 AND 2 AND y BETWEEN 3 AND 4``) and for a polygon
+    (``ST_Within(ST_Point(x, y), ...)``) use it.  Needs the extra ``spatial``.
+
+    Parameters
+    ----------
+    x, y
+        Numeric vectors of the axis; an entry of which one is NaN is in no box.
+
+    Raises
+    ------
+    InvalidInputError
+        One of them holds no numbers.
+    InUseError
+        One of them was changed meanwhile; the index was not stored.
+    """
+    for name in (x, y):
+        _check_numbers(daf, axis, name)
+    if not daf.axis_length(axis):  # the library has no trees without points
+        return 0
+    storage = IndexStorage(daf)
+    source = storage.source(IndexPlace(axis, "points", (x, y)))
+    rtree = optional_import("geoindex_rs.rtree", extra="spatial")
+    east, north = _placed([_numbers(daf, axis, name) for name in (x, y)])
+    builder = rtree.RTreeBuilder(num_items=len(east))
+    builder.add(east, north, east, north)
+    storage.store(source, {"rtree": np.frombuffer(builder.finish(), np.uint8)})
+    return len(east)
+
+
+def rebuild_indexes(path: str | Path) -> list[str]:
+    """Build the indexes again that are damaged or of older values; say what was done.
+
+    Parameters
+    ----------
+    path
+        A data set, or an archive of several.
+
+    Returns
+    -------
+    list of str
+        What was done, a sentence each; empty if all indexes are fit.
+
+    Notes
+    -----
+    Of an archive, whose entries are never changed, the old index is only taken out of the
+    directory: its bytes stay.
+    """
+    done = []
+    for one in data_set_paths(path):
+        with open_daf(one) as daf:
+            unfit = _unfit(daf)
+        if not unfit:
+            continue
+        with open_daf(one, "r+") as writer:
+            assert isinstance(writer, DafWriter)  # noqa: S101 - that is what the mode means
+            for place in unfit:  # all of them first: a lookup is built with its ranges
+                IndexStorage(writer).discard(place)
+            done += [_rebuilt(writer, place, state) for place, state in unfit.items()]
+    return done
+
+
+def _unfit(daf: DafReader) -> dict[IndexPlace, str]:
+    """Return the indexes that cannot be used, and in which state they are."""
+    storage = IndexStorage(daf)
+    found = {place: storage.load(place) for place in storage.places()}
+    return {p: one.state for p, one in found.items() if one is not None and one.state != "fit"}
+
+
+def _rebuilt(daf: DafWriter, place: IndexPlace, state: str) -> str:
+    """Build an index that was taken away, as far as its vectors are still there."""
+    try:
+        if place.kind == "points":
+            build_point_index(daf, place.axis, *place.columns)
+        elif place.kind == "lookup":
+            build_index(daf, place.axis, place.columns, progress="never")
+        else:
+            _build_ranges(daf, place.axis, place.columns[0])
+    except DafError as error:
+        return f"took away the index {place.path}, which was {state}: {error}"
+    return f"built the index {place.path} again, which was {state}"
+
+
+def _check_numbers(daf: DafReader, axis: str, name: str) -> None:
+    if name in (NAME, INDEX) or daf.vector_info(axis, name).storage_type.is_string:
+        raise errors.InvalidInputError(
+            f"{daf.location}: {name!r} of axis {axis!r} holds no numbers, which coordinates are"
+        )
+
+
+def _numbers(daf: DafReader, axis: str, name: str) -> npt.NDArray[Any]:
+    stored = daf.open_vector(axis, name)
+    values: npt.NDArray[Any] = stored.read(Span(0, stored.info.length))
+    return values
+
+
+def _placed(sides: list[npt.NDArray[Any]]) -> list[npt.NDArray[np.float64]]:
+    """Return coordinates with those that are not finite put somewhere.
+
+    No box with bounds has them, and an index may name too many rows.
+    """
+    # The library takes native arrays alone, by the format of their buffers.
+    points = [side.astype("=f8") for side in sides]
+    is_placed = np.isfinite(points[0]) & np.isfinite(points[1])
+    for point in points:
+        point[~is_placed] = 0.0
+    return points
+
+
+def _build(daf: DafWriter, axis: str, name: str, bar: Progress, *, is_wanted: bool) -> bool:
+    """Build the index of one vector; return whether its rows can be found by it."""
+    info = None if name == INDEX else daf.vector_info(axis, name)
+    if is_wanted and (info is None or info.storage_type is StorageType.BOOL):
+        raise errors.InvalidInputError(
+            f"{daf.location}: {name!r} of axis {axis!r} needs no index; build one of a vector of "
+            "strings or numbers, or of 'name'"
+        )
+    if info is None or info.length == 0:
+        return False
+    is_text = info.storage_type.is_string
+    if not is_text:
+        _build_ranges(daf, axis, name)
+    if not is_wanted and not is_text:
+        return False
+    storage, place = IndexStorage(daf), IndexPlace(axis, "lookup", (name,))
+    if _is_fit(storage, place):
+        return True  # an archive could not replace it, and need not
+    step = info.length * _BYTES_PER_ROW // 4
+    source = storage.source(place)
+    if is_text:
+        texts = _texts(daf, axis, name)
+        bar.add(step)
+        if not is_wanted and name != NAME and len(texts.unique()) * _MANY < len(texts):
+            return False
+        arrays = _of_texts(texts)
+        bar.add(2 * step)
+    else:
+        arrays = _of_numbers(_numbers(daf, axis, name))
+        bar.add(3 * step)
+    storage.store(source, arrays)
+    bar.add(step)
+    return True
+
+
+def _is_fit(storage: IndexStorage, place: IndexPlace) -> bool:
+    found = storage.load(place)
+    return found is not None and found.state == "fit"
+
+
+def _texts(daf: DafReader, axis: str, name: str) -> Any:
+    return daf.text_array(axis, name).read_strings()
+
+
+def _of_texts(texts: Any) -> Arrays:
+    hashes = hashes_of(texts)
+    postings = Postings.of(hashes, np.argsort(hashes, kind="stable"), len(texts))
+    offsets = offsets_of(texts)
+    every = np.arange(0, len(texts), EVERY)
+    starts = COUNT_BYTES + offsets[every] - offsets[0] + LENGTH_BYTES * every
+    return {**postings.arrays, "start": starts.astype(np.uint64)}
+
+
+def _of_numbers(values: npt.NDArray[Any]) -> Arrays:
+    order = np.argsort(values, kind="stable")
+    if values.dtype.kind == "f":  # NaN comes last
+        order = order[: len(values) - int(np.count_nonzero(np.isnan(values)))]
+    return Postings.of(values, order, len(values)).arrays
+
+
+def _build_ranges(daf: DafWriter, axis: str, name: str) -> None:
+    storage, place = IndexStorage(daf), IndexPlace(axis, "ranges", (name,))
+    if _is_fit(storage, place):
+        return
+    source = storage.source(place)
+    info = daf.vector_info(axis, name)
+    read = daf.open_vector(axis, name).reader()
+    zones = ZoneMap.of(info.length, info.storage_type.dtype)
+    for start in range(0, info.length, _BLOCK_ROWS):
+        span = Span(start, min(start + _BLOCK_ROWS, info.length))
+        zones.learn(span, read(span))
+    storage.store(source, zones.arrays)

@@ -1,0 +1,216 @@
+"""R-trees as the library geo-index stores them: checked as a whole, then searched.
+
+The library trusts what it is given: a wrong number makes it panic, go round in circles or leave
+rows out.  Everything but the boxes of the items follows from their number: how many nodes each
+level has, where each node's children begin, and that a node's box contains theirs.  So all of that
+is checked before the library sees the bytes.
+
+Layout, little-endian: magic ``0xFB``; version (high half) and type of coordinates (low half); size
+of a node, uint16; number of items, uint32; four coordinates per box, level by level, the items'
+first; then a number per box, uint16 or uint32: the item's, or four times the place of the first
+child.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from daf_query.index._faults import UnfitIndexError
+from daf_query.scan import Positions
+from daf_storage.spi import optional_import
+
+Bounds = tuple[float, float, float, float]
+"""Smallest x and y, then largest x and y."""
+
+_MAGIC: Final = 0xFB
+_VERSION: Final = 3
+_HEADER: Final = struct.Struct("<BBHI")
+_COORDINATES: Final[dict[int, np.dtype[Any]]] = {7: np.dtype("<f4"), 8: np.dtype("<f8")}
+_NARROW_NODES: Final = 1 << 14
+_SIDES: Final = 4
+_PANIC: Final = "PanicException"
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What the first bytes say."""
+
+    coordinates: np.dtype[Any]
+    node_size: int
+    n_items: int
+
+
+class RTree:
+    """An R-tree over a number of items; `open` makes one of bytes."""
+
+    def __init__(self, data: npt.NDArray[np.uint8], coordinates: np.dtype[Any]) -> None:
+        self._data = data
+        self._coordinates = coordinates
+        self._library = optional_import("geoindex_rs.rtree", extra="spatial")
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes, if it is not mapped."""
+        return int(self._data.nbytes)
+
+    @classmethod
+    def open(cls, data: npt.NDArray[np.uint8], n_items: int) -> RTree:
+        """Return the R-tree that some bytes are.
+
+        Raises
+        ------
+        UnfitIndexError
+            They are none, or one over another number of items.
+        MissingDependencyError
+            The extra ``spatial`` is not installed.
+        """
+        header = _header(data)
+        if header.n_items != n_items:
+            raise UnfitIndexError(f"it has {header.n_items:,} items for {n_items:,} rows")
+        _check(data, header)
+        if data.ctypes.data % np.dtype(np.float64).alignment:
+            data = data.copy()
+        return cls(data, header.coordinates)
+
+    def search(self, bounds: Bounds) -> Positions:
+        """Return the items whose boxes overlap a box, ascending.
+
+        Raises
+        ------
+        UnfitIndexError
+            The bytes were changed since they were checked.
+        """
+        try:
+            found = self._library.search(self._data, *self._rounded(bounds))
+        except BaseException as error:
+            is_panic = type(error).__name__ == _PANIC  # the library's own, which is no Exception
+            if not is_panic and not isinstance(error, ValueError):
+                raise
+            raise UnfitIndexError(f"it changed while it was used ({error})") from None
+        return np.sort(np.asarray(found).astype(np.int64))
+
+    def items_within(self, bounds: Bounds) -> Positions:
+        """Return the items whose boxes lie strictly within a box, ascending.
+
+        None of a tree of float32: its boxes may be smaller than what they were made of.
+        """
+        header = _header(self._data)
+        if header.coordinates.itemsize != np.dtype(np.float64).itemsize:
+            return np.empty(0, np.int64)
+        levels = levels_of(header.n_items, header.node_size)
+        boxes, items = _parts(self._data, header, levels)
+        nodes = np.zeros(1, np.int64)
+        for level in range(len(levels) - 1, 0, -1):  # from the root down
+            nodes = nodes[_overlaps(boxes[sum(levels[:level]) + nodes], bounds)]
+            children = nodes[:, np.newaxis] * header.node_size + np.arange(header.node_size)
+            nodes = children[children < levels[level - 1]]
+        low, high = boxes[nodes, :2], boxes[nodes, 2:]
+        is_within = (low > bounds[:2]) & (low <= high) & (high < bounds[2:])
+        return np.sort(items[nodes[is_within.all(axis=1)]].astype(np.int64))
+
+    def _rounded(self, bounds: Bounds) -> Bounds:
+        """Return a box that is no smaller where the tree has narrower numbers than the query."""
+        if self._coordinates.itemsize == np.dtype(np.float64).itemsize:
+            return bounds
+        sides = np.array(bounds, np.float64).astype(np.float32)
+        outwards = np.array([-np.inf, -np.inf, np.inf, np.inf], np.float32)
+        for _ in range(2):  # the query was rounded, and the boxes may have been
+            sides = np.nextafter(sides, outwards)
+        low_x, low_y, high_x, high_y = sides.tolist()
+        return low_x, low_y, high_x, high_y
+
+
+def levels_of(n_items: int, node_size: int) -> list[int]:
+    """Return how many boxes each level has, the items' first.
+
+    >>> levels_of(40, 4)
+    [40, 10, 3, 1]
+    >>> levels_of(1, 16)
+    [1]
+    """
+    levels = [n_items]
+    while levels[-1] != 1:
+        levels.append(-(-levels[-1] // node_size))
+    return levels
+
+
+def _overlaps(sides: npt.NDArray[Any], bounds: Bounds) -> npt.NDArray[np.bool_]:
+    found = (sides[:, :2] <= bounds[2:]) & (sides[:, 2:] >= bounds[:2])
+    return np.asarray(found.all(axis=1))
+
+
+def _parts(
+    data: npt.NDArray[np.uint8], header: _Header, levels: list[int]
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the boxes of all levels, and the numbers that belong to them."""
+    n_boxes = sum(levels)
+    stop = _HEADER.size + n_boxes * _SIDES * header.coordinates.itemsize
+    boxes = data[_HEADER.size : stop].view(header.coordinates).reshape(-1, _SIDES)
+    return boxes, data[stop:].view(_type_of_numbers(n_boxes))
+
+
+def _type_of_numbers(n_boxes: int) -> np.dtype[Any]:
+    return np.dtype("<u2" if n_boxes < _NARROW_NODES else "<u4")
+
+
+def _header(data: npt.NDArray[np.uint8]) -> _Header:
+    if data.dtype != np.uint8 or data.ndim != 1:
+        raise UnfitIndexError("it is no R-tree: it is not a list of bytes")
+    if len(data) < _HEADER.size or data[0] != _MAGIC:
+        raise UnfitIndexError("it is no R-tree")
+    _, kind, node_size, n_items = _HEADER.unpack(data[: _HEADER.size].tobytes())
+    if kind >> 4 != _VERSION:
+        raise UnfitIndexError(f"it is an R-tree of version {kind >> 4}, not {_VERSION}")
+    coordinates = _COORDINATES.get(kind & 0xF)
+    if coordinates is None:
+        raise UnfitIndexError("it is an R-tree over other coordinates than floats")
+    if node_size < 2 or n_items < 1:
+        raise UnfitIndexError("it is no R-tree: it has no nodes")
+    return _Header(coordinates, node_size, n_items)
+
+
+def _check(data: npt.NDArray[np.uint8], header: _Header) -> None:
+    """Raise unless all numbers are those that follow from the header and the items' boxes."""
+    levels = levels_of(header.n_items, header.node_size)
+    n_boxes = sum(levels)
+    box_bytes = _SIDES * header.coordinates.itemsize
+    needed = _HEADER.size + n_boxes * (box_bytes + _type_of_numbers(n_boxes).itemsize)
+    if len(data) != needed:
+        raise UnfitIndexError(f"it has {len(data):,} bytes, and its items need {needed:,}")
+    boxes, numbers = _parts(data, header, levels)
+    _check_items(numbers[: header.n_items])
+    start = 0
+    for count, above in itertools.pairwise(levels):
+        children = np.arange(start, start + count, header.node_size)
+        stop = start + count
+        if not np.array_equal(numbers[stop : stop + above], children * _SIDES):
+            raise UnfitIndexError("its nodes do not point to their children")
+        _check_boxes(boxes[start:stop], boxes[stop : stop + above], header.node_size)
+        start = stop
+
+
+def _check_items(items: npt.NDArray[Any]) -> None:
+    """Raise unless each item is there once."""
+    is_there = np.zeros(len(items), np.bool_)
+    if int(items.max()) >= len(items):
+        raise UnfitIndexError("it names items that there are not")
+    is_there[items] = True
+    if not is_there.all():
+        raise UnfitIndexError("it names items twice and others not at all")
+
+
+def _check_boxes(children: npt.NDArray[Any], parents: npt.NDArray[Any], node_size: int) -> None:
+    """Raise unless each node's box contains those of its children, except where these are NaN."""
+    starts = np.arange(0, len(children), node_size)
+    low = np.fmin.reduceat(children[:, :2], starts, axis=0)
+    high = np.fmax.reduceat(children[:, 2:], starts, axis=0)
+    is_below = (parents[:, :2] <= low) | np.isnan(low)
+    is_above = (parents[:, 2:] >= high) | np.isnan(high)
+    if not (is_below.all() and is_above.all()):
+        raise UnfitIndexError("the boxes of its nodes do not contain those below them")

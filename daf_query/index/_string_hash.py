@@ -1,0 +1,64 @@
+"""Hashes of texts: of many at once without an object for each, and of one, the same.  Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from daf_query.scan import offsets_of
+
+_BLOCK_BYTES: Final = 1 << 22
+_BASE: Final = 0x9E3779B97F4A7C15
+_INVERSE: Final = pow(_BASE, -1, 1 << 64)
+_MIX: Final = 0xBF58476D1CE4E5B9
+_WORD: Final = (1 << 64) - 1
+
+Hashes: TypeAlias = npt.NDArray[np.uint64]
+
+
+def hash_of(text: str) -> int:
+    """Return the hash of one text.
+
+    >>> hash_of("a") == int(hashes_of(pa.array(["", "a"]))[1])
+    True
+    """
+    data = text.encode()
+    total, weight = 0, 1
+    for byte in data:
+        total = (total + (byte + 1) * weight) & _WORD
+        weight = (weight * _BASE) & _WORD
+    total ^= (len(data) * _MIX) & _WORD
+    total ^= total >> 32
+    return (total * _MIX) & _WORD
+
+
+def hashes_of(texts: Any) -> Hashes:
+    """Return the hash of each text: a polynomial of its bytes, by prefix sums over blocks."""
+    offsets = offsets_of(texts)
+    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+    out = np.empty(len(texts), np.uint64)
+    first = 0
+    while first < len(texts):
+        last = int(np.searchsorted(offsets, offsets[first] + _BLOCK_BYTES, side="right")) - 1
+        last = min(max(last, first + 1), len(texts))
+        start, stop = int(offsets[first]), int(offsets[last])
+        weights = _powers(_BASE, stop - start + 1)
+        sums = np.zeros(stop - start + 1, np.uint64)
+        np.cumsum((data[start:stop].astype(np.uint64) + 1) * weights[:-1], out=sums[1:])
+        begins = offsets[first:last] - start
+        ends = offsets[first + 1 : last + 1] - start
+        total = (sums[ends] - sums[begins]) * _powers(_INVERSE, stop - start + 1)[begins]
+        total ^= (ends - begins).astype(np.uint64) * np.uint64(_MIX)
+        total ^= total >> np.uint64(32)
+        out[first:last] = total * np.uint64(_MIX)
+        first = last
+    return out
+
+
+def _powers(base: int, count: int) -> Hashes:
+    """Return the first powers of a number, modulo 2 to the 64th."""
+    powers = np.full(count, base, np.uint64)
+    powers[0] = 1
+    return np.cumprod(powers, out=powers)

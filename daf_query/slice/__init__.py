@@ -1,0 +1,35 @@
+"""Slices of matrices: choose entries of two axes, then read what was chosen and no more.
+
+**Nouns.** A *selection* is the chosen positions along one axis; a *selector* is what the caller
+passed for it (SQL, names, positions, a mask).  *Gathering* reads the elements of a selection from
+the stored layout; a *matrix slice* has them as numpy, scipy, Arrow, pandas, AnnData or a file.
+
+Must not know sessions or the command line.
+"""
+
+from daf_query.slice._export import FORMATS, TEXT, check_format
+from daf_query.slice._matrix_slice import MatrixSlice, slice_matrix
+from daf_query.slice._selector import (
+    Selector,
+    explained_of,
+    is_select,
+    order_of,
+    positions_in,
+    quoted,
+    resolve,
+)
+
+__all__ = [
+    "FORMATS",
+    "TEXT",
+    "MatrixSlice",
+    "Selector",
+    "check_format",
+    "explained_of",
+    "is_select",
+    "order_of",
+    "positions_in",
+    "quoted",
+    "resolve",
+    "slice_matrix",
+]

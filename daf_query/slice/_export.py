@@ -1,0 +1,227 @@
+"""A matrix slice in other people's shapes: Arrow, pandas, polars, AnnData and files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import scipy.io
+import scipy.sparse as sp
+
+from daf_query._row_files import COMPRESSED, compressed
+from daf_query.scan import number_array
+from daf_storage import DafReader, errors
+from daf_storage.spi import axis_frame, find_output, open_output, optional_import, output_path
+
+VALUE = "value"
+
+
+class Slice(Protocol):
+    """What an export asks of a matrix slice."""
+
+    daf: DafReader
+    rows_axis: str
+    columns_axis: str
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of columns."""
+        ...
+
+    @property
+    def rows(self) -> npt.NDArray[np.object_]:
+        """The entries of the rows axis."""
+        ...
+
+    @property
+    def columns(self) -> npt.NDArray[np.object_]:
+        """The entries of the columns axis."""
+        ...
+
+    @property
+    def row_positions(self) -> npt.NDArray[np.int64]:
+        """The positions of the rows along their axis."""
+        ...
+
+    @property
+    def column_positions(self) -> npt.NDArray[np.int64]:
+        """The positions of the columns along their axis."""
+        ...
+
+    def values(self) -> Any:
+        """Return a CSR array or a dense one."""
+        ...
+
+
+def long_table(part: Slice) -> pa.Table:
+    """Return a row for each non-zero element, row by row."""
+    values = part.values()
+    if sp.issparse(values):
+        counts = np.diff(values.indptr)
+        row = np.repeat(np.arange(part.shape[0]), counts)
+        column, data = values.indices, values.data
+    else:
+        row, column = np.nonzero(values)
+        data = values[row, column]
+    second = part.columns_axis
+    if second == part.rows_axis:
+        second = f"{second}_2"
+    is_text = data.dtype == object
+    columns = {
+        part.rows_axis: _named(part, part.rows_axis, part.row_positions, row),
+        second: _named(part, part.columns_axis, part.column_positions, column),
+        VALUE: pa.array(data, pa.string()) if is_text else number_array(data),
+    }
+    return pa.table(columns)
+
+
+def _named(
+    part: Slice, axis: str, positions: npt.NDArray[np.int64], which: npt.NDArray[Any]
+) -> pa.DictionaryArray:
+    unique, inverse = np.unique(positions, return_inverse=True)
+    names = part.daf.get_pa_vector(axis, "name").take(pa.array(unique))
+    codes = pa.array(inverse[which].astype(np.int32))
+    return pa.DictionaryArray.from_arrays(codes, names)
+
+
+def wide_pandas(part: Slice) -> Any:
+    """Return a pandas DataFrame; sparse columns for a sparse matrix."""
+    pandas = optional_import("pandas", extra="pandas")
+    values = part.values()
+    if sp.issparse(values):
+        return pandas.DataFrame.sparse.from_spmatrix(values, index=part.rows, columns=part.columns)
+    return pandas.DataFrame(values, index=part.rows, columns=part.columns, copy=True)
+
+
+def wide_polars(part: Slice) -> Any:
+    """Return a polars DataFrame; the row entries come first."""
+    return optional_import("polars", extra="polars").from_arrow(wide_table(part))
+
+
+def wide_table(part: Slice) -> pa.Table:
+    """Return an Arrow table: the row entries, then a column per column entry."""
+    values = part.values()
+    dense = np.asfortranarray(values.toarray() if sp.issparse(values) else values)
+    names = list(part.columns)
+    first = part.rows_axis
+    while first in names:
+        first = f"{first}_"
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise errors.DuplicateEntriesError(
+            f"a table cannot have two columns named {twice[0]!r}; "
+            "select each column once, or use to_arrow() or to_scipy()"
+        )
+    is_text = dense.dtype == object
+    arrays = [pa.array(dense[:, j], pa.string() if is_text else None) for j in range(len(names))]
+    return pa.table([pa.array(part.rows, pa.string()), *arrays], names=[first, *names])
+
+
+def to_anndata(part: Slice) -> Any:
+    """Return an AnnData with ``obs`` and ``var`` from the axis tables."""
+    anndata = optional_import("anndata", extra="anndata")
+    obs, uns = axis_frame(part.daf, part.rows_axis, part.row_positions, unreadable="warn")
+    var, more = axis_frame(part.daf, part.columns_axis, part.column_positions, unreadable="warn")
+    values = part.values()
+    is_sparse = sp.issparse(values)
+    matrix = sp.csr_matrix(values, copy=True) if is_sparse else np.array(values, order="C")
+    return anndata.AnnData(X=matrix, obs=obs, var=var, uns={**more, **uns})
+
+
+def save(part: Slice, path: Path, kind: str | None = None) -> None:
+    """Write the slice to a file; what is there is replaced when the new file is complete."""
+    kind = check_format(path, kind)
+    if kind == "mtx":
+        _save_names(part, path)
+    if kind == "h5ad":
+        with output_path(path) as prepared:
+            to_anndata(part).write_h5ad(prepared)
+        return
+    with open_output(path) as file, compressed(file, path) as sink:
+        _WRITERS[kind](part, sink)
+
+
+def check_format(path: Path, kind: str | None = None) -> str:
+    """Return the format that is given, or else that of the suffix; refuse what is none."""
+    name = path.name.removesuffix(COMPRESSED)
+    kind = Path(name).suffix.removeprefix(".") if kind is None else kind
+    is_compressed = name != path.name
+    if kind not in FORMATS or (is_compressed and kind not in TEXT):
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: the suffix {path.suffix!r} is not one of "
+            f"{', '.join(f'.{one}' for one in FORMATS)} (those of text also with {COMPRESSED}), "
+            "and no format is given"
+        )
+    return kind
+
+
+def _save_names(part: Slice, path: Path) -> None:
+    """Write the names of the rows and of the columns beside a matrix in Matrix Market."""
+    if not find_output(path).is_regular:
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: mtx is a file with two more beside it, for the names; "
+            "choose a format that has all of it in one"
+        )
+    for names, suffix in ((part.rows, ".rows.tsv"), (part.columns, ".columns.tsv")):
+        name = path.with_name(path.name.removesuffix(COMPRESSED))
+        with open_output(name.with_suffix(suffix)) as file:
+            file.write("".join(f"{one}\n" for one in names).encode())
+
+
+def _write_npz(part: Slice, file: IO[bytes]) -> None:
+    """Write what ``scipy.sparse.load_npz`` reads, and the names beside it."""
+    matrix = sp.csr_array(part.values())
+    np.savez_compressed(
+        file,
+        format=np.array(b"csr"),
+        shape=np.array(matrix.shape),
+        data=matrix.data,
+        indices=matrix.indices,
+        indptr=matrix.indptr,
+        _is_array=np.array(True),  # noqa: FBT003 - scipy's own mark
+        row_names=part.rows.astype(str),
+        column_names=part.columns.astype(str),
+    )
+
+
+def _write_mtx(part: Slice, file: IO[bytes]) -> None:
+    scipy.io.mmwrite(file, sp.csr_array(part.values()))
+
+
+def _write_delimited(delimiter: str, part: Slice, file: IO[bytes]) -> None:
+    options = pacsv.WriteOptions(delimiter=delimiter)
+    pacsv.write_csv(wide_table(part), pa.PythonFile(file, mode="w"), options)
+
+
+def _write_parquet(part: Slice, file: IO[bytes]) -> None:
+    pq.write_table(long_table(part), pa.PythonFile(file, mode="w"))
+
+
+def _write_arrow(part: Slice, file: IO[bytes]) -> None:
+    table = long_table(part)
+    with pa.ipc.new_file(pa.PythonFile(file, mode="w"), table.schema) as writer:
+        writer.write_table(table)
+
+
+_WRITERS: Final[dict[str, Callable[[Slice, IO[bytes]], None]]] = {
+    "npz": _write_npz,
+    "mtx": _write_mtx,
+    "csv": partial(_write_delimited, ","),
+    "tsv": partial(_write_delimited, "\t"),
+    "parquet": _write_parquet,
+    "arrow": _write_arrow,
+}
+
+FORMATS: Final = ("h5ad", *_WRITERS)
+"""How a slice is written; each is also the suffix that asks for it."""
+
+TEXT: Final = ("mtx", "csv", "tsv")
+"""The formats of text, which can be compressed."""

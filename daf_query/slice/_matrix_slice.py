@@ -1,0 +1,247 @@
+"""A slice of a matrix: which entries, from which stored layout, and in which shape it is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import scipy.sparse as sp
+
+from daf_query.slice import _export as export
+from daf_query.slice._gather import SlicePlan, gather_dense, gather_sparse, plan_slice
+from daf_query.slice._selector import Selection
+from daf_storage import DafReader, Origin
+from daf_storage.spi import ForkLock
+
+if TYPE_CHECKING:
+    import anndata
+    import pandas as pd
+    import polars as pl
+
+
+def slice_matrix(
+    daf: DafReader,
+    rows_axis: str,
+    columns_axis: str,
+    name: str,
+    rows: Selection,
+    columns: Selection,
+) -> MatrixSlice:
+    """Return a slice, to be read from the stored layout that touches the fewest bytes."""
+    plans = []
+    for stored in daf.open_orientations(rows_axis, columns_axis, name):
+        rows_are_major = stored.info.is_row_major or stored.info.rows_axis != rows_axis
+        majors, minors = (rows, columns) if rows_are_major else (columns, rows)
+        plans.append((plan_slice(stored, majors, minors), rows_are_major))
+    plan, rows_are_major = min(plans, key=lambda one: one[0].cost_bytes)
+    axes = (rows_axis, columns_axis)
+    return MatrixSlice(daf, axes, name, (rows, columns), plan, rows_are_major=rows_are_major)
+
+
+class MatrixSlice:
+    """Some rows and columns of a stored matrix; `DafSession.matrix` makes one.
+
+    The values are read when first asked for, once, from the stored layout that touches the fewest
+    bytes; the rest of the matrix is not read.  A slice stays usable after its session is closed as
+    far as its values have been read.
+    """
+
+    def __init__(
+        self,
+        daf: DafReader,
+        axes: tuple[str, str],
+        name: str,
+        selections: tuple[Selection, Selection],
+        plan: SlicePlan,
+        *,
+        rows_are_major: bool,
+    ) -> None:
+        self.daf = daf
+        """The data set that it comes from."""
+        self.rows_axis, self.columns_axis = axes
+        self.name = name
+        """The name of the matrix."""
+        self.plan = plan
+        """The stored layout that is read, and about how many bytes of it."""
+        self._rows, self._columns = selections
+        self._rows_are_major = rows_are_major
+        self._lock = ForkLock()
+        self._gathered: Any = None
+
+    def __reduce__(self) -> Any:
+        """Pickle what was chosen, not the values; the other process opens the data set again."""
+        axes = (self.rows_axis, self.columns_axis)
+        selections = (self._rows, self._columns)
+        return _slice_again, (self.daf.require_origin(), axes, self.name, selections)
+
+    def __repr__(self) -> str:
+        kind = "sparse" if self.is_sparse else "dense"
+        return (
+            f"MatrixSlice({self.name!r}, {self.shape[0]:,} {self.rows_axis} x "
+            f"{self.shape[1]:,} {self.columns_axis}, {kind} {self.dtype})"
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of columns."""
+        return self._rows.positions.size, self._columns.positions.size
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the matrix is stored sparse."""
+        return self.plan.stored.info.is_sparse
+
+    @property
+    def dtype(self) -> Any:
+        """The numpy dtype of the values; ``object`` for strings."""
+        kind = self.plan.stored.info.storage_type
+        return np.dtype(object) if kind.is_string else kind.dtype.newbyteorder("=")
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored elements of a sparse slice, of non-zero ones of a dense slice."""
+        values = self.values()
+        return int(values.nnz) if sp.issparse(values) else int(np.count_nonzero(values))
+
+    @property
+    def row_positions(self) -> npt.NDArray[np.int64]:
+        """The 0-based positions of the rows along their axis."""
+        return self._rows.positions
+
+    @property
+    def column_positions(self) -> npt.NDArray[np.int64]:
+        """The 0-based positions of the columns along their axis."""
+        return self._columns.positions
+
+    @property
+    def rows(self) -> npt.NDArray[np.object_]:
+        """The entries of the rows axis, as ``str`` objects."""
+        return self._names(self.rows_axis, self._rows)
+
+    @property
+    def columns(self) -> npt.NDArray[np.object_]:
+        """The entries of the columns axis, as ``str`` objects."""
+        return self._names(self.columns_axis, self._columns)
+
+    def load(self, *, progress: Callable[[int], None] = lambda _: None) -> MatrixSlice:
+        """Read the values now, reporting stored elements done; returns the slice itself."""
+        self.values(progress=progress)
+        return self
+
+    def values(self, *, progress: Callable[[int], None] = lambda _: None) -> Any:
+        """Return the values as they were read: ``csr_array`` if sparse, else ``ndarray``.
+
+        They are the slice's own; what the ``to_`` methods return belongs to the caller.
+        """
+        with self._lock:
+            if self._gathered is None:
+                self._gathered = self._gather(progress)
+            return self._gathered
+
+    def to_scipy(self) -> sp.csr_array[Any]:
+        """Return a ``scipy.sparse.csr_array`` of shape ``(rows, columns)``, indices ascending."""
+        return sp.csr_array(self.values(), copy=True)
+
+    def to_numpy(self) -> npt.NDArray[Any]:
+        """Return a dense array of shape ``(rows, columns)``.
+
+        Of a dense matrix it is a view of the mapped file where rows and columns are plain ranges,
+        else a copy of the slice.
+        """
+        values = self.values()
+        if sp.issparse(values):
+            values = values.toarray()
+        elif values.flags.writeable:  # not a view of the file: the caller may change what it gets
+            values = values.copy()
+        dense: npt.NDArray[Any] = values
+        return dense
+
+    def to_arrow(self) -> pa.Table:
+        """Return the long form: a row for each non-zero element, row by row.
+
+        Columns are the two axes (dictionaries of their entries) and ``value``.  For a matrix of
+        an axis with itself they are ``AXIS`` and ``AXIS_2``.
+        """
+        return export.long_table(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a DataFrame with a row per row and a column per column.
+
+        A sparse matrix gets pandas' sparse columns; ``frame.sparse.to_dense()`` expands them.
+        """
+        frame: pd.DataFrame = export.wide_pandas(self)
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return a DataFrame with the row entries first, then a column per column entry.
+
+        The first column is named after the rows axis.
+        """
+        return export.wide_polars(self)
+
+    def to_anndata(self) -> anndata.AnnData:
+        """Return an AnnData whose ``X`` is this slice, with ``obs`` and ``var`` filled.
+
+        The rows axis becomes ``obs`` and the columns axis ``var``, with all vectors of the
+        selected entries; categoricals get their order and their colours back.
+        """
+        return export.to_anndata(self)
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        format: str | None = None,  # noqa: A002 - what it is called everywhere
+    ) -> None:
+        """Write the slice to a file, whose format follows from its suffix.
+
+        ``.h5ad`` (AnnData), ``.npz`` (scipy, plus ``row_names`` and ``column_names``), ``.mtx``
+        (Matrix Market, plus ``.rows.tsv`` and ``.columns.tsv``), ``.csv`` and ``.tsv`` (wide, with
+        names), ``.parquet`` and ``.arrow`` (long form); those of text also compressed, such as
+        ``.csv.gz``.  The file appears when it is complete.
+
+        Parameters
+        ----------
+        path
+            A symbolic link is followed; a pipe or a device is written into.
+        format
+            The format, without a dot, where the suffix does not say it.
+
+        Raises
+        ------
+        InvalidInputError
+            The suffix is none of these.
+        """
+        export.save(self, Path(path), format)
+
+    def _gather(self, progress: Callable[[int], None]) -> Any:
+        values: Any
+        if not self.is_sparse:
+            values = gather_dense(self.plan)
+            return values if self._rows_are_major else values.T
+        values = gather_sparse(self.plan, progress=progress)
+        return values if self._rows_are_major else values.T.tocsr()
+
+    def _names(self, axis: str, selection: Selection) -> npt.NDArray[np.object_]:
+        names = self.daf.get_pa_vector(axis, "name").take(pa.array(selection.positions))
+        objects: npt.NDArray[np.object_] = names.to_numpy(zero_copy_only=False)
+        return objects.astype(object, copy=False)
+
+    def _repr_html_(self) -> str:
+        plan = self.plan.stored.info
+        return (
+            f"<div><strong>{self.name}</strong>: {self.shape[0]:,} {self.rows_axis} x "
+            f"{self.shape[1]:,} {self.columns_axis}, {'sparse' if self.is_sparse else 'dense'} "
+            f"{self.dtype}, read from the layout {plan.rows_axis} x {plan.columns_axis} "
+            f"(about {self.plan.cost_bytes:,} bytes)</div>"
+        )
+
+
+def _slice_again(
+    origin: Origin, axes: tuple[str, str], name: str, selections: tuple[Selection, Selection]
+) -> MatrixSlice:
+    return slice_matrix(origin.open(), *axes, name, *selections)

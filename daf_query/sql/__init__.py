@@ -1,0 +1,41 @@
+"""SQL over tables; the only room that imports DataFusion.
+
+**Nouns.** The *engine* holds one DataFusion context; the *catalog* shows each data set as a schema
+and each axis as a table.  A *residual filter* is one that the engine evaluates above the scan; an
+*inferred predicate* is what it implies for single columns, so that zones are pruned all the same.
+A *query result* is a planned query, executed when its rows are asked for.
+
+Must not know matrix slices or sessions.
+"""
+
+from datafusion import SessionContext
+
+from daf_query.sql._catalog import AxisSchema, DafSchema, reporting
+from daf_query.sql._engine import Allow, Collection, Engine
+from daf_query.sql._engine_fork import ENGINE
+from daf_query.sql._error_translation import executed, explain, plain
+from daf_query.sql._explain import Explanation
+from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
+from daf_query.sql._never_null import NeverNullWarning
+from daf_query.sql._result import QueryResult
+from daf_query.sql._unique_columns import DuplicateColumnsWarning
+
+__all__ = [
+    "BOX_SIDES",
+    "ENGINE",
+    "Allow",
+    "AxisSchema",
+    "Collection",
+    "DafSchema",
+    "DuplicateColumnsWarning",
+    "Engine",
+    "Explanation",
+    "NeverNullWarning",
+    "QueryResult",
+    "SessionContext",
+    "executed",
+    "explain",
+    "geometry_boxes",
+    "plain",
+    "reporting",
+]

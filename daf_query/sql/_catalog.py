@@ -1,0 +1,512 @@
+"""Data sets as DataFusion schemas: each axis a table, and the scalars another.
+
+A table is made anew for each query from the metadata of that moment, so what a writer adds shows
+in the next query, and one query sees one state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import datafusion
+import pyarrow as pa
+from datafusion.catalog import CatalogProvider, SchemaProvider, Table
+
+from daf_query.scan import Positions, Predicate, ScanReport
+from daf_query.sql._residual_filters import TableName
+from daf_query.table import (
+    AxisDataset,
+    BrokenColumns,
+    SettledRows,
+    TableColumns,
+    TableDataset,
+    UnionDataset,
+    ZarrTable,
+    axis_columns,
+    broken_columns,
+    warn_of_problems,
+    warn_once,
+)
+from daf_storage import DafReader
+from daf_storage.errors import FormatError, ReadOnlyError
+from daf_storage.spi import DecodedCache, ForkLock
+
+PUBLIC = "public"
+"""The schema of the tables that belong to no data set."""
+
+SCALARS = "scalars"
+"""The table of the scalars, unless an axis has that name."""
+
+
+_Counted: TypeAlias = Mapping[tuple[int, str], datafusion.DataFrame]
+_counted: ContextVar[_Counted] = ContextVar("daf_query.counted", default=MappingProxyType({}))
+
+
+@contextmanager
+def counting(schemas: Iterable[AxisSchema]) -> Iterator[None]:
+    """Plan with tables that have the right number of rows and no columns.
+
+    The engine knows how many rows such a table has, and answers ``count(*)`` without scanning it.
+    """
+    context = datafusion.SessionContext()
+    tables = {}
+    for schema in schemas:
+        for axis in schema.axes_set():
+            with suppress(
+                FormatError, ReadOnlyError
+            ):  # of an axis that is broken; it raises when it is used
+                rows = pa.record_batch([pa.nulls(schema.axis_length(axis))], names=["none"])
+                tables[id(schema), axis] = context.create_dataframe([[rows]])
+    token = _counted.set(tables)
+    try:
+        yield
+    finally:
+        _counted.reset(token)
+
+
+def shared_table(shared: Mapping[str, TableDataset], name: str) -> TableDataset | None:
+    """Return a table that belongs to no data set, of those of its columns that can be read."""
+    found = shared.get(name)
+    if found is None:
+        return None
+    readable = found.readable()
+    warn_of_problems(readable.table_columns, readable.table_columns.broken.warned)
+    return readable
+
+
+class Names(list[str]):
+    """Names as a sequence that can also be called: the engine does both."""
+
+    def __call__(self) -> set[str]:
+        """Return the names as a set."""
+        return set(self)
+
+
+class _Adding(SchemaProvider):
+    """Tables and views that queries create."""
+
+    name: str
+    """The schema as queries call it."""
+
+    def __init__(self) -> None:
+        self._added: dict[str, Any] = {}
+
+    @property
+    def added(self) -> list[str]:
+        """The names of tables and views that queries created."""
+        return list(self._added)
+
+    def has_added(self, name: str) -> bool:
+        """Return whether a query created a table or a view of this name."""
+        return name in self._added
+
+    def register_table(self, name: str, table: Any) -> None:
+        """Add a table for the life of the session (``CREATE TABLE`` and ``CREATE VIEW``)."""
+        self._added[name] = table
+
+    def deregister_table(self, name: str, cascade: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the engine's signature
+        """Drop a table that a query created; axes stay."""
+        self._added.pop(name, None)
+
+
+class AxisSchema(_Adding):
+    """Axes as tables, the scalars where there are some, and what queries created.
+
+    Parameters
+    ----------
+    name
+        The schema as queries call it.
+    shared
+        Tables that belong to no data set, and can be seen from everywhere.
+    """
+
+    def __init__(self, name: str, shared: Mapping[str, TableDataset]) -> None:
+        super().__init__()
+        self.name = name
+        """The schema as queries call it."""
+        self._shared = shared
+
+    @property
+    def location(self) -> str:
+        """Where it is, for messages."""
+        raise NotImplementedError
+
+    def axes_set(self) -> set[str]:
+        """Return the axes."""
+        raise NotImplementedError
+
+    def axis_length(self, axis: str) -> int:
+        """Return the number of rows of a table."""
+        raise NotImplementedError
+
+    def dataset(self, axis: str) -> TableDataset:
+        """Return the table of an axis, as it is now."""
+        raise NotImplementedError
+
+    has_scalars = False
+    """Whether there is a table of scalars."""
+
+    def scalars(self) -> pa.dataset.Dataset | None:
+        """Return the table of the scalars; None without one."""
+        raise NotImplementedError
+
+    @property
+    def broken_count(self) -> int:
+        """How often a column turned out to be unreadable while it was read."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close what was opened for it."""
+        raise NotImplementedError
+
+    @property
+    def table_names(self) -> Names:
+        """The axes in alphabetical order, then ``scalars``, then what queries created."""
+        axes = sorted(self.axes_set())
+        others = sorted({*self._added, *self._shared} - {*axes, SCALARS})
+        has_scalars = SCALARS not in axes and self.has_scalars
+        return Names(axes + [SCALARS] * has_scalars + others)
+
+    def table_exist(self, name: str) -> bool:
+        """Return whether there is a table of this name."""
+        is_scalars = name == SCALARS and self.has_scalars
+        own = name in self._added or is_scalars or name in self.axes_set()
+        return own or name in self._shared
+
+    def table(self, name: str) -> Table | None:
+        """Return a table as it is now; None if there is none, or its axis is broken.
+
+        The engine lists all tables by this, and one that raises would hide the others.  Whoever
+        queries it gets the reason from `find`.
+        """
+        try:
+            return self._table(name)
+        except (FormatError, ReadOnlyError):
+            return None
+
+    def _table(self, name: str) -> Table | None:
+        if name in self._added:
+            return Table(_views.get().get((self.name, name), self._added[name]))
+        counted = _counted.get().get((id(self), name))
+        if counted is not None:
+            return Table(counted)
+        found = self.find(name)
+        if found is not None:
+            return _for_query(self.name, name, found)
+        scalars = self.scalars() if name == SCALARS else None
+        return None if scalars is None else _pushed_to(scalars)
+
+    def find(self, name: str) -> TableDataset | None:
+        """Return the table of an axis, or one that belongs to no data set; None for any other."""
+        if name in self._added:
+            return None
+        return self.dataset(name) if name in self.axes_set() else shared_table(self._shared, name)
+
+
+class DafSchema(AxisSchema):
+    """The tables of one data set."""
+
+    has_scalars = True
+
+    def __init__(
+        self,
+        name: str,
+        daf: DafReader,
+        cache: DecodedCache,
+        shared: Mapping[str, TableDataset] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(name, shared)
+        self._daf = daf
+        self.cache = cache
+        self._known: dict[str, tuple[Hashable, TableColumns]] = {}
+        self._broken: dict[str, BrokenColumns] = {}
+        self._warned: set[str] = set()
+        self._lock = ForkLock()
+
+    @property
+    def daf(self) -> DafReader:
+        """The data set."""
+        return self._daf
+
+    @property
+    def location(self) -> str:
+        """Where it is, for messages."""
+        return self._daf.location
+
+    def axes_set(self) -> set[str]:
+        """Return the axes."""
+        return self._daf.axes_set()
+
+    def axis_length(self, axis: str) -> int:
+        """Return the number of entries."""
+        return self._daf.axis_length(axis)
+
+    def find(self, name: str) -> TableDataset | None:
+        """Return the table of an axis, or one that belongs to no data set; None for any other."""
+        if name in self._added:
+            return None
+        if self._daf.has_axis(name):
+            return self.dataset(name)
+        return shared_table(self._shared, name)
+
+    def table_exist(self, name: str) -> bool:
+        """Return whether there is a table of this name; does not list the others."""
+        own = name in self._added or name == SCALARS or self._daf.has_axis(name)
+        return own or name in self._shared
+
+    def dataset(self, axis: str) -> AxisDataset:
+        """Return the table of an axis; its metadata is read only if it changed."""
+        identity = self._daf.axis_identity(axis)
+        with self._lock:
+            known = self._known.get(axis)
+        if known is None or known[0] != identity:
+            with self._lock:
+                broken = self._broken.setdefault(axis, broken_columns(self._daf, axis))
+            known = (identity, axis_columns(self._daf, axis, broken))
+            with self._lock:
+                self._known[axis] = known
+        columns = known[1].readable()
+        warn_of_problems(columns, self._warned)
+        return AxisDataset(self._daf, axis, columns=columns, cache=self.cache)
+
+    @property
+    def broken_count(self) -> int:
+        """How often a column turned out to be unreadable."""
+        with self._lock:
+            return sum(broken.count for broken in self._broken.values())
+
+    def scalars(self) -> pa.dataset.Dataset:
+        """Return the table of the scalars, of those that can be read."""
+        table, problems = scalars_table(self._daf)
+        for name, problem in problems.items():
+            warn_once(f"the table {SCALARS!r} lacks the scalar {name!r}: {problem}", self._warned)
+        return table
+
+    def close(self) -> None:
+        """Close the data set, and forget what was decoded of it."""
+        self.cache.clear()
+        self._daf.close()
+
+
+class CollectionSchema(AxisSchema):
+    """The tables of several data sets as one: the rows of all, with a column ``dataset``.
+
+    Parameters
+    ----------
+    members
+        The schema of each data set, by what the column ``dataset`` calls it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        members: Mapping[str, DafSchema],
+        location: str,
+        shared: Mapping[str, TableDataset] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(name, shared)
+        self.members = members
+        """The schema of each data set, by what the column ``dataset`` calls it."""
+        self._location = location
+        self._warned: set[str] = set()
+
+    @property
+    def location(self) -> str:
+        """Where they are, for messages."""
+        return self._location
+
+    def axes_set(self) -> set[str]:
+        """Return the axes that some data set has."""
+        return {axis for member in self.members.values() for axis in member.axes_set()}
+
+    def axis_length(self, axis: str) -> int:
+        """Return the number of entries of an axis, together."""
+        having = [member for member in self.members.values() if axis in member.axes_set()]
+        return sum(member.axis_length(axis) for member in having)
+
+    def dataset(self, axis: str) -> UnionDataset:
+        """Return the table of an axis: the rows of all data sets that have it."""
+        parts = {
+            name: member.dataset(axis)
+            for name, member in self.members.items()
+            if axis in member.axes_set()
+        }
+        found = UnionDataset(axis, parts, location=self._location)
+        warn_of_problems(found.table_columns, self._warned)
+        return found
+
+    @property
+    def broken_count(self) -> int:
+        """How often a column turned out to be unreadable."""
+        return sum(member.broken_count for member in self.members.values())
+
+    def scalars(self) -> None:
+        """Return nothing: scalars belong to one data set."""
+        return
+
+    def close(self) -> None:
+        """Close all data sets."""
+        for member in self.members.values():
+            member.close()
+
+
+class SharedSchema(_Adding):
+    """Tables that belong to no data set."""
+
+    name = PUBLIC
+
+    def __init__(self, shared: Mapping[str, TableDataset]) -> None:
+        super().__init__()
+        self._shared = shared
+
+    @property
+    def table_names(self) -> Names:
+        """What was registered, then what queries created."""
+        return Names(sorted(self._shared) + sorted(self._added))
+
+    def table_exist(self, name: str) -> bool:
+        """Return whether there is a table of this name."""
+        return name in self._shared or name in self._added
+
+    def table(self, name: str) -> Table | None:
+        """Return a table; None if there is none."""
+        if name in self._added:
+            return Table(_views.get().get((PUBLIC, name), self._added[name]))
+        found = shared_table(self._shared, name)
+        return None if found is None else _for_query(PUBLIC, name, found)
+
+
+class DafCatalog(CatalogProvider):
+    """The schemas of a session; what is added to or removed from the mappings shows at once."""
+
+    def __init__(self, schemas: Mapping[str, AxisSchema], public: SharedSchema) -> None:
+        self._schemas = schemas
+        self._public = public
+
+    def schema_names(self) -> set[str]:
+        """Return the names of the data sets."""
+        return {*self._schemas, PUBLIC}
+
+    def schema(self, name: str) -> SchemaProvider | None:  # type: ignore[override] # a provider will do
+        """Return one data set's schema."""
+        return self._schemas.get(name) or (self._public if name == PUBLIC else None)
+
+
+_views: ContextVar[Mapping[TableName, datafusion.DataFrame]] = ContextVar(
+    "daf_query.views", default=MappingProxyType({})
+)
+
+
+@contextmanager
+def seeing(views: Mapping[TableName, datafusion.DataFrame]) -> Iterator[None]:
+    """Plan with views that were planned anew: the engine keeps the tables of their first time."""
+    token = _views.set(views)
+    try:
+        yield
+    finally:
+        _views.reset(token)
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """Which rows of a table a query can need, found in its plan."""
+
+    rows: Positions | None
+    """Those that an index left; None if all."""
+    implied: Predicate | None
+    """What is true for them; None if nothing is known."""
+    settled: SettledRows | None = None
+    """Those whose geometry need not be decoded."""
+
+
+_restrictions: ContextVar[Mapping[TableName, Restriction]] = ContextVar(
+    "daf_query.restrictions", default=MappingProxyType({})
+)
+
+
+@contextmanager
+def restricting(restrictions: Mapping[TableName, Restriction]) -> Iterator[None]:
+    """Plan with tables of which only some rows are read."""
+    token = _restrictions.set(restrictions)
+    try:
+        yield
+    finally:
+        _restrictions.reset(token)
+
+
+_reports: ContextVar[list[ScanReport] | None] = ContextVar("daf_query.reports", default=None)
+
+
+@contextmanager
+def reporting() -> Iterator[list[ScanReport]]:
+    """Collect a report of each scan of the queries that are planned within the block."""
+    reports: list[ScanReport] = []
+    token = _reports.set(reports)
+    try:
+        yield reports
+    finally:
+        _reports.reset(token)
+
+
+_is_pushing: ContextVar[bool] = ContextVar("daf_query.is_pushing", default=True)
+_ALL_ROWS = 1 << 62
+
+
+@contextmanager
+def keeping_filters() -> Iterator[None]:
+    """Plan with tables that are handed no filters: the engine evaluates all of them itself."""
+    token = _is_pushing.set(False)
+    try:
+        yield
+    finally:
+        _is_pushing.reset(token)
+
+
+def _for_query(schema: str, name: str, table: TableDataset) -> Table:
+    """Return a table as the query that is planned needs it."""
+    restriction = _restrictions.get().get((schema, name))
+    if restriction is not None:
+        table = table.restricted(restriction.rows, restriction.implied)
+        if restriction.settled is not None and isinstance(table, ZarrTable):
+            table = table.with_settled(restriction.settled)
+    reports = _reports.get()
+    return _pushed_to(table if reports is None else table.with_reports(reports))
+
+
+def _pushed_to(dataset: pa.dataset.Dataset) -> Table:
+    """Return a table that is handed filters, unless the engine is to keep them.
+
+    No filter gets past a limit, even if it is larger than any table.
+    """
+    if _is_pushing.get():
+        return Table(dataset)
+    return Table(datafusion.SessionContext().read_table(Table(dataset)).limit(_ALL_ROWS))
+
+
+def scalars_table(daf: DafReader) -> tuple[pa.dataset.Dataset, dict[str, str]]:
+    """Return the scalars (names, stored types and values as text), and why some are left out."""
+    rows: list[tuple[str, str, str]] = []
+    problems = {}
+    for name in sorted(daf.scalars_set()):
+        try:
+            rows.append((name, daf.scalar_type(name).value, _text(daf.get_scalar(name))))
+        except (FormatError, ReadOnlyError) as error:
+            problems[name] = str(error)
+    columns = {
+        title: _strings(row[place] for row in rows)
+        for place, title in enumerate(("name", "type", "value"))
+    }
+    return pa.dataset.dataset(pa.table(columns)), problems
+
+
+def _strings(values: Iterable[str]) -> pa.Array:
+    return pa.array(list(values), pa.string())
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,445 @@
+"""The query engine over connected data sets: one DataFusion context and the schemas it sees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias
+
+import datafusion
+
+from daf_query.sql._catalog import (
+    PUBLIC,
+    AxisSchema,
+    CollectionSchema,
+    DafCatalog,
+    DafSchema,
+    Restriction,
+    SharedSchema,
+    counting,
+    keeping_filters,
+    restricting,
+    seeing,
+)
+from daf_query.sql._engine_fork import ENGINE
+from daf_query.sql._error_translation import explain
+from daf_query.sql._filter_inference import implied
+from daf_query.sql._in_lists import may_merge
+from daf_query.sql._never_null import columns_asked_for_null, is_never_null, is_settled, warn
+from daf_query.sql._pitfalls import check_plan, safe_sql
+from daf_query.sql._residual_filters import TableName, conditions_of
+from daf_query.sql._spatial_filters import indexed_rows, settled_rows
+from daf_query.sql._unique_columns import (
+    check_copied,
+    duplicates_in,
+    unique_names,
+    with_unique_columns,
+)
+from daf_query.table import TableDataset, ZarrTable
+from daf_storage import DafReader, errors
+from daf_storage.spi import DecodedCache
+
+Allow: TypeAlias = Literal["read", "write"]
+"""What queries may do."""
+
+_CATALOG: Final = "daf"
+_MAX_REMEMBERED: Final = 1 << 10
+
+_READING: Final = (
+    datafusion.SQLOptions()
+    .with_allow_ddl(allow=False)
+    .with_allow_dml(allow=False)
+    .with_allow_statements(allow=False)
+)
+_WRITING: Final = (
+    datafusion.SQLOptions()
+    .with_allow_ddl(allow=True)
+    .with_allow_dml(allow=True)
+    .with_allow_statements(allow=True)
+)
+
+_NAME: Final = r'[^\s."]+|"(?:[^"]|"")*"'
+_CREATE_VIEW: Final = re.compile(
+    rf"\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?VIEW\s+(?:IF\s+NOT\s+EXISTS\s+)?"
+    rf"(?:(?:{_NAME})\.(?=(?:{_NAME})\.))?(?:(?P<schema>{_NAME})\.)?(?P<name>{_NAME})\s+"
+    rf"AS\s+(?P<query>.*?)\s*;?\s*$",
+    re.IGNORECASE | re.DOTALL,
+)
+
+_MAY_BE_KEPT: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast|::")
+"""What is in a query of which the engine may keep conditions to itself: to look takes time."""
+
+
+_MAY_BE_UNCONVERTED: Final = re.compile(r"null|case|cast|::|x'")
+"""What is in a query that may have a constant that is NULL, or bytes."""
+
+_UNCONVERTED: Final = re.compile(
+    r"^ *TableScan: .*(?:unsupported_filters=\[|Boolean\(NULL\)|Binary(?:View)?\()", re.MULTILINE
+)
+"""A filter that the bindings would fail to convert, or to log if it has bytes, as plans show it."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Several data sets that are asked as one."""
+
+    location: str
+    """Where they are, for messages."""
+    members: Mapping[str, DafReader]
+    """Each by what the column ``dataset`` calls it."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan of a query."""
+
+    frame: datafusion.DataFrame
+    """To be executed, or built upon."""
+    final: datafusion.DataFrame | None = None
+    """To be executed as it is, for the same rows: some geometries are not decoded."""
+
+
+class Engine:
+    """A DataFusion context over data sets; each is a schema, the only one is the default."""
+
+    def __init__(
+        self,
+        data_sets: Mapping[str, DafReader | Collection],
+        cache_bytes: int,
+        *,
+        default: str | None = None,
+    ) -> None:
+        self._cache_bytes = cache_bytes
+        self.cache = DecodedCache(max_bytes=cache_bytes)
+        """What was decoded and learnt, of all data sets together."""
+        self.shared: dict[str, TableDataset] = {}
+        """Tables that belong to no data set, by name."""
+        self.schemas: dict[str, AxisSchema] = {}
+        """The tables of each data set, or of several as one, by schema name."""
+        for name, daf in data_sets.items():
+            self.add(name, daf)
+        if default is None:
+            default = next(iter(data_sets)) if len(data_sets) == 1 else PUBLIC
+        self._default = default
+        self._views: dict[TableName, str] = {}
+        self._unrestricted: set[str] = set()
+        self._hinted: set[tuple[str, str, str]] = set()
+        self._public = SharedSchema(self.shared)
+        config = (
+            datafusion.SessionConfig()
+            .with_information_schema(enabled=True)
+            .with_create_default_catalog_and_schema(enabled=False)
+            .with_default_catalog_and_schema(_CATALOG, default)
+            # UMIs is UMIs, not umis.
+            .set("datafusion.sql_parser.enable_ident_normalization", "false")
+        )
+        ENGINE.note_start()
+        self.context = datafusion.SessionContext(config)
+        """The DataFusion context."""
+        self.context.register_catalog_provider(_CATALOG, DafCatalog(self.schemas, self._public))
+
+    def __reduce__(self) -> Any:
+        """Pickle what is connected, by its paths; whoever unpickles it connects it again."""
+        views = set(self._views)
+        created = [
+            f"{schema.name}.{name}"
+            for schema in (*self.schemas.values(), self._public)
+            for name in schema.added
+            if (schema.name, name) not in views
+        ]
+        if created:
+            raise errors.InvalidInputError(
+                f"a session with tables that queries created ({', '.join(created)}) cannot be "
+                "pickled, since they are in memory; save their rows to files, or drop them"
+            )
+        sources = {name: _source_of(schema) for name, schema in self.schemas.items()}
+        state = (sources, dict(self.shared), dict(self._views))
+        return _connected_again, (*state, self._cache_bytes, self._default)
+
+    def share(self, name: str, table: TableDataset) -> None:
+        """Add a table that belongs to no data set; the one that was given stays as it is."""
+        self.shared[name] = table.with_cache(self.cache.part())
+
+    def add(self, name: str, daf: DafReader | Collection) -> None:
+        """Add a data set, or several as one, as a schema."""
+        if isinstance(daf, Collection):
+            members = {
+                key: DafSchema(key, one, self.cache.part()) for key, one in daf.members.items()
+            }
+            self.schemas[name] = CollectionSchema(name, members, daf.location, self.shared)
+        else:
+            self.schemas[name] = DafSchema(name, daf, self.cache.part(), self.shared)
+
+    def daf(self, name: str) -> DafReader:
+        """Return the data set behind a schema.
+
+        Raises
+        ------
+        InvalidInputError
+            There are several behind it.
+        """
+        schema = self.schemas[name]
+        if not isinstance(schema, DafSchema):
+            raise errors.InvalidInputError(
+                f"{schema.location}: {name!r} is several data sets as one, for SQL; connect the "
+                "one whose data you want"
+            )
+        return schema.daf
+
+    def plan(
+        self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
+    ) -> datafusion.DataFrame:
+        """Plan a query; errors speak of axes and vectors: see `plan_twice`."""
+        return self.plan_twice(query, allow=allow, once=once).frame
+
+    def plan_twice(
+        self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
+    ) -> Planned:
+        """Plan a query to be built upon, and, if that is faster, to be executed as it is.
+
+        Parameters
+        ----------
+        once
+            Names of columns that the result must not have twice; of others, each gets its own.
+        """
+        try:
+            return self._plan_raw(query, allow=allow, once=once)
+        except Exception as error:  # the engine raises plain Exceptions
+            raise explain(error, query, self.schemas, self.shared) from error
+
+    def replanning(self, query: str) -> Callable[[], datafusion.DataFrame | None]:
+        """Return what plans a query again if columns turned out to be unreadable since now.
+
+        It returns None if there is nothing new to leave out.
+        """
+        before = self._broken_count()
+
+        def again() -> datafusion.DataFrame | None:
+            nonlocal before
+            count = self._broken_count()
+            if count == before:
+                return None
+            before = count
+            return self.plan(query)
+
+        return again
+
+    def _broken_count(self) -> int:
+        shared = sum(table.table_columns.broken.count for table in self.shared.values())
+        return shared + sum(schema.broken_count for schema in self.schemas.values())
+
+    def plan_raw(
+        self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
+    ) -> datafusion.DataFrame:
+        """Plan a query; errors are the engine's own."""
+        return self._plan_raw(query, allow=allow, once=once).frame
+
+    def _plan_raw(self, query: str, *, allow: Allow, once: tuple[str, ...]) -> Planned:
+        if allow == "write":  # what changes something may have been done by planning it
+            with keeping_filters() if self._may_be_unconverted(query.lower()) else nullcontext():
+                frame = self._planned(self._with_view_columns(query), _WRITING)
+            self._remember_view(query)
+            check_copied(frame)
+            return Planned(with_unique_columns(frame, once=once))
+        planned = self._planned_to_read(query)
+        if "null" in query.lower():
+            self._hint_at_missing_strings(query, planned.frame)
+        frame, final = with_unique_columns(planned.frame, once=once), planned.final
+        if final is None:
+            return Planned(frame)
+        return Planned(frame, with_unique_columns(final, once=once, is_told=False))
+
+    def _planned_to_read(self, query: str) -> Planned:
+        """Plan a query, again where the first plan tells how to read less."""
+        frame = self._planned(query)
+        lowered = query.lower()
+        if self._may_be_unconverted(lowered) and _has_unconverted(frame):
+            with keeping_filters():
+                return Planned(self._planned(query))
+        if "count" in lowered and "where" not in lowered and _only_counts(frame):
+            with counting(self.schemas.values()), suppress(Exception):
+                return Planned(self._planned(query))
+            # A subquery names columns that the tables for counting do not have.
+            return Planned(frame)
+        if query in self._unrestricted or not self._may_be_kept(query, lowered):
+            return Planned(frame)
+        restrictions = self._restrictions(frame)
+        if restrictions:
+            return self._restricted(query, restrictions)
+        if not self._views and not self.shared and len(self._unrestricted) < _MAX_REMEMBERED:
+            self._unrestricted.add(query)  # if types change, that is missed, and costs time only
+        return Planned(frame)
+
+    def _restricted(self, query: str, restrictions: Mapping[TableName, Restriction]) -> Planned:
+        """Plan a query of which it is known what rows it can need.
+
+        A frame that is built upon needs the stored geometries of all of them: a later sort may be
+        by one that the query itself does not hand on.
+        """
+        read = {name: replace(one, settled=None) for name, one in restrictions.items()}
+        with restricting(read):
+            frame = self._planned(query)
+        if all(one.settled is None for one in restrictions.values()):
+            return Planned(frame)
+        with restricting(restrictions):
+            return Planned(frame, self._planned(query))
+
+    def _hint_at_missing_strings(self, query: str, frame: datafusion.DataFrame) -> None:
+        """Warn, once for each column, where IS NULL is asked of strings of which none is NULL."""
+        columns = list(columns_asked_for_null(query))
+        if not columns or not is_settled(frame):
+            return
+        for schema in self.schemas.values():
+            for axis in (one for one in schema.axes_set() if _is_named(one, query)):
+                found = schema.dataset(axis).schema
+                for column in (one for one in columns if is_never_null(found, one)):
+                    place = (schema.location, axis, column)
+                    if place not in self._hinted:
+                        self._hinted.add(place)
+                        warn(*place, found)
+
+    def _may_be_kept(self, query: str, lowered: str) -> bool:
+        if self._views or _MAY_BE_KEPT.search(lowered) is not None:
+            return True
+        return may_merge(query, is_part=False) and safe_sql(query) != query
+
+    def _may_be_unconverted(self, lowered: str) -> bool:
+        return bool(self._views) or _MAY_BE_UNCONVERTED.search(lowered) is not None
+
+    def _planned(
+        self,
+        query: str,
+        options: datafusion.SQLOptions | None = None,
+        *,
+        is_view: bool = False,
+    ) -> datafusion.DataFrame:
+        """Plan a query with the views that it may name as they are now."""
+        named = {name: sql for name, sql in self._views.items() if _is_named(name[1], query)}
+        # A view may name others, but none that was created after it.
+        views: dict[TableName, datafusion.DataFrame] = {}
+        for name, sql in named.items():
+            with seeing(views):
+                views[name] = with_unique_columns(self._planned(sql, is_view=True), is_told=False)
+        with seeing(views):
+            return self._sql(query, options or _READING, is_part=is_view or bool(named))
+
+    def _sql(
+        self, query: str, options: datafusion.SQLOptions, *, is_part: bool
+    ) -> datafusion.DataFrame:
+        """Plan a query whose views are known."""
+        ENGINE.enter()
+        safe = safe_sql(query, is_part=is_part)
+        try:
+            frame = self.context.sql_with_options(safe, options)
+        except Exception:
+            if safe != query:  # the engine tells where something is wrong in what it was given
+                self.context.sql_with_options(query, options)
+            raise
+        check_plan(query, frame)
+        return frame
+
+    def _with_view_columns(self, query: str) -> str:
+        """Return a query that creates a view with a name for each of its columns."""
+        match = _CREATE_VIEW.match(query)
+        if match is None:
+            return query
+        names = self._planned(match["query"]).schema().names
+        if not duplicates_in(names):
+            return query
+        columns = ", ".join(map(_quoted, unique_names(names)))
+        end = match.end("name")
+        return f"{query[:end]} ({columns}){query[end:]}"
+
+    def _remember_view(self, query: str) -> None:
+        """Note the query of a view that was created: it is planned anew whenever it is used."""
+        for name in [n for n in self._views if not self._has_added(n)]:
+            del self._views[name]
+        match = _CREATE_VIEW.match(query)
+        if match is None:
+            return
+        parts = [_unquoted(part) for part in (match["schema"], match["name"])]
+        name = (parts[0] or self._default, parts[1])
+        if self._has_added(name) and (match["replace"] or name not in self._views):
+            self._views.pop(name, None)
+            self._views[name] = match["query"]
+
+    def _has_added(self, name: TableName) -> bool:
+        schema = self._public if name[0] == PUBLIC else self.schemas.get(name[0])
+        return schema is not None and schema.has_added(name[1])
+
+    def _restrictions(self, frame: datafusion.DataFrame) -> dict[TableName, Restriction]:
+        """Return which rows a query can need, by conditions that the engine keeps to itself."""
+        found: dict[TableName, Restriction] = {}
+        for name, conditions in conditions_of(frame, self._default).items():
+            table = self._find(name)
+            if table is None:
+                continue
+            rows = indexed_rows(conditions, table) if isinstance(table, ZarrTable) else None
+            predicate = implied(conditions, table.schema)
+            if rows is not None or predicate is not None:
+                is_indexed = rows is not None and isinstance(table, ZarrTable)
+                settled = settled_rows(conditions, table) if is_indexed else None
+                found[name] = Restriction(rows, predicate, settled)
+        return found
+
+    def _find(self, name: TableName) -> TableDataset | None:
+        schema, table = name
+        if schema in self.schemas:
+            return self.schemas[schema].find(table)
+        return self.shared.get(table) if schema == PUBLIC else None
+
+
+def _source_of(schema: AxisSchema) -> DafReader | Collection:
+    """Return what a schema was made of."""
+    if isinstance(schema, DafSchema):
+        return schema.daf
+    if not isinstance(schema, CollectionSchema):
+        raise TypeError(f"{type(schema).__name__} was made of nothing that is known here")
+    members = {name: member.daf for name, member in schema.members.items()}
+    return Collection(schema.location, members)
+
+
+def _connected_again(
+    sources: Mapping[str, DafReader | Collection],
+    shared: Mapping[str, TableDataset],
+    views: Mapping[TableName, str],
+    cache_bytes: int,
+    default: str,
+) -> Engine:
+    """Return an engine over what another had."""
+    engine = Engine(sources, cache_bytes, default=default)
+    for name, table in shared.items():
+        engine.share(name, table)
+    for (schema, name), query in views.items():
+        engine.plan(f"CREATE VIEW {_quoted(schema)}.{_quoted(name)} AS {query}", allow="write")
+    return engine
+
+
+def _only_counts(frame: datafusion.DataFrame) -> bool:
+    """Return whether a query uses no column of any table, so that only numbers of rows matter."""
+    lines = str(frame.optimized_logical_plan().display_indent()).splitlines()
+    scans = [line.strip() for line in lines if line.strip().startswith("TableScan:")]
+    return bool(scans) and all(scan.endswith(" projection=[]") for scan in scans)
+
+
+def _has_unconverted(frame: datafusion.DataFrame) -> bool:
+    """Return whether a table is handed a filter with a constant that the bindings fail on."""
+    plan = str(frame.optimized_logical_plan().display_indent())
+    return _UNCONVERTED.search(plan) is not None
+
+
+def _is_named(name: str, query: str) -> bool:
+    """Return whether a query has a name, or something that looks like it."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", query) is not None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _unquoted(name: str | None) -> str:
+    if name is None:
+        return ""
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name

@@ -1,0 +1,226 @@
+"""What the engine says of a bad query, said again in the words of the data set.
+
+The engine reports errors as text; this room recognises the common ones and adds what it cannot
+know: which axes and vectors there are, and on which axis a name is to be found instead.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from daf_query.sql._catalog import AxisSchema
+from daf_query.table import TableDataset
+from daf_storage import DafError, errors
+
+_NO_FIELD = re.compile(r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)", re.DOTALL)
+_VALID_FIELDS = re.compile(r"Valid fields are (?P<fields>.*)\.", re.DOTALL)
+_SUGGESTED = re.compile(r"Did you mean '(?P<fields>.+?)'\?")
+_NO_TABLE = re.compile(r"table '(?P<table>[^']+)' not found")
+_PARSER = re.compile(r"ParserError\(\"(?P<problem>.*)\"\)", re.DOTALL)
+_PLACE = re.compile(r"\s*(?:at|near) Line: (?P<line>\d+), Column: (?P<column>\d+)")
+_NOT_ALLOWED = re.compile(r"(?P<what>DDL|DML|Statement) not supported: (?P<name>\w+)")
+_NO_SIGNATURE = re.compile(
+    r"No function matches the given name and argument types .*?\. "
+    r"You might need to add explicit type casts\."
+)
+_OURS = re.compile(
+    r"type: <class 'daf_storage\.errors\.(?P<kind>\w+)'>, value: \w+\((?P<quote>[\"'])"
+    r"(?P<message>(?:\\.|(?!(?P=quote)).)*)(?P=quote)",
+    re.DOTALL,
+)
+_NAMED = re.compile(r"(?P<kind>[A-Z]\w+Error): (?P<message>.*)$", re.DOTALL)
+_PREFIXES = re.compile(
+    r"^(?:DataFusion error: |Arrow error: |External error: |Error during planning: |"
+    r"Schema error: |Execution error: |This feature is not implemented: )+"
+)
+
+
+def explain(
+    error: Exception,
+    query: str,
+    schemas: Mapping[str, AxisSchema],
+    shared: Mapping[str, TableDataset] = MappingProxyType({}),
+) -> DafError:
+    """Return the error of a query in the words of the data set.
+
+    Parameters
+    ----------
+    shared
+        Tables that belong to no data set.
+    """
+    if isinstance(error, DafError):
+        return error
+    text = str(error)
+    if match := _PARSER.search(text):
+        return _syntax_error(match["problem"], query)
+    if match := _NOT_ALLOWED.search(text):
+        return errors.ReadOnlyError(
+            f"the query was refused: {match['name']} changes something, and queries only read "
+            "unless asked otherwise; pass allow='write' to sql() if you mean it"
+        )
+    if match := _NO_TABLE.search(text):
+        return _unknown_table(match["table"], schemas)
+    if match := _NO_FIELD.search(text):
+        return _unknown_column(match["field"], text, schemas, shared)
+    return errors.QueryError(plain(text))
+
+
+def executed(error: Exception) -> DafError:
+    """Return an error that was raised while rows were computed in our words.
+
+    One of ours comes through the engine as text, with its class, its message and a traceback.
+    """
+    if isinstance(error, DafError):
+        return error
+    text = str(error)
+    if match := _OURS.search(text):
+        kind: type[DafError] = getattr(errors, match["kind"], errors.QueryError)
+        return kind(_unescaped(match["message"], match["quote"]))
+    text = plain(text)
+    if match := _NAMED.match(text):
+        named = getattr(errors, match["kind"], None)
+        if isinstance(named, type) and issubclass(named, DafError):
+            return named(match["message"])
+    return errors.QueryError(text)
+
+
+def _unescaped(literal: str, quote: str) -> str:
+    try:
+        return str(ast.literal_eval(f"{quote}{literal}{quote}"))
+    except (SyntaxError, ValueError):
+        return literal
+
+
+def plain(text: str) -> str:
+    """Return an engine's message without the names of the layers that it came through.
+
+    >>> plain("DataFusion error: Arrow error: External error: Cast error: no")
+    'Cast error: no'
+    """
+    if match := _NO_SIGNATURE.search(text):
+        return match.group(0)
+    return _PREFIXES.sub("", text).strip()
+
+
+def _syntax_error(problem: str, query: str) -> errors.QueryError:
+    """Show where the parser stopped, with a mark below the place."""
+    place = _PLACE.search(problem)
+    said = _PLACE.sub("", problem)
+    lines = query.split("\n")
+    if place is None:
+        line, column = len(lines), len(lines[-1]) + 1
+    else:
+        line, column = int(place["line"]), int(place["column"])
+    shown = lines[line - 1] if line <= len(lines) else ""
+    return errors.QueryError(
+        f"SQL syntax error at line {line}, column {column}: {said}\n"
+        f"  {shown}\n  {' ' * (column - 1)}^"
+    )
+
+
+def _unknown_table(asked: str, schemas: Mapping[str, AxisSchema]) -> DafError:
+    parts = asked.split(".")
+    name = parts[-1]
+    if len(parts) > 1 and parts[-2] not in {*schemas, "public"}:
+        has = errors.known_names(schemas, none="none")
+        return errors.NotFoundError(f"no data set {parts[-2]!r} is connected; there are {has}")
+    holders = [schema for schema, tables in schemas.items() if name in tables.table_names]
+    for schema in holders if len(parts) == 1 or len(schemas) == 1 else [parts[-2]]:
+        problem = _problem(schemas, schema, name)
+        if problem is not None:
+            return problem
+    if len(schemas) > 1 and holders:
+        where = " or ".join(f"{schema}.{name}" for schema in holders)
+        return errors.AxisNotFoundError(
+            f"several data sets are connected, so a table needs its data set's name: {where}"
+        )
+    known = [
+        name if len(schemas) == 1 else f"{schema}.{name}"
+        for schema, tables in schemas.items()
+        for name in tables.table_names
+    ]
+    source = ", ".join(tables.location for tables in schemas.values())
+    has = errors.known_names(known, none="no tables")
+    close = errors.nearest(name, {k.split(".")[-1] for k in known})
+    return errors.AxisNotFoundError(f"{source}: there is no table {name!r}; there are {has}{close}")
+
+
+def _unknown_column(
+    field: str,
+    text: str,
+    schemas: Mapping[str, AxisSchema],
+    shared: Mapping[str, TableDataset],
+) -> DafError:
+    name = _unquoted(field)
+    fields = _VALID_FIELDS.search(text) or _SUGGESTED.search(text)
+    listed = fields["fields"] if fields else ""
+    valid = {_unquoted(one) for one in listed.split(", ") if one}
+    tables = _tables_of(listed, schemas)
+    relations = _relations_of(listed)
+    scanned = [tables_of.dataset(axis) for tables_of, axis in tables]
+    scanned += [table.readable() for title, table in shared.items() if title in relations]
+    for dataset in scanned:
+        problem = dataset.table_columns.problems.get(name)
+        if problem is not None:
+            return errors.UnsupportedDataError(problem)
+    elsewhere = [
+        f"axis {axis!r} has a vector of that name"
+        for tables_of in schemas.values()
+        for axis in sorted(tables_of.axes_set())
+        if (tables_of, axis) not in tables and name in _columns(tables_of, axis)
+    ]
+    if len(tables) == 1:
+        tables_of, axis = tables[0]
+        known = tables_of.dataset(axis).schema.names
+        found: DafError = errors.vector_not_found(tables_of.location, axis, name, known)
+    else:
+        has = errors.known_names(valid, none="no columns")
+        found = errors.VectorNotFoundError(
+            f"the query has no column {name!r}; it has {has}{errors.nearest(name, valid)}"
+        )
+    hint = f"; {', '.join(elsewhere)}" if elsewhere else ""
+    return type(found)(f"{found}{hint}")
+
+
+def _problem(schemas: Mapping[str, AxisSchema], schema: str, name: str) -> DafError | None:
+    """Return why a table that is there cannot be used; None if it can, or is not there."""
+    try:
+        if schema in schemas:
+            schemas[schema].find(name)
+    except DafError as error:
+        return error
+    return None
+
+
+def _columns(tables: AxisSchema, axis: str) -> list[str]:
+    """Return the columns of an axis; none if it is broken."""
+    try:
+        return list(tables.dataset(axis).schema.names)
+    except DafError:
+        return []
+
+
+def _tables_of(fields: str, schemas: Mapping[str, AxisSchema]) -> list[tuple[AxisSchema, str]]:
+    """Return the axes whose columns the engine lists as valid."""
+    relations = _relations_of(fields)
+    return [
+        (tables, axis)
+        for tables in schemas.values()
+        for axis in sorted(tables.axes_set())
+        if axis in relations
+    ]
+
+
+def _relations_of(fields: str) -> set[str]:
+    """Return the tables whose columns the engine lists as valid."""
+    relations = {part.rsplit(".", 1)[0].strip().strip('"') for part in fields.split(", ")}
+    return {relation.split(".")[-1].strip('"') for relation in relations}
+
+
+def _unquoted(field: str) -> str:
+    """Return the last part of a possibly qualified and quoted name."""
+    quoted = re.search(r'"((?:[^"]|"")*)"$', field.strip())
+    return quoted.group(1).replace('""', '"') if quoted else field.strip().rsplit(".", 1)[-1]

@@ -1,0 +1,263 @@
+"""What a condition that the engine evaluates says of single columns, as a predicate.
+
+``CAST(score AS Float64) > 0.5`` says something of a Float32 that its own column can be searched
+for, ``name LIKE 'ab%'`` says between which texts a name is, ``ST_Within(ST_Point(x, y), ...)``
+in which box a point is.  The engine evaluates the condition again on the rows that are left, so
+what is said here may be less than the condition, and never more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from daf_query.scan import Both, Compare, Either, In, Predicate, compared
+from daf_query.sql._geometry import OVERLAPPING, bounds_of
+from daf_query.sql._residual_filters import Condition, column_name
+
+_OPERATORS = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_FLIPPED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_LITERALS = {
+    "Boolean": (pa.bool_(), "bool"),
+    "Int8": (pa.int8(), "i8"),
+    "Int16": (pa.int16(), "i16"),
+    "Int32": (pa.int32(), "i32"),
+    "Int64": (pa.int64(), "i64"),
+    "UInt8": (pa.uint8(), "u8"),
+    "UInt16": (pa.uint16(), "u16"),
+    "UInt32": (pa.uint32(), "u32"),
+    "UInt64": (pa.uint64(), "u64"),
+    "Float32": (pa.float32(), "f32"),
+    "Float64": (pa.float64(), "f64"),
+    "Utf8": (pa.string(), "string"),
+}
+"""The types of constants: Arrow's, and what the engine calls them where it hands out a value."""
+
+_AS_BOOLEAN = " AS Boolean)"
+_TEXTS = (pa.string(), pa.string_view())
+_MAX_DEPTH = 50
+_WILD = frozenset("%_")
+_LAST_CHARACTER, _BEFORE_SURROGATES, _AFTER_SURROGATES = 0x10FFFF, 0xD7FF, 0xE000
+
+
+def implied(conditions: Iterable[Condition], schema: pa.Schema) -> Predicate | None:
+    """Return what conditions say of the columns of a table; None if nothing."""
+    parts = [_understood(one, schema) for one in conditions]
+    known = tuple(part for part in parts if part is not None)
+    if len(known) < 2:
+        return known[0] if known else None
+    flat: list[Predicate] = []
+    for part in known:
+        flat += part.parts if isinstance(part, Both) else [part]
+    return Both(tuple(flat))
+
+
+def _understood(condition: Condition, schema: pa.Schema) -> Predicate | None:
+    try:
+        return _implied(condition.expression, condition, schema, 0)
+    except Exception:  # noqa: BLE001 - the bindings have no way into some kinds of expressions
+        return None
+
+
+def _implied(
+    expression: Any, condition: Condition, schema: pa.Schema, depth: int
+) -> Predicate | None:
+    kind = expression.variant_name()
+    if kind == "BinaryExpr":
+        operator = expression.rex_call_operator()
+        left, right = expression.rex_call_operands()
+        if operator in ("AND", "OR") and depth < _MAX_DEPTH:
+            parts = [_implied(one, condition, schema, depth + 1) for one in (left, right)]
+            return _joined(parts, is_both=operator == "AND")
+        if operator in _OPERATORS:
+            return _comparison(_OPERATORS[operator], left, right, condition, schema)
+    if (
+        kind == "Cast"
+        and depth < _MAX_DEPTH
+        and str(expression.canonical_name()).endswith(_AS_BOOLEAN)
+    ):
+        return _implied(expression.to_variant().expr(), condition, schema, depth + 1)
+    if kind == "InList":
+        return _listed(expression, condition, schema)
+    if kind == "Like":
+        return _prefix(expression, condition, schema)
+    if kind == "ScalarFunction":
+        return _in_box(expression, condition, schema)
+    return None
+
+
+def _joined(parts: list[Predicate | None], *, is_both: bool) -> Predicate | None:
+    known = [part for part in parts if part is not None]
+    if is_both and len(known) < len(parts):
+        return known[0] if known else None
+    if len(known) < len(parts):
+        return None
+    return Both(tuple(known)) if is_both else Either(tuple(known))
+
+
+def _comparison(
+    operator: str, left: Any, right: Any, condition: Condition, schema: pa.Schema
+) -> Predicate | None:
+    if left.variant_name() == "Literal":
+        left, right, operator = right, left, _FLIPPED[operator]
+    found = _column(left, condition, schema)
+    literal = _literal(right)
+    if found is None or literal is None:
+        return None
+    field, is_cast = found
+    kind, value = literal
+    if not is_cast:
+        return Compare(field.name, operator, value) if _is_same_type(field, kind) else None
+    return compared(field, operator, value) if kind == pa.float64() else None
+
+
+def _listed(expression: Any, condition: Condition, schema: pa.Schema) -> Predicate | None:
+    variant = expression.to_variant()
+    if variant.negated():
+        return None
+    found = _column(variant.expr(), condition, schema)
+    literals = [_literal(one) for one in variant.list()]
+    if found is None:
+        return None
+    if not found[1]:
+        return _listed_as_they_are(found[0], literals)
+    values = []
+    for literal in literals:
+        if literal is None or literal[0] != pa.float64():
+            return None
+        one = compared(found[0], "==", literal[1])
+        if one is None:
+            return None
+        values += [one.value] if isinstance(one, Compare) else []
+    return In(found[0].name, tuple(values))
+
+
+def _listed_as_they_are(
+    field: pa.Field, literals: list[tuple[pa.DataType, Any] | None]
+) -> Predicate | None:
+    values = []
+    for literal in literals:
+        if literal is None or not _is_same_type(field, literal[0]):
+            return None
+        values.append(literal[1])
+    return In(field.name, tuple(values))
+
+
+def _is_same_type(field: pa.Field, kind: pa.DataType) -> bool:
+    return bool(kind == field.type) or {kind, field.type} <= set(_TEXTS)
+
+
+def _prefix(expression: Any, condition: Condition, schema: pa.Schema) -> Predicate | None:
+    """Return between which texts those are that begin with a text."""
+    variant = expression.to_variant()
+    found = _column(variant.expr(), condition, schema)
+    literal = _literal(variant.pattern())
+    is_plain = (
+        not variant.negated()
+        and expression.rex_call_operator() == "like"
+        and variant.escape_char() in (None, "\\")
+    )
+    if not is_plain or found is None or literal is None or literal[0] != pa.string():
+        return None
+    field, is_cast = found
+    if is_cast or field.type not in _TEXTS:
+        return None
+    return begins(field.name, _constant_part(literal[1]))
+
+
+def _constant_part(pattern: str) -> str:
+    r"""Return what a pattern begins with; an escaped character ends it here too.
+
+    >>> _constant_part("ab%c"), _constant_part("a_"), _constant_part(r"10\%")
+    ('ab', 'a', '10')
+    """
+    for place, character in enumerate(pattern):
+        if character in _WILD or character == "\\":
+            return pattern[:place]
+    return pattern
+
+
+def begins(name: str, prefix: str) -> Predicate | None:
+    """Return between which texts those are that begin with a text.
+
+    >>> begins("name", "ab")
+    Both(parts=(Compare(column='name', operator='>=', value='ab'), \
+Compare(column='name', operator='<', value='ac')))
+    """
+    if not prefix:
+        return None
+    first = Compare(name, ">=", prefix)
+    rest = prefix.rstrip(chr(_LAST_CHARACTER))
+    if not rest:
+        return first
+    code = ord(rest[-1])
+    following = _AFTER_SURROGATES if code == _BEFORE_SURROGATES else code + 1
+    return Both((first, Compare(name, "<", rest[:-1] + chr(following))))
+
+
+def _in_box(expression: Any, condition: Condition, schema: pa.Schema) -> Predicate | None:
+    """Return in which box a point of two columns is that has to do with a constant shape."""
+    operands = expression.rex_call_operands()
+    if expression.rex_call_operator() not in OVERLAPPING or len(operands) != 2:
+        return None
+    constants = [one for one in operands if one.variant_name() == "Literal"]
+    points = [one for one in operands if one.variant_name() == "ScalarFunction"]
+    if len(constants) != 1 or len(points) != 1 or points[0].rex_call_operator() != "st_point":
+        return None
+    sides = [_column(one, condition, schema) for one in points[0].rex_call_operands()]
+    bounds = bounds_of(constants[0])
+    if bounds is None or len(sides) != 2:
+        return None
+    parts: list[Predicate] = []
+    for side, low, high in zip(sides, bounds[:2], bounds[2:], strict=True):
+        if side is not None:
+            for operator, value in ((">=", low), ("<=", high)):
+                one = _bound(side[0], operator, value)
+                parts += [] if one is None else [one]
+    return Both(tuple(parts)) if parts else None
+
+
+def _bound(field: pa.Field, operator: str, value: float) -> Predicate | None:
+    if field.type == pa.float64():
+        return Compare(field.name, operator, value)
+    return compared(field, operator, value)
+
+
+def _column(
+    expression: Any, condition: Condition, schema: pa.Schema
+) -> tuple[pa.Field, bool] | None:
+    """Return the column of an expression, and whether it is converted to Float64."""
+    if column_name(expression) is not None:
+        expression = condition.resolve(expression)
+        is_renamed = True
+    else:
+        is_renamed = False
+    is_cast = expression is not None and expression.variant_name() == "Cast"
+    if is_cast:
+        if not str(expression.canonical_name()).endswith(" AS Float64)"):
+            return None
+        expression = expression.to_variant().expr()
+        if not is_renamed and column_name(expression) is not None:
+            expression = condition.resolve(expression)
+    name = None if expression is None else column_name(expression)
+    if name is None or name not in schema.names:
+        return None
+    return schema.field(name), is_cast
+
+
+def _literal(expression: Any) -> tuple[pa.DataType, Any] | None:
+    """Return the type and the value of a constant; None if it is null or of another type."""
+    if expression.variant_name() != "Literal":
+        return None
+    variant = expression.to_variant()
+    found = _LITERALS.get(str(variant.data_type()))
+    if found is None:
+        return None
+    kind, suffix = found
+    value = getattr(variant, f"value_{suffix}")()
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return kind, value

@@ -1,0 +1,74 @@
+"""A hint for those who look for missing strings with IS NULL where they are stored as ''."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import datafusion
+import pyarrow as pa
+
+from daf_query.scan import NAME
+from daf_query.sql._tokens import Token, tokens_of
+from daf_query.table import DATASET
+
+_FLAG_SUFFIX = "_is_missing"
+_STRINGS = (pa.string(), pa.string_view())
+
+
+class NeverNullWarning(UserWarning):
+    """A query asks which strings are NULL, of a column in which none is."""
+
+
+def columns_asked_for_null(query: str) -> Iterator[str]:
+    """Yield the columns that are compared with NULL by ``IS NULL``.
+
+    >>> list(columns_asked_for_null('SELECT 1 FROM t WHERE t."a b" IS NULL OR n IS NOT NULL'))
+    ['a b']
+    """
+    tokens = list(tokens_of(query))
+    for column, first, second in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if first.is_word("IS") and second.is_word("NULL") and column.kind in ("word", "quoted"):
+            yield _name(column, query)
+
+
+def _name(token: Token, query: str) -> str:
+    written = query[token.start : token.stop]
+    return written if token.kind == "word" else written[1:-1].replace(written[0] * 2, written[0])
+
+
+def is_never_null(schema: pa.Schema, column: str) -> bool:
+    """Return whether a column of a table is a vector of strings of which none is NULL."""
+    if column not in schema.names or column in (NAME, DATASET):
+        return False
+    field = schema.field(column)
+    return field.type in _STRINGS and not field.nullable
+
+
+def is_settled(frame: datafusion.DataFrame) -> bool:
+    """Return whether the engine knows already that nothing is NULL.
+
+    It does not where a join or an expression may make NULL of a column that has none.
+    """
+    plan = str(frame.optimized_logical_plan().display_indent())
+    return "Join" not in plan and "IS NULL" not in plan
+
+
+def warn(location: str, table: str, column: str, schema: pa.Schema) -> None:
+    """Say that no string of a column is NULL, and what to ask instead."""
+    flag = f"{column}{_FLAG_SUFFIX}"
+    if flag in schema.names:  # of an import in which '' was a value as well
+        warnings.warn(
+            f"{location}: IS NULL is true for no row of {table!r}, since {column!r} holds strings; "
+            f"which of them are missing is in {flag!r}, so ask for that instead",
+            NeverNullWarning,
+            stacklevel=6,
+        )
+        return
+    warnings.warn(
+        f"{location}: IS NULL is true for no row of {table!r}, since {column!r} holds strings, and "
+        "a missing one is stored as ''; ask for = '' instead, or, if '' stands for nothing else "
+        "there, store the vector again with empty_is_missing=True",
+        NeverNullWarning,
+        stacklevel=6,
+    )

@@ -1,0 +1,50 @@
+"""Tables as pyarrow datasets: an axis, the union of several, or a group of Zarr arrays.
+
+**Nouns.** A *table* has a schema and columns of one length; DataFusion, DuckDB and polars scan it
+through the protocol of ``pyarrow.dataset``.  A *union* joins the tables of several data sets row
+by row.  A *Zarr table* is any group of aligned one-dimensional Zarr arrays.
+
+Must not know SQL or DataFusion.
+"""
+
+from daf_query.table._broken_columns import BrokenColumns
+from daf_query.table._dataset import (
+    AxisDataset,
+    TableColumns,
+    TableDataset,
+    UnreadableVectorWarning,
+    axis_columns,
+    broken_columns,
+    warn_of_problems,
+    warn_once,
+)
+from daf_query.table._raw_bits import register_raw_bits
+from daf_query.table._settled_rows import SettledRows
+from daf_query.table._union import DATASET, UnionDataset
+from daf_query.table._zarr import GEOMETRY, INDEXES, META, PENDING, ZarrTable, zarr_table
+from daf_query.table._zarr_rtrees import ATTRIBUTE, attributes_of, source_of
+
+__all__ = [
+    "ATTRIBUTE",
+    "DATASET",
+    "GEOMETRY",
+    "INDEXES",
+    "META",
+    "PENDING",
+    "AxisDataset",
+    "BrokenColumns",
+    "SettledRows",
+    "TableColumns",
+    "TableDataset",
+    "UnionDataset",
+    "UnreadableVectorWarning",
+    "ZarrTable",
+    "attributes_of",
+    "axis_columns",
+    "broken_columns",
+    "register_raw_bits",
+    "source_of",
+    "warn_of_problems",
+    "warn_once",
+    "zarr_table",
+]

@@ -1,0 +1,76 @@
+"""The rules of Daf data sets, once, whatever the format.
+
+**Nouns.** The *layout* says which array of a tree holds which property.  A *reader* has axes,
+vectors, matrices and scalars; a *writer* changes them, each in one atomic step.  *Coercion* turns
+what callers pass into what is stored, the values unchanged.
+
+Must not know paths, files, servers or how a format is recognised.
+"""
+
+from daf_storage.data import _archive_recovery as archive_recovery
+from daf_storage.data import _layout as layout
+from daf_storage.data._archive_recovery import (
+    RecoveryWarning,
+    incomplete_properties,
+    lost_entries,
+    mend_archive,
+    take_out_consolidated,
+)
+from daf_storage.data._casting import stored_numbers
+from daf_storage.data._coercion import strings_input
+from daf_storage.data._containers import plain_values
+from daf_storage.data._convention import (
+    Convention,
+    ConventionWarning,
+    attributes_of,
+    convention_problem,
+)
+from daf_storage.data._damage import Damage, damage_of, one_each
+from daf_storage.data._digest import check_bools, digest
+from daf_storage.data._encoding import EmptySparse, write_text
+from daf_storage.data._layout import (
+    MAJOR_VERSION,
+    MINOR_VERSION,
+    SparseMatrixParts,
+    SparseVectorParts,
+    StoredMatrix,
+    StoredVector,
+)
+from daf_storage.data._reader import REQUIRED, DafReader, Origin
+from daf_storage.data._relayout import column_blocks
+from daf_storage.data._writer import DafWriter
+
+__all__ = [
+    "MAJOR_VERSION",
+    "MINOR_VERSION",
+    "REQUIRED",
+    "Convention",
+    "ConventionWarning",
+    "DafReader",
+    "DafWriter",
+    "Damage",
+    "EmptySparse",
+    "Origin",
+    "RecoveryWarning",
+    "SparseMatrixParts",
+    "SparseVectorParts",
+    "StoredMatrix",
+    "StoredVector",
+    "archive_recovery",
+    "attributes_of",
+    "check_bools",
+    "column_blocks",
+    "convention_problem",
+    "damage_of",
+    "digest",
+    "incomplete_properties",
+    "layout",
+    "lost_entries",
+    "mend_archive",
+    "one_each",
+    "plain_values",
+    "stored_numbers",
+    "strings_input",
+    "take_out_consolidated",
+    "write_text",
+]

@@ -1,0 +1,155 @@
+"""Stored values as numpy, Arrow and scipy have them; and strings on the way in and out.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+
+from daf_storage import errors
+from daf_storage.base import AnyArray, first_duplicate, one_array
+from daf_storage.data._coercion import StringMatrixInput, matrix_input, scalar_input, vector_input
+from daf_storage.data._containers import strings_array
+from daf_storage.data._layout import StoredMatrix
+from daf_storage.data._sparse_inputs import SparseVectorInput
+
+_FEW_AMONG = 16
+
+
+def arrow_of(values: AnyArray) -> pa.Array:
+    """Return a numeric array as Arrow; shares the memory except for Bool."""
+    if values.dtype == np.bool_:
+        return pa.array(values.view(np.uint8) != 0)
+    arrow_type = pa.from_numpy_dtype(values.dtype.newbyteorder("="))
+    contiguous = np.require(values, requirements=("C_CONTIGUOUS", "ALIGNED"))
+    return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(contiguous)])
+
+
+def scipy_of(stored: StoredMatrix) -> Any:
+    """Return a stored sparse matrix as ``csc_array``, or ``csr_array``; values are views."""
+    parts = stored.parts_as_stored()
+    n_rows = parts.shape[0]
+    indices = parts.rowval - parts.rowval.dtype.type(1)
+    if indices.size and (int(parts.rowval.min()) < 1 or int(parts.rowval.max()) > n_rows):
+        raise errors.CorruptDataError(
+            f"{stored.what}: rowval leaves the range 1 to {n_rows:,} of its rows axis"
+        )
+    values = np.ones(indices.size, dtype=bool) if parts.nzval is None else parts.nzval
+    index_type = np.int32 if max(*parts.shape, indices.size) < 2**31 else np.int64
+    indptr = (parts.colptr.astype(np.int64) - 1).astype(index_type)
+    matrix: Any = sp.csc_array(parts.shape, dtype=values.dtype)
+    matrix.data, matrix.indices, matrix.indptr = (
+        values,
+        indices.astype(index_type, copy=False),
+        indptr,
+    )
+    return matrix.T if stored.info.is_row_major else matrix
+
+
+def arrow_strings(values: Iterable[Any]) -> Any:
+    """Return any list of labels as Arrow strings."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        array = one_array(values)
+        return array if pa.types.is_large_string(array.type) else array.cast(pa.string())
+    listed = list(values) if not isinstance(values, np.ndarray) else values.astype(object)
+    try:
+        return one_array(pa.array(listed, pa.string()))
+    except pa.ArrowException:
+        return strings_array([str(value) for value in listed], what="the list of entries")
+    except UnicodeEncodeError:
+        return strings_array(listed, what="the list of entries")
+
+
+def default_vector(value: Any, *, length: int, what: str) -> AnyArray:
+    """Return what a caller gave as the default for a vector as numpy, its values unchanged."""
+    if isinstance(value, np.ndarray) and value.ndim and not np.ma.isMaskedArray(value):
+        return np.asarray(value)
+    found = vector_input(value, length=length, dtype=None, what=what)
+    if isinstance(found, SparseVectorInput):
+        dense = np.zeros(found.length, found.values.dtype)
+        dense[found.positions] = found.values
+        return dense
+    return found if isinstance(found, np.ndarray) else objects(found)
+
+
+def default_matrix(value: Any, *, shape: tuple[int, int], what: str) -> Any:
+    """Return what a caller gave as the default for a matrix; a zero as a sparse matrix."""
+    if sp.issparse(value):
+        return value
+    if isinstance(value, np.ndarray) and value.ndim and not np.ma.isMaskedArray(value):
+        return np.asarray(value)
+    if np.ndim(value) == 0:
+        return _filled_default(scalar_input(value, what=what), shape)
+    found = matrix_input(value, shape=shape, dtype=None, what=what)
+    if isinstance(found, StringMatrixInput):
+        return objects(found.strings).reshape(found.shape, order="F")
+    return found
+
+
+def _filled_default(one: AnyArray | pa.Array, shape: tuple[int, int]) -> Any:
+    if not isinstance(one, np.ndarray):
+        filled = np.empty(shape, dtype=object, order="F")
+        filled.fill(one[0].as_py())  # numpy.full takes a NUL at the end for padding
+        return filled
+    if one[0] == 0:
+        return sp.csc_array(shape, dtype=one.dtype)
+    return np.full(shape, one[0], order="F")
+
+
+def objects(strings: Any) -> npt.NDArray[np.object_]:
+    """Return Arrow strings as an array of ``str`` objects."""
+    found: npt.NDArray[np.object_] = strings.to_numpy(zero_copy_only=False)
+    return found.astype(object, copy=False)
+
+
+def check_unique(location: str, axis: str, entries: Any) -> None:
+    """Raise if a stored axis has an entry twice."""
+    twice = first_duplicate(entries)
+    if twice is not None:
+        raise errors.CorruptDataError(
+            f"{location}: axis {axis!r} is corrupt: its entry {twice!r} occurs more than once"
+        )
+
+
+def positions_among(asked: Any, own: Any) -> Any:
+    """Return where each string is among unique ones, as Arrow; null where it is not.
+
+    A few among many are looked for the other way round: a hash table of the few is small.
+    """
+    if len(asked) * _FEW_AMONG > len(own):
+        return pc.index_in(asked, value_set=own)
+    wanted = asked.unique()
+    codes = pc.index_in(own, value_set=wanted)
+    places = np.flatnonzero(pc.is_valid(codes).to_numpy(zero_copy_only=False))
+    found = np.full(len(wanted), -1)
+    found[codes.take(pa.array(places)).to_numpy(zero_copy_only=False)] = places
+    rows = found[pc.index_in(asked, value_set=wanted).to_numpy(zero_copy_only=False)]
+    return pa.array(rows, mask=rows < 0)
+
+
+def integer_positions(asked: Any, where: str) -> npt.NDArray[np.int64]:
+    """Return positions as 64-bit integers; fractions, masks and strings are errors.
+
+    >>> integer_positions([2, 0], "indices=")
+    array([2, 0])
+    """
+    positions = np.asarray(asked)
+    if positions.size and positions.dtype.kind not in "iu":
+        raise errors.InvalidInputError(
+            f"{where} holds {positions.dtype} values; pass positions (integers), for a mask "
+            "those of numpy.flatnonzero(mask)"
+        )
+    too_large = np.iinfo(np.int64).max
+    if positions.dtype == np.uint64:  # beyond int64 is beyond every axis
+        positions = np.minimum(positions, np.uint64(too_large))
+    return positions.astype(np.int64)
+
+
+def sample(entries: Any) -> Iterator[str]:
+    """Enough entries for a spelling hint without comparing millions."""
+    yield from entries.slice(0, 20_000).to_pylist()

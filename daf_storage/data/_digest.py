@@ -1,0 +1,121 @@
+"""Checking a whole matrix, and a sum that tells whether two of them are the same.
+
+In blocks: memory does not grow with the matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from daf_storage.base import AnyArray, Span
+from daf_storage.data._layout import StoredMatrix
+from daf_storage.errors import CorruptDataError
+
+_BLOCK = 1 << 20
+
+
+def digest(matrix: StoredMatrix, add: Callable[[int], None], *, flipped: bool = False) -> int:
+    """Check a matrix, and return a sum over its non-zero elements and their places.
+
+    Two matrices with the same elements have the same sum, in whatever order they are stored; with
+    other elements they have another one, but for a chance of 1 in 2**64.
+
+    Parameters
+    ----------
+    add
+        Told the number of bytes that were read, after each block.
+    flipped
+        Whether to sum the transpose.
+
+    Raises
+    ------
+    CorruptDataError
+        Row numbers are out of bounds or do not rise within a column, or a Bool is neither 0 nor 1.
+    """
+    if matrix.info.is_sparse:
+        return _digest_sparse(matrix, add, flipped=flipped)
+    return _digest_dense(matrix, add, flipped=flipped)
+
+
+def _digest_sparse(matrix: StoredMatrix, add: Callable[[int], None], *, flipped: bool) -> int:
+    n_rows = matrix.info.shape[0]
+    indptr = matrix.colptr()
+    nnz = int(indptr[-1])
+    rowval = matrix.entries("rowval")
+    nzval = matrix.entries("nzval") if matrix.has_values() else None
+    total, last_row, is_start = 0, 0, np.zeros(0, bool)
+    for start in range(0, nnz, _BLOCK):
+        span = Span(start, min(start + _BLOCK, nnz))
+        rows = rowval.read_rows(span).astype(np.int64)
+        values = np.ones(span.size, bool) if nzval is None else nzval.read_rows(span)
+        check_bools(values)
+        if rows.min() < 1 or rows.max() > n_rows:
+            raise CorruptDataError(f"a row number is outside 1 to {n_rows:,}")
+        first, stop = np.searchsorted(indptr, [span.start, span.stop], side="left")
+        is_start = np.zeros(span.size + 1, bool)
+        is_start[indptr[first:stop] - span.start] = True
+        is_start = is_start[: span.size]
+        rises = np.diff(rows, prepend=last_row) > 0
+        if not bool(np.all(rises | is_start)):
+            raise CorruptDataError("the row numbers do not rise within each column")
+        last_row = int(rows[-1])
+        positions = np.arange(span.start, span.stop)
+        columns = np.searchsorted(indptr, positions, side="right") - 1
+        total += _sum(rows - 1, columns, values, flipped=flipped)
+        add(rows.nbytes + values.nbytes)
+    return total % 2**64
+
+
+def _digest_dense(matrix: StoredMatrix, add: Callable[[int], None], *, flipped: bool) -> int:
+    array = matrix.dense()
+    n_columns, n_rows = array.info.shape
+    if array.info.storage_type.is_string:
+        strings = array.read_strings().to_numpy(zero_copy_only=False)
+        add(array.info.size * 8)
+        grid = strings.reshape(n_columns, n_rows)
+        hashes = np.array([hash(text) for text in (grid.T if flipped else grid).flat])
+        return int(np.sum(hashes * (2 * np.arange(hashes.size) + 1)))
+    height = max(_BLOCK // max(n_rows, 1), 1)
+    total = 0
+    for start in range(0, n_columns, height):
+        block = array.read_rows(Span(start, min(start + height, n_columns)))
+        check_bools(block)
+        columns, rows = np.nonzero(block)
+        total += _sum(rows, columns + start, block[columns, rows], flipped=flipped)
+        add(block.nbytes)
+    return total % 2**64
+
+
+def _sum(rows: AnyArray, columns: AnyArray, values: AnyArray, *, flipped: bool) -> int:
+    if flipped:
+        rows, columns = columns, rows
+    is_stored = values != 0
+    mixed = _mix(rows[is_stored].astype(np.uint64) + np.uint64(1))
+    mixed = _mix(mixed ^ columns[is_stored].astype(np.uint64))
+    mixed = _mix(mixed ^ _bits(values[is_stored]))
+    return int(np.sum(mixed, dtype=np.uint64))
+
+
+def _bits(values: AnyArray) -> AnyArray:
+    if values.dtype.kind == "f":
+        wide = values.astype(np.float64)
+        wide[np.isnan(wide)] = np.nan
+        bits: AnyArray = wide.view(np.uint64)
+        return bits
+    return values.astype(np.int64 if values.dtype.kind == "i" else np.uint64).view(np.uint64)
+
+
+def _mix(numbers: AnyArray) -> AnyArray:
+    """Scatter 64-bit numbers, as the splitmix64 generator does."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: AnyArray = numbers ^ (numbers >> np.uint64(31))
+    return mixed
+
+
+def check_bools(values: AnyArray) -> None:
+    """Raise if Bool values are stored as anything but 0 and 1."""
+    if values.dtype == np.bool_ and values.size and values.view(np.uint8).max() > 1:
+        raise CorruptDataError("a Bool is stored as something other than 0 and 1")

@@ -1,0 +1,201 @@
+"""Encoding properties into a tree transaction: the writing side of the layout.
+
+Knows transactions and the shapes that input was turned into; decides nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_storage import errors
+from daf_storage.base import AnyArray, StorageType
+from daf_storage.data import _layout as layout
+from daf_storage.data import _relayout as relayout
+from daf_storage.data._coercion import StringMatrixInput
+from daf_storage.data._sparse_inputs import SparseMatrixInput, SparseVectorInput
+from daf_storage.trees import TreeTransaction
+
+_BLOCK_BYTES = 1 << 24
+
+
+class EmptySparse:
+    """The mapped parts of a sparse vector or matrix, to be filled in place.
+
+    All arrays are writable and zero at first; indices count from 1, as stored.
+    """
+
+    def __init__(
+        self,
+        *,
+        nzval: AnyArray,
+        nzind: AnyArray | None = None,
+        colptr: AnyArray | None = None,
+        rowval: AnyArray | None = None,
+    ) -> None:
+        self.nzval = nzval
+        """The values, shape ``(nnz,)``."""
+        self.nzind = np.empty(0) if nzind is None else nzind
+        """Of a vector: positions, ascending, the first position being 1."""
+        self.colptr = np.empty(0) if colptr is None else colptr
+        """Of a matrix: where each column begins, from 1; its last element must be nnz + 1."""
+        self.rowval = np.empty(0) if rowval is None else rowval
+        """Of a matrix: row numbers from 1, ascending within each column."""
+
+
+def index_type(largest: int, usual: StorageType = StorageType.UINT32) -> StorageType:
+    """Return an integer type for indices up to ``largest``: the usual one if that holds them.
+
+    >>> index_type(100).value, index_type(300, StorageType.INT8).value, index_type(2**32).value
+    ('UInt32', 'UInt32', 'UInt64')
+    """
+    for kind in (usual, StorageType.UINT32):
+        if kind.is_integer and largest <= np.iinfo(kind.dtype).max:
+            return kind
+    return StorageType.UINT64
+
+
+def write_flat(changes: TreeTransaction, path: str, values: Any) -> None:
+    """Prepare a vector of numbers or of strings."""
+    if isinstance(values, np.ndarray):
+        changes.write_array(path, values)
+    else:
+        write_text(changes, path, values, (len(values),))
+
+
+def write_text(
+    changes: TreeTransaction, path: str, texts: pa.Array, shape: tuple[int, ...]
+) -> None:
+    """Prepare strings; without the empty ones where the format has that and it is smaller."""
+    size = len(texts)
+    index = index_type(size + 1).dtype
+    is_stored = pc.not_equal(texts, "")
+    count = pc.sum(is_stored).as_py() or 0
+    characters = pc.sum(pc.utf8_length(texts)).as_py() or 0
+    dense_bytes = characters + size
+    indices = count if len(shape) == 1 else shape[0] + 1 + count
+    sparse_bytes = characters + count + indices * index.itemsize
+    if not changes.stores_sparse_strings or sparse_bytes > 0.75 * dense_bytes:
+        changes.write_strings(path, texts, shape)
+        return
+    changes.create_group(path)
+    places = np.flatnonzero(is_stored.to_numpy(zero_copy_only=False))
+    if len(shape) == 1:
+        changes.write_array(f"{path}/nzind", (places + 1).astype(index))
+    else:
+        columns, rows = np.divmod(places, max(shape[1], 1))
+        ends = np.searchsorted(columns, np.arange(shape[0] + 1), side="left")
+        changes.write_array(f"{path}/colptr", (ends + 1).astype(index))
+        changes.write_array(f"{path}/rowval", (rows + 1).astype(index))
+    changes.write_strings(f"{path}/nztxt", texts.filter(is_stored), (count,))
+
+
+def write_sparse_vector(changes: TreeTransaction, path: str, value: SparseVectorInput) -> None:
+    """Prepare a sparse vector; all-true Bool needs no values."""
+    changes.create_group(path)
+    changes.write_array(f"{path}/nzind", _from_one(value.positions, value.length))
+    if not layout.is_all_true(value.values):
+        changes.write_array(f"{path}/nzval", value.values)
+
+
+def write_string_matrix(changes: TreeTransaction, path: str, value: StringMatrixInput) -> None:
+    """Prepare a dense matrix of strings, stored by columns."""
+    write_text(changes, path, value.strings, value.shape[::-1])
+
+
+def write_dense_matrix(changes: TreeTransaction, path: str, values: AnyArray) -> None:
+    """Prepare a dense matrix of numbers, stored by columns."""
+    kind = StorageType.of(values.dtype)
+    shape = values.shape[::-1]
+    if changes.packs(shape, kind):
+        step = max(_BLOCK_BYTES // max(values.shape[0] * kind.dtype.itemsize, 1), 1)
+        starts = range(0, shape[0], step)
+        changes.write_blocks(path, shape, kind, (values[:, n : n + step].T for n in starts))
+        return
+    relayout.transpose_dense(values, changes.reserve_array(path, values.shape[::-1], kind))
+
+
+def write_sparse_matrix(changes: TreeTransaction, path: str, value: SparseMatrixInput) -> None:
+    """Prepare a sparse matrix; all-true Bool needs no values."""
+    changes.create_group(path)
+    nnz = value.indices.size
+    changes.write_array(f"{path}/colptr", _from_one(value.indptr, nnz))
+    changes.write_array(f"{path}/rowval", _from_one(value.indices, value.shape[0]))
+    if not layout.is_all_true(value.values):
+        changes.write_array(f"{path}/nzval", value.values)
+
+
+def _from_one(indices: AnyArray, largest: int) -> AnyArray:
+    """Count from 1, in the caller's integer type unless that overflows."""
+    fits = largest + 1 <= np.iinfo(indices.dtype).max
+    return indices.astype(indices.dtype if fits else np.int64) + 1
+
+
+def reserve_sparse_matrix(
+    changes: TreeTransaction,
+    path: str,
+    n_columns: int,
+    nnz: int,
+    index_kind: StorageType,
+    kind: StorageType,
+) -> EmptySparse:
+    """Prepare the parts of a sparse matrix to be filled in place."""
+    changes.create_group(path)
+    return EmptySparse(
+        colptr=changes.reserve_array(f"{path}/colptr", (n_columns + 1,), index_kind),
+        rowval=changes.reserve_array(f"{path}/rowval", (nnz,), index_kind),
+        nzval=changes.reserve_array(f"{path}/nzval", (nnz,), kind),
+    )
+
+
+def empty_sparse_matrix(
+    n_columns: int, nnz: int, index_kind: StorageType, kind: StorageType
+) -> EmptySparse:
+    """Return the parts of a sparse matrix in memory, to be filled and then written."""
+    return EmptySparse(
+        colptr=np.zeros(n_columns + 1, index_kind.dtype),
+        rowval=np.zeros(nnz, index_kind.dtype),
+        nzval=np.zeros(nnz, kind.dtype),
+    )
+
+
+def write_filled(changes: TreeTransaction, path: str, parts: EmptySparse) -> None:
+    """Prepare the parts of a sparse matrix that were filled in memory."""
+    changes.create_group(path)
+    changes.write_array(f"{path}/colptr", parts.colptr)
+    changes.write_array(f"{path}/rowval", parts.rowval)
+    changes.write_array(f"{path}/nzval", parts.nzval)
+
+
+def check_filled(parts: EmptySparse, shape: tuple[int, int], nnz: int, what: str) -> None:
+    """Raise if what was filled in is no sparse matrix."""
+    colptr = parts.colptr
+    is_rising = bool(np.all(colptr[1:] >= colptr[:-1]))
+    if colptr[0] != 1 or colptr[-1] != nnz + 1 or not is_rising:
+        raise errors.InvalidInputError(
+            f"{what} was filled with a colptr that does not rise from 1 to {nnz + 1:,}; "
+            "nothing was stored"
+        )
+    if nnz and (parts.rowval.min() < 1 or parts.rowval.max() > shape[0]):
+        raise errors.InvalidInputError(
+            f"{what} was filled with row numbers outside 1 to {shape[0]:,}; nothing was stored"
+        )
+
+
+def relayout_dense(changes: TreeTransaction, path: str, stored: layout.StoredMatrix) -> None:
+    """Prepare the transpose of a dense matrix."""
+    array = stored.dense()
+    if array.info.storage_type.is_string:
+        places = np.arange(array.info.size).reshape(array.info.shape)
+        strings = array.read_strings().take(pa.array(places.reshape(-1, order="F")))
+        write_text(changes, path, strings, array.info.shape[::-1])
+        return
+    values = array.read()
+    if changes.packs(values.shape[::-1], array.info.storage_type):
+        write_dense_matrix(changes, path, values)
+        return
+    out = changes.reserve_array(path, values.shape[::-1], array.info.storage_type)
+    relayout.transpose_dense(values, out)

@@ -1,0 +1,341 @@
+"""What a data set holds, as a value, and that value as text and as HTML.
+
+Reads metadata only.  A property whose metadata is broken is listed with its problem: one bad array
+must not hide the others.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from daf_storage.base import MatrixInfo, StorageType, VectorInfo
+from daf_storage.errors import DafError, MatrixNotFoundError
+
+_LOOKS = 100
+
+
+class Described(Protocol):
+    """What a summary asks of a data set; a `DafReader` offers it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def location(self) -> str:
+        """Where it is."""
+        ...
+
+    def axes_set(self) -> set[str]:
+        """Return the axes."""
+        ...
+
+    def axis_length(self, axis: str) -> int:
+        """Return the number of entries of an axis."""
+        ...
+
+    def vectors_set(self, axis: str) -> set[str]:
+        """Return the vectors of an axis."""
+        ...
+
+    def vector_info(self, axis: str, name: str) -> VectorInfo:
+        """Return the metadata of a vector."""
+        ...
+
+    def matrices_set(self, rows_axis: str, columns_axis: str, *, relayout: bool = True) -> set[str]:
+        """Return the matrices of two axes."""
+        ...
+
+    def matrix_info(self, rows_axis: str, columns_axis: str, name: str) -> MatrixInfo:
+        """Return the metadata of a matrix."""
+        ...
+
+    def scalars_set(self) -> set[str]:
+        """Return the scalars."""
+        ...
+
+    def scalar_type(self, name: str) -> StorageType:
+        """Return the type of a scalar."""
+        ...
+
+    def get_scalar(self, name: str, *, default: Any = ...) -> Any:
+        """Return a scalar."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSummary:
+    """One axis and its vectors."""
+
+    name: str
+    """The axis."""
+    length: int
+    """Number of its entries."""
+    vectors: tuple[VectorInfo, ...]
+    """Its vectors, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixSummary:
+    """One matrix, in whichever orientations it is stored."""
+
+    info: MatrixInfo
+    """The orientation whose rows axis comes first among the axes, or the only one."""
+    both_layouts: bool
+    """Whether the transpose is stored as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSummary:
+    """One scalar."""
+
+    name: str
+    """Its name."""
+    storage_type: str
+    """Its stored type."""
+    value: bool | int | float | str
+    """Its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A property that cannot be used."""
+
+    what: str
+    """Which property."""
+    message: str
+    """Why not, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class DafSummary:
+    """All that a data set holds."""
+
+    name: str
+    """Its name."""
+    location: str
+    """Where it is."""
+    axes: tuple[AxisSummary, ...]
+    """Its axes: those of observations and variables first, then the longest."""
+    matrices: tuple[MatrixSummary, ...]
+    """Its matrices."""
+    scalars: tuple[ScalarSummary, ...]
+    """Its scalars."""
+    problems: tuple[Problem, ...]
+    """What is there but cannot be used."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain dictionaries and lists, for JSON."""
+        return {
+            "name": self.name,
+            "location": self.location,
+            "axes": {
+                axis.name: {
+                    "length": axis.length,
+                    "vectors": {
+                        v.name: {"type": v.storage_type.value, "sparse": v.is_sparse}
+                        for v in axis.vectors
+                    },
+                }
+                for axis in self.axes
+            },
+            "matrices": [
+                {
+                    "rows_axis": m.info.rows_axis,
+                    "columns_axis": m.info.columns_axis,
+                    "name": m.info.name,
+                    "type": m.info.storage_type.value,
+                    "shape": list(m.info.shape),
+                    "sparse": m.info.is_sparse,
+                    "nnz": m.info.nnz,
+                    "both_layouts": m.both_layouts,
+                }
+                for m in self.matrices
+            ],
+            "scalars": {s.name: {"type": s.storage_type, "value": s.value} for s in self.scalars},
+            "problems": [asdict(problem) for problem in self.problems],
+        }
+
+
+def summarise(daf: Described) -> DafSummary:
+    """Return what a data set holds."""
+    problems: list[Problem] = []
+    axes = []
+    for axis in _listed(problems, "axes", daf.axes_set):
+        length = _guarded(problems, f"axis {axis!r}", partial(daf.axis_length, axis))
+        if length is None:
+            continue
+        vectors = [
+            _guarded(
+                problems,
+                f"vector {name!r} of axis {axis!r}",
+                partial(daf.vector_info, axis, name),
+            )
+            for name in _listed(problems, f"vectors of axis {axis!r}", daf.vectors_set, axis)
+        ]
+        axes.append(AxisSummary(axis, length, tuple(v for v in vectors if v is not None)))
+    main = [_main_axis(daf, part) for part in ("obs", "var")]
+    axes.sort(key=lambda axis: (_place(axis.name, main), -axis.length, axis.name))
+    names = [axis.name for axis in axes]
+    scalars = [
+        _guarded(problems, f"scalar {name!r}", partial(_scalar, daf, name))
+        for name in _listed(problems, "scalars", daf.scalars_set)
+    ]
+    return DafSummary(
+        name=daf.name,
+        location=daf.location,
+        axes=tuple(axes),
+        matrices=tuple(_matrices(daf, names, problems)),
+        scalars=tuple(s for s in scalars if s is not None),
+        problems=tuple(problems),
+    )
+
+
+def _main_axis(daf: Described, part: str) -> Any:
+    """Return the axis of observations or of variables, as far as the data set says."""
+    try:
+        return daf.get_scalar(f"{part}_is", default=part)
+    except DafError:  # listed among the problems of the scalars
+        return part
+
+
+def _place(name: str, main: list[Any]) -> int:
+    return main.index(name) if name in main else len(main)
+
+
+def _guarded(problems: list[Problem], what: str, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except DafError as error:
+        problems.append(Problem(what, str(error)))
+        return None
+
+
+def _listed(
+    problems: list[Problem], what: str, read: Callable[..., set[str]], *axes: str
+) -> list[str]:
+    """Return names, sorted; none, and a problem, if they cannot be listed."""
+    return sorted(_guarded(problems, what, partial(read, *axes)) or ())
+
+
+def _scalar(daf: Described, name: str) -> ScalarSummary:
+    return ScalarSummary(name, daf.scalar_type(name).value, daf.get_scalar(name))
+
+
+def _matrices(daf: Described, axes: list[str], problems: list[Problem]) -> Iterable[MatrixSummary]:
+    for position, first in enumerate(axes):
+        for second in axes[position:]:
+            what = f"matrices of axes {first!r} and {second!r}"
+            for name in _listed(problems, what, daf.matrices_set, first, second):
+                whole = _orientations(daf, (first, second), name, problems)
+                if whole:
+                    yield MatrixSummary(whole[0], both_layouts=len(whole) > 1)
+
+
+def _orientations(
+    daf: Described, axes: tuple[str, str], name: str, problems: list[Problem]
+) -> list[MatrixInfo]:
+    """Return the metadata of a matrix in each orientation in which it is stored.
+
+    A writer may replace one by the other between the two looks: then it is looked for again.
+    """
+    for _ in range(_LOOKS):
+        noted: list[Problem] = []
+        found = [
+            _guarded(
+                noted,
+                f"matrix {name!r} of axes {rows!r} and {columns!r}",
+                partial(_matrix_info, daf, rows, columns, name),
+            )
+            for rows, columns in dict.fromkeys([axes, axes[::-1]])
+        ]
+        whole = [info for info in found if info is not None]
+        if whole or noted or name not in daf.matrices_set(*axes):
+            problems += noted
+            return whole
+    return []
+
+
+def _matrix_info(daf: Described, rows: str, columns: str, name: str) -> MatrixInfo | None:
+    """Return the metadata of a matrix; None if it is not stored in this orientation."""
+    try:
+        return daf.matrix_info(rows, columns, name)
+    except MatrixNotFoundError:
+        return None
+
+
+_Section = tuple[str, list[tuple[str, ...]]]
+
+
+def _sections(summary: DafSummary) -> list[_Section]:
+    """Return titles and rows of text, the common ground of the two renderings."""
+    vectors: list[tuple[str, ...]] = [
+        (axis.name, v.name, v.storage_type.value, "sparse" if v.is_sparse else "")
+        for axis in summary.axes
+        for v in axis.vectors
+    ]
+    matrices: list[tuple[str, ...]] = [
+        (
+            f"{m.info.rows_axis} x {m.info.columns_axis}",
+            m.info.name,
+            m.info.storage_type.value,
+            "dense"
+            if m.info.nnz is None
+            else f"sparse, {m.info.nnz:,} stored ({_percent(m.info)})",
+            "both layouts" if m.both_layouts else "one layout",
+        )
+        for m in summary.matrices
+    ]
+    return [
+        ("axes", [(axis.name, f"{axis.length:,}") for axis in summary.axes]),
+        ("vectors", vectors),
+        ("matrices", matrices),
+        ("scalars", [(s.name, s.storage_type, _short(str(s.value))) for s in summary.scalars]),
+        ("problems", [(p.what, p.message) for p in summary.problems]),
+    ]
+
+
+def as_text(summary: DafSummary) -> str:
+    """Return an aligned plain-text page."""
+    lines = [summary.location]
+    for title, rows in _sections(summary):
+        if not rows:
+            continue
+        lines.append(title)
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            cells = (
+                cell.rjust(width) if cell.replace(",", "").isdigit() else cell.ljust(width)
+                for cell, width in zip(row, widths, strict=True)
+            )
+            lines.append("  " + "  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def as_html(summary: DafSummary) -> str:
+    """Return a page for notebooks."""
+    parts = [f"<div><strong>{html.escape(summary.location)}</strong>"]
+    for title, rows in _sections(summary):
+        if rows:
+            body = "".join(
+                "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+                for row in rows
+            )
+            count = f"{len(rows):,} {title}"
+            parts.append(f"<details open><summary>{count}</summary><table>{body}</table></details>")
+    return "".join(parts) + "</div>"
+
+
+def _percent(info: MatrixInfo) -> str:
+    cells = info.shape[0] * info.shape[1]
+    return f"{100 * (info.nnz or 0) / cells:.3g}%" if cells else "0%"
+
+
+def _short(text: str, width: int = 60) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: width - 1]}…"

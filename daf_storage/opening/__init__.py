@@ -1,0 +1,32 @@
+"""A path and a mode become a reader or a writer.
+
+**Nouns.** A *path* names a directory, an archive, an HDF5 file or a URL, and perhaps a group in it.
+Handles of one file within a process share what was opened.  A new data set appears at its path when
+it is complete, or not at all.
+
+Must not know AnnData, verification or copying.
+"""
+
+from daf_storage.opening import _archives as archives
+from daf_storage.opening._archives import groups_of
+from daf_storage.opening._atomic_create import new_data_set
+from daf_storage.opening._hdf5_files import UnsafeAlignmentWarning
+from daf_storage.opening._open import H5df, MemoryDaf, ZarrDaf, open_daf, open_directory_tree
+from daf_storage.opening._paths import SHARED_ARCHIVE_SUFFIX, DafPath, parse_path
+from daf_storage.opening._reorder_backup import restore_backup
+
+__all__ = [
+    "SHARED_ARCHIVE_SUFFIX",
+    "DafPath",
+    "H5df",
+    "MemoryDaf",
+    "UnsafeAlignmentWarning",
+    "ZarrDaf",
+    "archives",
+    "groups_of",
+    "new_data_set",
+    "open_daf",
+    "open_directory_tree",
+    "parse_path",
+    "restore_backup",
+]

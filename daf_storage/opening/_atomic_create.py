@@ -1,0 +1,105 @@
+"""Making a whole data set at once: it appears when it is complete, or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from daf_storage import errors
+from daf_storage.base import Packing
+from daf_storage.data import DafWriter
+from daf_storage.opening._open import check_style, create_in, open_daf
+from daf_storage.opening._paths import DafPath, parse_path
+from daf_storage.stores import follow_links, put_in_place, replace_archive, scratch
+from daf_storage.trees import ZarrVersion, indexes_beside
+
+
+@contextmanager
+def new_data_set(
+    path: str | Path,
+    *,
+    overwrite: bool,
+    zarr_format: ZarrVersion | None = None,
+    packed: bool | Packing = False,
+) -> Iterator[DafWriter]:
+    """Hand out an empty data set that is put in its place when the block ends well.
+
+    A data set within an archive or a file of several is made in place: an archive has all of it or
+    nothing when the block ends.  Where the path is a symbolic link, what it leads to is made or
+    replaced, and the link stays.
+
+    Raises
+    ------
+    ExistsError
+        There is something at the path, and ``overwrite`` is false; also at the end, when another
+        program has put it there meanwhile.
+    NotADafError
+        What is there is no data set, so it is not replaced.
+    """
+    where = parse_path(path)
+    style: Any = {"zarr_format": zarr_format, "packed": packed}
+    check_style(where.given, zarr_format, packed)
+    if where.kind == "hdf5" and zarr_format is not None:
+        raise errors.InvalidInputError(f"{where.given}: an HDF5 file has no zarr_format")
+    if where.group:
+        with open_daf(where.given, "w+", **style) as daf, _writer(daf, where).batch():
+            yield _writer(daf, where)
+        return
+    target = follow_links(where.container, where.given)
+    if target.exists() and not overwrite:
+        raise errors.ExistsError(
+            f"{where.given} exists already; ask to overwrite it, or name another path"
+        )
+    if not target.parent.is_dir():
+        raise errors.SourceNotFoundError(
+            f"cannot create {where.given}: no such directory: {target.parent}"
+        )
+    checked = _check_replaceable(where, target)
+    with errors.os_errors(where.given), scratch(target) as aside:
+        prepared = replace(where, container=aside)
+        with create_in(prepared, name=where.given, **style) as daf, _writer(daf, where).batch():
+            yield _writer(daf, where)
+        if _identity(target) != checked:
+            _check_replaceable(where, target)
+        _put_in_place(aside, target, where, overwrite=overwrite)
+        if where.kind == "hdf5":  # those of what was replaced
+            shutil.rmtree(indexes_beside(target), ignore_errors=True)
+
+
+def _check_replaceable(where: DafPath, target: Path) -> tuple[int, int, int] | None:
+    """Refuse to replace what is no data set; return what tells it from any other."""
+    if target.exists():
+        open_daf(where.given).close()
+    return _identity(target)
+
+
+def _identity(target: Path) -> tuple[int, int, int] | None:
+    """Return inode and time of what is at a path; file systems give a free inode to the next."""
+    try:
+        status = target.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino, status.st_ctime_ns
+
+
+def _writer(daf: object, where: DafPath) -> DafWriter:
+    if not isinstance(daf, DafWriter):
+        raise errors.ReadOnlyError(f"{where.given} cannot be written")
+    return daf
+
+
+def _put_in_place(aside: Path, target: Path, where: DafPath, *, overwrite: bool) -> None:
+    try:
+        if where.is_archive and overwrite:
+            replace_archive(aside, target, where.given)
+        else:
+            put_in_place(aside, target, replace=overwrite)
+    except FileExistsError:
+        raise errors.ExistsError(
+            f"{where.given}: another program has put something here while this was being made; "
+            "that was left alone, and this was discarded; name another path, or ask to overwrite it"
+        ) from None

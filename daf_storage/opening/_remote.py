@@ -1,0 +1,129 @@
+"""Opening data sets that are on a server."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from urllib.parse import unquote, urlsplit
+
+from daf_storage import errors
+from daf_storage.opening._paths import (
+    ARCHIVE_SUFFIX,
+    DIRECTORY_SUFFIX,
+    HDF5_SUFFIX,
+    SHARED_ARCHIVE_SUFFIX,
+    SHARED_HDF5_SUFFIX,
+)
+from daf_storage.stores import RemoteArchive, RemoteFiles, RemoteStore, shown_url
+from daf_storage.trees import ZarrFormat, ZarrTree, zarr_formats
+
+Connect = Callable[[str], RemoteFiles]
+
+
+def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree:
+    """Return the tree of a data set at a URL.
+
+    What the URL ends in says what is there; if it ends in neither of the usual ways, the server
+    is asked for the metadata of a directory, and then for the end of an archive.
+
+    Raises
+    ------
+    SourceNotFoundError
+        The server has nothing there.
+    NotADafError
+        There is a directory without consolidated metadata, and servers cannot be asked for a list.
+    RemoteError
+        The server fails, or cannot be reached.
+    InvalidInputError
+        The URL is that of an HDF5 file, or names a group where there are none.
+    """
+    base, hash_, group = url.partition("#")
+    path = _path_of(base)
+    if path.endswith((HDF5_SUFFIX, SHARED_HDF5_SUFFIX)) or bool(hash_) != bool(group.strip("/")):
+        raise _no_data_set(url)
+    if path.endswith(DIRECTORY_SUFFIX):
+        if group:
+            raise _no_data_set(url)
+        return ZarrTree(_directory(connect(base)))
+    if path.endswith(SHARED_ARCHIVE_SUFFIX if not group else ARCHIVE_SUFFIX):
+        raise _no_data_set(url)
+    if group or path.endswith(ARCHIVE_SUFFIX):
+        return _archive(base, group, connect)
+    return _whatever_is_there(base, connect)
+
+
+def _path_of(base: str) -> str:
+    """Return the path of a URL without slashes at its end, if its host and port are valid."""
+    plain = re.sub("//[^/]*@", "//", base.partition("?")[0])  # no password, no token
+    try:
+        parts = urlsplit(base)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise errors.InvalidInputError(f"can't parse as URL: {plain} ({error})") from None
+    if not host:
+        raise errors.InvalidInputError(
+            f"can't parse as URL: {plain} (it names no server); write http://<host>/<path>"
+        )
+    return parts.path.rstrip("/")
+
+
+def _no_data_set(url: str) -> errors.InvalidInputError:
+    return errors.InvalidInputError(
+        f"can't parse as URL of a data set: {shown_url(url)}; expected one of: "
+        f"<url>{DIRECTORY_SUFFIX}, <url>{ARCHIVE_SUFFIX}, <url>{SHARED_ARCHIVE_SUFFIX}#/<group>, "
+        "or any URL of a Zarr directory or a ZIP archive with a data set"
+    )
+
+
+def _archive(base: str, group: str, connect: Connect) -> ZarrTree:
+    folder, _, name = base.rstrip("/").rpartition("/")
+    return ZarrTree(RemoteArchive(connect(folder), unquote(name)), group.strip("/"))
+
+
+def _whatever_is_there(base: str, connect: Connect) -> ZarrTree:
+    """Return the tree of a directory or an archive whose name does not say which it is."""
+    try:
+        return ZarrTree(_directory(connect(base)))
+    except errors.NotADafError as error:
+        if not _path_of(base):  # the server itself, whose name is not that of an archive
+            raise
+        directory = error
+    try:
+        return _archive(base, "", connect)
+    except errors.SourceNotFoundError:
+        raise errors.NotADafError(f"{directory}; nor is there an archive of this name") from None
+
+
+def _directory(files: RemoteFiles) -> RemoteStore:
+    for documents in zarr_formats():
+        data = files.read(documents.consolidated_file)
+        if data is not None:
+            return RemoteStore(files, _listed(files, documents, data))
+    raise errors.NotADafError(
+        f"failed to open remote zarr group: {files.location}; there is nothing, or a directory "
+        "without a consolidated .zmetadata or zarr.json, which is needed where nothing can be "
+        "listed: open it for writing once where it is stored, or run 'daf repair' on it"
+    )
+
+
+def _listed(files: RemoteFiles, documents: ZarrFormat, data: bytes) -> dict[str, bytes]:
+    """Return the documents of consolidated metadata by their keys."""
+    name = documents.consolidated_file
+    try:
+        root = json.loads(data)
+        if documents.version == 3 and root.get("node_type") != "group":
+            raise errors.NotADafError(f"not a zarr group: {files.location}")
+        if documents.version == 3 and root.get("consolidated_metadata") is None:
+            raise errors.NotADafError(
+                f"{files.location}: the remote zarr group lacks an inline consolidated_metadata "
+                "field, which is needed where nothing can be listed: open it for writing once "
+                "where it is stored, or run 'daf repair' on it"
+            )
+        return documents.listed(data)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, errors.DafError):
+            raise
+        raise errors.CorruptDataError(
+            f"{files.location}: its {name} is malformed ({error!r})"
+        ) from None

@@ -1,0 +1,93 @@
+"""The second door, for those who build on the package: stores, stored arrays, caches, output files.
+
+What users of data sets need is in `daf_storage` itself.  What is here changes more often; each name
+is documented in docs/reference/spi.md.
+"""
+
+from daf_storage.base import (
+    SERVER_CLIENT,
+    DecodedCache,
+    ForkLock,
+    Span,
+    StorageType,
+    ThreadedLibrary,
+    decode_vlen_bytes,
+    decode_vlen_utf8,
+    optional_import,
+    progress_bar,
+)
+from daf_storage.data import (
+    SparseMatrixParts,
+    SparseVectorParts,
+    StoredMatrix,
+    StoredVector,
+    plain_values,
+    stored_numbers,
+)
+from daf_storage.h5ad import axis_frame
+from daf_storage.stores import (
+    DirectoryStore,
+    MappingStore,
+    MemoryStore,
+    MmapZipStore,
+    Recovery,
+    ZarrArchiveStore,
+    find_output,
+    is_remote,
+    open_output,
+    open_regular,
+    output_directory,
+    output_path,
+    shown_url,
+)
+from daf_storage.trees import INDEXES_SUFFIX, StoredArray, decompress_chunk
+from daf_storage.upkeep import (
+    IndexKind,
+    IndexPlace,
+    IndexSource,
+    IndexStorage,
+    StoredIndex,
+    data_set_paths,
+)
+
+__all__ = [
+    "INDEXES_SUFFIX",
+    "SERVER_CLIENT",
+    "DecodedCache",
+    "DirectoryStore",
+    "ForkLock",
+    "IndexKind",
+    "IndexPlace",
+    "IndexSource",
+    "IndexStorage",
+    "MappingStore",
+    "MemoryStore",
+    "MmapZipStore",
+    "Recovery",
+    "Span",
+    "SparseMatrixParts",
+    "SparseVectorParts",
+    "StorageType",
+    "StoredArray",
+    "StoredIndex",
+    "StoredMatrix",
+    "StoredVector",
+    "ThreadedLibrary",
+    "ZarrArchiveStore",
+    "axis_frame",
+    "data_set_paths",
+    "decode_vlen_bytes",
+    "decode_vlen_utf8",
+    "decompress_chunk",
+    "find_output",
+    "is_remote",
+    "open_output",
+    "open_regular",
+    "optional_import",
+    "output_directory",
+    "output_path",
+    "plain_values",
+    "progress_bar",
+    "shown_url",
+    "stored_numbers",
+]

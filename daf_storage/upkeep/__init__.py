@@ -1,0 +1,37 @@
+"""What is done to whole data sets: verify, repair, copy and convert, reorder, index, serve.
+
+**Nouns.** A *finding* is something that `verify` objects to; a *repair report* lists what `repair`
+did and what was lost.
+
+Must not know AnnData, SQL or queries.
+"""
+
+from daf_storage.upkeep._copy import convert, copy_all
+from daf_storage.upkeep._index_storage import (
+    IndexKind,
+    IndexPlace,
+    IndexSource,
+    IndexStorage,
+    StoredIndex,
+)
+from daf_storage.upkeep._joint_reorder import reorder_axes
+from daf_storage.upkeep._repair import RepairReport, data_set_paths, repair
+from daf_storage.upkeep._serve import DafServer
+from daf_storage.upkeep._verify import Finding, verify
+
+__all__ = [
+    "DafServer",
+    "Finding",
+    "IndexKind",
+    "IndexPlace",
+    "IndexSource",
+    "IndexStorage",
+    "RepairReport",
+    "StoredIndex",
+    "convert",
+    "copy_all",
+    "data_set_paths",
+    "reorder_axes",
+    "repair",
+    "verify",
+]

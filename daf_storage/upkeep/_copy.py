@@ -1,0 +1,324 @@
+"""Copying whole data sets, between any two formats, in blocks.
+
+The layout is the same everywhere, so a copy is made array by array: what is stored sparse stays
+sparse, and each orientation of a matrix is copied as it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from daf_storage import errors
+from daf_storage.base import AnyArray, OpenMode, Packing, ShowProgress, Span, progress_bar
+from daf_storage.data import (
+    DafReader,
+    DafWriter,
+    StoredMatrix,
+    StoredVector,
+    attributes_of,
+    kept,
+    layout,
+    write_text,
+)
+from daf_storage.opening import new_data_set, open_daf, parse_path
+from daf_storage.stores import is_remote, shown_url
+from daf_storage.trees import StoredArray, TreeTransaction, ZarrVersion
+
+_BLOCK_BYTES = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptImage:
+    """A part of an AnnData, which is copied like a vector."""
+
+    image: StoredArray
+    """Its bytes."""
+    convention: None = None
+    """They are read in one way only."""
+
+    def arrays(self) -> dict[str, StoredArray]:
+        """Return the one stored array."""
+        return {"": self.image}
+
+
+Stored: TypeAlias = StoredVector | StoredMatrix | _KeptImage
+
+
+def copy_all(
+    source: DafReader,
+    destination: DafWriter,
+    *,
+    link: bool = False,
+    progress: ShowProgress = "auto",
+) -> None:
+    """Copy everything into an empty data set, of whatever format, and compare the two.
+
+    Parameters
+    ----------
+    link
+        From one directory to another: whether the two share the files whose bytes are the same,
+        by hard links.  That costs no space; no writer here changes a file in place, but another
+        program might.  Without it they are copied, sharing blocks where the file system can.
+    progress
+        Whether to show a bar on stderr.
+
+    Raises
+    ------
+    ExistsError
+        The destination is not empty.
+    CorruptDataError
+        Something of the source cannot be read, or is not the same when it is read back.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> one, other = daf_storage.MemoryDaf(), daf_storage.MemoryDaf()
+    >>> one.add_axis("cell", ["A", "B"])
+    >>> copy_all(one, other)
+    >>> other.axis_entries("cell").tolist()
+    ['A', 'B']
+    """
+    if destination.axes_set() or destination.scalars_set():
+        has = errors.known_names(destination.axes_set() | destination.scalars_set(), none="")
+        raise errors.ExistsError(
+            f"{destination.location}: a copy needs an empty data set; this one has {has}"
+        )
+    total = 2 * sum(_size_bytes(a) for _, one in _properties(source) for a in one.arrays().values())
+    with progress_bar("copy", total, show=progress) as bar:
+        with destination.batch():
+            _copy(source, destination, bar.add, link=link)
+        _compare(source, destination, bar.add)
+
+
+def convert(
+    source: str | Path,
+    destination: str | Path,
+    *,
+    overwrite: bool = False,
+    zarr_format: ZarrVersion | None = None,
+    packed: bool | Packing = False,
+    link: bool = False,
+    progress: ShowProgress = "auto",
+) -> None:
+    """Copy a data set to another path, in the format that the path asks for.
+
+    The source may be a URL: that downloads it.
+
+    It appears there when it is complete and has been compared with the source, or not at all.
+
+    Parameters
+    ----------
+    overwrite
+        Whether a data set that is at the destination is replaced.
+    zarr_format, packed
+        How to write it, see `open_daf`.
+    link
+        From one directory to another: whether to share files, see `copy_all`.
+    progress
+        Whether to show a bar on stderr.
+
+    Raises
+    ------
+    ExistsError
+        There is something at the destination and ``overwrite`` is false.
+
+    Examples
+    --------
+    >>> import tempfile, daf_storage
+    >>> folder = tempfile.mkdtemp()
+    >>> daf_storage.ZarrDaf(f"{folder}/x.daf.zarr", "w").set_scalar("n", 1)
+    >>> convert(f"{folder}/x.daf.zarr", f"{folder}/x.daf.zarr.zip")
+    >>> daf_storage.open_daf(f"{folder}/x.daf.zarr.zip").get_scalar("n")
+    1
+    """
+    with (
+        open_daf(source, _source_mode(source, destination)) as daf,
+        new_data_set(
+            destination, overwrite=overwrite, zarr_format=zarr_format, packed=packed
+        ) as new,
+    ):
+        copy_all(daf, new, link=link, progress=progress)
+
+
+def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:
+    """Return how to open the source: whoever opens a file first decides whether it is written."""
+    if is_remote(destination):
+        raise errors.ReadOnlyError(
+            f"{shown_url(str(destination))}: data sets on a server are read-only; convert to a "
+            "local path and upload that"
+        )
+    target = parse_path(destination)
+    if is_remote(source):
+        return "r"
+    origin = parse_path(source)
+    if origin.container != target.container:
+        return "r"
+    if origin.group == target.group:
+        raise errors.InvalidInputError(
+            f"{origin.given}: the source and the destination are the same data set"
+        )
+    return "r+"
+
+
+def _copy(
+    source: DafReader, destination: DafWriter, add: Callable[[int], None], *, link: bool
+) -> None:
+    for name in sorted(source.scalars_set()):
+        array = layout.open_array(source.tree, layout.scalar_path(name))
+        if array is None or array.info.size != 1:
+            raise errors.CorruptDataError(
+                f"{source.location}: scalar {name!r} is not stored as one element"
+            )
+        is_text = array.info.storage_type.is_string
+        values = array.read_strings() if is_text else array.read().reshape(1)
+        with _property(destination, layout.scalar_path(name)) as changes:
+            changes.write_scalar(layout.scalar_path(name), values)
+    for axis in sorted(source.axes_set()):
+        destination.add_axis(axis, source.get_pa_vector(axis, "name"))
+    for path, stored in _properties(source):
+        parts = stored.arrays()
+        with _property(destination, path) as changes:
+            if path.startswith(f"{kept.GROUP}/"):
+                kept.make_groups(destination.tree, changes, path)
+            changes.annotate(path, attributes_of(stored.convention))
+            if "" not in parts:
+                changes.create_group(path)
+            for part, array in parts.items():
+                place = f"{path}/{part}" if part else path
+                if _adopt(changes, place, array, link=link):
+                    add(_size_bytes(array))
+                else:
+                    _copy_array(changes, place, array, add)
+
+
+@contextmanager
+def _property(destination: DafWriter, path: str) -> Iterator[TreeTransaction]:
+    """Begin a property, and put it in place when the block ends well."""
+    tree = destination.writable_tree
+    with tree.transaction() as changes:
+        yield changes
+        with tree.lock():
+            changes.publish(path, replace=False)
+
+
+def _adopt(changes: TreeTransaction, path: str, array: StoredArray, *, link: bool) -> bool:
+    """Copy an array whose file has the same bytes in both formats, without reading it."""
+    descriptor = array.open_file()
+    if descriptor is None:
+        return False
+    try:
+        shape, kind = array.info.shape, array.info.storage_type
+        return changes.adopt_array(path, shape, kind, descriptor, link=link)
+    finally:
+        os.close(descriptor)
+
+
+def _copy_array(
+    changes: TreeTransaction, path: str, array: StoredArray, add: Callable[[int], None]
+) -> None:
+    if array.info.storage_type.is_string:
+        write_text(changes, path, array.read_strings(), array.info.shape)
+        add(_size_bytes(array))
+        return
+
+    def blocks() -> Iterator[AnyArray]:
+        for span in _blocks(array):
+            block = array.read_rows(span)
+            yield block
+            add(block.nbytes)
+
+    changes.write_blocks(path, array.info.shape, array.info.storage_type, blocks())
+
+
+def _compare(source: DafReader, copy: DafReader, add: Callable[[int], None]) -> None:
+    """Read both and raise at the first difference."""
+    same = source.scalars_set() == copy.scalars_set() and source.axes_set() == copy.axes_set()
+    scalars = source.scalars_set() if same else set()
+    same = same and all(_is_same(source.get_scalar(n), copy.get_scalar(n)) for n in scalars)
+    axes = source.axes_set() if same else set()
+    same = same and all(
+        source.get_pa_vector(a, "name").equals(copy.get_pa_vector(a, "name")) for a in axes
+    )
+    if not same:
+        raise errors.CorruptDataError(
+            f"{copy.location}: its scalars or axes are not those of {source.location}; the copy "
+            "failed, look at the disk"
+        )
+    ours, theirs = dict(_properties(source)), dict(_properties(copy))
+    for path in sorted(ours.keys() | theirs.keys()):
+        one, other = ours.get(path), theirs.get(path)
+        if one is None or other is None or not _is_same_property(one, other, add):
+            raise errors.CorruptDataError(
+                f"{copy.location}: {path} is not the same as in {source.location}; the copy "
+                "failed, look at the disk"
+            )
+
+
+def _is_same_property(one: Stored, other: Stored, add: Callable[[int], None]) -> bool:
+    """Return whether two vectors or matrices have the same arrays, to be read in the same way."""
+    ours, theirs = one.arrays(), other.arrays()
+    if one.convention is not other.convention or ours.keys() != theirs.keys():
+        return False
+    return all(_are_equal(ours[part], theirs[part], add) for part in ours)
+
+
+def _is_same(one: object, other: object) -> bool:
+    return type(one) is type(other) and (one == other or (one != one and other != other))  # noqa: PLR0124 - NaN
+
+
+def _are_equal(one: StoredArray, other: StoredArray, add: Callable[[int], None]) -> bool:
+    told = (one.info.shape, one.info.storage_type)
+    if told != (other.info.shape, other.info.storage_type):
+        return False
+    if one.info.storage_type.is_string:
+        add(_size_bytes(one))
+        return bool(one.read_strings().equals(other.read_strings()))
+    for span in _blocks(one):
+        block = one.read_rows(span)
+        if not np.array_equal(_bytes(block), _bytes(other.read_rows(span))):
+            return False
+        add(block.nbytes)
+    return True
+
+
+def _bytes(values: AnyArray) -> AnyArray:
+    """Return the bytes of an array: NaN is then equal to itself, and -0 is not 0."""
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+
+
+def _properties(daf: DafReader) -> Iterator[tuple[str, Stored]]:
+    """Yield the path of each vector, matrix and part of an AnnData, and the property itself."""
+    axes = sorted(daf.axes_set())
+    for axis in axes:
+        for name in sorted(daf.vectors_set(axis)):
+            yield layout.vector_path(axis, name), daf.open_vector(axis, name)
+    for rows, columns in itertools.product(axes, axes):
+        for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
+            path = layout.matrix_path(rows, columns, name)
+            yield path, daf.open_matrix(rows, columns, name)
+    for path, array in kept.arrays(daf.tree).items():
+        yield path, _KeptImage(array)
+
+
+def _blocks(array: StoredArray) -> Iterator[Span]:
+    """Yield ranges of the first dimension, along chunks where there are several."""
+    length, *rest = array.info.shape
+    row_bytes = int(np.prod(rest, dtype=object)) * array.info.storage_type.dtype.itemsize
+    height = max(_BLOCK_BYTES // max(row_bytes, 1), 1)
+    if array.info.chunks[0] < length:
+        height = max(height // array.info.chunks[0], 1) * array.info.chunks[0]
+    for start in range(0, length, height):
+        yield Span(start, min(start + height, length))
+
+
+def _size_bytes(array: StoredArray) -> int:
+    is_text = array.info.storage_type.is_string
+    return array.info.size * (16 if is_text else array.info.storage_type.dtype.itemsize)

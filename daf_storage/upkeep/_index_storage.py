@@ -1,0 +1,322 @@
+"""Secondary indexes as they are stored beside the data: where, with which checksums, and of what.
+
+An index is a group of plain arrays that other readers ignore, in the group ``indexes``:
+
+- ``indexes/AXIS/VECTOR/lookup``: the rows in the order of a vector's values, or of their hashes.
+- ``indexes/AXIS/VECTOR/ranges``: the zone map of a vector.
+- ``indexes/AXIS/X/points/Y``: an R-tree over two vectors of coordinates.
+
+Those of an HDF5 file are in a Zarr directory beside it, so that the file is not touched for them.
+
+What the arrays mean is the business of whoever builds them.  Each index has an array
+``fingerprint``: the version of the format, the checksum of its own arrays, and what it was made of:
+size and checksum of the contents, then inode, size and times of the files, where there are any.
+Source: docs/reference/format.md, "indexes".
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage import errors
+from daf_storage.base import NAME_VECTOR, AnyArray, StorageType
+from daf_storage.data import DafReader, DafWriter
+from daf_storage.trees import Node, StoredArray, WritableZarrTree
+
+GROUP: Final = "indexes"
+"""The group in which indexes are."""
+
+IndexKind: TypeAlias = Literal["lookup", "ranges", "points"]
+"""What an index finds rows by."""
+
+_KINDS: Final[tuple[IndexKind, ...]] = ("lookup", "ranges", "points")
+_FINGERPRINT: Final = "fingerprint"
+_PARTS: Final = ("key", "row", "first", "start", "low", "high", "null", "zone", "rtree")
+_VERSION: Final = 3
+_HEAD: Final = 4
+_MAX_NUMBERS: Final = 1 << 10
+_BYTES_PER_ROW: Final = 128
+_LEAST_BYTES: Final = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlace:
+    """Which index of a data set."""
+
+    axis: str
+    """The axis whose rows it finds."""
+    kind: IndexKind
+    """What it finds them by."""
+    columns: tuple[str, ...]
+    """The vector, or ``name`` for the entries; of ``points`` the two vectors of coordinates."""
+
+    @property
+    def path(self) -> str:
+        """The group of its arrays."""
+        first, *rest = self.columns
+        return posixpath.join(GROUP, self.axis, first, self.kind, *rest)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSource:
+    """What an index is made of, as it was at one moment."""
+
+    place: IndexPlace
+    """The index."""
+    contents: tuple[int, int]
+    """Size and checksum of the contents of its vectors."""
+    files: tuple[int, ...]
+    """Inode, size and times of their files; empty where that cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredIndex:
+    """An index as it was found."""
+
+    state: Literal["fit", "stale", "damaged"]
+    """Whether it can be used; stale if it is of other values than the vector has now."""
+    problem: str = ""
+    """Why it cannot be used, in words."""
+    arrays: Mapping[str, AnyArray] = field(default_factory=dict)
+    """Its arrays, if it is fit; mapped where the format can."""
+
+
+class IndexStorage:
+    """The indexes of one data set.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> daf = daf_storage.MemoryDaf()
+    >>> daf.add_axis("cell", ["A", "B"])
+    >>> daf.set_vector("cell", "age", [2, 1])
+    >>> indexes = IndexStorage(daf)
+    >>> place = IndexPlace("cell", "lookup", ("age",))
+    >>> indexes.store(indexes.source(place), {"row": np.array([1, 0], np.uint32)})
+    >>> indexes.places() == [place]
+    True
+    >>> indexes.load(place).state
+    'fit'
+    >>> daf.set_vector("cell", "age", [1, 2], overwrite=True)
+    >>> indexes.load(place).state
+    'stale'
+    """
+
+    def __init__(self, daf: DafReader) -> None:
+        self._daf = daf
+        self._tree = daf.tree.index_tree
+
+    def places(self) -> list[IndexPlace]:
+        """Return which indexes there are, fit or not."""
+        return sorted(self._places(), key=lambda place: place.path)
+
+    def identity(self, place: IndexPlace) -> Hashable:
+        """Return a value that changes whenever an index or its vectors do; None without one."""
+        own = self._tree.identity(place.path)
+        if own is None:
+            return None
+        vectors = (self._daf.vector_identity(place.axis, name) for name in place.columns)
+        return (own, *vectors)
+
+    def partners(self, axis: str, column: str) -> list[str]:
+        """Return the vectors ``Y`` with which a vector has an index of points."""
+        return sorted(self._tree.children(posixpath.join(GROUP, axis, column, "points")))
+
+    def load(self, place: IndexPlace) -> StoredIndex | None:
+        """Return an index after checking its checksum and what it was made of.
+
+        None if there is none.  That the numbers make sense together is for the caller to check.
+        """
+        try:
+            node = self._tree.node(place.path)
+            if node is None:
+                is_there = self._tree.identity(place.path) is not None
+                return StoredIndex("damaged", "it is no group") if is_there else None
+            limit = _LEAST_BYTES + _BYTES_PER_ROW * self._daf.axis_length(place.axis)
+            numbers = _fingerprint(node)
+            if numbers[0] != _VERSION:
+                return StoredIndex("stale", f"it has the format {numbers[0]}, not {_VERSION}")
+            arrays = _arrays(node, limit)
+        except errors.AxisNotFoundError:
+            return StoredIndex("stale", "its axis is gone")
+        except Exception as error:  # noqa: BLE001 - no damaged file may keep a query from a scan
+            return StoredIndex("damaged", str(error).removeprefix(f"{self._daf.location}: "))
+        if _checksum(arrays, numbers) != numbers[1]:
+            return StoredIndex("damaged", "its checksum is wrong")
+        if not self._is_of_now(place, numbers):
+            return StoredIndex("stale", "its vector was changed since it was built")
+        return StoredIndex("fit", arrays=arrays)
+
+    def source(self, place: IndexPlace) -> IndexSource:
+        """Return what an index is to be made of, before that is read."""
+        arrays = self._sources(place)
+        return IndexSource(place, _contents(arrays), _files(arrays))
+
+    def store(self, source: IndexSource, arrays: Mapping[str, AnyArray]) -> None:
+        """Put an index in place of the one that is there, if any, in one step.
+
+        Raises
+        ------
+        InUseError
+            Its vectors were changed since ``source``; nothing was stored.
+        AppendOnlyError
+            There is one in an archive; `discard` it first.
+        """
+        place = source.place
+        if not self._is_same(source):
+            raise errors.InUseError(
+                f"{self._daf.location}: {' and '.join(place.columns)} of axis {place.axis!r} "
+                "changed while the index was being built; build it again"
+            )
+        stored = {name: _normal(values) for name, values in arrays.items()}
+        numbers = [_VERSION, 0, *source.contents, *source.files]
+        numbers[1] = _checksum(stored, numbers)
+        tree = self._writer.writable_tree.index_tree
+        with errors.os_errors(tree.location), tree.transaction() as changes, tree.lock():
+            parts = place.path.split("/")
+            for group in ("/".join(parts[:n]) for n in range(1, len(parts))):
+                if tree.kind(group) is None:
+                    changes.create_group(group)
+                    changes.publish(group, replace=False)
+            changes.create_group(place.path)
+            for name, values in {_FINGERPRINT: np.array(numbers, np.int64), **stored}.items():
+                changes.write_array(f"{place.path}/{name}", values)
+            changes.publish(place.path, replace=tree.identity(place.path) is not None)
+
+    def discard(self, place: IndexPlace) -> None:
+        """Take an index away, also out of an archive: it can be made again from the data."""
+        tree = self._writer.writable_tree.index_tree
+        if isinstance(tree, WritableZarrTree):
+            tree.discard(place.path)
+            return
+        with tree.transaction() as changes, tree.lock():
+            changes.remove(place.path)
+
+    @property
+    def _writer(self) -> DafWriter:
+        if not isinstance(self._daf, DafWriter):
+            raise errors.ReadOnlyError(
+                f"{self._daf.location}: it was opened for reading; open it with mode 'r+' to "
+                "change its indexes"
+            )
+        return self._daf
+
+    def _places(self) -> Iterator[IndexPlace]:
+        for axis in self._tree.children(GROUP):
+            for column in self._tree.children(posixpath.join(GROUP, axis)):
+                for kind in _KINDS:
+                    partners = self.partners(axis, column) if kind == "points" else [""]
+                    for other in partners:
+                        place = IndexPlace(axis, kind, (column, other) if other else (column,))
+                        if self._tree.identity(place.path) is not None:
+                            yield place
+
+    def _is_of_now(self, place: IndexPlace, numbers: list[int]) -> bool:
+        """Return whether an index was made of what is stored now."""
+        try:
+            sources = self._sources(place)
+            files = numbers[_HEAD:]
+            if files and tuple(files) == _files(sources):
+                return True
+            return tuple(numbers[2:_HEAD]) == _contents(sources)
+        except errors.DafError:
+            return False
+
+    def _is_same(self, source: IndexSource) -> bool:
+        arrays = self._sources(source.place)
+        if source.files and source.files == _files(arrays):
+            return True
+        return source.contents == _contents(arrays)
+
+    def _sources(self, place: IndexPlace) -> list[StoredArray]:
+        """Return the arrays that the vectors of an index consist of."""
+        found: list[StoredArray] = []
+        for name in place.columns:
+            if name == NAME_VECTOR:
+                found.append(self._daf.text_array(place.axis, name))
+            else:
+                found += self._daf.open_vector(place.axis, name).all_arrays()
+        return found
+
+
+def _fingerprint(node: Node) -> list[int]:
+    array = node.array(_FINGERPRINT)
+    if array is None:
+        raise errors.CorruptDataError("it has no fingerprint")
+    info = array.info
+    is_sound = info.storage_type is StorageType.INT64 and len(info.shape) == 1
+    if not is_sound or not _HEAD <= info.size <= _MAX_NUMBERS:
+        raise errors.CorruptDataError("its fingerprint is none")
+    return [int(number) for number in array.read()]
+
+
+def _arrays(node: Node, max_bytes: int) -> dict[str, AnyArray]:
+    """Return the arrays of an index, none of which can be larger than some bytes."""
+    found: dict[str, AnyArray] = {}
+    for name in _PARTS:
+        array = node.array(name)
+        if array is None:
+            continue
+        kind = array.info.storage_type
+        if kind.is_string:
+            raise errors.CorruptDataError(f"the array {name!r} holds strings")
+        if array.info.size * kind.dtype.itemsize > max_bytes:
+            raise errors.CorruptDataError(
+                f"the array {name!r} has the shape {list(array.info.shape)}, too large for the axis"
+            )
+        found[name] = array.read()
+    return found
+
+
+def _normal(values: AnyArray) -> AnyArray:
+    """Return values as they will be read."""
+    return np.ascontiguousarray(values, StorageType.of(values.dtype).dtype)
+
+
+def _checksum(arrays: Mapping[str, AnyArray], numbers: list[int]) -> int:
+    """Return the checksum of the arrays of an index, with types and shapes, and of its source."""
+    total = crc32(repr([numbers[0], *numbers[2:]]).encode())
+    for name in sorted(arrays):
+        values = np.ascontiguousarray(arrays[name])
+        total = crc32(f"{name} {values.dtype.name} {values.shape}".encode(), total)
+        total = crc32(values.reshape(-1).view(np.uint8).data, total)
+    return total
+
+
+def _files(sources: list[StoredArray]) -> tuple[int, ...]:
+    """Return inode, size and times of the files of some arrays; nothing if one has none."""
+    found = [source.stamp() for source in sources]
+    return tuple(number for one in found if one for number in one) if all(found) else ()
+
+
+def _contents(sources: list[StoredArray]) -> tuple[int, int]:
+    """Return size and checksum of the contents of some arrays; reads all of them."""
+    size = total = 0
+    for source in sources:
+        for part in _parts(source):
+            size += len(part)
+            total = crc32(part, total)
+    return size, total
+
+
+def _parts(source: StoredArray) -> list[memoryview]:
+    """Return the elements of an array as bytes; of strings, as a chunk of them is stored."""
+    if not source.info.storage_type.is_string:
+        values = np.ascontiguousarray(source.read()).reshape(-1)
+        return [values.view(np.uint8).data]
+    plain = source.plain_strings()
+    if plain is not None:
+        return [plain]
+    texts = source.read_strings()
+    kind = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    offsets = np.frombuffer(texts.buffers()[1], kind)[texts.offset :][: len(texts) + 1]
+    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    lengths = np.diff(offsets).astype("<u4")
+    return [lengths.view(np.uint8).data, data.data]

@@ -1,0 +1,227 @@
+"""Mending a data set after a crash, a full disk or an interrupted copy."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from daf_storage import errors
+from daf_storage.base import ShowProgress
+from daf_storage.data import (
+    DafWriter,
+    Damage,
+    RecoveryWarning,
+    damage_of,
+    layout,
+    lost_entries,
+    mend_archive,
+    one_each,
+    take_out_consolidated,
+)
+from daf_storage.opening import (
+    SHARED_ARCHIVE_SUFFIX,
+    DafPath,
+    archives,
+    open_daf,
+    open_directory_tree,
+    restore_backup,
+)
+from daf_storage.stores import (
+    MmapZipStore,
+    follow_links,
+    is_remote,
+    remove_leftovers,
+    shown_url,
+    unfinished_rebuilds,
+)
+from daf_storage.stores.mmap_zip import rebuild
+from daf_storage.trees import WritableTree, WritableZarrTree
+from daf_storage.upkeep._verify import container_of, verify
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What `repair` did, and what is lost or damaged."""
+
+    done: tuple[str, ...]
+    """What was done, a sentence each; empty if there was nothing to do."""
+    lost: tuple[Damage, ...]
+    """Properties that are no longer there: their data could not be read."""
+    damaged: tuple[Damage, ...]
+    """Properties that are still there and wrong, which `verify` lists as errors."""
+    indexes: tuple[Damage, ...] = ()
+    """Indexes that were lost or damaged, which is no loss: `daf_query` builds them again."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is lost and nothing is damaged."""
+        return not self.lost and not self.damaged
+
+
+def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport:
+    """Mend the container of a data set, and report what was done, and what is lost or damaged.
+
+    Archive: what cannot be read is taken out of it and named, bytes behind the end are cut off,
+    and a directory that was lost is rebuilt from the entries that are whole.  Directory: leftovers
+    of crashed writers are cleared away, missing groups are added and the consolidated metadata is
+    written again.  Then everything is read, as `verify` does.  Data that is damaged and can be
+    read is left as it is.  Indexes are no data: `daf_query.rebuild_indexes`
+    builds them again, as ``daf repair`` does.
+
+    Parameters
+    ----------
+    progress
+        Whether to show a bar on stderr.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is nothing at this path.
+    CorruptDataError
+        It is not an archive, and has no entries to rebuild one from.
+    InUseError
+        Somebody is writing to it.
+
+    Examples
+    --------
+    >>> import tempfile, daf_storage
+    >>> path = tempfile.mkdtemp() + "/x.daf.zarr.zip"
+    >>> daf_storage.ZarrDaf(path, "w").close()
+    >>> daf_storage.repair(path)
+    RepairReport(done=(), lost=(), damaged=(), indexes=())
+    """
+    if is_remote(path):
+        raise errors.ReadOnlyError(
+            f"{shown_url(str(path))}: data sets on a server are read-only; repair it where it is "
+            "stored"
+        )
+    where = container_of(path)
+    with errors.os_errors(where.given):
+        cleared = _remove_leftovers(where)
+        if cleared and not where.container.exists():
+            return RepairReport(tuple(cleared), (), ())
+        done, lost = _repair_container(where)
+    whole = where.given_container if where.is_archive else where.given
+    findings = [f for f in verify(whole, progress=progress) if f.level == "error"]
+    damaged = one_each(damage_of(finding.path, finding.problem) for finding in findings)
+    return RepairReport(
+        (*cleared, *done),
+        tuple(one for one in lost if not one.is_index),
+        tuple(one for one in damaged if not one.is_index),
+        one_each(one for one in (*lost, *damaged) if one.is_index),
+    )
+
+
+def _repair_container(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
+    """Mend a container; return what was done, and what was lost."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RecoveryWarning)
+        if where.is_archive:
+            return _repair_archive(where)
+        return _repair_hdf5(where) if where.kind == "hdf5" else _repair_directory(where), ()
+
+
+def _remove_leftovers(where: DafPath) -> list[str]:
+    """Remove what killed programs have left that were making the container."""
+    count = remove_leftovers(follow_links(where.container, where.given))
+    return ["cleared away what a killed program had left beside it"] * bool(count)
+
+
+def _repair_hdf5(where: DafPath) -> list[str]:
+    with open_daf(where.given, "r+") as daf:
+        assert isinstance(daf, DafWriter)  # noqa: S101 - that is what the mode means
+        return [_missing(one) for one in _add_groups(daf.writable_tree)]
+
+
+def _repair_directory(where: DafPath) -> list[str]:
+    tree = open_directory_tree(where)
+    done = []
+    if restore_backup(where):
+        done.append("put back what another program was reordering when it was stopped")
+    for stale in unfinished_rebuilds(where.container):
+        shutil.rmtree(stale)
+        done.append("cleared away an unfinished reordering")
+    before = tree.consolidated()
+    if tree.recover():
+        done.append("cleared away what a crashed writer had left")
+    was_behind = tree.consolidated() != before
+    done += [_missing(one) for one in _add_groups(tree)]
+    if tree.refresh() or was_behind:
+        done.append("wrote the consolidated metadata again")
+    return done
+
+
+def data_set_paths(path: str | Path) -> list[str]:
+    """Return the paths of the data sets of a path: one, or those of a whole archive of several."""
+    where = container_of(path)
+    if not str(path).rstrip("/").endswith(SHARED_ARCHIVE_SUFFIX):
+        return [where.given]
+    with MmapZipStore(where.container, location=where.given_container) as store:
+        return [f"{where.given}#/{group}" for group in archives.groups_of(store)]
+
+
+def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
+    rebuilt = rebuild(where.container, where.given_container)
+    done, lost = (
+        list(rebuilt.done),
+        [damage_of(n, "its data is not whole") for n in rebuilt.dropped],
+    )
+    if rebuilt.cut_at is not None:
+        lost.append(
+            Damage(
+                f"whatever was stored after the first {rebuilt.cut_at:,} bytes",
+                "",
+                "the archive is cut off or destroyed there",
+            )
+        )
+    lease = archives.lease(where.container, "r+", where.given_container)
+    try:
+        found = lease.resource.recovery
+        lost += lost_entries(found)
+        done += [f"dropped {name}, which was not complete" for name in found.dropped]
+        done += [f"completed {name}, whose data was there" for name in found.completed]
+        if found.cut_bytes:
+            done.append(f"gave back {found.cut_bytes:,} bytes that belonged to no entry")
+        for group in archives.groups_of(lease.resource):
+            tree = WritableZarrTree(lease.resource, group, consolidated=False)
+            mended = mend_archive(lease.resource, tree, group)
+            lost += mended
+            prefix = f"{group}/" if group else ""
+            done += [
+                f"took away {damage.path}, of which a part was missing"
+                for damage in mended
+                if damage.path
+            ]
+            done += [_missing(prefix + one) for one in _add_groups(tree)]
+            if take_out_consolidated(lease.resource, tree, group):
+                done.append(
+                    f"took out the consolidated metadata of {group or 'the data set'}, which an "
+                    "archive cannot keep up to date"
+                )
+    finally:
+        lease.release()
+    return done, one_each(lost)
+
+
+def _missing(path: str) -> str:
+    return f"added the group {path}, which was missing"
+
+
+def _add_groups(tree: WritableTree) -> list[str]:
+    """Add the groups that each axis needs and does not have."""
+    axes = sorted(name for name, kind in tree.children(layout.AXES).items() if kind == "array")
+    needed = [*layout.SKELETON, *(layout.vectors_path(axis) for axis in axes)]
+    for axis in axes:
+        needed.append(f"{layout.MATRICES}/{axis}")
+        needed += [layout.matrices_path(axis, other) for other in axes]
+    missing = [path for path in needed if tree.kind(path) is None]
+    with tree.batch(), tree.transaction() as changes, tree.lock():
+        for path in missing:
+            try:
+                changes.create_group(path)
+                changes.publish(path, replace=False)
+            except FileExistsError:  # only what says that it is a group was lost
+                changes.mark_group(path)
+    return missing

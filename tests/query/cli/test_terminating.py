@@ -1,0 +1,310 @@
+"""Tests of commands that are ended by a signal or killed: nothing half done stays behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daf_query.cli import main
+from daf_query.cli._signals import Terminated, _Handler
+from daf_storage import convert, errors, import_h5ad, open_daf, repair, verify
+from daf_storage.h5ad._import import Importer
+from daf_storage.upkeep import _copy as copying
+from tests.support import PBMC, contents, create, fill
+
+PAUSED = """
+import sys, time
+from daf_query import cli
+from daf_storage import copying, reordering
+from daf_query import saving, indexes
+from daf_storage.h5ad import _export, _matrices
+
+def pausing(function):
+    def paused(*args, **kwargs):
+        found = function(*args, **kwargs)
+        print("ready", file=sys.stderr, flush=True)
+        time.sleep(60)
+        return found
+    return paused
+
+for owner, name in (
+    (copying, "_compare"),
+    (_matrices.MatrixWriter, "write"),
+    (_export._Exporter, "write_matrices"),
+    (saving, "write_rows"),
+    (reordering, "_write_matrix"),
+):
+    setattr(owner, name, pausing(getattr(owner, name)))
+sys.argv[0] = "daf"
+cli.run()
+"""
+
+
+def paused(*arguments: object, **options: Any) -> subprocess.Popen[str]:
+    """Start a command that has written the better part of its work, and waits then."""
+    command = [sys.executable, "-c", PAUSED, *map(str, arguments)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    assert line == "ready\n", line + process.stderr.read()
+    return process
+
+
+def commands(folder: Path) -> dict[str, list[object]]:
+    """Return commands that write, each to a target of its own."""
+    data = folder / "data.daf.zarr"
+    return {
+        "import": ["import", PBMC, folder / "new.daf.zarr"],
+        "import zip": ["import", PBMC, folder / "new.daf.zarr.zip"],
+        "import hdf5": ["import", PBMC, folder / "new.h5df"],
+        "convert": ["convert", data, folder / "new.daf.zarr"],
+        "convert zip": ["convert", data, folder / "new.daf.zarr.zip"],
+        "replace": ["convert", data, folder / "old.daf.zarr", "--overwrite"],
+        "sql": ["sql", data, "SELECT * FROM cell", "-o", folder / "new.csv"],
+        "reorder": ["reorder", data, "cell", "--by", "age DESC"],
+        "export": ["export", folder / "atlas.daf.zarr", folder / "new.h5ad"],
+    }
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what the commands work on."""
+    folder = tmp_path_factory.mktemp("prepared")
+    fill(create(folder / "data.daf.zarr")).close()
+    create(folder / "old.daf.zarr").close()
+    import_h5ad(PBMC, folder / "atlas.daf.zarr", relayout=False)
+    return folder
+
+
+@pytest.fixture
+def folder(prepared: Path, tmp_path: Path) -> Path:
+    """Return a copy of it."""
+    return Path(shutil.copytree(prepared, tmp_path / "x"))
+
+
+def everything(folder: Path) -> list[str]:
+    """Return all paths below a folder."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("command", commands(Path()))
+def test_sigterm_leaves_nothing_behind(folder: Path, command: str) -> None:
+    """The exit code is 143, one line says why, and the folder is what it was."""
+    before = everything(folder)
+    with paused(*commands(folder)[command]) as process:
+        assert everything(folder) != before
+        process.terminate()
+        assert process.wait(60) == 143
+        assert process.stderr is not None
+        assert process.stderr.read() == "daf: error: ended by SIGTERM\n"
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGHUP, 129), (signal.SIGINT, 130)])
+def test_other_signals(folder: Path, number: signal.Signals, code: int) -> None:
+    """A closed terminal and Ctrl-C do the same."""
+    before = everything(folder)
+    with paused(*commands(folder)["convert"]) as process:
+        process.send_signal(number)
+        assert process.wait(60) == code
+    assert everything(folder) == before
+
+
+def test_nohup_is_respected(folder: Path) -> None:
+    """A signal that is ignored when the command starts stays ignored."""
+    ignore = lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)  # noqa: E731
+    with paused(*commands(folder)["convert"], preexec_fn=ignore) as process:
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        process.terminate()
+        assert process.wait(60) == 143
+
+
+def test_a_signal_that_comes_twice_does_not_stop_the_cleaning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Some programs send it to a process and then to its group; later it counts again."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    handler = _Handler()
+    with pytest.raises(Terminated):
+        handler(signal.SIGTERM, None)
+    handler(signal.SIGTERM, None)
+    now[0] += 10
+    with pytest.raises(Terminated) as caught:
+        handler(signal.SIGHUP, None)
+    assert caught.value.exit_code == 129
+
+
+@pytest.mark.parametrize("command", ["import", "import zip", "convert", "replace", "sql"])
+def test_after_a_kill_the_next_one_clears_away(folder: Path, command: str) -> None:
+    """Not before its process is dead; until then it is not offered as something that is there."""
+    arguments = [str(one) for one in commands(folder)[command]]
+    before = everything(folder)
+    with paused(*arguments) as process:
+        if command == "import":
+            with pytest.raises(errors.SourceNotFoundError) as caught:
+                open_daf(folder / "nothing.daf.zarr")
+            assert "daf-tmp" not in str(caught.value)
+        process.kill()
+    assert everything(folder) != before
+    assert main([*arguments, "--quiet"]) == 0
+    assert not [name for name in everything(folder) if "daf-tmp" in name]
+    assert verify(folder / "data.daf.zarr") == []
+
+
+@pytest.mark.parametrize("command", ["import", "import zip", "import hdf5", "replace"])
+def test_repair_clears_away(folder: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where the target has never come to be; a living process is left alone."""
+    before = everything(folder)
+    arguments = commands(folder)[command]
+    target = next(str(one) for one in reversed(arguments) if not str(one).startswith("-"))
+    with paused(*arguments) as process:
+        assert main(["repair", target]) == (0 if command == "replace" else 1)
+        assert everything(folder) != before
+        process.kill()
+    if command == "replace":
+        assert "was killed" in str(verify(target)[0])
+    capsys.readouterr()
+    assert main(["repair", target]) == 0
+    assert "cleared away what a killed program had left" in capsys.readouterr().out
+    assert everything(folder) == before
+
+
+# Two at once
+
+
+def import_pbmc(path: Path) -> object:
+    """Import real data."""
+    return import_h5ad(PBMC, path, relayout=False)
+
+
+TARGETS = ["new.daf.zarr", "new.daf.zarr.zip", "new.h5df"]
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_second_of_two_imports_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, *, exchange: bool
+) -> None:
+    """What the first has made stays, and the second leaves nothing behind."""
+    if not exchange:
+        monkeypatch.setattr("daf_storage.stores._swap._exchange_function", lambda: None)
+    path, run = folder / name, Importer.run
+
+    def overtaken(self: Importer) -> Any:
+        found = run(self)
+        monkeypatch.setattr(Importer, "run", run)
+        convert(folder / "data.daf.zarr", path)
+        return found
+
+    monkeypatch.setattr(Importer, "run", overtaken)
+    before = set(os.listdir(folder))
+    with pytest.raises(errors.ExistsError, match="another program has put something here"):
+        import_pbmc(path)
+    assert set(os.listdir(folder)) == before | {name}
+    assert contents(open_daf(path)) == contents(open_daf(folder / "data.daf.zarr"))
+
+
+def test_two_imports_of_two_threads(folder: Path) -> None:
+    """One of them makes the data set, whichever is first at the end."""
+    path, told = folder / "new.daf.zarr", []
+
+    def attempt() -> None:
+        with suppress(errors.ExistsError):
+            convert(folder / "data.daf.zarr", path)
+            told.append("done")
+
+    threads = [threading.Thread(target=attempt) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert told == ["done"]
+    assert contents(open_daf(path)) == contents(open_daf(folder / "data.daf.zarr"))
+    assert not list(folder.glob(".*"))
+
+
+def test_what_came_to_be_meanwhile_is_not_replaced_unless_it_is_a_data_set(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked to overwrite a data set, a convert does not overwrite what has taken its place."""
+    path, compare = folder / "old.daf.zarr", copying._compare
+
+    def overtaken(*args: Any) -> None:
+        compare(*args)
+        shutil.rmtree(path)
+        path.mkdir()
+        (path / "thesis.txt").write_text("...")
+
+    monkeypatch.setattr(copying, "_compare", overtaken)
+    with pytest.raises(errors.NotADafError):
+        convert(folder / "data.daf.zarr", path, overwrite=True)
+    assert os.listdir(path) == ["thesis.txt"]
+
+
+# Links
+
+
+LINKED: dict[str, Callable[[Path, Path], object]] = {
+    "convert": lambda source, path: convert(source, path, overwrite=path.exists()),
+    "import": lambda _, path: import_h5ad(PBMC, path, relayout=False, overwrite=path.exists()),
+    "w": lambda _, path: open_daf(path, "w").close(),
+    "w+": lambda _, path: open_daf(path, "w+").close(),
+}
+
+
+@pytest.mark.parametrize("way", LINKED)
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_link_stays_a_link(folder: Path, name: str, way: str) -> None:
+    """Where it leads is made, and then replaced or emptied."""
+    (folder / "disk").mkdir()
+    link = folder / name
+    link.symlink_to(f"disk/real.{name.split('.', 1)[1]}")
+    for _ in range(2):
+        LINKED[way](folder / "data.daf.zarr", link)
+        assert link.is_symlink()
+        assert not (folder / "disk" / f"real.{name.split('.', 1)[1]}").is_symlink()
+        assert os.listdir(folder / "disk") == [f"real.{name.split('.', 1)[1]}"]
+        with open_daf(link) as daf:
+            assert bool(daf.axes_set()) == (way in ("convert", "import"))
+        if way == "w":
+            with open_daf(link, "r+") as writer:
+                writer.set_scalar("gone", 1)  # type: ignore[attr-defined]
+
+
+def test_repair_through_a_link(folder: Path) -> None:
+    """What a killed import has left beside the file that the link leads to."""
+    (folder / "disk").mkdir()
+    link = folder / "new.daf.zarr"
+    link.symlink_to("disk/real.daf.zarr")
+    left = folder / "disk" / ".real.daf.zarr.0123456789ab.daf-tmp"
+    left.mkdir()
+    assert repair(link).done == ("cleared away what a killed program had left beside it",)
+    assert not left.exists()
+
+
+def test_a_kill_while_mode_w_deletes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was emptied and not yet deleted is deleted by the next writer."""
+    path = folder / "data.daf.zarr"
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        create(path).close()
+    assert len(list(folder.glob(".data.daf.zarr.*/data.daf.zarr/vectors"))) == 1
+    assert "was killed" in str(verify(path)[0])
+    with open_daf(path, "r+") as daf:
+        assert daf.axes_set() == set()
+    assert verify(path) == []
+    assert not list(folder.glob(".*"))

@@ -1,0 +1,236 @@
+"""Tests of the indexes of HDF5 files: they are beside the file, which is not touched for them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from daf_query import UnusedIndexWarning, build_index, build_point_index, connect, rebuild_indexes
+from daf_query.cli import main
+from daf_storage import DafWriter, H5df, convert, errors, open_daf, verify
+from daf_storage.spi import IndexPlace, IndexStorage
+
+h5py = pytest.importorskip("h5py")
+
+N = 300
+SETTLED_SECONDS = 0.15
+QUERY = "SELECT index FROM cell WHERE age = 7"
+AGE = IndexPlace("cell", "lookup", ("age",))
+
+
+def fill(daf: Any, *, turned: bool = False) -> None:
+    """Set a vector of numbers, one of strings, and coordinates."""
+    ages = np.arange(N)
+    daf.add_axis("cell", [f"c{i}" for i in range(N)])
+    daf.set_vector("cell", "age", ages[::-1] if turned else ages)
+    daf.set_vector("cell", "code", [f"x{i}" for i in range(N)])
+    daf.set_vector("cell", "x", ages / 2)
+
+
+def index(daf: Any) -> None:
+    """Build indexes of all kinds."""
+    assert build_index(daf, "cell", ["name", "age", "code"]) == ["name", "age", "code"]
+
+
+def made(path: str | Path, *, turned: bool = False) -> None:
+    """Make a data set."""
+    with open_daf(path, "w") as daf:
+        fill(daf, turned=turned)
+
+
+def used(path: Any) -> list[str]:
+    """Return the indexes that a query uses."""
+    return connect(path).explain(QUERY).scans[0].indexes
+
+
+@pytest.fixture(autouse=True)
+def _many_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let indexes be used for a large part of so small a table."""
+    for module in ("_column", "_string_column", "_scanner"):
+        monkeypatch.setattr(f"daf_query.scan.{module}._SELECTIVE", 4)
+
+
+def digest(path: Path) -> str:
+    """Return a checksum of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_the_file_is_not_touched(tmp_path: Path) -> None:
+    """Not a byte of it changes; a new session finds the indexes, and so does another process."""
+    pytest.importorskip("geoindex_rs")
+    path = tmp_path / "x.h5df"
+    made(path)
+    before = digest(path)
+    with open_daf(path, "r+") as daf:
+        assert isinstance(daf, DafWriter)
+        index(daf)
+        assert build_point_index(daf, "cell", "x", "age") == N
+        assert used(daf) == ["age"]
+    assert digest(path) == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.h5df", "x.h5df.indexes"]
+    assert used(path) == ["age"]
+    assert connect(path).sql(QUERY).to_pydict() == {"index": [7]}
+    assert verify(path) == []
+    with h5py.File(path) as file:
+        assert "indexes" not in file
+
+
+def test_data_sets_in_one_file(tmp_path: Path) -> None:
+    """Each has its own indexes, also where one lies below another, or has an odd name."""
+    path = tmp_path / "x.h5dfs"
+    groups = ["a", "a/indexes", "day 1/é%", "n" * 250]
+    for number, group in enumerate(groups):
+        with open_daf(f"{path}#/{group}", "w") as daf:
+            assert isinstance(daf, DafWriter)
+            fill(daf, turned=bool(number % 2))
+            index(daf)
+    for number, group in enumerate(groups):
+        assert used(f"{path}#/{group}") == ["age"]
+        found = connect(f"{path}#/{group}").sql(QUERY).to_pydict()
+        assert found == {"index": [N - 8 if number % 2 else 7]}
+    with open_daf(f"{path}#/a", "w") as daf:
+        assert isinstance(daf, DafWriter)
+        assert IndexStorage(daf).places() == []
+    assert used(f"{path}#/{groups[2]}") == ["age"]
+
+
+def test_a_copy_keeps_them(tmp_path: Path) -> None:
+    """If they are copied too; without them, everything is read."""
+    path = tmp_path / "x.h5df"
+    made(path)
+    with open_daf(path, "r+") as daf:
+        index(daf)
+    shutil.copytree(tmp_path, tmp_path / "all", ignore=lambda *_: ["all"])
+    assert used(tmp_path / "all/x.h5df") == ["age"]
+    (tmp_path / "file").mkdir()
+    shutil.copyfile(path, tmp_path / "file/x.h5df")
+    assert used(tmp_path / "file/x.h5df") == []
+    link = tmp_path / "link.h5df"
+    link.symlink_to(path)
+    assert used(link) == ["age"]
+
+
+def test_stale_ones_are_passed_over(tmp_path: Path) -> None:
+    """Of another file under the same name, and of a vector that was replaced."""
+    path, other = tmp_path / "x.h5df", tmp_path / "y.h5df"
+    made(path)
+    made(other, turned=True)
+    with open_daf(path, "r+") as daf:
+        index(daf)
+    time.sleep(SETTLED_SECONDS)
+    session = connect(path)
+    assert session.sql(QUERY).to_pydict() == {"index": [7]}
+    session.close()
+    shutil.move(other, path)
+    assert used(path) == []
+    assert connect(path).sql(QUERY).to_pydict() == {"index": [N - 8]}
+    assert {one.level for one in verify(path)} == {"warning"}
+    assert len(rebuild_indexes(path)) > 0
+    assert used(path) == ["age"]
+    with open_daf(path, "r+") as daf:
+        assert isinstance(daf, DafWriter)
+        daf.set_vector("cell", "age", np.arange(N) + 1, overwrite=True)
+        assert connect(daf).sql(QUERY).to_pydict() == {"index": [6]}
+    assert connect(path).sql(QUERY).to_pydict() == {"index": [6]}
+
+
+def test_damaged_ones_are_found_and_built_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By `verify` and `repair`; queries scan meanwhile."""
+    path = tmp_path / "x.h5df"
+    made(path)
+    with open_daf(path, "r+") as daf:
+        index(daf)
+    chunk = next((tmp_path / "x.h5df.indexes").rglob("age/lookup/row/0"))
+    chunk.write_bytes(bytes(chunk.stat().st_size))
+    with pytest.warns(UnusedIndexWarning, match="x.h5df: the index indexes/cell/age/lookup"):
+        assert connect(path).sql(QUERY).to_pydict() == {"index": [7]}
+    assert main(["verify", str(path)]) == 1
+    assert "indexes/cell/age/lookup: its checksum is wrong" in capsys.readouterr().out
+    assert main(["repair", str(path)]) == 0
+    assert "built the index indexes/cell/age/lookup again" in capsys.readouterr().out
+    assert verify(path) == []
+    assert used(path) == ["age"]
+
+
+def test_they_go_with_the_data_set(tmp_path: Path) -> None:
+    """When the file is emptied, or replaced by a conversion."""
+    path = tmp_path / "x.h5df"
+    for how in ("w", "convert"):
+        made(path)
+        with open_daf(path, "r+") as daf:
+            index(daf)
+        if how == "w":
+            open_daf(path, "w").close()
+        else:
+            made(tmp_path / "y.daf.zarr", turned=True)
+            convert(tmp_path / "y.daf.zarr", path, overwrite=True)
+        with open_daf(path) as daf:
+            assert IndexStorage(daf).places() == []
+        assert verify(path) == []
+
+
+def test_listings_pass_them_over(tmp_path: Path) -> None:
+    """Patterns, and what is said to be beside a path that does not exist."""
+    for name in ("a.h5df", "b.h5df"):
+        made(tmp_path / name)
+        with open_daf(tmp_path / name, "r+") as daf:
+            index(daf)
+    session = connect(str(tmp_path / "*"))
+    query = "SELECT dataset, count(*) AS n FROM cell GROUP BY dataset ORDER BY dataset"
+    assert session.sql(query).to_pydict() == {"dataset": ["a", "b"], "n": [N, N]}
+    with pytest.raises(errors.SourceNotFoundError) as caught:
+        open_daf(tmp_path / "c.daf.zarr")
+    assert "indexes" not in str(caught.value).replace(tmp_path.name, "")
+
+
+def test_open_files_and_files_in_memory(tmp_path: Path) -> None:
+    """A handle of a file has its indexes beside it; without a file, they live as long as it."""
+    path = tmp_path / "x.h5df"
+    made(path)
+    with h5py.File(path, "r+", alignment_threshold=1, alignment_interval=8) as file:
+        daf = H5df(file, "r+")
+        index(daf)
+        assert used(daf) == ["age"]
+        daf.close()
+    assert used(path) == ["age"]
+    with h5py.File(io.BytesIO(), "w", alignment_threshold=1, alignment_interval=8) as file:
+        inside = H5df(file, "w")
+        fill(inside)
+        index(inside)
+        assert used(inside) == ["age"]
+        assert connect(inside).sql(QUERY).to_pydict() == {"index": [7]}
+        assert "indexes" not in file
+
+
+def test_a_crashed_build_is_cleared_away(tmp_path: Path) -> None:
+    """By the next open for writing."""
+    path = tmp_path / "x.h5df"
+    made(path)
+    with open_daf(path, "r+") as daf:
+        index(daf)
+    staging = tmp_path / "x.h5df.indexes/.daf.staging/token/new"
+    staging.mkdir(parents=True)
+    open_daf(path).close()
+    assert staging.exists()
+    open_daf(path, "r+").close()
+    assert not staging.exists()
+    assert used(path) == ["age"]
+
+
+def test_a_directory_that_cannot_be_written_to(tmp_path: Path) -> None:
+    """The error names it."""
+    path = tmp_path / "x.h5df"
+    made(path)
+    (tmp_path / "x.h5df.indexes").write_text("in the way")
+    with open_daf(path, "r+") as daf, pytest.raises(errors.DafError, match="x.h5df.indexes"):
+        build_index(daf, "cell", ["age"])  # type: ignore[arg-type] # of mode r+
+    assert connect(path).sql(QUERY).to_pydict() == {"index": [7]}

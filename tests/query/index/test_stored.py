@@ -1,0 +1,492 @@
+"""Tests of indexes of texts: found rows, what is read, and that a stale one is never used."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+import scipy.sparse
+import zarr
+from hypothesis import given
+
+from daf_query import UnusedIndexWarning, build_index, build_point_index, connect
+from daf_query.cli import main
+from daf_query.index import _stored as indexes
+from daf_query.index import _string_hash as hashing
+from daf_query.scan._zone_map import ZONE_ROWS
+from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, convert, errors, open_daf, verify
+from daf_storage.base import _strings as strings
+from daf_storage.spi import DecodedCache
+from tests.support import create, reopen
+
+N = 5_000
+
+
+@given(st.lists(st.text(), max_size=50), st.sampled_from([1, 40, 1 << 22]))
+def test_hashes_of_many_are_those_of_each(texts: list[str], block: int) -> None:
+    """In blocks of any size, also of slices."""
+    texts = [text for text in texts if not any(0xD800 <= ord(c) < 0xE000 for c in text)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hashing, "_BLOCK_BYTES", block)
+        found = hashing.hashes_of(pa.array(["skipped", *texts], pa.string()).slice(1))
+    assert found.tolist() == [hashing.hash_of(text) for text in texts]
+
+
+def test_hashes_of_different_texts_differ() -> None:
+    """Of a hundred thousand names, also those that differ in order or length alone."""
+    names = [f"cell_{i}" for i in range(100_000)] + ["", "\0", "\0\0", "ab", "ba", "a", "aa"]
+    assert len(set(hashing.hashes_of(pa.array(names)).tolist())) == len(names)
+
+
+@pytest.fixture(params=["x.daf.zarr", "x.daf.zarr.zip"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return a data set with names, an indexed text with duplicates, and a text with few values."""
+    path = tmp_path / str(request.param)
+    daf = create(path)
+    daf.add_axis("cell", [f"é{i}" for i in range(N)])
+    daf.set_vector("cell", "age", np.arange(N))
+    daf.set_vector("cell", "barcode", [f"code {i % 4_000}" * (i % 3 + 1) for i in range(N)])
+    daf.set_vector("cell", "donor", ["a", "b"] * (N // 2))
+    daf.close()
+    time.sleep(0.15)  # the index remembers the time of a file, which must lie a little back
+    return path
+
+
+QUERIES = [
+    "SELECT name, age FROM cell WHERE name = 'é4999'",
+    "SELECT age FROM cell WHERE name IN ('é3', 'nope', 'é77', 'é3') ORDER BY age",
+    "SELECT name FROM cell WHERE barcode IN ('code 7', 'code 8code 8code 8') AND age > 10 ORDER BY name",
+    "SELECT barcode, name FROM cell WHERE name = 'é5' AND barcode <> 'x'",
+    "SELECT count(*) AS n FROM cell WHERE name = 'é5' OR age = 6",
+    "SELECT count(*) AS n FROM cell WHERE name <> 'é5'",
+    "SELECT count(*) AS n FROM cell WHERE name NOT IN ('é5', 'é6')",
+    "SELECT count(*) AS n FROM cell WHERE name = 'é5' AND name = 'é6'",
+    "SELECT name FROM cell WHERE age > 4996 ORDER BY age",
+    "SELECT max(barcode) AS m, min(name) AS n FROM cell",
+    "SELECT count(*) AS n FROM cell AS a JOIN cell AS b ON a.age = b.age WHERE a.name = 'é5'",
+]
+
+
+def test_the_rows_are_the_same(path: Path) -> None:
+    """With and without; in a directory and in an archive."""
+    expected = [connect(path).sql(query).to_pydict() for query in QUERIES]
+    with reopen(path) as daf:
+        assert build_index(daf, "cell") == ["name", "barcode"]
+    session = connect(path)
+    assert [session.sql(query).to_pydict() for query in QUERIES] == expected
+    assert expected[0] == {"name": ["é4999"], "age": [4999]}
+    told = session.explain(QUERIES[1])
+    assert told.scans[0].index_rows == 2
+    assert told.scans[0].values["age"] == 2
+    assert "index    left 2 rows" in str(told)
+    assert [f for f in verify(path) if f.level == "error"] == []
+    with open_daf(path) as reader:
+        assert reader.axes_set() == {"cell"}
+
+
+def test_a_look_up_decodes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The texts of a few rows are read one by one out of the mapped chunk."""
+    with reopen(path) as daf:
+        build_index(daf, "cell")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("decoded")
+
+    session = connect(path)
+    monkeypatch.setattr(strings, "decode_vlen_utf8", refuse)
+    assert session.sql(QUERIES[0]).to_pydict() == {"name": ["é4999"], "age": [4999]}
+    assert session.sql("SELECT name FROM cell WHERE age > 4997 ORDER BY age").to_pydict() == {
+        "name": ["é4998", "é4999"]
+    }
+
+
+def test_a_stale_index_is_not_used(tmp_path: Path) -> None:
+    """After the column was replaced, by this software or any other; the answer is the new one."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [f"c{i}" for i in range(100)])
+    daf.set_vector("cell", "code", [f"x{i:03}" for i in range(100)])
+    time.sleep(0.15)
+    build_index(daf, "cell")
+    session = connect(daf)
+    query = "SELECT name FROM cell WHERE code = 'x007'"
+    assert session.explain(query).scans[0].index_rows == 1
+    daf.set_vector("cell", "code", [f"x{99 - i:03}" for i in range(100)], overwrite=True)
+    assert session.sql(query).to_pydict() == {"name": ["c92"]}
+    assert session.explain(query).scans[0].index_rows is None
+    time.sleep(0.15)
+    assert session.sql(query).to_pydict() == {"name": ["c92"]}
+    assert build_index(daf, "cell", ["code"]) == ["code"]
+    assert session.explain(query).scans[0].index_rows == 1
+    chunk = path / "vectors/cell/code/0"
+    data = chunk.read_bytes()
+    chunk.write_bytes(
+        data.replace(b"x007", b"x___")
+    )  # another program, in place, of the same length
+    os.utime(chunk, ns=(time.time_ns() + 10**9, time.time_ns() + 10**9))
+    fresh = connect(path)
+    assert fresh.sql("SELECT name FROM cell WHERE code = 'x___'").to_pydict() == {"name": ["c92"]}
+    daf.reorder_axis("cell", np.arange(100)[::-1], progress="never")
+    assert connect(path).sql("SELECT index FROM cell WHERE name = 'c3'").to_pydict() == {
+        "index": [96]
+    }
+
+
+def test_an_index_that_lacks_a_part(path: Path) -> None:
+    """Is not used, and a warning says so; the data is as readable as before."""
+    if path.suffix == ".zip":
+        pytest.skip("an archive is not changed in place")
+    with reopen(path) as daf:
+        build_index(daf, "cell")
+    group = zarr.open_group(path / "indexes/cell/name", mode="r+")
+    del group["lookup/row"]
+    with pytest.warns(UnusedIndexWarning, match="its checksum is wrong"):
+        assert connect(path).sql(QUERIES[0]).to_pydict()["age"] == [4999]
+    (path / "indexes/cell/barcode/lookup/.zgroup").unlink()
+    with pytest.warns(UnusedIndexWarning, match="it is no group; 'daf repair"):
+        found = connect(path).sql("SELECT age FROM cell WHERE barcode = 'code 6'").to_pydict()
+    assert found == {"age": [6]}
+
+
+def test_what_cannot_be_indexed() -> None:
+    """Each says why."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    daf.set_vector("cell", "age", [1, 2])
+    daf.set_vector("cell", "is_odd", [True, False])
+    daf.set_vector("cell", "code", ["x", "y"])
+    for name in ("index", "is_odd"):
+        with pytest.raises(errors.InvalidInputError, match="needs no index"):
+            build_index(daf, "cell", [name])
+    for name in ("index", "code", "name"):
+        with pytest.raises(errors.InvalidInputError, match="holds no numbers"):
+            build_point_index(daf, "cell", "age", name)
+    with pytest.raises(errors.VectorNotFoundError):
+        build_index(daf, "cell", ["nope"])
+
+
+def test_on_the_command_line(
+    path: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """``daf index``; a copy has none, and can get its own."""
+    assert main(["index", str(path), "cell"]) == 0
+    assert f"indexed name, barcode of axis cell of {path}" in capsys.readouterr().out
+    assert main(["index", str(path), "cell", "index"]) == 1
+    copy = tmp_path / "copy.daf.zarr"
+    convert(path, copy)
+    assert ZarrDaf(copy).tree.kind("indexes") is None
+    assert indexes.StoredIndexes(reopen(copy), "cell").lookup("name", DecodedCache()) is None
+
+
+def test_building_it_again_is_fine(path: Path) -> None:
+    """One that fits is kept, also in an archive, which could not replace it."""
+    for _ in range(2):
+        with reopen(path) as daf:
+            assert build_index(daf, "cell", ["name"]) == ["name"]
+
+
+def test_a_fragment_of_an_index_and_another_filter(path: Path) -> None:
+    """The rows that an index left out for one filter are there for another."""
+    with reopen(path) as daf:
+        build_index(daf, "cell")
+    table = connect(path).dataset("cell")
+    only = pc.field("name") == "é7"
+    fragments = list(table.get_fragments(only))
+    assert sum(f.to_table(filter=only).num_rows for f in fragments) == 1
+    assert sum(f.to_table(columns=["age"]).num_rows for f in fragments) == sum(
+        part.size for f in fragments for part in f.parts
+    )
+
+
+CONDITIONS = [
+    "u = 7",
+    "u = 7 AND f > 0.5",
+    "u IN (3, 250, 9)",
+    "u > 254",
+    "u >= 2 AND u < 3",
+    "u < 1 OR u > 254",
+    "f BETWEEN 0.5 AND 0.502",
+    "f > 0.9995",
+    "f = 0.0",
+    "f < 1e-3 AND f > -1e-3",
+    "f IS NULL AND u = 4",
+    "f > 0.3 AND f < 0.2",
+    "big > 18446744073709551000",
+    "big = 18446744073709551615",
+    "code = 'é7'",
+    "code = 'é7' AND u IN (7, 8)",
+    "code IN ('é1', 'nope') AND f < 0.01",
+    "x BETWEEN 10 AND 12 AND y BETWEEN 3 AND 4",
+    "x > 10 AND x <= 12 AND y > 3 AND y <= 4 AND u < 100",
+    "x = 10.0 AND y >= 3.0 AND y < 9.0",
+    "x > 10 AND y > 3",
+    "sparse = 5",
+]
+MADE: dict[str, dict[str, Any]] = {
+    "x.daf.zarr": {},
+    "x.daf.zarr.zip": {},
+    "v3.daf.zarr": {"zarr_format": 3},
+    "packed.daf.zarr": {"packed": Packing(chunk_kb=8)},
+    "x.h5df": {},
+}
+
+
+def fill(daf: DafWriter) -> None:
+    """Set vectors of several types: random, with NaN, infinite, near the limits, and sparse."""
+    rng = np.random.default_rng(1)
+    daf.add_axis("cell", [f"c{i}" for i in range(N)])
+    f = rng.random(N)
+    f[rng.integers(0, N, 300)] = np.nan
+    f[:4] = [0.0, -0.0, np.inf, -np.inf]
+    x = np.round(rng.random(N) * 100, 1).astype("f4")
+    x[5], x[6] = np.nan, np.inf
+    columns = {
+        "u": rng.integers(0, 256, N).astype("u1"),
+        "f": f,
+        "big": np.uint64(2**64 - 1) - rng.integers(0, 100_000, N).astype("u8"),
+        "x": x,
+        "y": np.round(rng.random(N) * 50, 1),
+        "sparse": scipy.sparse.csc_array((rng.random(N) < 0.01).astype("i2")[:, None] * 5),
+        "code": [f"é{n}" for n in rng.integers(0, 200, N)],
+    }
+    for name, values in columns.items():
+        daf.set_vector("cell", name, values)
+
+
+@pytest.fixture(params=[*MADE, "memory"])
+def numbers(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
+    """Return a data set of every format."""
+    if request.param == "memory":
+        daf: DafWriter = MemoryDaf()
+    else:
+        opened = open_daf(tmp_path / request.param, "w", **MADE[request.param])
+        assert isinstance(opened, DafWriter)
+        daf = opened
+    fill(daf)
+    return daf
+
+
+def test_rows_found_by_numbers_are_the_same(numbers: DafWriter) -> None:
+    """In every format, of every type, at the borders of ranges, with NaN and the infinities."""
+    pytest.importorskip("geoindex_rs")
+    queries = [f"SELECT index FROM cell WHERE {c} ORDER BY index" for c in CONDITIONS]
+    plain = connect(numbers)
+    expected = [plain.sql(query).to_pydict() for query in queries]
+    assert any(len(found["index"]) for found in expected)
+    names = ["name", "u", "f", "big", "code", "sparse", "x"]
+    assert build_index(numbers, "cell", names) == names
+    assert build_point_index(numbers, "cell", "x", "y") == N
+    indexed = connect(numbers)
+    assert [indexed.sql(query).to_pydict() for query in queries] == expected
+    told = {c: indexed.explain(q).scans for c, q in zip(CONDITIONS, queries, strict=True)}
+    for condition, used in {
+        "u = 7": ["u"],
+        "u > 254": ["u"],
+        "u >= 2 AND u < 3": ["u"],
+        "f BETWEEN 0.5 AND 0.502": ["f"],
+        "f < 1e-3 AND f > -1e-3": ["f"],
+        "code = 'é7' AND u IN (7, 8)": ["code"],
+        "x BETWEEN 10 AND 12 AND y BETWEEN 3 AND 4": ["x, y"],
+    }.items():
+        assert [scan.indexes for scan in told[condition]] == [used], condition
+    box = indexed.explain("SELECT f FROM cell WHERE x > 10.0 AND x < 12 AND y > 3.0 AND y < 4")
+    assert box.rows < 100
+
+
+def test_a_look_up_of_a_number_reads_its_rows_alone(tmp_path: Path) -> None:
+    """The filter looks at what the index names; so many that a scan is faster are scanned."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [str(i) for i in range(N)])
+    daf.set_vector("cell", "code", np.arange(N)[::-1])
+    daf.set_vector("cell", "score", np.arange(N) / 7)
+    build_index(daf, "cell", ["code"])
+    session = connect(path)
+    told = session.explain("SELECT score FROM cell WHERE code BETWEEN 10 AND 12")
+    assert told.scans[0].values == {"code": 6, "score": 3}
+    assert told.scans[0].indexes == ["code"]
+    told = session.explain("SELECT score FROM cell WHERE code > 100")
+    assert told.scans[0].indexes == []
+    assert told.rows == N - 101
+
+
+def test_lists_of_rows_where_few_values_are_distinct(tmp_path: Path) -> None:
+    """Each value is stored once, with its rows."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [str(i) for i in range(N)])
+    daf.set_vector("cell", "donor", [f"d{i % 50}" for i in range(N)])
+    assert build_index(daf, "cell", ["donor"]) == ["donor"]
+    group = zarr.open_group(path / "indexes/cell/donor/lookup", mode="r")
+    assert dict(group.arrays())["key"].shape == (50,)
+    assert dict(group.arrays())["first"].shape == (51,)
+    found = connect(path).explain("SELECT index FROM cell WHERE donor = 'd7'")
+    assert (found.rows, found.scans[0].indexes) == (N // 50, ["donor"])
+
+
+def test_stored_ranges_are_there_from_the_first_query(tmp_path: Path) -> None:
+    """What is outside of them is not read, in a session that has read nothing yet."""
+    n = 3 * ZONE_ROWS
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [str(i) for i in range(n)])
+    daf.set_vector("cell", "batch", np.arange(n) // 10)
+    query = "SELECT count(*) AS n FROM cell WHERE batch > 100000"
+    assert connect(path).explain(query).scans[0].rows_pruned == 0
+    assert build_index(daf, "cell", []) == []
+    assert build_index(daf, "cell") == ["name"]
+    told = connect(path).explain(query)
+    assert [scan for scan in told.scans if scan.read] == []
+    assert told.plan
+    daf.set_vector("cell", "batch", np.arange(n), overwrite=True)
+    assert connect(path).sql(query).to_pydict() == {"n": [n - 100001]}
+
+
+def test_a_stale_index_of_numbers_is_not_used(numbers: DafWriter) -> None:
+    """In formats without times of files, the contents tell."""
+    pytest.importorskip("geoindex_rs")
+    if numbers.location.endswith(".zip"):
+        pytest.skip("an archive is not changed in place")
+    build_index(numbers, "cell", ["u", "f", "code"])
+    build_point_index(numbers, "cell", "x", "y")
+    session = connect(numbers)
+    queries = [f"SELECT index FROM cell WHERE {c} ORDER BY index" for c in CONDITIONS]
+    for query in queries:
+        session.sql(query).to_pydict()
+    for name in ("u", "f", "y"):
+        turned = numbers.get_np_vector("cell", name)[::-1].copy()
+        numbers.set_vector("cell", name, turned, overwrite=True)
+    codes = numbers.get_np_vector("cell", "code")[::-1].copy()
+    numbers.set_vector("cell", "code", codes, overwrite=True)
+    other = MemoryDaf()
+    other.add_axis("cell", numbers.axis_entries("cell"))
+    for name in numbers.vectors_set("cell"):
+        other.set_vector("cell", name, numbers.get_np_vector("cell", name))
+    expected = [connect(other).sql(query).to_pydict() for query in queries]
+    for each in (session, connect(numbers)):
+        assert [each.sql(query).to_pydict() for query in queries] == expected
+
+
+def test_a_copied_directory_keeps_its_indexes(path: Path, tmp_path: Path) -> None:
+    """The times of its files differ, the contents do not."""
+    with reopen(path) as daf:
+        build_index(daf, "cell", ["barcode"])
+    copy = tmp_path / "other" / path.name
+    if path.is_dir():
+        shutil.copytree(path, copy, copy_function=shutil.copyfile)
+    else:
+        copy.parent.mkdir()
+        shutil.copyfile(path, copy)
+    told = connect(copy).explain("SELECT age FROM cell WHERE barcode = 'code 6'")
+    assert told.scans[0].indexes == ["barcode"]
+
+
+def test_points_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``daf index --points``, with and without other vectors."""
+    pytest.importorskip("geoindex_rs")
+    path = tmp_path / "x.daf.zarr"
+    fill(create(path))
+    assert main(["index", str(path), "cell", "--points", "x", "y"]) == 0
+    assert "indexed the points (x, y) of axis cell" in capsys.readouterr().out
+    assert main(["index", str(path), "cell", "u", "--points", "x", "y"]) == 0
+    assert "indexed u, the points (x, y) of axis cell" in capsys.readouterr().out
+    assert [f for f in verify(path) if f.level == "error"] == []
+
+
+def random_condition(rng: random.Random) -> str:
+    """Return a condition that an index may serve."""
+    low = rng.randint(-5, 60)
+    return rng.choice(
+        [
+            f"f BETWEEN {low / 2} AND {low / 2 + 1}",
+            f"f {rng.choice(['=', '<', '>='])} {low / 2}",
+            f"i {rng.choice(['=', '<', '>', '<>'])} {low}",
+            f"i IN ({low}, {low + 3}, 300)",
+            f"s = 't{low}'",
+            f"s IN ('t1', 't{low}')",
+            f"s LIKE 't{low}%'",
+            f"name IN ('c{low}', 'c7')",
+            f"f > {low / 4} AND f < {low / 4 + 2} AND g > 1 AND g < 4",
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", [*MADE, "memory"])
+def test_random_changes_indexes_and_queries(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was replaced after an index was built, the rows are those that DuckDB finds."""
+    pytest.importorskip("geoindex_rs")
+    monkeypatch.setattr("daf_query.scan._column._SELECTIVE", 2)
+    monkeypatch.setattr("daf_query.scan._string_column._SELECTIVE", 2)
+    monkeypatch.setattr("daf_query.scan._scanner._SELECTIVE", 3)
+    made: Any = MemoryDaf() if name == "memory" else open_daf(tmp_path / name, "w", **MADE[name])
+    rng, numbers = random.Random(name), np.random.default_rng(len(name))
+    n = 800
+
+    def vector(column: str) -> Any:
+        if column == "s":
+            return [f"t{x}" for x in numbers.integers(0, rng.choice([5, n]), n)]
+        if column == "i":
+            return numbers.integers(-5, 60, n).astype(rng.choice(["i1", "i4", "i8"]))
+        values = np.round(numbers.random(n) * 30, 1)
+        values[numbers.integers(0, n, 20)] = np.nan
+        return values
+
+    made.add_axis("cell", [f"c{i}" for i in range(n)])
+    for column in "figs":
+        made.set_vector("cell", column, vector(column))
+    session = connect(made, cache_bytes=rng.choice([0, 1 << 28]))
+    for _ in range(12):
+        if rng.random() < 0.4 and not made.is_append_only:
+            column = rng.choice("figs")
+            made.set_vector("cell", column, vector(column), overwrite=True)
+        if rng.random() < 0.5 and not made.is_append_only:
+            build_index(made, "cell", rng.sample(["name", "f", "i", "s"], 2))
+            build_point_index(made, "cell", "f", "g")
+        connection = duckdb.connect()
+        connection.register("whole", session.dataset("cell").to_table())
+        for _ in range(5):
+            one, two = random_condition(rng), random_condition(rng)
+            condition = f"({one}) {rng.choice(['AND', 'OR', 'AND NOT'])} ({two})"
+            query = f"SELECT count(*) AS n, sum(index) AS s FROM TABLE WHERE {condition}"
+            ours = [
+                tuple(row.values())
+                for row in session.sql(query.replace("TABLE", "cell")).to_pylist()
+            ]
+            assert str(ours) == str(connection.sql(query.replace("TABLE", "whole")).fetchall()), (
+                condition
+            )
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_axes_of_few_entries(n: int) -> None:
+    """None have no index, one and two have."""
+    pytest.importorskip("geoindex_rs")
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(n)])
+    daf.set_vector("cell", "x", np.arange(n) * 1.0)
+    daf.set_vector("cell", "y", np.arange(n))
+    assert build_index(daf, "cell", ["name", "x"]) == (["name", "x"] if n else [])
+    assert build_point_index(daf, "cell", "x", "y") == n
+    query = "SELECT name FROM cell WHERE x BETWEEN 0 AND 0.5 AND y BETWEEN -1 AND 3 AND name <> 'z'"
+    assert connect(daf).sql(query).to_pydict() == {"name": ["c0"][:n]}
+
+
+def test_one_name_is_not_taken_for_its_letters() -> None:
+    """A string is the name of one vector, also where each of its letters is one."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    for name in ("a", "b", "ab"):
+        daf.set_vector("cell", name, [1, 2])
+    assert build_index(daf, "cell", "ab") == ["ab"]

@@ -1,0 +1,76 @@
+"""Tests of membership in a list as SQL has it, where Arrow evaluates the filter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from daf_query import connect
+from daf_query.scan import with_sql_membership
+from daf_storage import MemoryDaf
+
+TABLE = pa.table({"x": ["a", "b", None, ""], "y": ["a", "c", "d", None], "n": [1, 2, None, 4]})
+X, Y, NULL = pc.field("x"), pc.field("y"), pa.scalar(None, pa.string())
+
+CASES: dict[str, tuple[Any, str]] = {
+    "in": (X.isin(["a"]), "x IN ('a')"),
+    "not in": (~X.isin(["a"]), "x NOT IN ('a')"),
+    "with a null": (X.isin(pa.array(["a", None])), "x IN ('a', NULL)"),
+    "not with a null": (~X.isin(pa.array(["a", None])), "x NOT IN ('a', NULL)"),
+    "two columns": (~X.isin(["a"]) & (X != Y), "x NOT IN ('a') AND x <> y"),
+    "or": (~X.isin(["a"]) | (X < Y), "x NOT IN ('a') OR x < y"),
+    "not and": (~(X.isin(["a", "b"]) & (X == Y)), "NOT (x IN ('a', 'b') AND x = y)"),
+    "null": (~X.isin(["a"]) | X.is_null(), "x NOT IN ('a') OR x IS NULL"),
+    "valid": (X.isin(["b"]) & Y.is_valid(), "x IN ('b') AND y IS NOT NULL"),
+    "bounds": (~X.isin(["z"]) & (X > "") & (X <= "b"), "x NOT IN ('z') AND x > '' AND x <= 'b'"),
+    "bounds of columns": (~X.isin(["z"]) & (X >= Y), "x NOT IN ('z') AND x >= y"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_are_those_of_sql(name: str) -> None:
+    """Also under a negation, and with a null in the list."""
+    expression, condition = CASES[name]
+    oracle = TABLE
+    found = oracle.filter(with_sql_membership(expression, oracle.schema)).to_pylist()
+    expected = duckdb.sql(f"SELECT * FROM oracle WHERE {condition}").fetchall()
+    assert [tuple(row.values()) for row in found] == expected
+
+
+def test_what_is_not_known_stays_as_it_is() -> None:
+    """Arithmetic, a function, no membership, and no filter."""
+    for expression in (
+        pc.add(pc.field("n"), 1) > 2,
+        pc.starts_with(X, "a") & X.isin(["a"]),
+        pc.field("nope").isin(["a"]),
+        X == "a",
+    ):
+        assert with_sql_membership(expression, TABLE.schema) is expression
+    assert with_sql_membership(None, TABLE.schema) is None
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "x NOT IN (1, 3, 5, 6, 7) OR y > x",
+        "NOT (x IN (1, 3, 5, 6, 7) AND y <> x)",
+        "(x NOT IN (1, 3, 5, 6, 7) AND y >= x) OR name = 'D'",
+    ],
+)
+def test_not_in_beside_a_comparison_of_columns(condition: str) -> None:
+    """The engine hands over the whole condition, and Arrow evaluates it."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", list("ABCDEF"))
+    x, y = np.array([1.0, np.nan, 3.0, 4.0, 9.0, 1.0]), np.array([1.0, 2.0, 3.0, 4.0, 9.0, 7.0])
+    daf.set_vector("cell", "x", x)
+    daf.set_vector("cell", "y", y)
+    oracle = pa.table({"name": list("ABCDEF"), "x": pa.array(x, from_pandas=True), "y": y})
+    expected = duckdb.sql(f"SELECT name FROM oracle WHERE {condition}").fetchall()
+    found = connect(daf).sql(f"SELECT name FROM cell WHERE {condition} ORDER BY name")
+    assert [tuple(row.values()) for row in found.to_pylist()] == expected
+    assert len(oracle) == 6

@@ -1,0 +1,435 @@
+"""Tests of missing strings: stored as empty ones, NULL in tables, in every engine."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anndata
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from daf_query import DafSession, build_index, connect
+from daf_query.scan import _scanner as scanning
+from daf_query.scan import _string_column as texts
+from daf_query.scan._missing_strings import nulls_for_empty
+from daf_query.scan._zone_map import ZONE_ROWS
+from daf_storage import (
+    ConventionWarning,
+    DafWriter,
+    MemoryDaf,
+    ZarrDaf,
+    convert,
+    errors,
+    export_h5ad,
+    from_anndata,
+    open_daf,
+    to_anndata,
+)
+from tests.support import create, served
+
+VALUES = ["", "a", "ab", "b", "ä", "it's"]
+RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@given(st.lists(st.sampled_from(["", "a", "é"])), st.integers(0, 9), st.booleans())
+def test_each_empty_string_becomes_null(values: list[str], start: int, large: bool) -> None:  # noqa: FBT001 - hypothesis passes it by name
+    """Of a part of an array too, and of large strings; the others stay."""
+    array = pa.array(values, pa.large_string() if large else pa.string()).slice(start)
+    found = nulls_for_empty(array)
+    found.validate(full=True)
+    assert found.to_pylist() == [one or None for one in values[start:]]
+
+
+# Random tables and filters, beside DuckDB
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[DafWriter, pa.Table]:
+    """Return an axis with vectors of which some have missing strings, and the same as Arrow."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    length = draw(st.integers(0, 40))
+    daf = MemoryDaf()
+    names = [f"c{i}" for i in range(length)]
+    daf.add_axis("cell", names)
+    columns: dict[str, Any] = {
+        "name": pa.array(names, pa.string()),
+        "index": pa.array(range(length), pa.int64()),
+    }
+    for column in ("few", "many", "plain"):
+        pool = [f"{v}{i}" for i in range(30) for v in "ab"] if column == "many" else VALUES[1:]
+        share = draw(st.sampled_from([0.0, 0.3, 1.0]))
+        picked = random.choice(np.array(pool, object), length)
+        picked[random.random(length) < share] = ""
+        strings = pa.array(picked.tolist(), pa.string())
+        has_missing = column != "plain"
+        daf.set_vector("cell", column, strings, empty_is_missing=has_missing)
+        columns[column] = pa.array(
+            [(one or None) if has_missing else one for one in picked], pa.string()
+        )
+    numbers = random.integers(0, 5, length)
+    daf.set_vector("cell", "n", numbers)
+    columns["n"] = pa.array(numbers)
+    return daf, pa.table(columns)
+
+
+COLUMNS = ["few", "many", "plain", "few"]
+LITERALS = [*VALUES, "a1", "b29", "c3"]
+
+
+@st.composite
+def terms(draw: st.DrawFn) -> str:
+    """Return a random comparison."""
+
+    def literal() -> str:
+        found = draw(st.sampled_from(LITERALS)).replace("'", "''")
+        return f"'{found}'"
+
+    column = draw(st.sampled_from(COLUMNS))
+    negation = draw(st.sampled_from(["", "NOT "]))
+    operator = draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="]))
+    listed = ", ".join(literal() for _ in range(draw(st.integers(1, 6))))
+    pattern = draw(st.sampled_from(["a%", "%b", "_", "%", ""]))
+    kinds = [
+        f"{column} IS {negation}NULL",
+        f"{column} {operator} {literal()}",
+        f"{column} {negation}IN ({listed})",
+        f"{column} {negation}LIKE '{pattern}'",
+        f"{column} {negation}BETWEEN {literal()} AND {literal()}",
+        f"{column} {operator} {draw(st.sampled_from([*COLUMNS, 'name']))}",
+        f"n > {draw(st.integers(0, 4))}",
+    ]
+    return draw(st.sampled_from(kinds))
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> str:
+    """Return a random condition on strings that may be missing."""
+
+    def tree(depth: int) -> str:
+        if depth == 0 or draw(st.booleans()):
+            return draw(terms())
+        joined = f"({tree(depth - 1)} {draw(st.sampled_from(['AND', 'OR']))} {tree(depth - 1)})"
+        return f"NOT {joined}" if draw(st.integers(0, 3)) == 0 else joined
+
+    return tree(2)
+
+
+@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
+@RELAXED
+@given(st.data())
+def test_filters_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
+    """In DataFusion, and in DuckDB over our table; as codes and as strings, and with an index."""
+    daf, oracle = data.draw(tables())
+    condition = data.draw(conditions())
+    if data.draw(st.booleans()):
+        build_index(daf, "cell", ["few", "many"])
+    expected = duckdb.sql(f"SELECT * FROM oracle WHERE {condition} ORDER BY index").fetchall()
+    names = ", ".join(oracle.column_names)
+    query = f"SELECT {names} FROM cell WHERE {condition} ORDER BY index"
+    limit = data.draw(st.sampled_from([1 << 16, 3]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(texts, "_MAX_DISTINCT", limit)
+        db = connect(daf)
+        for _ in range(2):  # the second one reads what was decoded by the first
+            found = db.sql(query).to_arrow_table()
+            found.validate(full=True)
+            rows = [tuple(row.values()) for row in found.to_pylist()]
+            assert rows == expected, condition
+        cell = db.dataset("cell")
+        assert duckdb.sql(query).fetchall() == expected, (condition, cell)
+        counts = "SELECT count(few), count(many), count(plain), count(*), min(few) FROM"
+        found = db.sql(f"{counts} cell WHERE {condition}").to_pylist()[0]
+        counted = duckdb.sql(f"{counts} oracle WHERE {condition}").fetchall()
+        assert [tuple(found.values())] == counted, condition
+        groups = f"WHERE {condition} GROUP BY few ORDER BY few NULLS FIRST"
+        by_value = db.sql(f"SELECT few, count(*) FROM cell {groups}").to_pylist()
+        assert [tuple(row.values()) for row in by_value] == duckdb.sql(
+            f"SELECT few, count(*) FROM oracle {groups}"
+        ).fetchall()
+
+
+@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
+@RELAXED
+@given(st.data())
+def test_unions_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
+    """Data sets with and without missing strings as one; a column may be absent from one."""
+    one, first = data.draw(tables())
+    other, second = data.draw(tables())
+    other.set_vector("cell", "few", second["few"].fill_null(""), overwrite=True)
+    second = second.set_column(2, "few", second["few"].fill_null(""))
+    if data.draw(st.booleans()):
+        other.delete_vector("cell", "many")
+        second = second.drop_columns(["many"])
+    oracle = pa.concat_tables([first, second], promote_options="default")
+    condition = data.draw(conditions())
+    expected = duckdb.sql(f"SELECT name, few, many FROM oracle WHERE {condition}").fetchall()
+    found = connect([one, other]).sql(f"SELECT name, few, many FROM cell WHERE {condition}")
+    rows = [tuple(row.values()) for row in found.to_pylist()]
+    key: Callable[[Any], Any] = str
+    assert sorted(rows, key=key) == sorted(expected, key=key), condition
+    assert len(oracle) == first.num_rows + second.num_rows
+
+
+EXPRESSIONS: dict[str, tuple[Any, Any]] = {
+    "is null": (pc.field("few").is_null(), pl.col("few").is_null()),
+    "is not null": (pc.field("few").is_valid(), pl.col("few").is_not_null()),
+    "not is null": (~pc.field("few").is_null(), ~pl.col("few").is_null()),
+    "empty": (pc.field("few") == "", pl.col("few") == ""),
+    "another": (pc.field("few") != "a", pl.col("few") != "a"),
+    "not the same": (~(pc.field("few") == "a"), ~(pl.col("few") == "a")),
+    "among": (pc.field("few").isin(["a", ""]), pl.col("few").is_in(["a", ""])),
+    "not among": (~pc.field("few").isin(["a", "b"]), ~pl.col("few").is_in(["a", "b"])),
+    "below": (pc.field("few") < "b", pl.col("few") < "b"),
+    "or": (
+        (pc.field("few") == "a") | pc.field("few").is_null(),
+        (pl.col("few") == "a") | pl.col("few").is_null(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_pyarrow_and_polars(name: str) -> None:
+    """A filter keeps the rows for which it is true, and not those for which it is null."""
+    daf = MemoryDaf()
+    values = ["a", "", "b", "", "ab", "a"]
+    daf.add_axis("cell", list("uvwxyz"))
+    daf.set_vector("cell", "few", values, empty_is_missing=True)
+    by_arrow, by_polars = EXPRESSIONS[name]
+    frame = pl.DataFrame({"name": list("uvwxyz"), "few": [one or None for one in values]})
+    expected = frame.filter(by_polars).rows()
+    table = connect(daf).dataset("cell")
+    found = table.to_table(columns=["name", "few"], filter=by_arrow)
+    assert [tuple(row.values()) for row in found.to_pylist()] == expected
+    assert table.count_rows(filter=by_arrow) == len(expected)
+    lazy = pl.scan_pyarrow_dataset(table).filter(by_polars).select("name", "few")
+    assert lazy.collect().rows() == expected
+    assert table.schema.field("few").nullable
+    assert not table.schema.field("name").nullable
+
+
+# Ranges of rows, indexes, and what replaces a vector
+
+
+def session_of(strings: list[str]) -> DafSession:
+    """Return a session over one vector of strings of which some are missing."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(len(strings))])
+    daf.set_vector("cell", "donor", strings, empty_is_missing=True)
+    return connect(daf)
+
+
+@pytest.mark.parametrize("distinct", [3, 300])
+def test_ranges_without_missing_strings_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, distinct: int
+) -> None:
+    """By the bits of each range, or its smallest and largest code; never one that has some."""
+    monkeypatch.setattr(scanning, "PART_ROWS", ZONE_ROWS)
+    strings = [f"d{i % distinct:03}" for i in range(3 * ZONE_ROWS)]
+    strings[ZONE_ROWS + 5] = ""
+    db = session_of(strings)
+    db.sql("SELECT count(*) FROM cell WHERE donor = 'd001'").to_pylist()
+    scan = db.explain("SELECT index FROM cell WHERE donor IS NULL").scans[0]
+    assert (scan.rows_out, scan.pruned) == (1, 2)
+    found = db.sql("SELECT index FROM cell WHERE donor IS NULL").to_pydict()
+    assert found == {"index": [ZONE_ROWS + 5]}
+    count = db.sql("SELECT count(*) AS n FROM cell WHERE donor IS NOT NULL").to_pydict()
+    assert count == {"n": [3 * ZONE_ROWS - 1]}
+
+
+def test_all_and_none_are_missing() -> None:
+    """Codes of nothing but nulls, and of none."""
+    db = session_of([""] * 5)
+    assert db.sql("SELECT count(*) AS n FROM cell WHERE donor IS NULL").to_pydict() == {"n": [5]}
+    assert db.sql("SELECT name FROM cell WHERE donor <> 'x'").to_pylist() == []
+    db = session_of(["a"] * 5)
+    assert db.sql("SELECT name FROM cell WHERE donor IS NULL").to_pylist() == []
+    assert db.sql("SELECT count(donor) AS n FROM cell").to_pydict() == {"n": [5]}
+
+
+def test_a_few_rows_found_by_an_index(tmp_path: Path) -> None:
+    """Strings that are read singly are null where they are missing; an index of '' finds none."""
+    daf = create(tmp_path / "x.daf.zarr")
+    length = 40_000
+    daf.add_axis("cell", [f"c{i}" for i in range(length)])
+    strings = [f"s{i}" if i % 100 else "" for i in range(length)]
+    daf.set_vector("cell", "tag", strings, empty_is_missing=True)
+    build_index(daf, "cell", ["name", "tag"])
+    with open_daf(tmp_path / "x.daf.zarr") as reader:
+        db = connect(reader)
+        found = db.sql("SELECT index, tag FROM cell WHERE name IN ('c100', 'c101')").to_pydict()
+        assert found == {"index": [100, 101], "tag": [None, "s101"]}
+        assert db.sql("SELECT name FROM cell WHERE tag = ''").to_pylist() == []
+        assert db.sql("SELECT name FROM cell WHERE tag = 's7'").to_pydict() == {"name": ["c7"]}
+        query = "SELECT name FROM cell WHERE name IN ('c100', 'c7') AND tag IS NULL"
+        assert db.sql(query).to_pydict() == {"name": ["c100"]}
+
+
+def test_the_convention_goes_with_the_vector() -> None:
+    """Replaced or deleted, and set again: `''` is a string then, in an open session too."""
+    db = session_of(["a", "", "b"])
+    daf = db.data_set()
+    assert isinstance(daf, DafWriter)
+    query = "SELECT name FROM cell WHERE donor IS NULL"
+    assert db.sql(query).to_pydict() == {"name": ["c1"]}
+    assert daf.get_np_vector("cell", "donor").tolist() == ["a", "", "b"]
+    assert daf.get_pa_vector("cell", "donor").to_pylist() == ["a", "", "b"]
+    daf.set_vector("cell", "donor", ["a", "", "b"], overwrite=True)
+    assert not daf.vector_info("cell", "donor").empty_is_missing
+    assert db.sql("SELECT name FROM cell WHERE donor = ''").to_pydict() == {"name": ["c1"]}
+    daf.set_vector("cell", "donor", ["", "", "b"], overwrite=True, empty_is_missing=True)
+    assert db.sql(query).to_pydict() == {"name": ["c0", "c1"]}
+    daf.delete_vector("cell", "donor")
+    daf.set_vector("cell", "donor", ["", "x", "b"])
+    assert db.sql("SELECT donor FROM cell WHERE donor < 'c'").to_pydict() == {"donor": ["", "b"]}
+    with pytest.raises(errors.InvalidInputError, match="holds no strings"):
+        daf.set_vector("cell", "age", [1, 2, 3], empty_is_missing=True)
+
+
+def test_a_query_that_was_planned_before_the_vector_was_replaced() -> None:
+    """It would yield nulls where it said that there are none: an error says so."""
+    db = session_of(["a", "", "b"])
+    daf = db.data_set()
+    assert isinstance(daf, DafWriter)
+    daf.set_vector("cell", "donor", ["a", "", "b"], overwrite=True)
+    frame = db.sql("SELECT donor FROM cell")
+    daf.set_vector("cell", "donor", ["a", "", "b"], overwrite=True, empty_is_missing=True)
+    with pytest.raises(errors.DafError, match="replaced while it was being queried"):
+        frame.to_pylist()
+
+
+def test_saving_a_vector_with_missing_strings() -> None:
+    """A query that yields NULL stores '' that stands for it; not where '' is a value too."""
+    db = session_of(["a", "", "b"])
+    db.save_vector("cell", "copy", "donor")
+    assert db.sql("SELECT copy FROM cell").to_pydict() == {"copy": ["a", None, "b"]}
+    db.save_vector("cell", "upper", "CASE WHEN donor = 'a' THEN upper(donor) END")
+    assert db.data_set().get_np_vector("cell", "upper").tolist() == ["A", "", ""]
+    assert db.data_set().vector_info("cell", "upper").empty_is_missing
+    db.save_vector("cell", "filled", "coalesce(donor, '')")
+    assert not db.data_set().vector_info("cell", "filled").empty_is_missing
+    with pytest.raises(errors.QueryError, match="nullif"):
+        db.save_vector("cell", "both", "CASE WHEN index = 0 THEN '' ELSE donor END")
+
+
+# Imports
+
+
+@pytest.fixture
+def adata() -> Any:
+    """Return an AnnData with missing text in every kind of column that can have it."""
+    obs = pd.DataFrame(
+        {
+            "category": pd.Categorical(["x", None, "y", "x"]),
+            "text": pd.array(["t", "u", pd.NA, "w"], dtype="string"),
+            "objects": np.array(["o", None, "p", "q"], dtype=object),
+            "date": pd.to_datetime(["2024-01-01", "NaT", "2024-01-03", "2024-01-04"]),
+            "flag": pd.array([True, None, False, True], dtype="boolean"),
+            "big": pd.array([2**60, None, 3, 4], dtype="Int64"),
+            "whole": ["a", "", "b", "c"],
+            "both": np.array(["a", "", None, "c"], dtype=object),
+        },
+        index=list("ABCD"),
+    )
+    return anndata.AnnData(obs=obs, X=np.zeros((4, 1), np.float32))
+
+
+MISSING = ["category", "text", "objects", "date", "flag", "big"]
+
+
+def check_imported(db: DafSession, adata: Any) -> None:
+    """Compare NULL with what pandas says is missing, and the columns with each other."""
+    for column in MISSING:
+        expected = [
+            n for n, gone in zip(adata.obs_names, adata.obs[column].isna(), strict=True) if gone
+        ]
+        found = db.sql(f'SELECT name FROM obs WHERE "{column}" IS NULL ORDER BY index').to_pydict()
+        assert found["name"] == expected, column
+        rest = db.sql(f'SELECT count("{column}") AS n FROM obs').to_pydict()
+        assert rest == {"n": [3]}
+        assert db.sql(f'SELECT "{column}" FROM obs WHERE "{column}" = \'\'').to_pylist() == []
+    assert db.sql("SELECT name FROM obs WHERE whole = ''").to_pydict() == {"name": ["B"]}
+    frame = db.sql("SELECT objects FROM obs ORDER BY index").to_pandas()
+    assert frame["objects"].isna().tolist() == [False, True, False, False]
+
+
+def test_every_kind_of_column(adata: Any, tmp_path: Path) -> None:
+    """Imported, copied to every format, reordered, added to, and on a server; then exported."""
+    daf = from_anndata(adata)
+    check_imported(connect(daf), adata)
+    assert daf.get_np_vector("obs", "category").tolist() == ["x", "", "y", "x"]
+    path = tmp_path / "a.daf.zarr"
+    with ZarrDaf(path, "w") as new:
+        assert isinstance(new, DafWriter)
+        from_anndata(adata, new)
+    for name in ("b.daf.zarr.zip", "c.h5df", "d.daf.zarr"):
+        convert(path, tmp_path / name, zarr_format=3 if name[0] == "d" else None, progress="never")
+        path = tmp_path / name
+        if name[0] != "c":
+            with served(path) as server, open_daf(server.url) as remote:
+                check_imported(connect(remote), adata)
+        with open_daf(path, "r+") as found:
+            assert isinstance(found, DafWriter)
+            found.set_vector("obs", f"more {name[0]}", [1, 2, 3, 4])
+            check_imported(connect(found), adata)
+            if not found.is_append_only:
+                found.reorder_axis("obs", [3, 1, 0, 2], progress="never")
+                check_imported(connect(found), adata[[3, 1, 0, 2]])
+                found.reorder_axis("obs", [2, 1, 3, 0], progress="never")
+            back = to_anndata(found)
+            for column in MISSING:
+                assert back.obs[column].isna().tolist() == adata.obs[column].isna().tolist()
+
+
+def test_missing_text_comes_back_from_a_file(adata: Any, tmp_path: Path) -> None:
+    """As before: what h5ad can hold is missing there again."""
+    export_h5ad(from_anndata(adata), tmp_path / "back.h5ad", progress="never")
+    back = anndata.read_h5ad(tmp_path / "back.h5ad")
+    for column in ("category", "text", "objects", "flag"):
+        assert back.obs[column].isna().tolist() == adata.obs[column].isna().tolist(), column
+    assert back.obs["whole"].tolist() == ["a", "", "b", "c"]
+
+
+def test_what_was_set_later_is_exported_as_missing(adata: Any) -> None:
+    """By whoever stored a vector in which an empty string stands for a missing value."""
+    daf = from_anndata(adata)
+    daf.set_vector("obs", "later", ["a", "", "b", ""], empty_is_missing=True)
+    daf.set_vector("obs", "later too", ["a", "", "b", ""])
+    connect(daf).save_vector("obs", "saved", "nullif(later, 'a')")
+    daf.add_axis("kind", ["a", "b"])
+    daf.set_vector("obs", "kind", ["a", "", "b", ""], empty_is_missing=True)
+    obs = to_anndata(daf).obs
+    assert obs["later"].isna().tolist() == [False, True, False, True]
+    assert obs["later too"].tolist() == ["a", "", "b", ""]
+    assert obs["saved"].isna().tolist() == [True, True, False, True]
+    assert obs["kind"].isna().tolist() == [False, True, False, True]
+    assert obs["kind"].cat.categories.tolist() == ["a", "b"]
+
+
+def test_nothing_missing_leaves_no_convention() -> None:
+    """A column without gaps can hold '' later on, and cannot be NULL."""
+    frame = pd.DataFrame({"c": pd.Categorical(["x", "y"]), "s": ["", "b"]}, index=["A", "B"])
+    daf = from_anndata(anndata.AnnData(obs=frame, X=np.zeros((2, 1), np.float32)))
+    assert not connect(daf).dataset("obs").schema.field("c").nullable
+    assert not daf.vector_info("obs", "s").empty_is_missing
+
+
+def test_a_damaged_convention_is_ignored() -> None:
+    """With a warning; the strings are then what is stored."""
+    path = Path(tempfile.mkdtemp()) / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", ["A", "B"])
+    daf.set_vector("cell", "s", ["", "b"], empty_is_missing=True)
+    (path / "vectors/cell/s/.zattrs").write_text('{"daf_convention": "empty-is-mi')
+    with pytest.warns(ConventionWarning, match="vectors/cell/s"):
+        found = connect(open_daf(path)).sql("SELECT name FROM cell WHERE s = ''").to_pydict()
+    assert found == {"name": ["A"]}

@@ -1,0 +1,323 @@
+"""Tests of what a scan touches: chunks, ranges, rows; and of telling it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+import zarr
+
+from daf_query import AxisDataset, DafSession, connect, zarr_table
+from daf_query.scan import _scanner as scanning
+from daf_query.scan import runs_of_chunks
+from daf_query.scan._zone_map import ZONE_ROWS
+from daf_storage import DafWriter, MemoryDaf, Packing, errors
+from daf_storage.spi import Span
+from daf_storage.trees._shards import ShardReader
+from tests.support import create, recorded_reads
+
+N = 3 * ZONE_ROWS + 1000
+
+
+@pytest.fixture
+def daf() -> DafWriter:
+    """Return an axis of four zones with sorted, random and text columns."""
+    rng = np.random.default_rng(0)
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(N)])
+    daf.set_vector("cell", "batch", np.sort(rng.integers(0, 40, N)).astype("u1"))
+    daf.set_vector(
+        "cell",
+        "day",
+        np.array([f"day {i:02}" for i in range(40)])[daf.get_np_vector("cell", "batch")],
+    )
+    score = rng.random(N)
+    score[: ZONE_ROWS // 2] = np.nan
+    daf.set_vector("cell", "score", score)
+    daf.set_vector("cell", "is_odd", np.arange(N) % 2 == 1)
+    return daf
+
+
+@pytest.fixture
+def session(daf: DafWriter, monkeypatch: pytest.MonkeyPatch) -> DafSession:
+    """Return a session in which each zone is a part of its own."""
+    monkeypatch.setattr(scanning, "PART_ROWS", ZONE_ROWS)
+    return connect(daf)
+
+
+@pytest.mark.parametrize(
+    ("condition", "parts"),
+    [
+        ("batch < 3", 1),
+        ("batch = 39", 2),
+        ("batch BETWEEN 4 AND 6 AND score > 0.5", 1),
+        ("batch IN (0, 39)", 3),
+        ("NOT (batch > 2)", 1),
+        ("batch < 3 OR batch > 37", 3),
+        ("day = 'day 01'", 1),
+        ("day IN ('day 00', 'day 39', 'nope')", 3),
+        ("day > 'day 38'", 2),
+        ("score > 2", 0),
+        ("score IS NULL", 1),
+        ("index < 10", 1),
+        ("index >= 0", 4),
+        ("is_odd", 4),
+    ],
+)
+def test_ranges_in_which_a_filter_cannot_be_true_are_left_out(
+    session: DafSession, condition: str, parts: int
+) -> None:
+    """After the first time: reading a column is how its ranges are learnt. The rows are the same."""
+    query = f"SELECT count(*) AS n, sum(index) AS s FROM cell WHERE {condition}"
+    first = session.sql(query).to_pydict()
+    session.sql(
+        "SELECT count(*) AS n FROM cell WHERE score > 0.5 OR batch > 100 OR day = ''"
+    ).to_pydict()
+    told = session.explain(query)
+    assert session.sql(query).to_pydict() == first
+    read = sum(scan.read for scan in told.scans)
+    assert read == parts
+    if parts:
+        assert told.scans[0].ranges == 4
+        assert told.scans[0].pruned == 4 - parts
+
+
+def test_what_was_learnt_is_forgotten_with_the_vector(session: DafSession, daf: DafWriter) -> None:
+    """Another vector of the same name is read anew; a stale range would be a wrong answer."""
+    query = "SELECT count(*) AS n FROM cell WHERE batch = 39"
+    before = session.sql(query).to_pydict()["n"][0]
+    assert before > 0
+    daf.set_vector("cell", "batch", np.full(N, 39, np.uint8), overwrite=True)
+    assert session.sql(query).to_pydict() == {"n": [N]}
+    daf.set_vector("cell", "day", np.full(N, "x"), overwrite=True)
+    assert session.sql("SELECT count(*) AS n FROM cell WHERE day = 'x'").to_pydict() == {"n": [N]}
+    daf.reorder_axis("cell", np.arange(N)[::-1], progress="never")
+    assert session.sql("SELECT name FROM cell WHERE index = 0").to_pydict() == {
+        "name": [f"c{N - 1}"]
+    }
+
+
+def test_other_columns_are_read_where_rows_are_left(session: DafSession) -> None:
+    """Values of a filter's columns, cheap ones first, and of the others only those that are returned."""
+    query = "SELECT score, name FROM cell WHERE day = 'day 07' AND is_odd AND score > 0.99"
+    session.explain(query)
+    told = session.explain(query)
+    scan = told.scans[0]
+    assert scan.values["day"] == ZONE_ROWS
+    assert scan.values["is_odd"] == ZONE_ROWS
+    assert scan.values["score"] < 5_000
+    assert scan.values["name"] == told.rows
+    assert scan.rows_out == told.rows
+
+
+def test_packed_columns_are_decoded_where_rows_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each chunk of the filter once, and of the other column those chunks that have a row."""
+    daf = MemoryDaf(packed=Packing("zstd", chunk_kb=8))
+    daf.add_axis("cell", [str(i) for i in range(100_000)])
+    daf.set_vector("cell", "a", np.arange(100_000.0))
+    daf.set_vector("cell", "b", np.arange(100_000.0) % 7)
+    decoded: list[tuple[str, tuple[int, ...]]] = []
+    real = ShardReader._decoded
+
+    def decode(self: ShardReader, position: tuple[int, ...], *args: Any) -> Any:
+        decoded.append((self._what.rsplit("/", 1)[1], position))
+        return real(self, position, *args)
+
+    monkeypatch.setattr(ShardReader, "_decoded", decode)
+    db = connect(daf)
+    assert db.sql(
+        "SELECT b FROM cell WHERE a IN (5, 70000) OR a = 70001 ORDER BY index"
+    ).to_pydict() == {"b": [5.0, 0.0, 1.0]}
+    assert len(decoded) == len(set(decoded))
+    assert sorted(p for name, p in decoded if name == "b") == [(0,), (68,)]
+    decoded.clear()
+    found = db.sql("SELECT a FROM cell WHERE a > 99990 AND b = 3 ORDER BY a").to_pydict()
+    assert found == {"a": [float(n) for n in range(99_991, 100_000) if n % 7 == 3]}
+    assert {name for name, _ in decoded} == {"b"}  # the other is remembered
+    assert all(position[0] >= 60 for _, position in decoded)  # the rest was learnt to be smaller
+
+
+def test_what_is_decoded_is_remembered_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By all data sets of a session together; what does not fit is decoded again."""
+    decoded = 0
+    real = ShardReader._decoded
+
+    def decode(*args: Any) -> Any:
+        nonlocal decoded
+        decoded += 1
+        return real(*args)
+
+    monkeypatch.setattr(ShardReader, "_decoded", decode)
+    data_sets = {}
+    for number in range(3):
+        daf = MemoryDaf(packed=Packing("zstd", chunk_kb=8))
+        daf.add_axis("cell", [str(i) for i in range(20_000)])
+        daf.set_vector("cell", "a", np.arange(20_000.0) + number)
+        data_sets[f"d{number}"] = daf
+    queries = [f"SELECT sum(a) AS s FROM {name}.cell WHERE a > 5" for name in data_sets]
+    for budget, expected in ((1 << 20, 0), (200_000, 60), (0, 60)):
+        session = connect(data_sets, cache_bytes=budget)
+        first = [session.sql(query).to_pydict() for query in queries]
+        decoded = 0
+        assert [session.sql(query).to_pydict() for query in queries] == first
+        assert decoded == expected
+        assert session.cached_bytes <= max(budget, 160_000) + 50_000
+    session.unregister("d0")
+    session.close()
+    assert session.cached_bytes == 0
+
+
+def test_a_limit_stops_early(session: DafSession) -> None:
+    """Without an order, parts behind the rows that were asked for are not read."""
+    told = session.explain("SELECT score FROM cell WHERE is_odd LIMIT 5")
+    assert told.rows == 5
+    assert told.scans[0].read < told.scans[0].ranges
+
+
+def test_counting_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it scan: the engine is told how many rows there are, in joins and subqueries too."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.add_axis("gene", ["x", "y"])
+    daf.add_axis("none", [])
+    daf.set_vector("cell", "age", [1, 2, 3])
+    session = connect(daf)
+    with recorded_reads(monkeypatch) as reads:
+        for query, expected in (
+            ("SELECT count(*) AS n FROM cell", 3),
+            ("SELECT count(1) AS n FROM none", 0),
+            ("SELECT count(*) AS n FROM cell CROSS JOIN gene", 6),
+            ("SELECT (SELECT count(*) FROM cell) + (SELECT count(*) FROM gene) AS n", 5),
+        ):
+            assert session.sql(query).to_pydict() == {"n": [expected]}
+        assert reads.chunks() == []
+    assert session.sql("SELECT count(age) AS n FROM cell").to_pydict() == {"n": [3]}
+    assert session.sql("SELECT count(*) AS n FROM cell HAVING count(*) > 5").to_pydict() == {
+        "n": []
+    }
+    with pytest.raises(errors.VectorNotFoundError):
+        session.sql("SELECT count(nope) AS n FROM cell")
+
+
+def test_an_explanation(session: DafSession) -> None:
+    """Text for people, plain values for machines."""
+    query = "SELECT avg(score) AS s FROM cell WHERE batch = 3 AND day <> 'x'"
+    session.explain(query)
+    told = session.explain(query)
+    text = str(told)
+    assert text.startswith("1 rows in ")
+    assert "table cell: 197,608 rows" in text
+    assert "ranges   4, of which 3 left out and 1 read" in text
+    assert "filter   batch = 3 AND day <> 'x'" in text.replace("==", "=").replace("!=", "<>")
+    assert "column   batch: 65,536 values, 65,536 bytes" in text
+    assert "column   day: " in text
+    assert told.cache_hits > 0
+    assert json.loads(json.dumps(told.as_dict()))["scans"][0]["pruned"] == 3
+    assert told._repr_html_().startswith("<pre>")
+    assert "Exec" in told.plan
+    assert session.explain("SELECT 1").scans == ()
+
+
+def test_runs_of_chunks() -> None:
+    """Neighbouring chunks are one range; gaps are left out."""
+    found = list(runs_of_chunks(Span(100, 200), np.array([0, 9, 10, 55]), 10))
+    assert [(span.start, span.stop, rest.tolist()) for span, rest in found] == [
+        (100, 111, [0, 9, 10]),
+        (155, 156, [0]),
+    ]
+    assert list(runs_of_chunks(Span(0, 9), np.empty(0, np.int64), 10)) == []
+
+
+def test_only_some_rows(daf: DafWriter) -> None:
+    """A table with the rows that an index left; filters apply to those."""
+    table = AxisDataset(daf, "cell").restricted(np.array([5, 70_000, 70_001]))
+    assert table.to_table(columns=["index"]).to_pydict() == {"index": [5, 70_000, 70_001]}
+    assert table.count_rows() == 3
+    odd = pc.field("is_odd")
+    assert table.to_table(columns=["index"], filter=odd).to_pydict() == {"index": [5, 70_001]}
+    assert sum(f.count_rows() for f in table.get_fragments()) == 3
+    assert table.to_table(filter=pc.field("index") == pa.scalar(6, pa.int64())).num_rows == 0
+
+
+def test_a_text_filter_keeps_codes_and_no_strings(tmp_path: Path) -> None:
+    """A byte per row; the strings are not decoded beside them, also when some are asked for."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("cell", [str(i) for i in range(N)])
+    daf.set_vector("cell", "donor", [f"a donor with a long name {i % 7}" for i in range(N)])
+    daf.set_vector("cell", "age", np.arange(N))
+    session = connect(tmp_path / "x.daf.zarr")
+    query = "SELECT donor, age FROM cell WHERE donor = 'a donor with a long name 3' AND age < 70"
+    before = pa.total_allocated_bytes()
+    assert session.sql(query).to_arrow_table().num_rows == 10
+    assert pa.total_allocated_bytes() - before < 2 * N
+    assert N <= session.cached_bytes < 2 * N
+    table = session.sql("SELECT donor FROM cell ORDER BY index").to_arrow_table()
+    assert table.column("donor").to_pylist() == daf.get_np_vector("cell", "donor").tolist()
+
+
+def test_strings_that_are_decoded_already_are_used(tmp_path: Path) -> None:
+    """Asked for whole first and filtered by afterwards, or the other way round."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("cell", ["A", "B", "C"])
+    daf.set_vector("cell", "donor", ["x", "y", "x"])
+    for first in (0, 1):
+        session = connect(tmp_path / "x.daf.zarr")
+        queries = ["SELECT donor FROM cell", "SELECT donor FROM cell WHERE donor = 'x'"]
+        found = {q: session.sql(q).to_pydict()["donor"] for q in queries[first:] + queries[:first]}
+        assert sorted(found[queries[0]]) == ["x", "x", "y"]
+        assert found[queries[1]] == ["x", "x"]
+
+
+def test_ranges_know_which_of_few_strings_they_have(
+    daf: DafWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only the first and the last in alphabetical order."""
+    monkeypatch.setattr(scanning, "PART_ROWS", ZONE_ROWS)
+    zone = np.arange(N) // ZONE_ROWS
+    odd = np.arange(N) % 2
+    daf.set_vector("cell", "kind", np.array(["a", "m", "z", "b"])[np.where(odd, 2, zone % 2)])
+    session = connect(daf)
+    query = "SELECT count(*) AS n FROM cell WHERE kind = 'm'"
+    expected = int(((odd == 0) & (zone % 2 == 1)).sum())
+    assert session.sql(query).to_pydict() == {"n": [expected]}
+    assert session.explain(query).scans[0].read == 2
+
+
+def test_chunks_that_are_not_aligned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The filter's are decoded once; of the others, those that lie in two ranges, and it is told."""
+    monkeypatch.setattr(scanning, "MIN_PART_ROWS", 500)
+    monkeypatch.setattr(scanning, "PART_ROWS", 500)
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    meta.create_array("a", data=np.arange(5000.0), chunks=(100,))
+    meta.create_array("b", data=np.arange(5000.0), chunks=(701,))
+    session = connect(zarr_table(tmp_path))
+    told = session.explain("SELECT sum(b) AS s FROM meta WHERE a >= 0")
+    assert told.scans[0].split == {"b": 7}
+    assert "column   b: 5,000 values, 40,000 bytes; 7 chunks lie in two ranges" in str(told)
+    assert session.sql("SELECT sum(b) AS s FROM meta WHERE a >= 0").to_pydict() == {
+        "s": [float(np.arange(5000).sum())]
+    }
+
+
+def test_other_engines_leave_ranges_out(daf: DafWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB and polars hand their filters to the same table."""
+    monkeypatch.setattr(scanning, "PART_ROWS", ZONE_ROWS)
+    cell = connect(daf).dataset("cell")
+    cell.to_table(columns=["index"], filter=pc.field("batch") == 77)  # learns the ranges
+    reports: list[scanning.ScanReport] = []
+    cell = cell.with_reports(reports)
+    found = duckdb.sql("SELECT count(*), sum(index) FROM cell WHERE batch < 3").fetchall()
+    frame = pl.scan_pyarrow_dataset(cell).filter(pl.col("batch") < 3).select("index").collect()
+    batch = daf.get_np_vector("cell", "batch")
+    assert found == [(int((batch < 3).sum()), int(np.flatnonzero(batch < 3).sum()))]
+    assert frame["index"].sum() == found[0][1]
+    read = [report for report in reports if report.read]
+    assert len(read) == 2
+    assert all((report.read, report.pruned) == (1, 3) for report in read)

@@ -1,0 +1,370 @@
+"""Tests of matrix slices: every shape they can take, and how little of the file they read."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from daf_query import DafSession, MatrixSlice, connect
+from daf_query.slice import _gather as gathering
+from daf_storage import AnnDataWarning, DafWriter, MemoryDaf, ZarrDaf, errors, to_anndata
+from tests.support import CELLS, GENES, UMIS, create, is_mapped, recorded_reads, reopen
+
+
+@pytest.fixture(params=["UMIs", "sparse"])
+def part(request: pytest.FixtureRequest, tiny_session: DafSession) -> MatrixSlice:
+    """Return two cells and three genes of a dense and of a sparse matrix."""
+    return tiny_session.matrix(
+        "cell", "gene", request.param, rows=["CATA", "TATA"], columns=[0, 1, 3]
+    )
+
+
+EXPECTED = UMIS[[2, 0]][:, [0, 1, 3]]
+
+
+class TestShapes:
+    def test_scipy_and_numpy(self, part: MatrixSlice) -> None:
+        """CSR with ascending indices, and a plain array."""
+        sparse = part.to_scipy()
+        assert isinstance(sparse, sp.csr_array)
+        assert sparse.has_sorted_indices
+        assert sparse.toarray().tolist() == EXPECTED.tolist()
+        assert part.to_numpy().tolist() == EXPECTED.tolist()
+        assert part.to_numpy().dtype == part.dtype == np.int64
+        assert part.nnz == np.count_nonzero(EXPECTED)
+        assert part.shape == (2, 3)
+
+    def test_pandas(self, part: MatrixSlice) -> None:
+        """A frame with both axes' entries; sparse columns for a sparse matrix."""
+        frame = part.to_pandas()
+        assert frame.index.tolist() == ["CATA", "TATA"]
+        assert frame.columns.tolist() == [GENES[i] for i in (0, 1, 3)]
+        assert frame.to_numpy().tolist() == EXPECTED.tolist()
+        assert isinstance(frame.dtypes.iloc[0], pd.SparseDtype) == part.is_sparse
+
+    def test_polars(self, part: MatrixSlice) -> None:
+        """The row entries in a column named after their axis, then the columns."""
+        frame = part.to_polars()
+        assert frame.columns == ["cell", *[GENES[i] for i in (0, 1, 3)]]
+        assert frame["cell"].to_list() == ["CATA", "TATA"]
+        assert frame.drop("cell").to_numpy().tolist() == EXPECTED.tolist()
+
+    def test_arrow(self, part: MatrixSlice) -> None:
+        """A row per non-zero element, row by row."""
+        table = part.to_arrow()
+        assert table.column_names == ["cell", "gene", "value"]
+        assert table.num_rows == part.nnz
+        assert [tuple(row.values()) for row in table.to_pylist()] == [
+            ("CATA", "RSPO3", 2),
+            ("CATA", "FOXA1", 3),
+            ("CATA", "TNNI1", 1),
+            ("TATA", "FOXA1", 1),
+            ("TATA", "TNNI1", 3),
+        ]
+
+    def test_anndata(self, part: MatrixSlice) -> None:
+        """X is the slice; obs and var hold the vectors of the selected entries."""
+        adata = part.to_anndata()
+        assert adata.obs_names.tolist() == ["CATA", "TATA"]
+        assert adata.obs["age"].tolist() == [90, 30]
+        assert adata.var["marker"].tolist() == [True, False, False]
+        assert adata.var["flag"].tolist() == [False, True, True]
+        matrix = adata.X.toarray() if sp.issparse(adata.X) else adata.X
+        assert np.asarray(matrix).tolist() == EXPECTED.tolist()
+
+    def test_text_and_html(self, part: MatrixSlice) -> None:
+        """Both say the shape and the kind."""
+        kind = "sparse" if part.is_sparse else "dense"
+        assert repr(part).endswith(f"2 cell x 3 gene, {kind} int64)")
+        assert "read from the layout" in part._repr_html_()
+
+
+class TestFiles:
+    def test_h5ad(self, part: MatrixSlice, tmp_path: Path) -> None:
+        """Anndata reads it."""
+        part.save(tmp_path / "x.h5ad")
+        adata: Any = anndata.read_h5ad(tmp_path / "x.h5ad")
+        matrix = adata.X.toarray() if sp.issparse(adata.X) else adata.X
+        assert np.asarray(matrix).tolist() == EXPECTED.tolist()
+        assert adata.obs_names.tolist() == ["CATA", "TATA"]
+
+    def test_npz(self, part: MatrixSlice, tmp_path: Path) -> None:
+        """Scipy reads it, and numpy finds the names in it."""
+        part.save(tmp_path / "x.npz")
+        assert sp.load_npz(tmp_path / "x.npz").toarray().tolist() == EXPECTED.tolist()
+        with np.load(tmp_path / "x.npz") as file:
+            assert file["row_names"].tolist() == ["CATA", "TATA"]
+            assert file["column_names"].tolist() == [GENES[i] for i in (0, 1, 3)]
+
+    def test_mtx(self, part: MatrixSlice, tmp_path: Path) -> None:
+        """Matrix Market, with the names beside it."""
+        part.save(tmp_path / "x.mtx")
+        assert scipy.io.mmread(tmp_path / "x.mtx").toarray().tolist() == EXPECTED.tolist()
+        assert (tmp_path / "x.rows.tsv").read_text() == "CATA\nTATA\n"
+        assert (tmp_path / "x.columns.tsv").read_text() == "RSPO3\nFOXA1\nTNNI1\n"
+
+    def test_csv(self, part: MatrixSlice, tmp_path: Path) -> None:
+        """Wide, with names in the first column and row."""
+        part.save(tmp_path / "x.csv")
+        frame = pd.read_csv(tmp_path / "x.csv", index_col="cell")
+        assert frame.to_numpy().tolist() == EXPECTED.tolist()
+        assert frame.index.tolist() == ["CATA", "TATA"]
+
+    @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+    def test_long_files(self, part: MatrixSlice, tmp_path: Path, suffix: str) -> None:
+        """Parquet and Arrow hold the long form."""
+        path = tmp_path / f"x.{suffix}"
+        part.save(path)
+        table = pq.read_table(path) if suffix == "parquet" else pl.read_ipc(path).to_arrow()
+        assert table.column("value").to_pylist() == [2, 3, 1, 1, 3]
+        assert table.column("gene").cast(pa.string()).to_pylist()[0] == "RSPO3"
+
+    def test_unknown_suffixes_and_folders(self, part: MatrixSlice, tmp_path: Path) -> None:
+        """The message lists what can be written; nothing is."""
+        with pytest.raises(
+            errors.InvalidInputError, match="suffix '.xlsx' is not one of .h5ad, .npz"
+        ):
+            part.save(tmp_path / "x.xlsx")
+        with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
+            part.save(tmp_path / "nope" / "x.npz")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_failed_save_leaves_the_old_file(
+        self, part: MatrixSlice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The file is replaced when the new one is complete, and not before."""
+        (tmp_path / "x.mtx").write_text("old")
+
+        def fail(file: Any, _: Any) -> None:
+            file.write(b"half")
+            raise OSError("disk full")
+
+        monkeypatch.setattr(scipy.io, "mmwrite", fail)
+        with pytest.raises(OSError, match="disk full"):
+            part.save(tmp_path / "x.mtx")
+        assert (tmp_path / "x.mtx").read_text() == "old"
+        assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_square_matrices_have_two_columns_of_one_axis() -> None:
+    """The second is numbered in the long form; both selections apply."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", CELLS)
+    daf.set_matrix("cell", "cell", "d", sp.csc_array(np.arange(9).reshape(3, 3)))
+    part = connect(daf).matrix("cell", "cell", "d", rows=[2], columns=[0, 1])
+    assert part.to_numpy().tolist() == [[6, 7]]
+    assert part.to_arrow().to_pydict() == {
+        "cell": ["CATA"] * 2,
+        "cell_2": ["TATA", "GATA"],
+        "value": [6, 7],
+    }
+
+
+def test_duplicates_in_tables() -> None:
+    """A sparse slice may repeat entries; a wide table cannot have two equal columns."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.set_matrix("cell", "gene", "m", sp.csc_array(UMIS))
+    part = connect(daf).matrix("cell", "gene", "m", rows=[1, 1], columns=[3, 0, 3])
+    assert part.to_numpy().tolist() == UMIS[[1, 1]][:, [3, 0, 3]].tolist()
+    assert part.to_arrow().column("gene").combine_chunks().dictionary.to_pylist() == [
+        "RSPO3",
+        "TNNI1",
+    ]
+    with pytest.raises(errors.DuplicateEntriesError, match="two columns named 'TNNI1'"):
+        part.to_polars()
+
+
+def test_string_and_bool_matrices() -> None:
+    """Labels are sliced like numbers; an all-true Bool matrix has no stored values."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    labels = np.array([list("abcd"), list("efgh"), list("ijkl")])
+    daf.set_matrix("cell", "gene", "labels", labels)
+    daf.set_matrix("cell", "gene", "mask", sp.csc_array(UMIS == 3), relayout=False)
+    db = connect(daf)
+    part = db.matrix("cell", "gene", "labels", rows=[2, 0], columns=["WNT6"])
+    assert part.to_numpy().tolist() == [["k"], ["c"]]
+    assert part.to_polars().rows() == [("CATA", "k"), ("TATA", "c")]
+    assert part.to_arrow().column("value").to_pylist() == ["k", "c"]
+    mask = db.matrix("cell", "gene", "mask", rows=[1, 0])
+    assert mask.to_numpy().tolist() == (UMIS == 3)[[1, 0]].tolist()
+    assert mask.dtype == np.bool_
+
+
+@pytest.mark.parametrize("name", ["UMIs", "sparse"])
+def test_empty_slices_are_valid(tiny_session: DafSession, name: str, tmp_path: Path) -> None:
+    """A filter that matches nothing yields an empty result in every shape."""
+    part = tiny_session.matrix("cell", "gene", name, rows="age > 1000")
+    assert part.shape == (0, 4)
+    assert part.to_scipy().shape == (0, 4)
+    assert part.to_numpy().shape == (0, 4)
+    assert part.to_pandas().shape == (0, 4)
+    assert part.to_polars().shape == (0, 5)
+    assert part.to_arrow().num_rows == 0
+    assert part.to_anndata().shape == (0, 4)
+    assert part.nnz == 0
+    for suffix in ("h5ad", "npz", "mtx", "csv", "parquet", "arrow"):
+        part.save(tmp_path / f"x.{suffix}")
+    nothing = tiny_session.matrix("cell", "gene", name, rows=[], columns=[])
+    assert nothing.to_scipy().shape == (0, 0)
+
+
+class TestReads:
+    """What a slice may touch."""
+
+    @pytest.fixture
+    def daf(self, tmp_path: Path) -> DafWriter:
+        """Return 1,000 cells and 200 genes with a dense and a sparse matrix, in both layouts."""
+        random = np.random.default_rng(0)
+        daf = create(tmp_path / "x.daf.zarr")
+        daf.add_axis("cell", [f"c{i}" for i in range(1000)])
+        daf.add_axis("gene", [f"g{i}" for i in range(200)])
+        daf.set_vector("cell", "age", np.arange(1000))
+        daf.set_matrix("cell", "gene", "d", random.random((1000, 200)))
+        daf.set_matrix("cell", "gene", "s", sp.random_array((1000, 200), density=0.1, rng=random))
+        return daf
+
+    @pytest.mark.parametrize("name", ["d", "s"])
+    @pytest.mark.parametrize(
+        ("rows", "columns", "expected"),
+        [
+            ([1, 2, 3], None, ("gene", "cell")),
+            (None, [1, 2, 3], ("cell", "gene")),
+            ("age < 500", [7], ("cell", "gene")),
+            ([7], "index < 150", ("gene", "cell")),
+        ],
+    )
+    def test_the_cheaper_layout_is_read(
+        self, daf: DafWriter, name: str, rows: Any, columns: Any, expected: tuple[str, str]
+    ) -> None:
+        """The layout whose columns are the fewer wanted bytes."""
+        part = connect(daf).matrix("cell", "gene", name, rows=rows, columns=columns)
+        assert (part.plan.stored.info.rows_axis, part.plan.stored.info.columns_axis) == expected
+
+    def test_only_one_layout_is_touched(
+        self, daf: DafWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Both column pointers are compared; the elements of one layout only are mapped."""
+        db = connect(tmp_path / "x.daf.zarr")
+        with recorded_reads(monkeypatch) as reads:
+            db.matrix("cell", "gene", "s", rows="age = 5").to_scipy()
+            assert sorted(set(reads.chunks())) == [
+                "matrices/cell/gene/s/colptr/0",
+                "matrices/gene/cell/s/colptr/0",
+                "matrices/gene/cell/s/nzval/0",
+                "matrices/gene/cell/s/rowval/0",
+                "vectors/cell/age/0",
+            ]
+
+    def test_the_elements_taken_are_those_of_the_slice(
+        self, daf: DafWriter, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of 20,000 stored elements, only those of the three cells are copied."""
+        taken: list[int] = []
+        take = gathering._take
+
+        def counted(*args: Any) -> Any:
+            found = take(*args)
+            taken.append(found.size)
+            return found
+
+        monkeypatch.setattr(gathering, "_take", counted)
+        part = connect(daf).matrix("cell", "gene", "s", rows=[5, 500, 900], columns="index < 100")
+        part.to_scipy()
+        parts = daf.get_sparse_matrix("gene", "cell", "s")
+        wanted = int(sum(parts.colptr[i + 1] - parts.colptr[i] for i in (5, 500, 900)))
+        assert taken == [wanted, wanted]
+        assert part.plan.cost_bytes < 1001 * 8 + wanted * 16 + 1
+
+    def test_damage_elsewhere_is_not_noticed(self, daf: DafWriter, tmp_path: Path) -> None:
+        """Nonsense in the columns that were not asked for plays no part."""
+        parts = daf.get_sparse_matrix("gene", "cell", "s")
+        chunk = tmp_path / "x.daf.zarr/matrices/gene/cell/s/rowval/0"
+        rowval = np.fromfile(chunk, parts.rowval.dtype)
+        start, stop = int(parts.colptr[5]) - 1, int(parts.colptr[6]) - 1
+        rowval[:start], rowval[stop:] = 0, 10_000
+        rowval.tofile(chunk)
+        expected = daf.get_np_matrix("cell", "gene", "s", relayout=False).toarray()[[5]]
+        found = connect(daf).matrix("cell", "gene", "s", rows=[5]).to_numpy()
+        assert found.tolist() == expected.tolist()
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
+    def test_ranges_of_a_dense_matrix_are_views(self, daf: DafWriter, tmp_path: Path) -> None:
+        """Neighbouring rows and all columns are a view of the mapped file."""
+        values = connect(daf).matrix("cell", "gene", "d", rows=slice(10, 20)).to_numpy()
+        address = values.__array_interface__["data"][0]
+        assert is_mapped(address, tmp_path / "x.daf.zarr/matrices/gene/cell/d/0.0")
+        assert not values.flags.writeable
+
+    def test_nothing_is_read_before_it_is_asked_for(
+        self, daf: DafWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Choosing a slice resolves its entries; values are read once, by the first user."""
+        db = connect(ZarrDaf(tmp_path / "x.daf.zarr"))
+        with recorded_reads(monkeypatch) as reads:
+            part = db.matrix("cell", "gene", "d", rows="age > 990")
+            assert reads.chunks() == ["vectors/cell/age/0"]
+            part.to_numpy()
+            part.to_scipy()
+            assert reads.chunks().count("matrices/gene/cell/d/0.0") == 1
+
+
+def test_small_blocks_give_the_same(
+    tiny_session: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gathering in blocks of one element is gathering."""
+    monkeypatch.setattr(gathering, "_BLOCK_ELEMENTS", 1)
+    done: list[int] = []
+    part = tiny_session.matrix("cell", "gene", "sparse", rows=[2, 0, 2], columns=[3, 1])
+    part.load(progress=done.append)
+    assert part.to_numpy().tolist() == UMIS[[2, 0, 2]][:, [3, 1]].tolist()
+    assert len(done) > 1
+
+
+def test_a_slice_keeps_its_version(tiny_path: Path) -> None:
+    """A matrix that is replaced after the slice was chosen is read as it was then."""
+    part = connect(tiny_path).matrix("cell", "gene", "sparse", rows=[1])
+    reopen(tiny_path).set_matrix("cell", "gene", "sparse", UMIS * 0, overwrite=True)
+    assert part.to_numpy().tolist() == UMIS[[1]].tolist()
+
+
+@pytest.mark.parametrize("name", ["UMIs", "sparse"])
+def test_what_is_handed_out_belongs_to_the_caller(tiny_session: DafSession, name: str) -> None:
+    """Changing a result in place, as scanpy does, leaves the slice as it was."""
+    part = tiny_session.matrix("cell", "gene", name, rows=[2, 0])
+    part.to_scipy().data[:] = 0
+    part.to_numpy()[:] = 0
+    adata: Any = part.to_anndata()
+    adata.X *= 0
+    if not part.is_sparse:  # pandas' sparse columns cannot be assigned to
+        part.to_pandas()["RSPO3"] = 0
+    assert part.to_numpy().tolist() == UMIS[[2, 0]].tolist()
+    assert part.to_scipy().toarray().tolist() == UMIS[[2, 0]].tolist()
+
+
+def test_a_slice_leaves_out_a_vector_that_cannot_be_read(tiny_path: Path, tmp_path: Path) -> None:
+    """A broken vector takes itself only: the others come along, and a warning names it."""
+    (tiny_path / "vectors/cell/age/0").write_bytes(b"1")
+    part = connect(tiny_path).matrix("cell", "gene", "UMIs", rows=[2, 0])
+    with pytest.warns(AnnDataWarning, match="vector 'age' of axis 'cell' is left out.*truncated"):
+        found = part.to_anndata()
+    assert list(found.obs.columns) == ["type"]
+    assert found.obs["type"].tolist() == ["TCell", "Bcell"]
+    with pytest.warns(AnnDataWarning, match="'age'"):
+        part.save(tmp_path / "x.h5ad")
+    with pytest.raises(errors.CorruptDataError, match="truncated"):
+        to_anndata(ZarrDaf(tiny_path), obs_is="cell", var_is="gene", X_is="UMIs")

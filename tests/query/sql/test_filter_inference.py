@@ -1,0 +1,310 @@
+"""Tests of what conditions that the engine evaluates say of columns: never more than is so."""
+
+from __future__ import annotations
+
+import math
+import operator
+from pathlib import Path
+from typing import Any
+
+import datafusion
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+
+from daf_query import DafSession, build_point_index, connect
+from daf_query.scan import Both, Compare, Either, Predicate, compared
+from daf_query.scan import _scanner as scanning
+from daf_query.scan._evaluate import evaluate
+from daf_query.scan._zone_map import ZONE_ROWS
+from daf_query.sql._filter_inference import begins, implied
+from daf_query.sql._residual_filters import Condition, _conjuncts
+from daf_storage import DafWriter, MemoryDaf
+from tests.support import create
+
+N = 2 * ZONE_ROWS
+OPERATORS = {
+    "==": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+FLOATS = st.floats(allow_nan=False) | st.sampled_from([0.1, 0.5, -0.0, 1e39, 3.4028235e38, 5e-324])
+
+
+@given(st.lists(st.floats(width=32), min_size=1), FLOATS, st.sampled_from(list(OPERATORS)))
+@example([0.1, 0.5], 0.1, "==")
+@example([math.inf], 1e300, ">")
+def test_a_float32_is_compared_as_its_float64(values: list[float], bound: float, name: str) -> None:
+    """For the very same rows, at every bound, representable or not."""
+    column = np.array(values, np.float32)
+    predicate = compared(pa.field("x", pa.float32()), name, bound)
+    assert predicate is not None
+    found = evaluate(predicate, lambda _: column, len(column))
+    expected = OPERATORS[name](column.astype(np.float64), bound)
+    assert found.tolist() == expected.tolist()
+
+
+@given(
+    st.sampled_from(["i1", "u1", "i4", "i8", "u8"]),
+    FLOATS | st.integers(-300, 300).map(lambda n: n / 2),
+    st.sampled_from(list(OPERATORS)),
+)
+def test_an_integer_is_compared_as_its_float64(kind: str, bound: float, name: str) -> None:
+    """Nothing is said of bounds that the type cannot have, or that floats round."""
+    limits = np.iinfo(kind)
+    middle = [0, 1, 99, 100, 127, int(min(abs(bound), 127))]
+    column = np.array([limits.min, limits.max, limits.max - 1, *middle], kind)
+    predicate = compared(pa.field("x", pa.from_numpy_dtype(np.dtype(kind))), name, bound)
+    if predicate is not None:
+        found = evaluate(predicate, lambda _: column, len(column))
+        expected = OPERATORS[name](column.astype(np.float64), bound)
+        assert found.tolist() == expected.tolist()
+
+
+def test_nothing_is_said_of_what_is_not_compared() -> None:
+    """Other operators, NaN, other types."""
+    assert compared(pa.field("x", pa.float32()), "!=", 0.1) is None
+    assert compared(pa.field("x", pa.float32()), "<", math.nan) is None
+    assert compared(pa.field("x", pa.string()), "<", 1.0) is None
+    assert compared(pa.field("x", pa.uint8()), "<", 300.5) is None
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("ab\ud7ff\U0010ffff"))
+
+
+@given(TEXT, st.lists(TEXT))
+def test_texts_that_begin_with_a_text_are_in_its_range(prefix: str, texts: list[str]) -> None:
+    """Also at the end of the code points; and no other in a range that has two ends."""
+    texts = [*texts, prefix, *(prefix + text for text in texts)]
+    predicate = begins("s", prefix)
+    if predicate is None:
+        assert prefix == ""
+        return
+    found = evaluate(predicate, lambda _: pa.array(texts, pa.string()), len(texts))
+    starts = [text.startswith(prefix) for text in texts]
+    assert all(inside or not wanted for inside, wanted in zip(found, starts, strict=True))
+    if not prefix.endswith("\U0010ffff"):
+        assert found.tolist() == starts
+
+
+@pytest.fixture
+def daf() -> DafWriter:
+    """Return an axis with sorted columns of types for which the engine converts constants."""
+    rng = np.random.default_rng(2)
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i:06}" for i in range(N)])
+    daf.set_vector("cell", "f", np.sort(rng.random(N)).astype("f4"))
+    daf.set_vector("cell", "g", np.sort(rng.random(N)).astype("f4")[::-1].copy())
+    daf.set_vector("cell", "n", np.sort(rng.integers(0, 1000, N)).astype("i4"))
+    daf.set_vector("cell", "donor", [f"d{i * 50 // N:02}" for i in range(N)])
+    return daf
+
+
+@pytest.fixture
+def session(daf: DafWriter, monkeypatch: pytest.MonkeyPatch) -> DafSession:
+    """Return a session that knows the ranges already."""
+    monkeypatch.setattr(scanning, "PART_ROWS", ZONE_ROWS)
+    session = connect({"one": daf})
+    session.sql("SELECT count(*) AS n FROM cell WHERE f > 2 OR g > 2 OR n > 2000").to_pydict()
+    session.sql("SELECT count(*) AS n FROM cell WHERE donor = ''").to_pydict()
+    return session
+
+
+@pytest.mark.parametrize(
+    ("condition", "zones"),
+    [
+        ("f > 0.9", 1),
+        ("0.9 < f", 1),
+        ("f BETWEEN 0.1 AND 0.2", 1),
+        ("f IN (0.1, 0.2, 0.25)", 1),
+        ("f = 0.1", 0),
+        ("n > 998.5", 1),
+        ("n = 2.5", 0),
+        ("n IN (2.5, 3)", 1),
+        ("donor LIKE 'd4%'", 1),
+        ("starts_with(donor, 'd01')", 1),
+        ("donor LIKE 'd4_'", 1),
+        ("donor = 'd49' AND f > 0.1", 1),
+        ("f < 0.1 OR n < 3", 1),
+        ("f < 0.1 OR donor LIKE 'd49%'", 2),
+        ("f < 0.1 OR upper(donor) = 'D01'", 2),
+        ("NOT (f > 0.1)", 1),
+        ("f < 0.1 AND upper(donor) = 'D01'", 1),
+        ("donor NOT LIKE 'd4%'", 2),
+        ("donor ILIKE 'D4%'", 2),
+        ("donor LIKE '%4'", 2),
+        ("f <> 0.1", 2),
+        ("n NOT IN (2.5, 3)", 2),
+    ],
+)
+def test_ranges_are_left_out_by_conditions_of_the_engine(
+    session: DafSession, condition: str, zones: int
+) -> None:
+    """Of Float32, compared with a decimal; by LIKE; and the rows are those of the whole table."""
+    query = f"SELECT count(*) AS n, sum(index) AS s FROM cell WHERE {condition}"
+    told = session.explain(query)
+    assert sum(scan.read for scan in told.scans) == zones
+    assert session.sql(query).to_pylist() == plainly(session, query)
+
+
+def plainly(session: DafSession, query: str) -> list[dict[str, Any]]:
+    """Return what the engine answers over the same table in memory."""
+    config = datafusion.SessionConfig().with_default_catalog_and_schema("daf", "one")
+    context = datafusion.SessionContext(config)
+    whole = session.dataset("cell").to_table().combine_chunks()
+    context.register_record_batches("cell", [whole.to_batches()])
+    rows: list[dict[str, Any]] = context.sql(query).to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) AS n FROM cell AS a JOIN cell AS b ON a.n = b.n WHERE a.f > 0.999 AND b.g > 0.5",
+        "SELECT count(*) AS n FROM (SELECT g AS f, f AS g FROM cell) WHERE f > 0.99",
+        "SELECT count(*) AS n FROM (SELECT f + 1 AS f, g FROM cell) WHERE f > 1.99",
+        "SELECT count(*) AS n FROM (SELECT max(f) AS f FROM cell GROUP BY n) WHERE f > 0.99",
+        "SELECT count(*) AS n FROM cell WHERE f > 0.99 AND n > (SELECT min(n) FROM cell)",
+        "SELECT count(*) AS n FROM cell WHERE f > 0.99 AND n IN (SELECT n FROM cell WHERE g > 0.001)",
+        "SELECT count(*) AS n FROM one.cell WHERE f > 0.99",
+        "SELECT count(*) AS n FROM daf.one.cell AS c WHERE c.f > 0.99",
+        "WITH c AS (SELECT * FROM cell WHERE f > 0.99) SELECT count(*) AS n FROM c WHERE g < 0.5",
+        "SELECT count(*) AS n FROM cell WHERE f > 0.99 UNION ALL SELECT count(*) FROM cell WHERE f < 0.01 ORDER BY n",
+        "SELECT count(*) AS n FROM (SELECT * FROM cell ORDER BY n LIMIT 10) WHERE f > 0.00002",
+    ],
+)
+def test_renamed_columns_joins_and_subqueries(session: DafSession, query: str) -> None:
+    """What is above another node than a scan, or about another column, is not taken for its."""
+    assert session.sql(query).to_pylist() == plainly(session, query)
+
+
+CURIOUS = [
+    "CASE WHEN f > 0.5 THEN n > 3 ELSE n < 3 END",
+    "f IS DISTINCT FROM 0.5",
+    "f IN (SELECT g FROM cell WHERE g > 0.4)",
+    "(f > 0.1) IS NOT FALSE",
+    "-f < -0.4",
+    "f > NULL",
+    "f > 0.1 + 0.2",
+    "f > (SELECT avg(g) FROM cell WHERE g > 0.1)",
+    "make_array(f, 0.5)[1] > 0.2",
+    "CAST(f AS VARCHAR) LIKE '0.5%'",
+    "donor || 'x' LIKE 'd01%'",
+    "donor LIKE donor AND f < 0.5",
+    "donor LIKE NULL",
+    "donor LIKE ''",
+    "donor LIKE 'd0\\_%'",
+    "f NOT IN (0.5, NULL)",
+    "try_cast(donor AS DOUBLE) > 0.5",
+    "coalesce(f, 0.5) > 0.4",
+    "(f, n) = (0.5, 2)",
+    "n % 2.5 > 0.1",
+    "f > 1e300",
+    "n > 9223372036854775807.5",
+    "f > 'NaN'::DOUBLE",
+    "f < 'Infinity'::DOUBLE",
+    "0.5 BETWEEN f AND n",
+]
+
+
+@pytest.mark.parametrize("condition", CURIOUS)
+def test_what_is_not_understood_changes_nothing(session: DafSession, condition: str) -> None:
+    """The engine's answer, whatever it is."""
+    query = f"SELECT count(*) AS n, sum(index) AS s FROM cell WHERE {condition}"
+    assert session.sql(query).to_pylist() == plainly(session, query)
+
+
+def test_another_escape_character_says_nothing(session: DafSession) -> None:
+    """What a pattern begins with depends on it; the backslash is the only one that is known."""
+    engine = session._engine
+    for escape, n_tables in (("!", 0), ("\\", 1)):
+        query = f"SELECT name FROM cell WHERE donor LIKE 'd!%' ESCAPE '{escape}'"
+        assert len(engine._restrictions(engine._planned(query))) == n_tables
+
+
+def nested(depth: int, *, is_both: bool) -> Any:
+    """Return conditions on a column, each within the next one, as the engine has them."""
+    found = datafusion.col("n") > datafusion.lit(0)
+    for number in range(1, depth + 1):
+        other = datafusion.col("n") > datafusion.lit(number)
+        found = found & other if is_both else found | other
+    return found.expr
+
+
+def values_of(predicate: Predicate | None) -> list[int]:
+    """Return the constants that a predicate compares with."""
+    if isinstance(predicate, Both | Either):
+        return [value for part in predicate.parts for value in values_of(part)]
+    return [predicate.value] if isinstance(predicate, Compare) else []
+
+
+@pytest.mark.parametrize("depth", [1, 49, 50, 51, 52, 300])
+def test_conditions_are_parsed_to_a_certain_depth(depth: int) -> None:
+    """Beyond it nothing is known: of AND the rest is left out, of OR all of it."""
+    schema = pa.schema([("n", pa.int64())])
+    parsed = {
+        is_both: implied([Condition(nested(depth, is_both=is_both), lambda one: one)], schema)
+        for is_both in (True, False)
+    }
+    known = list(range(max(depth - 49, 0), depth + 1))
+    if depth <= 50:
+        known = list(range(depth + 1))
+        assert sorted(values_of(parsed[False])) == known
+    else:
+        assert parsed[False] is None
+    assert sorted(values_of(parsed[True])) == known
+    conjuncts = list(_conjuncts(nested(depth, is_both=True)))
+    assert len(conjuncts) == min(depth, 50) + 1
+    assert conjuncts[0].rex_call_operator() == ("AND" if depth > 50 else ">")
+
+
+@pytest.mark.parametrize(("count", "zones"), [(20, 1), (200, 2)])
+def test_a_long_condition_leaves_out_what_it_may(
+    session: DafSession, count: int, zones: int
+) -> None:
+    """The rows are those of the whole table, whether all of it is parsed or not."""
+    condition = " OR ".join(
+        f"(f < 0.{number:03} AND donor LIKE '%{number}')" for number in range(count)
+    )
+    query = f"SELECT count(*) AS n, sum(index) AS s FROM cell WHERE {condition}"
+    told = session.explain(query)
+    assert sum(scan.read for scan in told.scans) == zones
+    assert session.sql(query).to_pylist() == plainly(session, query)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_cells_within_a_polygon(tmp_path: Path, dtype: str) -> None:
+    """By a box of two columns, with and without an R-tree over them; the same rows."""
+    geodatafusion = pytest.importorskip("geodatafusion")
+    pytest.importorskip("geoindex_rs")
+    rng = np.random.default_rng(3)
+    path = tmp_path / "slide.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [f"c{i}" for i in range(20_000)])
+    daf.set_vector("cell", "x", rng.random(20_000).astype(dtype) * 100)
+    daf.set_vector("cell", "y", rng.integers(0, 100, 20_000))
+    query = (
+        "SELECT name FROM cell WHERE ST_Within(ST_Point(x, y), "
+        "ST_GeomFromText('POLYGON((10 10, 20 10, 20 20, 10 10))')) ORDER BY name"
+    )
+    x, y = daf.get_np_vector("cell", "x"), daf.get_np_vector("cell", "y")
+    inside = (x > y) & (x < 20) & (y > 10)
+    expected = sorted(daf.axis_entries("cell")[inside])
+
+    def told() -> tuple[list[str], list[str], int]:
+        session = connect(path)
+        geodatafusion.register_all(session.context)
+        scan = session.explain(query).scans[0]
+        return session.sql(query).to_pydict()["name"], scan.indexes, scan.rows_out
+
+    found, indexes, n_rows = told()
+    assert (found, indexes) == (expected, [])
+    assert len(expected) < n_rows < 500
+    build_point_index(daf, "cell", "x", "y")
+    found, indexes, n_rows = told()
+    assert (found, indexes) == (expected, ["x, y"])
+    assert n_rows < 500

@@ -1,0 +1,237 @@
+"""Tests of lists of values: two of them for one column are what SQL says, beside DuckDB."""
+
+from __future__ import annotations
+
+import itertools
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daf_query import DafSession, connect
+from daf_query.sql._pitfalls import safe_sql
+from daf_storage import MemoryDaf
+
+_X = [1, 2, 3, 4, 2, 6]
+_F = [1.0, 2.0, np.nan, 4.0, 3.0, 7.0]
+_S = ["1", "2", "3", "4", "", "6"]
+_CREATED = (
+    (
+        "CREATE TABLE t AS SELECT * FROM (VALUES ('a', 1, 1, '1'), ('b', 2, NULL, '2'), "
+        "('c', 3, 2, '3'), ('d', NULL, 4, NULL), ('e', 5, NULL, '5'), ('f', NULL, 2, NULL)"
+        ") AS t(name, x, y, s)"
+    ),
+    (
+        "CREATE VIEW v AS SELECT name, x AS z, x NOT IN (2, 8, 9, NULL) AS p "
+        "FROM cell WHERE x IN (1, 2, 3, 4)"
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def session() -> DafSession:
+    """Return an axis with numbers, of which some are missing, and a table with NULLs."""
+    daf = MemoryDaf(name="m")
+    daf.add_axis("cell", list("abcdef"))
+    daf.set_vector("cell", "x", _X)
+    daf.set_vector("cell", "i", np.array(_X, np.int8))
+    daf.set_vector("cell", "y", [1, 2, 1, 3, 3, 6])
+    daf.set_vector("cell", "f", _F)
+    daf.set_vector("cell", "s", _S)
+    daf.set_matrix("cell", "cell", "m", np.eye(6))
+    found = connect({"m": daf})
+    for statement in _CREATED:
+        found.sql(statement, allow="write")
+    return found
+
+
+@pytest.fixture(scope="module")
+def theirs(session: DafSession) -> duckdb.DuckDBPyConnection:
+    """Return DuckDB over the same tables."""
+    connection = duckdb.connect()
+    connection.register("cell", session.dataset("cell").to_table())
+    for statement in _CREATED:
+        connection.execute(statement)
+    return connection
+
+
+def _rows(session: DafSession, query: str) -> list[str]:
+    return sorted(repr(tuple(row.values())) for row in session.sql(query).to_pylist())
+
+
+def _check(session: DafSession, theirs: duckdb.DuckDBPyConnection, query: str) -> None:
+    expected = sorted(map(repr, theirs.sql(query).fetchall()))
+    assert _rows(session, query) == expected, (query, safe_sql(query))
+
+
+_LISTS = ("1, 2", "NULL", "2, 3, NULL", "2, 3, 7, 8, 9")
+_PAIRS = [
+    f"{{0}} {first} ({one}) {operator} {{0}} {second} ({other})"
+    for (one, other), (first, second), operator in itertools.product(
+        itertools.product(_LISTS, repeat=2),
+        itertools.product(("IN", "NOT IN"), repeat=2),
+        ("AND", "OR"),
+    )
+]
+
+
+@pytest.mark.parametrize(("table", "column"), [("cell", "f"), ("t", "x")])
+def test_every_pair_of_lists(
+    session: DafSession, theirs: duckdb.DuckDBPyConnection, table: str, column: str
+) -> None:
+    """With AND and OR, as a value and as a condition, where a value is missing too."""
+    conditions = [pair.format(column) for pair in _PAIRS]
+    values = ", ".join(f"({one})" for one in conditions)
+    columns = zip(
+        *theirs.sql(f"SELECT {values} FROM {table} ORDER BY name").fetchall(), strict=True
+    )
+    for condition, expected in zip(conditions, columns, strict=True):
+        query = f"SELECT {condition} AS v FROM {table} ORDER BY name"
+        assert session.sql(query).to_pydict()["v"] == list(expected), (query, safe_sql(query))
+        names = [name for name, value in zip("abcdef", expected, strict=True) if value]
+        query = f"SELECT name FROM {table} WHERE {condition} ORDER BY name"
+        assert session.sql(query).to_pydict()["name"] == names, (query, safe_sql(query))
+
+
+QUERIES = [
+    "SELECT name FROM cell WHERE x IN (1, 2) AND x NOT IN (2, NULL)",
+    "SELECT name FROM cell WHERE x IN (1, 2) AND x NOT IN (2, y)",
+    "SELECT name FROM cell WHERE x IN (1, y) AND x IN (3, 4, 6, 7)",
+    "SELECT name FROM cell WHERE x NOT IN (1, y) OR x NOT IN (2, y)",
+    "SELECT name FROM cell WHERE i IN (1, 2) AND i NOT IN (2, NULL)",
+    "SELECT name FROM cell WHERE s IN ('1', '2') AND s NOT IN ('2', NULL)",
+    "SELECT name FROM t WHERE NOT (s IN ('1', '2') AND s NOT IN ('1', '2'))",
+    "SELECT name FROM t WHERE s NOT IN ('1', '2', '3', '4') OR s NOT IN ('5', '6')",
+    "SELECT name FROM cell WHERE x NOT IN (NULL)",
+    "SELECT name FROM cell WHERE x IN (1, 2) AND x NOT IN (2, CAST(NULL AS INT))",
+    "SELECT name FROM cell WHERE x IN (1, 2) AND x NOT IN (2, NULL + 1)",
+    "SELECT name FROM cell WHERE x IN (1, 2) AND x NOT IN (2, nullif(y, y))",
+    "SELECT name FROM cell WHERE x IN (1, 2) AND CAST(x AS BIGINT) NOT IN (2, NULL)",
+    "SELECT name FROM cell WHERE x IN (1, 2) AND x::BIGINT NOT IN (2, NULL)",
+    "SELECT name FROM cell WHERE x IN (1, 2) AND x + 0 NOT IN (2, NULL)",
+    "SELECT name FROM cell WHERE x IN (1, 2) AND 0 * y + x NOT IN (2, NULL)",
+    "SELECT name FROM cell WHERE x IN (1, 2) AND CASE WHEN true THEN x END NOT IN (2, NULL)",
+    'SELECT name FROM cell WHERE cell.x IN (1, 2) AND "x" NOT /* not */ IN /* in */ (2, NULL)',
+    "SELECT name FROM cell WHERE (x = 1 OR x = 2) AND x NOT IN (2, NULL)",
+    "SELECT name FROM cell WHERE x IN (2, NULL) OR x = 1 OR 4 = x",
+    "SELECT name FROM cell WHERE (s LIKE '1' OR s LIKE '2') AND s NOT IN ('2', NULL)",
+    "SELECT name FROM cell WHERE s ~ '^(1|2)$' AND s NOT IN ('2', NULL)",
+    "SELECT name FROM cell WHERE x IN (1, 2, 3) AND (y > 0 AND x NOT IN (2, NULL))",
+    "SELECT name, CASE WHEN x IN (1, 2) AND x NOT IN (2, NULL) THEN 1 ELSE 0 END AS c FROM cell",
+    "SELECT name, x IN (1, 2) AND x IN (3, NULL) AS p FROM cell",
+    "SELECT x IN (1, 2) AND x NOT IN (2, NULL) AS p, count(*) AS n FROM cell GROUP BY 1",
+    "SELECT x, count(*) FROM cell WHERE x IN (1, 2, 3, 4) GROUP BY x HAVING x NOT IN (2, 7, 8, 9, NULL)",
+    "SELECT x AS z, count(*) FROM cell WHERE x IN (1, 2, 3, 4) GROUP BY x HAVING z NOT IN (2, 7, 8, 9, NULL)",
+    "SELECT count(*) FILTER (WHERE x IN (1, 2, 3, 4) AND x NOT IN (2, 7, 8, 9, NULL)) AS n FROM cell",
+    "SELECT z FROM (SELECT x AS z FROM cell WHERE x IN (1, 2, 3, 4)) WHERE z NOT IN (2, 7, 8, 9, NULL)",
+    "WITH w AS (SELECT x AS z FROM cell WHERE x IN (1, 2, 3, 4)) SELECT z FROM w WHERE z NOT IN (2, 7, 8, 9, NULL)",
+    "SELECT c.name FROM cell c JOIN t ON c.x = t.y WHERE c.x IN (1, 2, 3, 4) AND t.y NOT IN (2, 7, 8, 9, NULL)",
+    "SELECT c.name FROM cell c, t WHERE c.x = t.y AND c.x IN (1, 2, 3, 4) AND t.y NOT IN (2, 7, 8, 9, NULL)",
+    "SELECT c.name FROM cell c JOIN t ON c.x = t.y AND c.x IN (1, 2, 3, 4) AND t.y NOT IN (2, 7, 8, 9, NULL)",
+    "SELECT c.name FROM cell c LEFT JOIN t ON c.x = t.y AND t.y NOT IN (2, 7, 8, 9, NULL) WHERE c.x IN (1, 2, 3, 4)",
+    "SELECT c.x FROM cell c JOIN t USING (x) WHERE c.x IN (1, 2, 3, 4) AND t.x NOT IN (2, 7, 8, 9, NULL)",
+    "SELECT x FROM cell WHERE x IN (3, (SELECT min(x) FROM t)) AND x NOT IN (3, (SELECT min(y) FROM t))",
+    "SELECT c.name FROM cell c JOIN t ON c.x IS NOT DISTINCT FROM t.y WHERE c.x IN (1, 2, 3, 4) AND t.y NOT IN (2, 7, 8, 9, NULL)",
+    "SELECT x FROM cell WHERE x IN (1, 2, 3, 4) AND x IN (SELECT y FROM t WHERE y NOT IN (2, 7, 8, 9, NULL))",
+    "SELECT x FROM cell WHERE x IN (1, 2, 3, 4) INTERSECT SELECT y FROM t WHERE y NOT IN (2, 7, 8, 9, NULL)",
+    "SELECT x FROM cell WHERE x NOT IN (1, NULL) UNION ALL SELECT x FROM cell WHERE x NOT IN (2, 3)",
+    "SELECT x FROM cell WHERE position('1' IN (s)) = 1 OR x IN (2, 3) AND x NOT IN (3, 5)",
+    "SELECT z FROM v WHERE z NOT IN (2, 7, 8, 9, NULL)",
+    "SELECT z FROM v WHERE z NOT IN (1) OR p",
+    "SELECT z FROM v WHERE p AND z IN (1, 3)",
+    "SELECT name FROM cell WHERE name IN ('a', 'b') AND s IN ('1', '2') AND x IN (1, 2)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_lists_wherever_they_meet(
+    session: DafSession, theirs: duckdb.DuckDBPyConnection, query: str
+) -> None:
+    """In one condition or in several that the engine joins; with NULL, columns and other names."""
+    _check(session, theirs, query)
+
+
+def test_lists_that_choose_rows_of_a_matrix(session: DafSession) -> None:
+    """As a condition and as a SELECT."""
+    where = "x IN (1, 2) AND x NOT IN (2, NULL)"
+    for rows in (where, f"SELECT name FROM cell WHERE {where}"):
+        assert session.matrix("cell", "cell", "m", rows=rows).rows.tolist() == []
+    rows = "x IN (1, 2) AND x NOT IN (2, 3)"
+    assert session.matrix("cell", "cell", "m", rows=rows).rows.tolist() == ["a"]
+
+
+_items = st.lists(
+    st.sampled_from(["1", "2", "3", "NULL", "y", "NULL + 1", "CAST(NULL AS INT)"]),
+    min_size=1,
+    max_size=5,
+)
+_leaves = st.one_of(
+    st.builds(
+        lambda column, operator, items: f"{column} {operator} ({', '.join(items)})",
+        st.sampled_from(["x", "x", "y", "t.x", "CAST(x AS BIGINT)"]),
+        st.sampled_from(["IN", "NOT IN"]),
+        _items,
+    ),
+    st.sampled_from(["y = 2", "y IS NULL", "s IN ('1', NULL)", "s = '1'"]),
+)
+_conditions = st.recursive(
+    _leaves,
+    lambda inner: st.one_of(
+        inner.map(lambda one: f"NOT ({one})"),
+        st.builds(
+            lambda left, operator, right: f"({left}) {operator} ({right})",
+            inner,
+            st.sampled_from(["AND", "OR"]),
+            inner,
+        ),
+    ),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(condition=_conditions)
+def test_random_conditions_over_lists(
+    session: DafSession, theirs: duckdb.DuckDBPyConnection, condition: str
+) -> None:
+    """Joined by AND, OR and NOT, over columns with NULLs."""
+    _check(session, theirs, f"SELECT name FROM t WHERE {condition}")
+    _check(session, theirs, f"SELECT name, {condition} AS v FROM t")
+
+
+UNCHANGED = [
+    "SELECT name FROM cell WHERE x IN (1, 2) AND s IN ('a', 'b') AND (y = 1 OR y = 2)",
+    "SELECT name FROM cell WHERE x NOT IN (2, NULL)",
+    "SELECT c.name FROM cell c JOIN t ON c.name = t.name WHERE c.x IN (1, 2) AND c.s IN ('1')",
+    "SELECT x FROM cell WHERE x IN (1) UNION SELECT x FROM cell WHERE x IN (2)",
+    "SELECT x FROM cell WHERE x IN (SELECT x FROM t) AND (x = 1 OR y = 2)",
+    "SELECT x FROM cell WHERE s = 'x IN (1) AND x IN (2)' OR s = 'a' -- IN (1)",
+]
+
+
+@pytest.mark.parametrize("query", UNCHANGED)
+def test_what_cannot_be_merged_is_left_alone(query: str) -> None:
+    """So that the tables are handed the lists: other columns, other SELECTs of a UNION."""
+    assert safe_sql(query) == query
+
+
+def test_tables_use_lists_that_are_kept_apart(session: DafSession) -> None:
+    """The list that stays as it is, and what others say."""
+    query = "SELECT name FROM cell WHERE x IN (1, 2) AND x IN (2, 3)"
+    assert safe_sql(query) == f"{query}::BOOLEAN"
+    assert session.explain(query).scans[0].predicate == "(x == 1 OR x == 2) AND (x == 2 OR x == 3)"
+    query = "SELECT name FROM cell WHERE s IN ('1', '2', '3', '5') AND (s = '1' OR y = 2)"
+    predicate = session.explain(query).scans[0].predicate
+    assert predicate is not None
+    assert "s IN" in predicate
+
+
+def test_long_lists_are_kept_apart_too() -> None:
+    """The places behind them are right, and the list of constants stays as it is."""
+    names = ", ".join(f"'it''s {number}'" for number in range(1000))
+    query = f"SELECT x FROM cell WHERE name IN ({names}) AND name NOT IN ({names}, NULL)"
+    assert safe_sql(query) == f"{query}::BOOLEAN"
+    other = f"SELECT x FROM cell WHERE name IN ({names}) AND (x = 1 OR x = 2)"
+    assert safe_sql(other) == other

@@ -1,0 +1,273 @@
+"""Tests of the rows of a query: shapes, copies, streams, files, and errors while computing."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+from daf_query import DafSession, connect
+from daf_query._row_files import SUFFIXES, Format, Rows, write_rows
+from daf_storage import DafWriter, errors, open_daf
+from tests.support import create, is_mapped, reopen
+
+N = 200_000
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a data set with numbers, NaN, and texts."""
+    path = tmp_path_factory.mktemp("results") / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [f"c{i}" for i in range(N)])
+    daf.set_vector("cell", "age", np.arange(N) % 90)
+    daf.set_vector("cell", "score", np.where(np.arange(N) % 10, np.arange(N) / 7, np.nan))
+    daf.set_vector("cell", "is_odd", np.arange(N) % 2 == 1)
+    daf.set_vector("cell", "donor", [f"N{i % 5} é" for i in range(N)])
+    return path
+
+
+@pytest.fixture
+def session(path: Path) -> DafSession:
+    """Return a session."""
+    return connect(path)
+
+
+QUERY = "SELECT name, age, score, is_odd, donor FROM cell WHERE age >= 80 ORDER BY index"
+
+
+def test_pandas_with_arrow_or_numpy(session: DafSession) -> None:
+    """The same values; backed by Arrow, missing ones are NA, and types stay."""
+    plain = session.sql(QUERY).to_pandas()
+    backed = session.sql(QUERY).to_pandas(arrow_backed=True)
+    assert [str(kind) for kind in plain.dtypes] == ["object", "int64", "float64", "bool", "object"]
+    assert str(backed.dtypes["age"]) == "int64[pyarrow]"
+    assert backed["score"].isna().sum() == plain["score"].isna().sum() > 0
+    assert backed["donor"].tolist() == plain["donor"].tolist()
+    assert isinstance(backed, pd.DataFrame)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
+def test_numbers_are_not_copied(session: DafSession, path: Path) -> None:
+    """From the mapped file through the engine into Arrow, pandas with Arrow, polars and DuckDB."""
+    result = session.sql("SELECT age, score FROM cell")
+    table = result.to_arrow_table()
+    for name in ("age", "score"):
+        for chunk in table.column(name).chunks:
+            address = chunk.buffers()[1].address + chunk.offset * chunk.type.bit_width // 8
+            assert is_mapped(address, path / f"vectors/cell/{name}/0")
+    backed = result.to_pandas(arrow_backed=True)
+    for chunk in pa.table(backed).column("age").chunks:
+        assert is_mapped(chunk.buffers()[1].address, path / "vectors/cell/age/0")
+    frame = result.to_polars()
+    for series in frame["age"].get_chunks():
+        values = series.to_numpy(allow_copy=False)
+        assert is_mapped(values.__array_interface__["data"][0], path / "vectors/cell/age/0")
+    relation = result.to_duckdb()
+    assert relation.aggregate("sum(age)").fetchall() == [(int((np.arange(N) % 90).sum()),)]
+
+
+def test_duckdb_and_polars(session: DafSession) -> None:
+    """The same rows, also with a connection of one's own."""
+    result = session.sql(QUERY)
+    rows = [tuple(row.values()) for row in result.to_pylist()]
+    connection = duckdb.connect()
+    assert result.to_duckdb(connection).fetchall() == rows
+    assert result.to_polars().rows() == rows
+    assert isinstance(result.to_polars(), pl.DataFrame)
+    assert result.count() == len(rows)
+    assert sum(batch.num_rows for batch in result.collect()) == len(rows)
+    assert result.to_pydict()["name"] == [row[0] for row in rows]
+
+
+def test_it_is_a_frame_of_the_engine(session: DafSession) -> None:
+    """With all of its methods."""
+    found = session.sql("SELECT age FROM cell").limit(3).to_pydict()
+    assert len(found["age"]) == 3
+    assert pa.table(session.sql("SELECT age FROM cell WHERE age = 89")).num_rows == N // 90
+
+
+def _of_rows(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _read_csv(path: Path, delimiter: str = ",") -> dict[str, list[Any]]:
+    table = pacsv.read_csv(
+        path,
+        convert_options=pacsv.ConvertOptions(
+            strings_can_be_null=False, column_types={"big": pa.uint64()}
+        ),
+        parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+    )
+    columns: dict[str, list[Any]] = table.to_pydict()
+    return columns
+
+
+READERS: dict[str, Callable[[Path], dict[str, list[Any]]]] = {
+    "parquet": lambda path: pq.read_table(path).to_pydict(),
+    "arrow": lambda path: pa.ipc.open_file(path).read_all().to_pydict(),
+    "csv": _read_csv,
+    "tsv": partial(_read_csv, delimiter="\t"),
+    "json": lambda path: _of_rows(json.loads(path.read_text())),
+    "ndjson": lambda path: _of_rows([json.loads(x) for x in path.read_text().splitlines()]),
+}
+
+
+@pytest.mark.parametrize("suffix", list(SUFFIXES))
+def test_files(session: DafSession, tmp_path: Path, suffix: str) -> None:
+    """Every format holds the same rows; the count is returned."""
+    target = tmp_path / f"rows{suffix}"
+    result = session.sql(QUERY)
+    assert result.save(target) == result.count()
+    found = READERS[SUFFIXES[suffix]](target)
+    expected = result.to_pydict()
+    assert all(found[name] == expected[name] for name in ("name", "age", "donor"))
+    assert [p.name for p in tmp_path.iterdir()] == [target.name]
+
+
+def test_types_in_files(tmp_path: Path) -> None:
+    """Large whole numbers, infinities, missing values, empty results."""
+    daf = open_daf(tmp_path / "t.daf.zarr", "w")
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", ["a", "", 'é\n,"'])
+    daf.set_vector("cell", "big", np.array([2**64 - 1, 0, 2**63], "u8"))
+    daf.set_vector("cell", "x", np.array([math.inf, math.nan, -0.5]))
+    result = connect(daf).sql("SELECT * FROM cell ORDER BY index")
+    for kind in get_args(Format):
+        target = tmp_path / f"rows.{kind}"
+        assert result.save(target, format=kind) == 3
+        found = READERS[kind](target)
+        assert found["big"] == [2**64 - 1, 0, 2**63]
+        assert found["name"] == ["a", "", 'é\n,"']
+        assert found["x"][2] == -0.5
+    empty = connect(daf).sql("SELECT name, x FROM cell WHERE x > 5 AND x < 4")
+    assert empty.save(tmp_path / "empty.parquet") == 0
+    assert pq.read_schema(tmp_path / "empty.parquet").names == ["name", "x"]
+
+
+def test_what_cannot_be_saved(session: DafSession, tmp_path: Path) -> None:
+    """Suffix, folder, format; and a failure half-way leaves what was there."""
+    result = session.sql(QUERY)
+    with pytest.raises(errors.InvalidInputError, match=r"cannot tell the format of .*rows\.xlsx"):
+        result.save(tmp_path / "rows.xlsx")
+    with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
+        result.save(tmp_path / "nope" / "rows.csv")
+    with pytest.raises(errors.InvalidInputError, match="there is no format 'xlsx'; there are"):
+        result.save(tmp_path / "rows.csv", format="xlsx")  # type: ignore[arg-type]
+    target = tmp_path / "rows.csv"
+    target.write_text("before")
+    with pytest.raises(errors.QueryError, match="Divide by zero"):
+        session.sql("SELECT 1 / (age - age) AS x FROM cell").save(target)
+    assert target.read_text() == "before"
+    assert [p.name for p in tmp_path.iterdir()] == ["rows.csv"]
+
+
+def test_errors_while_computing_are_ours(tmp_path: Path) -> None:
+    """In one sentence, of our classes, without a traceback of the depths."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.set_vector("cell", "age", [1, 2, 3])
+    session = connect(tmp_path / "x.daf.zarr")
+    result = session.sql("SELECT age FROM cell WHERE age > 1")
+    reopen(tmp_path / "x.daf.zarr").set_vector("cell", "age", ["x", "y", "'z\""], overwrite=True)
+    attempts: list[Callable[[], Any]] = [
+        result.to_arrow_table,
+        result.to_pylist,
+        result.to_pydict,
+        result.to_pandas,
+        result.to_polars,
+        result.collect,
+        result.count,
+        lambda: list(result.batches()),
+        lambda: result.save(tmp_path / "x.csv"),
+    ]
+    for attempt in attempts:
+        with pytest.raises(errors.FormatError) as caught:
+            attempt()
+        assert str(caught.value).endswith("while it was being queried; run the query again")
+        assert "Traceback" not in str(caught.value)
+
+
+def test_views_and_dictionaries_are_written_plainly() -> None:
+    """Few readers know them."""
+    kinds = [pa.string_view(), pa.binary_view(), pa.dictionary(pa.int8(), pa.string())]
+    arrays = [pa.array(["a"]).cast(kinds[0]), pa.array([b"b"]).cast(kinds[1])]
+    arrays.append(pa.array(["c"]).dictionary_encode().cast(kinds[2]))
+    batch = pa.RecordBatch.from_arrays(arrays, names=["x", "y", "z"])
+    file = io.BytesIO()
+    write_rows(Rows(batch.schema, iter([batch])), "parquet", file)
+    assert pq.read_table(io.BytesIO(file.getvalue())).to_pydict() == {
+        "x": ["a"],
+        "y": [b"b"],
+        "z": ["c"],
+    }
+
+
+_STREAMING = """
+import sys, threading, time
+from daf_query import connect
+
+def anonymous():
+    with open("/proc/self/status") as status:
+        return next(int(l.split()[1]) for l in status if l.startswith("RssAnon")) / 1024
+
+session = connect(sys.argv[1])
+session.sql("SELECT age + 1 AS a FROM cell LIMIT 5").save(sys.argv[2])
+before, most, done = anonymous(), 0.0, False
+
+def watch():
+    global most
+    while not done:
+        most = max(most, anonymous())
+        time.sleep(0.002)
+
+thread = threading.Thread(target=watch)
+thread.start()
+total = session.sql(
+    "SELECT " + ", ".join(f"score * {n} AS x{n}" for n in range(10)) + " FROM cell"
+).save(sys.argv[2])
+done = True
+thread.join()
+print(total, most - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_results_larger_than_memory(tmp_path: Path, kind: str) -> None:
+    """Four million rows of 80 bytes are saved with a part of that in memory."""
+    path, count = tmp_path / "big.daf.zarr", 4_000_000
+    daf = create(path)
+    daf.add_axis("cell", pc.cast(pa.array(np.arange(count)), pa.string()))
+    daf.set_vector("cell", "age", np.arange(count) % 90)
+    daf.set_vector("cell", "score", np.random.default_rng(0).random(count))
+    target = tmp_path / f"rows.{kind}"
+    command = [sys.executable, "-c", _STREAMING, str(path), str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    total, most = done.stdout.split()
+    assert int(total) == count
+    size = 80 * count / 2**20
+    assert float(most) < size / 2
+
+
+def test_batches_stop_when_nobody_wants_more(session: DafSession) -> None:
+    """A stream is not computed further than it is read."""
+    stream: Iterator[pa.RecordBatch] = session.sql("SELECT name, age FROM cell").batches()
+    assert next(stream).num_rows > 0
+    stream.close()  # type: ignore[attr-defined] # it is a generator

@@ -1,0 +1,200 @@
+"""Tests of results with several columns of one name: none is lost, in any form."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+from daf_query import DafSession, DuplicateColumnsWarning, QueryResult, connect
+from daf_query.cli import main
+from daf_query.sql._unique_columns import unique_names
+from daf_storage import MemoryDaf, errors
+from tests.support import create
+
+JOIN = "SELECT * FROM cell c JOIN louvain l ON c.cluster = l.name ORDER BY c.index"
+EXPECTED = {
+    "name": ["A", "B", "C"],
+    "index": [0, 1, 2],
+    "cluster": ["t", "u", "t"],
+    "name_1": ["x", "y", "z"],
+    "name_2": ["t", "u", "t"],
+    "index_1": [0, 1, 0],
+    "color": ["red", "blue", "red"],
+}
+
+
+def fill_joined(daf: Any) -> None:
+    """Add two axes that can be joined, and a vector that is called like a renamed column."""
+    daf.add_axis("cell", ["A", "B", "C"])
+    daf.set_vector("cell", "cluster", ["t", "u", "t"])
+    daf.set_vector("cell", "name_1", ["x", "y", "z"])
+    daf.add_axis("louvain", ["t", "u"])
+    daf.set_vector("louvain", "color", ["red", "blue"])
+    daf.set_matrix("cell", "louvain", "m", [[1, 2], [3, 4], [5, 6]])
+
+
+@pytest.fixture
+def session() -> DafSession:
+    """Return a session with two tables that share names of columns."""
+    daf = MemoryDaf(name="joined")
+    fill_joined(daf)
+    return connect({"joined": daf})
+
+
+@pytest.fixture
+def result(session: DafSession) -> QueryResult:
+    """Return the result of a join of which columns have the same names."""
+    with pytest.warns(DuplicateColumnsWarning):
+        return session.sql(JOIN)
+
+
+def test_names_are_free() -> None:
+    """A number that no other column has, given or made."""
+    assert unique_names(["a", "a", "a_1", "a", "b"]) == ["a", "a_2", "a_1", "a_3", "b"]
+    assert unique_names(["a_1", "a", "a", "a_1"]) == ["a_1", "a", "a_2", "a_1_1"]
+    assert unique_names([]) == []
+
+
+def test_one_warning_says_what_was_renamed(session: DafSession) -> None:
+    """However many columns were; and it points to who asked."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        session.sql(JOIN)
+    assert len(caught) == 1
+    assert str(caught[0].message) == (
+        "the query yields more than one column named 'name', 'index': l.name is 'name_2', "
+        "l.index is 'index_1'; name them with AS"
+    )
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda r: r.to_pydict(),
+        lambda r: r.to_arrow_table().to_pydict(),
+        lambda r: r.to_pandas().to_dict("list"),
+        lambda r: r.to_pandas(arrow_backed=True).to_dict("list"),
+        lambda r: r.to_polars().to_dict(as_series=False),
+        lambda r: {k: [row[k] for row in r.to_pylist()] for k in r.to_pylist()[0]},
+        lambda r: pa.Table.from_batches(r.collect()).to_pydict(),
+        lambda r: pa.Table.from_batches(list(r.batches())).to_pydict(),
+        lambda r: pa.table(r).to_pydict(),
+        lambda r: pl.DataFrame(r).to_dict(as_series=False),
+        lambda r: {n: list(v) for n, v in zip(r.to_duckdb().columns, zip(*r.to_duckdb().fetchall(), strict=True), strict=True)},
+        lambda r: r.limit(9).to_pydict(),
+    ],
+)  # fmt: skip
+def test_no_form_loses_a_column(result: QueryResult, form: Any) -> None:
+    """Each has all columns, with names of their own and the right values."""
+    assert form(result) == EXPECTED
+
+
+def test_files_have_all_columns(result: QueryResult, tmp_path: Path) -> None:
+    """In each format, and they can be read again."""
+    for suffix in ("parquet", "arrow", "csv", "json", "ndjson"):
+        result.save(tmp_path / f"rows.{suffix}")
+    assert pq.read_table(tmp_path / "rows.parquet").to_pydict() == EXPECTED
+    with pa.ipc.open_file(tmp_path / "rows.arrow") as file:
+        assert file.read_all().to_pydict() == EXPECTED
+    assert pacsv.read_csv(tmp_path / "rows.csv").to_pydict() == EXPECTED
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert {name: [row[name] for row in rows] for name in rows[0]} == EXPECTED
+    lines = (tmp_path / "rows.ndjson").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == rows
+
+
+def test_what_people_see_names_all_columns(result: QueryResult) -> None:
+    """In a console and in a notebook."""
+    for shown in (repr(result), result._repr_html_()):
+        assert all(name in shown for name in EXPECTED)
+
+
+def test_the_command_line_has_all_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a table, CSV and JSON, with the warning in one line."""
+    path = tmp_path / "x.daf.zarr"
+    fill_joined(create(path))
+    for kind in ("table", "csv", "json"):
+        assert main(["sql", str(path), JOIN, "--format", kind]) == 0
+        out, err = capsys.readouterr()
+        assert all(name in out for name in EXPECTED)
+        assert err.startswith("daf: warning: the query yields more than one column")
+        assert err.count("\n") == 1
+        if kind == "json":
+            assert list(json.loads(out)[0]) == list(EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SELECT c.name, l.name FROM cell c, louvain l LIMIT 1", ["name", "name_1"]),
+        ("SELECT DISTINCT c.name, l.name FROM cell c, louvain l", ["name", "name_1"]),
+        ("SELECT c.name, l.name, count(*) FROM cell c, louvain l GROUP BY c.name, l.name", ["name", "name_1", "count(*)"]),
+        ("SELECT a.name, b.name, c.name FROM cell a, cell b, cell c LIMIT 2", ["name", "name_1", "name_2"]),
+        ("SELECT lower(c.name), c.name, l.name FROM cell c, louvain l WHERE l.name > 'a' ORDER BY l.name", ["lower(c.name)", "name", "name_1"]),
+        ("SELECT joined.cell.name, l.name FROM joined.cell, louvain l", ["name", "name_1"]),
+    ],
+)  # fmt: skip
+def test_below_other_parts_of_a_query(session: DafSession, query: str, names: list[str]) -> None:
+    """Under LIMIT, DISTINCT, GROUP BY and ORDER BY; beside expressions."""
+    with pytest.warns(DuplicateColumnsWarning):
+        result = session.sql(query)
+    assert result.schema().names == names
+    assert result.to_arrow_table().column_names == names
+
+
+def test_an_order_is_kept(session: DafSession) -> None:
+    """Renaming is on top of ORDER BY and LIMIT, and changes neither."""
+    with pytest.warns(DuplicateColumnsWarning):
+        found = session.sql("SELECT c.name, l.name FROM cell c, louvain l ORDER BY c.name DESC, l.name LIMIT 3")  # fmt: skip
+    assert found.to_pydict() == {"name": ["C", "C", "B"], "name_1": ["t", "u", "t"]}
+
+
+def test_views_have_all_columns(session: DafSession) -> None:
+    """When they are made, replaced and used."""
+    session.sql(f"CREATE VIEW v AS {JOIN}", allow="write")
+    assert session.sql("SELECT * FROM v ORDER BY index").to_pydict() == EXPECTED
+    assert session.sql("SELECT name_2 FROM v WHERE index_1 = 1").to_pydict() == {"name_2": ["u"]}
+    session.sql("CREATE OR REPLACE VIEW v AS SELECT c.name, l.name FROM cell c, louvain l WHERE c.cluster = l.name", allow="write")  # fmt: skip
+    assert session.sql("SELECT name, name_1 FROM v ORDER BY name LIMIT 1").to_pydict() == {
+        "name": ["A"],
+        "name_1": ["t"],
+    }
+
+
+def test_a_copy_to_a_file_is_refused(session: DafSession, tmp_path: Path) -> None:
+    """The engine would write a file that nobody can read; unless each column has a name."""
+    path = tmp_path / "x.parquet"
+    with pytest.raises(errors.QueryError, match=r"'name' \(c.name, l.name\); choose one, or name"):
+        session.sql(f"COPY (SELECT c.name, l.name FROM cell c, louvain l) TO '{path}'", allow="write")  # fmt: skip
+    assert not path.exists()
+    session.sql(f"COPY (SELECT c.name, l.name AS l FROM cell c, louvain l) TO '{path}'", allow="write").collect()  # fmt: skip
+    assert pq.read_table(path).column_names == ["name", "l"]
+
+
+def test_a_choice_of_entries_is_not_guessed(session: DafSession) -> None:
+    """Of two columns ``name`` or ``index``, either could be meant; other columns do not matter."""
+    message = r"more than one column named 'index' \(c.index, l.index\); choose one"
+    query = "SELECT * FROM cell c JOIN louvain l ON c.cluster = l.name"
+    with pytest.raises(errors.QueryError, match="more than one column named 'name'"):
+        session.matrix("cell", "louvain", "m", rows=query)
+    with pytest.raises(errors.QueryError, match=message):
+        session.matrix("cell", "louvain", "m", columns="SELECT c.index, l.index FROM cell c, louvain l")  # fmt: skip
+    with pytest.raises(errors.QueryError, match=message):
+        session.save_vector("cell", "x", "SELECT c.index, l.index FROM cell c, louvain l")
+    with pytest.raises(errors.QueryError, match=message):
+        session.reorder_axis("cell", "SELECT c.index, l.index FROM cell c, louvain l")
+    chosen = "SELECT c.index, c.cluster, d.cluster FROM cell c JOIN cell d ON c.name = d.name WHERE d.index > 0"
+    with pytest.warns(DuplicateColumnsWarning):
+        part = session.matrix("cell", "louvain", "m", rows=chosen)
+    assert part.to_numpy().tolist() == [[3, 4], [5, 6]]

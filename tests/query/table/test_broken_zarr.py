@@ -1,0 +1,243 @@
+"""Tests of Zarr tables of which one array is broken: it takes itself only, and never hangs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from zarr.core.dtype import VariableLengthUTF8
+
+from daf_query import UnreadableVectorWarning, connect, zarr_table
+from daf_query.cli import main
+from daf_storage import errors
+from daf_storage.trees import ZarrVersion
+from tests.storage.trees.test_malformed_metadata import variants
+from tests.test_untrusted_files import BOMBS, in_time, put_pipe
+
+N = 20
+
+
+def made(path: Path, version: ZarrVersion = 3) -> Path:
+    """Store a table of four columns in chunks of five rows."""
+    meta = zarr.open_group(path, mode="w", zarr_format=version).create_group("meta")
+    meta.create_array("good", data=np.arange(N), chunks=(5,))
+    meta.create_array("bad", data=np.arange(N), chunks=(5,))
+    kind: Any = VariableLengthUTF8()
+    text = meta.create_array("text", shape=(N,), dtype=kind, chunks=(5,))
+    text[:] = np.array([f"scene {n}" for n in range(N)], dtype=object)
+    meta.create_array("other", data=np.arange(N) / 2, chunks=(N,), compressors=None)
+    return path
+
+
+def edit(path: Path, **changes: Any) -> None:
+    """Change the metadata of an array of Zarr v3."""
+    document = json.loads((path / "zarr.json").read_text()) | changes
+    (path / "zarr.json").write_text(json.dumps(document))
+
+
+def regular(rows: int) -> dict[str, Any]:
+    """Return a chunk grid."""
+    return {"name": "regular", "configuration": {"chunk_shape": [rows]}}
+
+
+BROKEN: dict[str, Callable[[Path], Any]] = {
+    "no JSON": lambda p: (p / "zarr.json").write_text("{"),
+    "deep JSON": lambda p: (p / "zarr.json").write_text("[" * 100_000),
+    "a list": lambda p: (p / "zarr.json").write_text("[]"),
+    "large": lambda p: (p / "zarr.json").write_text(
+        (p / "zarr.json").read_text() + " " * (1 << 24)
+    ),
+    "a pipe": lambda p: put_pipe(p / "zarr.json"),
+    "complex": lambda p: edit(p, data_type="complex64", fill_value=[0, 0]),
+    "unknown type": lambda p: edit(p, data_type="int1024"),
+    "codecs": lambda p: edit(p, codecs=[1.5]),
+    "rows": lambda p: edit(p, shape=[2**62], chunk_grid=regular(2**62)),
+    "chunks": lambda p: edit(p, chunk_grid=regular(10**12)),
+}
+
+
+def packed_zip(folder: Path) -> Path:
+    """Return an archive of a directory."""
+    return Path(shutil.make_archive(str(folder), "zip", folder))
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
+@pytest.mark.parametrize("form", ["directory", "archive"])
+@pytest.mark.parametrize("damage", BROKEN)
+def test_one_broken_column(tmp_path: Path, damage: str, form: str) -> None:
+    """The table lacks it, with one warning; asked for by name, the reason is an error."""
+    path = made(tmp_path / "x.zarr")
+    if form == "archive" and damage in ("a pipe", "large"):
+        pytest.skip("of directories alone")
+    BROKEN[damage](path / "meta/bad")
+    path = packed_zip(path) if form == "archive" else path
+    with pytest.warns(UnreadableVectorWarning, match="lacks the column 'bad': .*meta/bad") as told:
+        table = in_time(lambda: zarr_table(path))
+    assert len(told) == 1
+    assert set(table.schema.names) == {"good", "text", "other"}
+    with pytest.warns(UnreadableVectorWarning, match="'bad'"):
+        session = connect(path)
+    found = session.sql("SELECT * FROM meta WHERE good > 17").to_pydict()
+    assert found == {"good": [18, 19], "other": [9.0, 9.5], "text": ["scene 18", "scene 19"]}
+    with pytest.raises(errors.UnsupportedDataError, match="meta/bad"):
+        session.sql("SELECT bad FROM meta")
+    with pytest.raises(errors.UnsupportedDataError, match="meta/bad"):
+        table.to_table(columns=["bad"])
+
+
+@pytest.mark.parametrize("form", ["directory", "archive"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_damaged_chunk(tmp_path: Path, version: ZarrVersion, form: str) -> None:
+    """It shows when it is decoded; then the table is queried without the column."""
+    path = made(tmp_path / "x.zarr", version)
+    names = {2: ("bad/1", "text/2"), 3: ("bad/c/1", "text/c/2")}[version]
+    for name in names:
+        chunk = path / "meta" / name
+        chunk.write_bytes(chunk.read_bytes()[:-4])
+    session = connect(packed_zip(path) if form == "archive" else path)
+    with pytest.warns(UnreadableVectorWarning) as warned:
+        found = session.sql("SELECT * FROM meta").to_pydict()
+    assert set(found) == {"good", "other"}
+    assert {str(one.message).split("'")[3] for one in warned} == {"bad", "text"}
+    assert session.sql("SELECT * FROM meta").count() == N
+    with pytest.raises(errors.FormatError, match="meta/bad"):
+        session.sql("SELECT sum(bad) FROM meta").to_pydict()
+
+
+@pytest.mark.parametrize("form", ["directory", "archive"])
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "blosc", "lz4", "zlib"])
+def test_chunks_that_expand(tmp_path: Path, codec: str, form: str) -> None:
+    """A chunk of 100 MB where five rows should be is an error, for numbers and for strings."""
+    meta = zarr.open_group(tmp_path / "x.zarr", mode="w", zarr_format=2).create_group("meta")
+    compressor = numcodecs.get_codec({"id": codec})
+    meta.create_array("n", data=np.arange(N), chunks=(5,), compressors=compressor)
+    meta.create_array(
+        "d",
+        data=np.arange(N),
+        chunks=(5,),
+        compressors=compressor,
+        filters=[numcodecs.Delta(dtype="<i8")],
+    )
+    meta.create_array("other", data=np.arange(N), chunks=(N,))
+    bomb = BOMBS[codec](bytes(10**8))
+    for name in ("n", "d"):
+        (tmp_path / f"x.zarr/meta/{name}/2").write_bytes(bomb)
+    path = packed_zip(tmp_path / "x.zarr") if form == "archive" else tmp_path / "x.zarr"
+    table = zarr_table(path)
+    for name in ("n", "d"):
+        with pytest.raises(errors.CorruptDataError, match="cannot be decompressed"):
+            table.to_table(columns=[name])
+    assert table.readable().to_table().column_names == ["other"]
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+def test_pipes_in_place_of_chunks(tmp_path: Path) -> None:
+    """Nobody waits for them, whether they are decoded here or by zarr-python."""
+    path = made(tmp_path / "x.zarr")
+    meta = zarr.open_group(path / "meta", mode="r+")
+    meta.create_array("wide", data=np.array(["ab", "c"] * 10), chunks=(5,))
+    put_pipe(path / "meta/bad/c/1")
+    put_pipe(path / "meta/wide/c/1")
+    table = in_time(lambda: zarr_table(path))
+    for name in ("bad", "wide"):
+        with pytest.raises(errors.CorruptDataError, match="not a regular file"):
+            in_time(lambda name=name: table.to_table(columns=[name]))  # type: ignore[misc]
+    session = connect(path)
+    with pytest.warns(UnreadableVectorWarning):
+        assert set(in_time(lambda: session.sql("SELECT * FROM meta").to_pydict())) == {
+            "good",
+            "other",
+            "text",
+        }
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "5", '{"metadata": {"meta/bad/.zarray": 5}}'])
+def test_consolidated_metadata_of_a_directory(tmp_path: Path, text: str) -> None:
+    """They may be out of date, or malformed: what is there counts."""
+    path = made(tmp_path / "x.zarr", version=2)
+    (path / ".zmetadata").write_text(text)
+    assert set(zarr_table(path).schema.names) == {"good", "bad", "text", "other"}
+    with pytest.raises(errors.SourceNotFoundError, match="it has meta"):
+        zarr_table(path, "nope")
+
+
+def test_broken_indexes_and_groups(tmp_path: Path) -> None:
+    """Malformed metadata of the indexes mean that there is none; of the group, an error."""
+    path = made(tmp_path / "x.zarr")
+    (path / "indexes").mkdir()
+    (path / "indexes/zarr.json").write_text("{")
+    table = zarr_table(path)
+    assert table.spatial_index("bbox") is None
+    (path / "meta/zarr.json").write_text('{"zarr_format": 3, "node_type": 5}')
+    with pytest.raises(errors.FormatError, match="'meta'"):
+        zarr_table(path)
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
+@pytest.mark.filterwarnings("ignore::daf_query.dataset.UnreadableVectorWarning")
+@pytest.mark.parametrize("version", [2, 3])
+def test_any_metadata_of_a_column(tmp_path: Path, version: ZarrVersion) -> None:
+    """Whatever they say, the other columns can be had, and errors are ours."""
+    path = made(tmp_path / "x.zarr", version)
+    file = path / "meta/bad" / {2: ".zarray", 3: "zarr.json"}[version]
+    document = json.loads(file.read_text())
+    started = time.monotonic()
+    count = 0
+    for variant in list(variants(document))[::9]:
+        file.write_text(json.dumps(variant))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                table = zarr_table(path)
+                assert table.to_table(columns=["good"]).num_rows == N
+                table.to_table()
+        except errors.FormatError as error:
+            assert "bad" in str(error), variant  # noqa: PT017 - it may be raised, or not
+        count += 1
+    assert count > 20
+    assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize("kind", ["complex64", "complex128"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_complex_numbers(
+    tmp_path: Path, version: ZarrVersion, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One warning that names column and type, however the table is opened; the others work."""
+    path = tmp_path / "x.zarr"
+    meta = zarr.open_group(path, mode="w", zarr_format=version).create_group("meta")
+    meta.create_array("good", data=np.arange(3), chunks=(2,))
+    meta.create_array("odd", data=np.arange(3).astype(kind), chunks=(2,))
+    reason = f"lacks the column 'odd': .*meta/odd has {kind}, which no column can have"
+    query = "SELECT * FROM meta WHERE good > 0"
+    for form in (path, packed_zip(path)):
+        with pytest.warns(UnreadableVectorWarning, match=reason) as warned:
+            table = zarr_table(form)
+        assert len(warned) == 1
+        assert table.to_table().to_pydict() == {"good": [0, 1, 2]}
+        with pytest.raises(errors.UnsupportedDataError, match=f"odd has {kind}"):
+            table.to_table(columns=["odd"])
+        with pytest.warns(UnreadableVectorWarning, match=reason) as warned:
+            session = connect(form)
+        assert len(warned) == 1
+        assert session.sql(query).to_pydict() == {"good": [1, 2]}
+        with pytest.raises(errors.UnsupportedDataError, match=f"odd has {kind}"):
+            session.sql("SELECT odd FROM meta")
+        assert main(["sql", str(form), query, "--format", "csv"]) == 0
+        shown = capsys.readouterr()
+        assert shown.out == '"good"\n1\n2\n'
+        assert (
+            len(re.findall(f"warning: .*{reason}", shown.err)) == len(shown.err.splitlines()) == 1
+        )
+        assert main(["sql", str(form), "SELECT odd FROM meta"]) == 1
+        assert re.search(f"error: .*odd has {kind}", capsys.readouterr().err)

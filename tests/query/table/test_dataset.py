@@ -1,0 +1,310 @@
+"""Tests of an axis as a pyarrow Dataset: in pyarrow, DataFusion, DuckDB and polars."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import os
+import pickle
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datafusion
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+
+from daf_query import AxisDataset, connect
+from daf_query.scan import _scanner as scanning
+from daf_query.table import TableDataset
+from daf_storage import MemoryDaf, ZarrDaf, errors
+from daf_storage.base import _strings as strings
+from tests.storage.trees.test_foreign_arrays import put
+from tests.support import CELLS, create, recorded_reads, reopen
+
+
+@pytest.fixture
+def large() -> AxisDataset:
+    """Return an axis of several fragments, with missing values, strings and a sparse vector."""
+    random = np.random.default_rng(0)
+    n = 300_000
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(n)])
+    score = random.random(n)
+    score[::7] = np.nan
+    daf.set_vector("cell", "score", score)
+    daf.set_vector("cell", "age", random.integers(0, 100, n).astype("u1"))
+    daf.set_vector("cell", "donor", random.choice(["N1", "N2", "N3"], n))
+    daf.set_vector("cell", "is_old", random.random(n) < 0.1)
+    daf.set_vector("cell", "odd (name) in ", np.arange(n))
+    return AxisDataset(daf, "cell")
+
+
+def test_the_schema_has_name_index_and_the_vectors(tiny_path: Path) -> None:
+    """In this order, with the stored types; only floats can be null."""
+    reopen(tiny_path).set_vector("cell", "x", [1.0, 2.0, 3.0])
+    schema = AxisDataset(ZarrDaf(tiny_path), "cell").schema
+    assert schema.names == ["name", "index", "age", "type", "x"]
+    assert schema.types == [pa.string(), pa.int64(), pa.uint8(), pa.string(), pa.float64()]
+    assert [field.nullable for field in schema] == [False] * 4 + [True]
+
+
+def test_rows_are_those_of_pandas(large: AxisDataset) -> None:
+    """A filter over several columns keeps just the rows that pandas keeps, in order."""
+    frame = large.to_table().to_pandas()
+    expected = frame[(frame.score > 0.5) & (frame.donor != "N2") & frame.is_old]
+    found = large.to_table(
+        columns=["name", "age"],
+        filter=(pc.field("score") > 0.5) & (pc.field("donor") != "N2") & pc.field("is_old"),
+    ).to_pandas()
+    assert found.equals(expected[["name", "age"]].reset_index(drop=True))
+
+
+def test_fragments_are_the_rows_in_parts(large: AxisDataset) -> None:
+    """Together they hold every row once."""
+    fragments = list(large.get_fragments())
+    assert len(fragments) > 1
+    assert sum(fragment.count_rows() for fragment in fragments) == 300_000
+    tables = [fragment.to_table(columns=["index"]) for fragment in fragments]
+    assert pa.concat_tables(tables).column(0).to_pylist() == list(range(300_000))
+    first = fragments[0]
+    assert first.physical_schema == large.schema
+    assert first.partition_expression.equals(pc.scalar(True))
+    assert first.count_rows(pc.field("index") < 10) == 10
+    rows = sum(part.size for part in first.parts)
+    assert sum(batch.num_rows for batch in first.to_batches(columns=["age"])) == rows
+
+
+def test_inherited_members_work_or_refuse(large: AxisDataset) -> None:
+    """None of the parent's members, which have no C++ dataset here, crashes the interpreter."""
+    assert large.count_rows() == 300_000
+    assert (
+        large.count_rows(pc.field("age") < 50)
+        == large.to_table(filter=pc.field("age") < 50).num_rows
+    )
+    assert large.head(2, columns=["name"]).to_pydict() == {"name": ["c0", "c1"]}
+    assert large.take([5, 1, 1], columns=["name"]).to_pydict() == {"name": ["c5", "c1", "c1"]}
+    assert next(iter(large.to_batches(columns=["index"]))).num_rows > 0
+    old = large.filter(pc.field("age") > 90).filter(pc.field("is_old"))
+    assert old.count_rows() == large.count_rows((pc.field("age") > 90) & pc.field("is_old"))
+    assert sum(f.count_rows() for f in old.get_fragments()) == old.count_rows()
+    assert large.partition_expression.equals(pc.scalar(True))
+    assert large.sort_by([("index", "descending")]).head(1).column("name").to_pylist() == [
+        "c299999"
+    ]
+    other = ds.dataset(pa.table({"donor": ["N1"], "site": ["Oslo"]}))
+    assert large.join(other, "donor", join_type="inner").count_rows() == large.count_rows(
+        pc.field("donor") == "N1"
+    )
+    right = ds.dataset(pa.table({"t": [0, 100], "v": [1, 2]}))
+    joined = large.join_asof(right, on="index", by=[], tolerance=-10, right_on="t", right_by=[])
+    assert joined.count_rows() == 300_000
+    with pytest.raises(errors.InvalidInputError, match="cannot be replaced"):
+        large.replace_schema(large.schema)
+    with pytest.raises(errors.InvalidInputError, match="cannot be pickled"):
+        pickle.dumps(large)
+
+
+def test_every_inherited_member_was_thought_of() -> None:
+    """A new member of pyarrow's Dataset has to be defined, refused, or known to use the scanner."""
+    safe = {"head", "take", "to_batches", "to_table", "_scanner_options", "_scan_options"}
+    parent = TableDataset.__base__
+    members = {n for n, _ in inspect.getmembers(parent) if not n.startswith("__")}
+    assert members - safe <= set(vars(TableDataset))
+
+
+def test_pickling_keeps_the_place(tiny_path: Path) -> None:
+    """A dataset on disk is opened again by whoever unpickles it."""
+    twin = pickle.loads(pickle.dumps(AxisDataset(ZarrDaf(tiny_path), "cell")))
+    assert twin.to_table(columns=["name"]).to_pydict() == {"name": CELLS}
+
+
+@pytest.mark.parametrize(("value", "expected"), [(True, 300_000), (False, 0), (None, 0)])
+def test_constant_filters(large: AxisDataset, value: bool | None, expected: int) -> None:  # noqa: FBT001
+    """DataFusion folds some filters into a constant, which it passes as a scalar."""
+    constant = pa.scalar(value, pa.bool_())
+    assert large.scanner(columns=["index"], filter=constant).count_rows() == expected
+    assert sum(f.count_rows(constant) for f in large.get_fragments(constant)) == expected
+
+
+def test_dict_projections(large: AxisDataset) -> None:
+    """Columns may be computed by expressions."""
+    twice = {"twice": pc.field("index") * 2, "n": pc.field("odd (name) in ")}
+    found = large.scanner(columns=twice, filter=pc.field("index") == 4).to_table()
+    assert found.to_pydict() == {"twice": [8], "n": [4]}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda d: d.to_table(columns=["agee"]),
+        lambda d: d.to_table(filter=pc.field("agee") > 1),
+        lambda d: d.count_rows(pc.field("agee") > 1),
+    ],
+)
+def test_unknown_columns_are_named(large: AxisDataset, ask: Callable[[Any], Any]) -> None:
+    """Projected or filtered by, with the nearest name."""
+    with pytest.raises(errors.VectorNotFoundError, match="no vector 'agee'.*did you mean 'age'"):
+        ask(large)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (pc.field("age", "years") > 1, r"No match for FieldRef\.Nested"),
+        (pc.field(70) > 1, r"No match for FieldRef\.FieldPath\(70\)"),
+    ],
+)
+def test_filters_of_parts_of_columns(
+    tiny_path: Path, expression: pc.Expression, message: str
+) -> None:
+    """Are what Arrow says of them, not a column that nobody named."""
+    with pytest.raises(pa.ArrowInvalid, match=message):
+        connect(tiny_path).dataset("cell").to_table(filter=expression)
+
+
+def test_three_engines_agree(large: AxisDataset) -> None:
+    """DataFusion, DuckDB and polars compute the same from the same object, as does pandas."""
+    query = (
+        "SELECT donor, count(*) AS n, sum(age) AS ages, count(score) AS scores FROM cell "
+        "WHERE age BETWEEN 3 AND 50 AND (score > 0.25 OR is_old) GROUP BY donor ORDER BY donor"
+    )
+    context = datafusion.SessionContext()
+    context.register_table("cell", large)
+    by_datafusion = [tuple(row.values()) for row in context.sql(query).to_pylist()]
+    cell = large  # DuckDB finds it by this name
+    by_duckdb = duckdb.sql(query).fetchall()
+    by_polars = (
+        pl.scan_pyarrow_dataset(large)
+        .filter(pl.col("age").is_between(3, 50), (pl.col("score") > 0.25) | pl.col("is_old"))
+        .group_by("donor")
+        .agg(pl.len().alias("n"), pl.col("age").cast(pl.Int64).sum(), pl.col("score").count())
+        .sort("donor")
+        .collect()
+        .rows()
+    )
+    frame = cell.to_table().to_pandas()
+    kept = frame[frame.age.between(3, 50) & ((frame.score > 0.25) | frame.is_old)]
+    by_pandas = [
+        (donor, len(part), int(part.age.sum()), int(part.score.count()))
+        for donor, part in kept.groupby("donor")
+    ]
+    assert by_datafusion == by_duckdb == by_polars == by_pandas
+
+
+class TestReads:
+    """What a scan may touch, chunk by chunk."""
+
+    @pytest.fixture
+    def path(self, tiny_path: Path) -> Path:
+        daf = reopen(tiny_path)
+        for name in ("a", "b", "c"):
+            daf.set_vector("cell", name, np.arange(3))
+        return tiny_path
+
+    @pytest.mark.parametrize(
+        ("query", "expected"),
+        [
+            ("SELECT count(*) FROM cell", []),
+            ("SELECT a FROM cell", ["vectors/cell/a/0"]),
+            ("SELECT sum(a) FROM cell WHERE b > 1", ["vectors/cell/a/0", "vectors/cell/b/0"]),
+            ("SELECT count(*) FROM cell WHERE c = 1", ["vectors/cell/c/0"]),
+            ("SELECT name FROM cell", ["axes/cell/0"]),
+            ("SELECT index FROM cell", []),
+            ("EXPLAIN SELECT a FROM cell WHERE b > 1", []),
+        ],
+    )
+    def test_only_projected_and_filtered_columns_are_read(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch, query: str, expected: list[str]
+    ) -> None:
+        """And none at all to count rows or to explain a plan."""
+        session = connect(path)
+        with recorded_reads(monkeypatch) as reads:
+            session.sql(query).to_pylist()
+            assert sorted(set(reads.chunks())) == expected
+
+    def test_fragments_end_where_chunks_end(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Each chunk of a compressed vector is read by one fragment, once."""
+        path = tmp_path / "x.daf.zarr"
+        daf = create(path)
+        daf.add_axis("cell", [f"c{i}" for i in range(1000)])
+        put(path, "vectors/cell/a", np.arange(1000), chunks=(70,))
+        put(path, "vectors/cell/b", np.arange(1000), chunks=(35,))
+        monkeypatch.setattr(scanning, "MIN_PART_ROWS", 100)
+        monkeypatch.setattr(scanning, "CPUS", 4)
+        table = AxisDataset(ZarrDaf(path), "cell")
+        spans = [part for fragment in table.get_fragments() for part in fragment.parts]
+        assert len(spans) == 8
+        assert all(span.stop % 70 == 0 for span in spans[:-1])
+        with recorded_reads(monkeypatch) as reads:
+            total = sum(f.to_table(columns=["a", "b"]).num_rows for f in table.get_fragments())
+            assert total == 1000
+            chunks = [k for k in reads.chunks() if k.startswith("vectors/cell/a/")]
+            assert sorted(chunks) == sorted({f"vectors/cell/a/{i}" for i in range(15)})
+
+    def test_strings_are_decoded_once_for_all_fragments(
+        self, large: AxisDataset, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """However many fragments there are."""
+        calls: list[str] = []
+        decode = strings.decode_vlen_utf8
+
+        def counted(data: memoryview, *, what: str) -> Any:
+            calls.append(what)
+            return decode(data, what=what)
+
+        monkeypatch.setattr(strings, "decode_vlen_utf8", counted)
+        for fragment in large.get_fragments():
+            fragment.to_table(columns=["donor"])
+        assert len(calls) == 1
+
+
+def test_a_dataset_outlives_its_session(tiny_path: Path) -> None:
+    """Tables that were read stay valid after everything else is gone."""
+    table = connect(tiny_path).dataset("cell").to_table()
+    gc.collect()
+    assert table.column("age").to_pylist() == [30, 60, 90]
+
+
+def test_a_vector_replaced_during_a_query_is_an_error(tiny_path: Path) -> None:
+    """Not a wrong answer: another type than planned with is refused."""
+    table = AxisDataset(ZarrDaf(tiny_path), "cell")
+    reopen(tiny_path).set_vector("cell", "age", ["a", "b", "c"], overwrite=True)
+    with pytest.raises(errors.FormatError, match="was replaced while it was being queried"):
+        table.to_table(columns=["age"])
+    assert connect(tiny_path).sql("SELECT max(age) AS m FROM cell").to_pydict() == {"m": ["c"]}
+
+
+def test_hundreds_of_columns_need_few_open_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All columns of a wide table are read side by side under a low limit of open files."""
+    daf = create(tmp_path / "wide.daf.zarr")
+    daf.add_axis("cell", [f"c{i}" for i in range(400)])
+    for i in range(300):
+        daf.set_vector("cell", f"v{i}", np.arange(400) + i)
+    monkeypatch.setattr(scanning, "MIN_PART_ROWS", 100)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 60, hard))
+    try:
+        found = connect(daf).sql("SELECT * FROM cell").to_arrow_table()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert found.shape == (400, 302)
+
+
+def test_a_fragment_and_another_filter(large: AxisDataset) -> None:
+    """A fragment that was found for one filter can be scanned with another, or with none."""
+    only = pc.field("index") == pa.scalar(7, pa.int64())
+    fragments = list(large.restricted(np.arange(100)).get_fragments(only))
+    assert sum(f.to_table(filter=only).num_rows for f in fragments) == 1
+    assert sum(f.to_table().num_rows for f in fragments) == 100
+    assert sum(f.count_rows(pc.field("index") < 5) for f in fragments) == 5

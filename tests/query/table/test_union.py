@@ -1,0 +1,303 @@
+"""Tests of several data sets as one table: rows, types, what is missing, and what is read."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+
+from daf_query import DafSession, UnreadableVectorWarning, connect
+from daf_query.cli import main
+from daf_query.table import UnionDataset
+from daf_query.table._union import unified
+from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf
+from tests.support import create
+
+N = {"monday": 300, "tuesday": 200, "friday": 150}
+
+
+def fill(daf: DafWriter, day: str, rng: np.random.Generator) -> None:
+    """Set vectors of which types and presence differ from day to day."""
+    n = N[day]
+    daf.add_axis("cell", [f"{day} {i}" for i in range(n)])
+    daf.set_vector(
+        "cell", "n_genes", rng.integers(0, 250, n).astype({"monday": "u1"}.get(day, "i4"))
+    )
+    daf.set_vector("cell", "score", rng.random(n).astype("f4" if day == "friday" else "f8"))
+    daf.set_vector("cell", "donor", [f"N{i}" for i in rng.integers(0, 4, n)])
+    daf.set_vector("cell", "half", rng.integers(-5, 5, n) / 2 if day == "monday" else np.arange(n))
+    if day != "tuesday":
+        daf.set_vector("cell", "is_good", rng.random(n) > 0.5)
+        daf.set_vector("cell", "count", rng.integers(0, 9, n))
+        daf.set_vector("cell", "note", ["", "é"] * (n // 2))
+    if day == "friday":
+        daf.add_axis("donor", ["N1", "N2"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder of three data sets."""
+    rng = np.random.default_rng(5)
+    (tmp_path / "runs").mkdir()
+    for day in N:
+        fill(create(tmp_path / "runs" / f"{day}.daf.zarr"), day, rng)
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def session(folder: Path) -> DafSession:
+    """Return a session of all of them."""
+    return connect(f"{folder}/*.daf.zarr")
+
+
+@pytest.fixture
+def expected(folder: Path) -> pa.Table:
+    """Return the rows of all, as polars joins tables."""
+    frames = []
+    for day in sorted(N):
+        frame = pl.from_arrow(connect(folder / f"{day}.daf.zarr").dataset("cell").to_table())
+        assert isinstance(frame, pl.DataFrame)
+        frames.append(frame.select(pl.lit(day).alias("dataset"), pl.all()))
+    return pl.concat(frames, how="diagonal_relaxed").to_arrow()
+
+
+def test_the_rows_of_all(session: DafSession, expected: pa.Table) -> None:
+    """With a column that says of which each is; numbers as the smallest type that holds them."""
+    table = session.dataset("cell").to_table()
+    assert table.num_rows == sum(N.values())
+    assert session.tables() == ["cell", "donor"]
+    kinds = {field.name: str(field.type) for field in table.schema}
+    assert kinds["n_genes"] == "int32"
+    assert (kinds["half"], kinds["score"]) == ("double", "double")
+    assert table.schema.names[:3] == ["dataset", "name", "index"]
+    assert not table.schema.field("donor").nullable
+    assert table.schema.field("count").nullable
+    order = table.schema.names
+    assert table.to_pylist() == expected.select(order).to_pylist()
+    assert session.sql("SELECT count(*) AS n FROM cell").to_pydict() == {"n": [650]}
+    assert session.sql("SELECT count(*) AS n FROM runs.donor").to_pydict() == {"n": [2]}
+
+
+CONDITIONS = [
+    "dataset = 'monday'",
+    "dataset IN ('monday', 'friday') AND n_genes > 200",
+    "dataset <> 'monday' AND score < 0.25",
+    "dataset LIKE 'm%'",
+    "dataset IS NULL",
+    "is_good",
+    "NOT is_good",
+    "is_good IS NULL",
+    "count IS NOT NULL AND count > 4",
+    "count IS NULL OR count < 2",
+    "count IN (1, 2, 3, 4, 5)",
+    "count NOT IN (1, 2, 3, 4, 6)",
+    "note = 'é'",
+    "note = ''",
+    "note IS NULL AND half > 3.5",
+    "half = 0.5",
+    "n_genes IN (3, 300, 7)",
+    "n_genes > 249",
+    "score > 0.5 AND donor = 'N3'",
+    "name = 'tuesday 7'",
+    "index < 3",
+]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_filters_are_those_of_the_whole_table(
+    session: DafSession, expected: pa.Table, condition: str
+) -> None:
+    """Of DuckDB over the same rows; through SQL, and as other engines scan it."""
+    connection = duckdb.connect()
+    connection.register("whole", expected)
+    connection.execute("CREATE TABLE cell AS SELECT * FROM whole")
+    query = f"SELECT name, count, note, score FROM cell WHERE {condition} ORDER BY name"
+    theirs = connection.sql(query).fetchall()
+    assert [tuple(row.values()) for row in session.sql(query).to_pylist()] == theirs
+    cell = session.dataset("cell")
+    assert duckdb.sql(query).fetchall() == theirs
+    assert isinstance(cell, ds.Dataset)
+
+
+def test_random_filters_equal_duckdb(session: DafSession, expected: pa.Table) -> None:
+    """Joined by AND, OR and NOT."""
+    connection = duckdb.connect()
+    connection.register("whole", expected)
+    connection.execute("CREATE TABLE cell AS SELECT * FROM whole")
+    rng = random.Random(7)
+    for _ in range(60):
+        one, two, three = (f"({c})" for c in rng.sample(CONDITIONS, 3))
+        condition = (
+            f"{one} {rng.choice(['AND', 'OR'])} NOT ({two} {rng.choice(['AND', 'OR'])} {three})"
+        )
+        query = f"SELECT dataset, count(*) AS n, sum(index) AS s FROM cell WHERE {condition} GROUP BY dataset ORDER BY dataset"
+        ours = [tuple(row.values()) for row in session.sql(query).to_pylist()]
+        assert str(ours) == str(connection.sql(query).fetchall()), query
+
+
+def test_other_engines_scan_it(session: DafSession) -> None:
+    """Polars and pyarrow, with filters of their own."""
+    cell = session.dataset("cell")
+    frame = pl.scan_pyarrow_dataset(cell).filter(pl.col("count") > 4).collect()
+    wanted = (pc.field("count") > 4) & (pc.field("dataset") == "monday")
+    assert frame.height == cell.count_rows(filter=pc.field("count") > 4)
+    table = cell.filter(wanted).to_table(columns=["dataset", "count"])
+    assert set(table.column("dataset").to_pylist()) == {"monday"}
+    assert table.num_rows == frame.filter(pl.col("dataset") == "monday").height
+    assert cell.filter(wanted).count_rows() == table.num_rows
+    assert cell.head(3, columns=["name"]).to_pydict() == {
+        "name": ["friday 0", "friday 1", "friday 2"]
+    }
+    assert cell.to_table(columns={"twice": pc.field("n_genes") * 2}).num_rows == 650
+    assert sum(f.count_rows() for f in cell.get_fragments()) == 650
+    assert sum(f.to_table(columns=["name"]).num_rows for f in cell.get_fragments()) == 650
+    assert next(iter(cell.get_fragments())).physical_schema == cell.schema
+    assert repr(cell).startswith("UnionDataset(")
+
+
+def test_what_cannot_match_is_not_read(session: DafSession) -> None:
+    """A data set by its name; one in which the column is null; and the rest is as for one."""
+    told = session.explain("SELECT score FROM cell WHERE dataset = 'monday' AND n_genes > 240")
+    assert [scan.table for scan in told.scans] == ["monday.cell"]
+    told = session.explain("SELECT score FROM cell WHERE count > 7")
+    assert {scan.table for scan in told.scans} == {"monday.cell", "friday.cell"}
+    assert sum(scan.values["score"] for scan in told.scans) == told.rows
+
+
+def test_types_without_a_common_one() -> None:
+    """Are left out with a warning that names them; the other columns can be used."""
+    one, two = MemoryDaf(name="numbers!"), MemoryDaf(name="words!")
+    for daf, values in ((one, [1, 2]), (two, ["x", "y"])):
+        daf.add_axis("cell", ["a", "b"])
+        daf.set_vector("cell", "mixed", values)
+        daf.set_vector("cell", "dataset", [1, 2])
+        daf.set_vector("cell", "age", [3, 4])
+    session = connect({"both": [one, two]})
+    with pytest.warns(UnreadableVectorWarning) as caught:
+        found = session.sql("SELECT dataset, name, age FROM cell ORDER BY 1, 2").to_pydict()
+    assert found["dataset"] == ["numbers!", "numbers!", "words!", "words!"]
+    texts = " ".join(str(w.message) for w in caught)
+    assert "has types that have none in common (numbers!: int64, words!: string)" in texts
+    assert "a vector 'dataset' of its own" in texts
+    with pytest.raises(errors.DafError, match="none in common"):
+        session.sql("SELECT mixed FROM cell").to_pydict()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "common"),
+    [
+        (pa.uint8(), pa.int8(), pa.int16()),
+        (pa.uint32(), pa.int8(), pa.int64()),
+        (pa.int64(), pa.uint64(), None),
+        (pa.float32(), pa.int8(), pa.float32()),
+        (pa.float32(), pa.int32(), pa.float64()),
+        (pa.bool_(), pa.int8(), None),
+        (pa.string(), pa.string(), pa.string()),
+    ],
+)
+def test_common_types(first: pa.DataType, second: pa.DataType, common: pa.DataType | None) -> None:
+    """Only such as hold all whole numbers."""
+    schemas = {"a": pa.schema([("x", first)]), "b": pa.schema([("x", second)])}
+    fields, problems = unified(schemas, "cell")
+    assert [field.type for field in fields[1:]] == ([] if common is None else [common])
+    assert list(problems) == (["x"] if common is None else [])
+
+
+def test_a_broken_vector_is_not_taken_for_a_missing_one(folder: Path) -> None:
+    """It is left out of the table of all, with the reason; the other columns can be used."""
+    (folder / "tuesday.daf.zarr/vectors/cell/score/.zarray").write_text("{")
+    session = connect(f"{folder}/*.daf.zarr")
+    with pytest.warns(UnreadableVectorWarning, match="lacks the column 'score'"):
+        assert session.sql("SELECT count(n_genes) AS n FROM cell").to_pydict() == {"n": [650]}
+    with pytest.raises(errors.DafError, match="tuesday"):
+        session.sql("SELECT score FROM cell")
+
+
+def test_names_of_data_sets(folder: Path, tmp_path: Path) -> None:
+    """File names; paths, where two files have the same name; schemas after the folder."""
+    other = tmp_path / "other"
+    other.mkdir()
+    convert(folder / "monday.daf.zarr", other / "monday.daf.zarr", progress="never")
+    paths = [folder / "monday.daf.zarr", other / "monday.daf.zarr", folder / "friday.daf.zarr"]
+    session = connect({"some": paths, "one": folder / "friday.daf.zarr"})
+    found = session.sql("SELECT DISTINCT dataset FROM some.cell ORDER BY dataset").to_pydict()
+    assert found["dataset"] == sorted(["friday", str(paths[0]), str(paths[1])])
+    assert sorted(session.schemas) == ["one"]
+    session.register(f"{folder}/*day.daf.zarr")
+    assert session.sql("SELECT count(*) AS n FROM runs.cell").to_pydict() == {"n": [650]}
+    joined = session.sql(
+        "SELECT count(*) AS n FROM runs.cell AS a JOIN one.cell AS b ON a.name = b.name"
+    )
+    assert joined.to_pydict() == {"n": [150]}
+    session.unregister("runs")
+    assert "runs.cell" not in session.tables()
+    recursive = connect(f"{tmp_path}/**/monday.daf.zarr")
+    assert recursive.sql("SELECT count(*) AS n FROM all.cell").to_pydict() == {"n": [600]}
+
+
+def test_what_is_refused(folder: Path, session: DafSession) -> None:
+    """A pattern that matches nothing or something else; matrices; the same twice."""
+    with pytest.raises(errors.SourceNotFoundError, match="no file or directory matches"):
+        connect(f"{folder}/*.h5df")
+    with pytest.raises(errors.DafError):
+        connect(f"{folder}/mon*/*")
+    with pytest.raises(errors.InvalidInputError, match="'runs' is several data sets as one"):
+        session.matrix("cell", "donor", "X")
+    with pytest.raises(errors.InvalidInputError, match="pass a path"):
+        connect([])
+    one = MemoryDaf(name="one")
+    with pytest.raises(errors.ExistsError, match="two of 2 data sets are called"):
+        connect([one, one])
+    with pytest.raises(errors.AxisNotFoundError, match="runs"):
+        session.dataset("nope")
+    with pytest.raises(errors.VectorNotFoundError, match="n_gene"):
+        session.sql("SELECT n_gene FROM cell")
+
+
+def test_a_file_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
+    """Is that file."""
+    path = tmp_path / "a[1].daf.zarr"
+    create(path).add_axis("cell", ["x"])
+    assert connect(path).sql("SELECT name FROM cell").to_pydict() == {"name": ["x"]}
+
+
+def test_changes_show_in_the_next_query(folder: Path) -> None:
+    """Of a writer of one of them."""
+    writer = open_daf(folder / "tuesday.daf.zarr", "r+")
+    assert isinstance(writer, DafWriter)
+    session = connect([open_daf(folder / "monday.daf.zarr"), writer])
+    query = "SELECT count(count) AS n FROM cell"
+    assert session.sql(query).to_pydict() == {"n": [300]}
+    writer.set_vector("cell", "count", np.arange(200))
+    assert session.sql(query).to_pydict() == {"n": [500]}
+
+
+def test_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pattern in quotes."""
+    query = "SELECT dataset, count(*) AS n FROM cell GROUP BY dataset ORDER BY dataset"
+    assert main(["sql", f"{folder}/*.daf.zarr", query, "--format", "json"]) == 0
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    assert rows == [{"dataset": day, "n": N[day]} for day in sorted(N)]
+    assert main(["extract", f"{folder}/*.daf.zarr", "--matrix", "X", "-o", "x.csv"]) == 1
+    assert "is several data sets" in capsys.readouterr().err
+
+
+def test_many_data_sets() -> None:
+    """Are scanned in as many partitions as there are cores, not as there are data sets."""
+    parts = {}
+    for number in range(40):
+        daf = MemoryDaf()
+        daf.add_axis("cell", [f"{number} {i}" for i in range(10)])
+        parts[f"run{number}"] = connect(daf).dataset("cell")
+    table = UnionDataset("cell", parts, location="many")
+    assert len(list(table.get_fragments())) <= 8
+    assert table.count_rows() == 400

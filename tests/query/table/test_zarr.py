@@ -1,0 +1,535 @@
+"""Tests of groups of Zarr arrays as tables: types, chunks, spatial indexes, and appending."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+import struct
+import traceback
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+import zarr
+from zarr.core.dtype import RawBytes, VariableLengthBytes, VariableLengthUTF8
+
+from daf_query import (
+    DafSession,
+    UnusedIndexWarning,
+    append_rows,
+    build_spatial_index,
+    connect,
+    zarr_table,
+)
+from daf_query import _zarr_append as zarr_writing
+from daf_query.cli import main
+from daf_query.scan import _scanner as scanning
+from daf_query.table import _zarr as zarr_tables
+from daf_storage import MemoryDaf, errors
+from tests.support import fill, served
+
+geodatafusion = pytest.importorskip("geodatafusion")
+rtree = pytest.importorskip("geoindex_rs.rtree")
+
+pytestmark = [
+    # The table of the tests has columns of complex numbers, and whoever opens it is told.
+    pytest.mark.filterwarnings("ignore:the table 'meta' lacks the column '(odd|wide)'"),
+    pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning"),
+    pytest.mark.filterwarnings("ignore:Consolidated metadata is currently"),
+]
+
+TEXT: Any = VariableLengthUTF8()
+BYTES: Any = VariableLengthBytes()
+N = 100
+NUMBERS = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+]
+
+
+def square(x: float, y: float, side: float = 0.5) -> bytes:
+    """Return a square as WKB."""
+    corners = (x, y, x + side, y, x + side, y + side, x, y + side, x, y)
+    return struct.pack("<BIII10d", 1, 3, 1, 5, *corners)
+
+
+def objects(values: Any) -> Any:
+    """Return a list as an array of objects."""
+    return np.array([*values, None], dtype=object)[:-1]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Return a store with a column of each type, in chunks of ten rows."""
+    path = tmp_path / "scenes.zarr"
+    meta = zarr.open_group(path, mode="w", zarr_format=3).create_group("meta")
+    for kind in NUMBERS:
+        meta.create_array(kind, data=(np.arange(N) % 120).astype(kind), chunks=(10,))
+    for unit in ("s", "ms", "us", "ns"):
+        meta.create_array(f"time {unit}", data=np.arange(N).astype(f"M8[{unit}]"), chunks=(10,))
+    for name, dtype, values in (
+        ("bbox", BYTES, [square(i, i) for i in range(N)]),
+        ("blob", BYTES, [b"\x00" * (i % 3) for i in range(N)]),
+        ("id", TEXT, [f"scene {i} é" for i in range(N)]),
+    ):
+        meta.create_array(name, shape=(N,), dtype=dtype, chunks=(10,))[:] = objects(values)
+    meta.create_array("raw", shape=(N,), dtype=RawBytes(length=2), chunks=(10,))[:] = np.array(
+        [bytes([i, 7]) for i in range(N)], dtype="V2"
+    )
+    meta.create_array("odd", data=np.arange(N).astype("complex64"), chunks=(10,))
+    meta.create_array("wide", data=np.arange(N).astype("complex128"), chunks=(10,))
+    return path
+
+
+@contextmanager
+def recorded_chunks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
+    """Record which chunks of which arrays are decoded."""
+    found: list[tuple[str, int]] = []
+    real = zarr_tables.ZarrColumn.read
+
+    def read(self: Any, span: Any, files: Any = None) -> Any:
+        if span.size:
+            first, last = span.start // self.chunk_rows, (span.stop - 1) // self.chunk_rows
+            found.extend((self.field.name, chunk) for chunk in range(first, last + 1))
+        return real(self, span, files)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(zarr_tables.ZarrColumn, "read", read)
+        yield found
+
+
+def with_geometry(table: Any) -> DafSession:
+    """Return a session with the functions of geodatafusion."""
+    session = connect(table)
+    geodatafusion.register_all(session.context)
+    return session
+
+
+def test_every_type(store: Path) -> None:
+    """As the table of the convention has it; complex numbers are refused by name."""
+    table = zarr_table(store)
+    types = {field.name: field.type for field in table.schema}
+    assert [types[kind] for kind in NUMBERS] == [
+        pa.bool_(),
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.uint8(),
+        pa.uint16(),
+        pa.uint32(),
+        pa.uint64(),
+        pa.float16(),
+        pa.float32(),
+        pa.float64(),
+    ]
+    assert [types[f"time {unit}"] for unit in ("s", "ms", "us", "ns")] == [
+        pa.timestamp(unit) for unit in ("s", "ms", "us", "ns")
+    ]
+    assert types["id"] == pa.string_view()
+    assert types["raw"] == types["blob"] == types["bbox"] == pa.binary_view()
+    bbox = table.schema.field("bbox").metadata
+    assert bbox[b"ARROW:extension:name"] == b"geoarrow.wkb"
+    assert b'"EPSG:4326"' in bbox[b"ARROW:extension:metadata"]
+    assert table.schema.field("blob").metadata is None
+    assert set(table.table_columns.problems) == {"odd", "wide"}
+    with pytest.raises(
+        errors.UnsupportedDataError, match="meta/odd has complex64.*other columns can be used"
+    ):
+        table.to_table(columns=["odd"])
+    with pytest.raises(errors.NotFoundError, match="no column 'ide'; it has .*did you mean 'id'"):
+        table.to_table(columns=["ide"])
+    found = table.to_table()
+    assert found.schema == table.schema
+    row = found.slice(7, 1).to_pylist()[0]
+    assert row["id"] == "scene 7 é"
+    assert (row["raw"], row["blob"], row["bbox"]) == (b"\x07\x07", b"\x00", square(7, 7))
+    assert (row["uint64"], row["float16"], row["bool"]) == (7, 7.0, True)
+    assert row["time ms"] == dt.datetime(1970, 1, 1, 0, 0, 0, 7000)  # noqa: DTZ001 - as stored
+
+
+def test_missing_values(tmp_path: Path) -> None:
+    """NaN and NaT are null."""
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    meta.create_array("x", data=np.array([1, np.nan], "f4"))
+    meta.create_array("t", data=np.array(["2020-01-01", "NaT"], "M8[s]"))
+    found = zarr_table(tmp_path).to_table()
+    assert found.column("x").null_count == found.column("t").null_count == 1
+    assert connect(zarr_table(tmp_path)).sql(
+        "SELECT count(*) AS n FROM meta WHERE x IS NULL"
+    ).to_pydict() == {"n": [1]}
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_queries_equal_numpy(tmp_path: Path, zarr_format: Any) -> None:
+    """Filters over every kind, in both versions of Zarr, as a directory, an archive, and through three engines."""
+    meta = zarr.open_group(tmp_path / "x.zarr", mode="w", zarr_format=zarr_format).create_group(
+        "meta"
+    )
+    rng = np.random.default_rng(0)
+    cloud = rng.random(1000).astype("f4")
+    day = rng.integers(0, 1000, 1000).astype("M8[s]")
+    name = objects([f"n{i % 7}" for i in range(1000)])
+    meta.create_array("cloud", data=cloud, chunks=(64,))
+    meta.create_array("day", data=day, chunks=(64,))
+    meta.create_array("name", shape=(1000,), dtype=TEXT, chunks=(64,))[:] = name
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for file in sorted((tmp_path / "x.zarr").rglob("*")):
+            archive.write(file, file.relative_to(tmp_path / "x.zarr").as_posix())
+    mask = (cloud > 0.5) & (name == "n3") & (day < np.datetime64(700, "s"))
+    for path in (tmp_path / "x.zarr", tmp_path / "x.zip"):
+        table = zarr_table(path)
+        found = connect(table).sql(
+            "SELECT count(*) AS n FROM meta WHERE cloud > 0.5 AND name = 'n3' AND day < '1970-01-01T00:11:40'"
+        )
+        assert found.to_pydict() == {"n": [int(mask.sum())]}
+        only_name = pc.field("name") == "n3"
+        assert table.count_rows(only_name) == int((name == "n3").sum())
+        scenes = table  # DuckDB finds it by this name
+        by_duckdb = duckdb.sql("SELECT count(*) FROM scenes WHERE name = 'n3'").fetchall()
+        assert by_duckdb == [(scenes.count_rows(only_name),)]
+        lazy = pl.scan_pyarrow_dataset(table).filter(pl.col("name") == "n3").select("name")
+        assert lazy.collect().height == int((name == "n3").sum())
+
+
+def test_only_the_chunks_that_are_needed(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filter's column is decoded once, the others only where rows are left; counting decodes nothing."""
+    session = connect(zarr_table(store))
+    with recorded_chunks(monkeypatch) as chunks:
+        assert session.sql("SELECT count(*) AS n FROM meta").to_pydict() == {"n": [N]}
+        assert chunks == []
+        found = session.sql("SELECT id, blob FROM meta WHERE int32 = 42").to_pydict()
+        assert found == {"id": ["scene 42 é"], "blob": [b""]}
+        assert sorted(chunks) == [("blob", 4), ("id", 4), *(("int32", n) for n in range(10))]
+
+
+def test_the_seeds_own_flow(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Index with geoindex-rs, query with geodatafusion: the same rows, of fewer chunks."""
+    queries = [
+        "SELECT id FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POLYGON((0 0,3 0,3 3,0 3,0 0))')) ORDER BY id",
+        "SELECT id FROM meta WHERE ST_Within(bbox, ST_GeomFromText('POLYGON((10 10,22.7 10,22.7 22.7,10 22.7,10 10))')) AND int32 > 15 ORDER BY id",
+        "SELECT m.id FROM meta AS m WHERE ST_Contains(bbox, ST_GeomFromText('POINT(50.2 50.3)'))",
+        "SELECT count(*) AS n FROM meta WHERE ST_Intersects(ST_GeomFromText('POINT(200 200)'), bbox)",
+        "SELECT count(*) AS n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(5.1 5.1)')) OR int32 = 9",
+        "SELECT count(*) AS n FROM meta WHERE NOT ST_Intersects(bbox, ST_GeomFromText('POINT(5.1 5.1)'))",
+        "SELECT count(*) AS n FROM meta WHERE ST_Disjoint(bbox, ST_GeomFromText('POINT(5.1 5.1)'))",
+        "SELECT count(*) AS n FROM meta AS a JOIN meta AS b ON a.int32 = b.int32 WHERE ST_Intersects(a.bbox, ST_GeomFromText('POINT(5.1 5.1)'))",
+        "SELECT count(*) AS n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POLYGON EMPTY'))",
+        "SELECT id, (SELECT count(id) FROM meta) AS n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(5.1 5.1)'))",
+        "SELECT id FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(5.1 5.1)')) AND int32 < (SELECT max(int32) FROM meta)",
+        "SELECT id FROM meta AS m WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(5.1 5.1)')) AND EXISTS (SELECT 1 FROM meta AS k WHERE k.int32 = m.int32 + 50)",
+    ]
+    plain = with_geometry(zarr_table(store))
+    expected = [plain.sql(query).to_pydict() for query in queries]
+    builder = rtree.RTreeBuilder(num_items=N)
+    low = np.arange(float(N))
+    builder.add(low, low, low + 0.5, low + 0.5)
+    buffer = np.frombuffer(builder.finish(), dtype=np.uint8)
+    zarr.open_group(store, mode="r+").create_group("indexes").create_array("bbox", data=buffer)
+    indexed = with_geometry(zarr_table(store))
+    assert [indexed.sql(query).to_pydict() for query in queries] == expected
+    assert expected[0] == {"id": ["scene 0 é", "scene 1 é", "scene 2 é", "scene 3 é"]}
+    with recorded_chunks(monkeypatch) as chunks:
+        indexed = with_geometry(zarr_table(store))  # remembers nothing yet
+        indexed.sql(queries[0]).to_pydict()
+        assert sorted(set(chunks)) == [("bbox", 0), ("id", 0)]
+        chunks.clear()
+        indexed.sql(queries[3]).to_pydict()
+        assert chunks == []
+        shutil.rmtree(store / "indexes")
+        plain = with_geometry(zarr_table(store))
+        plain.sql(queries[0]).to_pydict()
+        assert len(set(chunks)) == 20  # the engine evaluates the condition, on all rows
+
+
+def test_building_the_index(store: Path) -> None:
+    """The same tree for the same boxes; an index that does not fit is not used, with a warning."""
+    query = "SELECT id FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(5.1 5.1)'))"
+    assert build_spatial_index(store) == N
+    table = zarr_table(store)
+    index = table.spatial_index("bbox")
+    assert index is not None
+    assert rtree.RTreeMetadata.from_index(index).num_items == N
+    assert with_geometry(table).sql(query).to_pydict() == {"id": ["scene 5 é"]}
+    meta: Any = zarr.open_group(store, mode="r")["meta"]
+    rows = {name: array[:1] for name, array in meta.arrays()} | {
+        "bbox": objects([square(5, 5)]),
+        "id": objects(["new"]),
+    }
+    assert append_rows(store, rows) == N + 1
+    with pytest.warns(UnusedIndexWarning, match="100 items for 101 rows; build it again"):
+        assert with_geometry(zarr_table(store)).sql(query).to_pydict() == {
+            "id": ["scene 5 é", "new"]
+        }
+    build_spatial_index(store)
+    assert with_geometry(zarr_table(store)).sql(query).to_pydict() == {"id": ["scene 5 é", "new"]}
+    assert sorted(p.name for p in (store / "indexes").iterdir()) == ["bbox", "zarr.json"]
+    zarr.open_group(store, mode="r+")["indexes/bbox"][:] = 1  # type: ignore[index]
+    with pytest.warns(UnusedIndexWarning, match="its checksum is wrong"):
+        assert len(with_geometry(zarr_table(store)).sql(query).to_pydict()["id"]) == 2
+    with pytest.raises(errors.NotFoundError, match="no column 'box'"):
+        build_spatial_index(store, "box")
+
+
+def test_empty_geometries_are_indexed(tmp_path: Path) -> None:
+    """They are in no polygon, and do not keep the others from being found."""
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    empty = struct.pack("<BII", 1, 3, 0)
+    values = objects([empty, square(1, 1), empty, square(9, 9)])
+    meta.create_array("bbox", shape=(4,), dtype=BYTES, chunks=(2,))[:] = values
+    meta.create_array("n", data=np.arange(4), chunks=(2,))
+    query = "SELECT n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POLYGON((0 0,3 0,3 3,0 3,0 0))'))"
+    before = with_geometry(zarr_table(tmp_path)).sql(query).to_pydict()
+    build_spatial_index(tmp_path)
+    assert with_geometry(zarr_table(tmp_path)).sql(query).to_pydict() == before == {"n": [1]}
+
+
+def test_appending(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All arrays or none: an error gives them back their length, and so does the next call after a crash."""
+    shutil.rmtree(store / "meta/odd")
+    shutil.rmtree(store / "meta/wide")
+    before = zarr_table(store).to_table()
+    group: Any = zarr.open_group(store, mode="r")
+    rows = {name: group[f"meta/{name}"][:3] for name in before.column_names}
+    real = zarr.Array.resize
+    done: list[int] = []
+
+    def fail(self: Any, shape: Any) -> None:
+        if shape[0] > N:
+            done.append(1)
+            if len(done) == 5:
+                raise RuntimeError
+        real(self, shape)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(zarr.Array, "resize", fail)
+        with pytest.raises(RuntimeError):
+            append_rows(store, rows)
+        assert zarr_table(store).to_table().equals(before)
+        done.clear()
+        patch.setattr(zarr_writing, "_recover", lambda _: None)
+        with pytest.raises(RuntimeError):
+            append_rows(store, rows)
+    with pytest.raises(
+        errors.FormatError, match=r"not aligned.*different lengths \(.*: 103, .*: 100"
+    ):
+        zarr_table(store)
+    assert append_rows(store, rows) == N + 3
+    after = zarr_table(store).to_table()
+    assert after.slice(0, N).equals(before)
+    assert after.slice(N).equals(before.slice(0, 3))
+    with pytest.raises(errors.InvalidInputError, match="rows need exactly the columns"):
+        append_rows(store, {"id": ["x"]})
+    with pytest.raises(errors.LengthError):
+        append_rows(store, rows | {"id": objects(["x"])})
+    with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
+        append_rows(store / "nope", rows)
+    with pytest.raises(errors.SourceNotFoundError, match="no group 'other'"):
+        append_rows(store, rows, "other")
+
+
+def test_what_is_no_table(tmp_path: Path) -> None:
+    """Nothing there, no such group, nothing that can be a column."""
+    with pytest.raises(errors.SourceNotFoundError, match="no such file or directory"):
+        zarr_table(tmp_path / "nope.zarr")
+    (tmp_path / "file").mkdir()
+    with pytest.raises(errors.FormatError, match="not a zarr group"):
+        zarr_table(tmp_path / "file")
+    group = zarr.open_group(tmp_path / "x.zarr", mode="w")
+    group.create_group("other")
+    with pytest.raises(errors.SourceNotFoundError, match="no group 'meta'; it has other"):
+        zarr_table(tmp_path / "x.zarr")
+    group.create_group("meta").create_array("m", data=np.zeros((2, 2)))
+    with pytest.raises(errors.FormatError, match="no array that can be a column.*2 dimensions"):
+        zarr_table(tmp_path / "x.zarr")
+    group["meta"].create_array("v", data=np.zeros(3))  # type: ignore[union-attr]
+    group["meta"].create_array("w", data=np.zeros(4))  # type: ignore[union-attr]
+    with pytest.raises(errors.FormatError, match=r"different lengths \(v: 3, w: 4\)"):
+        zarr_table(tmp_path / "x.zarr")
+
+
+def test_registering_and_letting_go(store: Path) -> None:
+    """Tables and data sets come and go by name; queries join them."""
+    one, two = MemoryDaf(name="one"), MemoryDaf(name="two")
+    fill(one)
+    fill(two)
+    session = connect({"one": one})
+    session.register(two, "two")
+    session.register(zarr_table(store), "scenes")
+    assert {"one.cell", "two.cell", "scenes"} <= set(session.tables())
+    query = "SELECT count(*) AS n FROM cell JOIN two.cell AS c ON cell.name = c.name JOIN public.scenes AS s ON s.int32 = c.age"
+    assert session.sql(query).to_pydict() == {"n": [3]}
+    assert session.sql("SELECT count(*) AS n FROM scenes").to_pydict() == {"n": [N]}
+    for name in ("two", "scenes", "public"):
+        with pytest.raises(errors.ExistsError, match=f"connected as '{name}' already"):
+            session.register(MemoryDaf(), name)
+    session.unregister("scenes")
+    session.unregister("two")
+    with pytest.raises(errors.NotFoundError, match="nothing is connected as 'two'; there are"):
+        session.unregister("two")
+    with pytest.raises(errors.DafError):
+        session.sql("SELECT * FROM two.cell")
+    both = connect({"pbmc": MemoryDaf(), "scenes": zarr_table(store)})
+    assert both.sql("SELECT max(int8) AS m FROM scenes").to_pydict() == {"m": [99]}
+
+
+def test_on_a_server(store: Path, tmp_path: Path) -> None:
+    """A URL, with consolidated metadata."""
+    pytest.importorskip("obstore")
+    folder = tmp_path / "x.daf.zarr"  # the server serves data sets, by their name
+    shutil.copytree(store, folder)
+    zarr.consolidate_metadata(str(folder))
+    with served(folder) as server:
+        table = zarr_table(server.url)
+        assert table.to_table(columns=["id"], filter=pc.field("int32") == 42).to_pydict() == {
+            "id": ["scene 42 é"]
+        }
+
+
+def test_an_array_that_changes_between_queries(tmp_path: Path) -> None:
+    """Nothing that was learnt of the old values keeps new ones from being found."""
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    array = meta.create_array("x", data=np.zeros(100), chunks=(10,))
+    session = connect(zarr_table(tmp_path))
+    query = "SELECT count(*) AS n FROM meta WHERE x > 5"
+    assert session.sql(query).to_pydict() == {"n": [0]}
+    array[50] = 9
+    assert session.sql(query).to_pydict() == {"n": [1]}
+
+
+def test_an_index_of_many_parts_is_in_the_order_of_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts are scanned by several threads; each row still finds its own box."""
+    monkeypatch.setattr(scanning, "MIN_PART_ROWS", 50)
+    monkeypatch.setattr(scanning, "PART_ROWS", 50)
+    monkeypatch.setattr(scanning, "CPUS", 4)
+    count = 2_000
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    geometries = objects([square(i, i) for i in range(count)])
+    meta.create_array("bbox", shape=(count,), dtype=BYTES, chunks=(50,))[:] = geometries
+    assert build_spatial_index(tmp_path) == count
+    index = zarr_table(tmp_path).spatial_index("bbox")
+    for row in range(0, count, 37):
+        found = np.asarray(rtree.search(index, row + 0.1, row + 0.1, row + 0.2, row + 0.2))
+        assert found.tolist() == [row]
+
+
+def test_an_append_that_was_interrupted_is_told(tmp_path: Path) -> None:
+    """Arrays may be aligned and lack values; what others added since is never taken away."""
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    array = meta.create_array("x", data=np.arange(5), chunks=(10,))
+    meta.attrs["daf_append"] = [5, 7]
+    array.resize((7,))
+    with pytest.raises(errors.FormatError, match="may lack values"):
+        zarr_table(tmp_path)
+    assert append_rows(tmp_path, {"x": [8]}) == 6
+    assert zarr_table(tmp_path).to_table().to_pydict() == {"x": [0, 1, 2, 3, 4, 8]}
+    meta.attrs["daf_append"] = [5, 7]
+    with pytest.raises(errors.FormatError, match="somebody else has changed them"):
+        append_rows(tmp_path, {"x": [9]})
+    assert meta["x"].shape == (6,)  # type: ignore[union-attr]
+
+
+def test_secrets_of_a_url_are_in_no_message() -> None:
+    """Not in the message and not in what it was raised from."""
+    pytest.importorskip("obstore")
+    word = "hid" + "den"  # a traceback shows this line too
+    with pytest.raises(errors.FormatError, match="127.0.0.1:1/x.zarr: no zarr group") as caught:
+        zarr_table(f"http://me:{word}@127.0.0.1:1/x.zarr?token={word}")
+    assert word not in "".join(traceback.format_exception(caught.value))
+
+
+def test_the_index_on_the_command_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``daf index STORE GROUP`` builds the R-tree; what is no group is told."""
+    assert main(["index", str(store), "meta"]) == 0
+    assert f"indexed bbox of 100 rows of meta of {store}" in capsys.readouterr().out
+    assert zarr_table(store).spatial_index("bbox") is not None
+    assert main(["index", str(store), "meta", "nope"]) == 1
+    assert "'nope'" in capsys.readouterr().err
+    assert main(["index", str(store), "beta"]) == 1
+    assert main(["index", str(store), "meta", "--points", "x", "y"]) == 1
+    assert "can't parse as path of a data set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_path_is_a_table(
+    tmp_path: Path, zarr_format: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a directory or an archive with the group ``meta``; also on the command line."""
+    path = tmp_path / "scenes.zarr"
+    meta = zarr.open_group(path, mode="w", zarr_format=zarr_format).create_group("meta")
+    meta.create_array("x", data=np.arange(5.0), chunks=(2,))
+    archive = tmp_path / "scenes.zarr.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for part in sorted(path.rglob("*")):
+            if part.is_file():
+                file.write(part, part.relative_to(path))
+    for source in (path, archive):
+        assert connect(source).sql("SELECT count(*) AS n FROM meta").to_pydict() == {"n": [5]}
+        session = connect({"one": source})
+        assert session.sql("SELECT max(x) AS m FROM one").to_pydict() == {"m": [4.0]}
+        session.register(source)
+        assert session.tables() == ["meta", "one"]
+        assert main(["sql", str(source), "SELECT x FROM meta WHERE x > 3", "--format", "csv"]) == 0
+        assert capsys.readouterr().out == '"x"\n4\n'
+    with pytest.raises(errors.InvalidInputError, match=r"only tables are connected \(meta\)"):
+        connect(path).matrix("cell", "gene", "X")
+    (tmp_path / "other").mkdir()
+    for wrong in (tmp_path / "other", tmp_path / "nothing.zip"):
+        with pytest.raises(errors.DafError):
+            connect(wrong)
+
+
+def test_a_table_without_rows(tmp_path: Path) -> None:
+    """Has no index, and no rows within a polygon."""
+    meta = zarr.open_group(tmp_path / "s.zarr", mode="w").create_group("meta")
+    meta.create_array("bbox", shape=(0,), dtype=BYTES, chunks=(10,))
+    assert build_spatial_index(tmp_path / "s.zarr") == 0
+    session = with_geometry(zarr_table(tmp_path / "s.zarr"))
+    query = (
+        "SELECT count(*) AS n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(1 1)'))"
+    )
+    assert session.sql(query).to_pydict() == {"n": [0]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"u": [300], "f": [0.5]}, "column 'u' holds 300 at position 0, which does not fit"),
+        ({"u": [1, -1], "f": [0.5, 1]}, "column 'u' holds -1 at position 1"),
+        ({"u": pa.array([1, None]), "f": [0.5, 1]}, "column 'u' has a missing value at position 1"),
+        ({"u": ["1"], "f": [0.5]}, "column 'u' holds strings; its array holds UInt8"),
+        ({"u": [1], "f": [1e39]}, r"column 'f' holds 1e\+39 at position 0"),
+    ],
+)
+def test_rows_that_an_array_cannot_hold_are_refused(
+    tmp_path: Path, rows: Any, message: str
+) -> None:
+    """Nothing wraps, and nothing is added; a missing float is NaN, as tables have it."""
+    group = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    group.create_array("u", data=np.array([1, 2], np.uint8), chunks=(2,))
+    group.create_array("f", data=np.array([0.5, 1], np.float32), chunks=(2,))
+    with pytest.raises(errors.UnsupportedInputError, match=message):
+        append_rows(tmp_path, rows)
+    assert zarr_table(tmp_path).row_count == 2
+    assert append_rows(tmp_path, {"u": [255], "f": pa.array([None], pa.float64())}) == 3
+    assert zarr_table(tmp_path).to_table().to_pydict() == {"u": [1, 2, 255], "f": [0.5, 1, None]}

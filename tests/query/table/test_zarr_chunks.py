@@ -1,0 +1,196 @@
+"""Tests of chunks decoded without zarr-python: the same values, and what is left to it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pyarrow as pa
+import pytest
+import zarr
+from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
+from zarr.core.dtype import VariableLengthBytes, VariableLengthUTF8
+
+from daf_query import DafSession, connect, zarr_table
+from daf_query.scan import cast_to
+from daf_query.table._zarr_chunks import ChunkFiles
+from daf_storage import errors
+from daf_storage.spi import decode_vlen_bytes
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning"),
+    pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3"),
+]
+
+TEXT: Any = VariableLengthUTF8()
+TEXTS = ["", "é", "日本", "a" * 1000, "x\0y", "end", "seven"]
+COMPRESSORS: list[Any] = [None, ZstdCodec(), BloscCodec(), GzipCodec()]
+V2: list[Any] = [
+    None, numcodecs.Zstd(), numcodecs.Blosc(), numcodecs.GZip(), numcodecs.LZ4(), numcodecs.Zlib(),
+    numcodecs.BZ2(), numcodecs.LZMA(),
+]  # fmt: skip
+
+
+def objects(values: list[Any]) -> Any:
+    """Return a list as an array of objects."""
+    return np.array([*values, None], dtype=object)[:-1]
+
+
+def check(array: Any, *, is_known: bool = True) -> None:
+    """Compare each chunk with what zarr-python reads."""
+    files = ChunkFiles.of(array)
+    assert files is not None
+    rows = array.chunks[0]
+    for start in range(0, array.shape[0], rows):
+        expected = array[start : start + rows].tolist()
+        found = files.decode(start // rows, len(expected))
+        if not is_known:
+            assert found is None
+        else:
+            values = (
+                found.to_pylist() if isinstance(found, pa.Array) else np.asarray(found).tolist()
+            )
+            assert values == expected
+
+
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=lambda one: type(one).__name__)
+def test_v3(tmp_path: Path, compressor: Any) -> None:
+    """Numbers, times, texts and bytes, the last chunk shorter, with each compressor."""
+    group = zarr.open_group(tmp_path, mode="w", zarr_format=3)
+    for kind in ("bool", "i1", "u8", "f2", "f8", "M8[us]"):
+        numbers = np.arange(7).astype("i8").astype(kind)
+        check(group.create_array(kind, data=numbers, chunks=(3,), compressors=compressor))
+    kinds: list[tuple[str, Any, list[Any]]] = [
+        ("text", TEXT, TEXTS),
+        ("bytes", VariableLengthBytes(), [text.encode() + b"\xff" for text in TEXTS]),
+    ]
+    for name, kind, values in kinds:
+        array = group.create_array(
+            name, shape=(7,), dtype=kind, chunks=(3,), compressors=compressor
+        )
+        array[:] = objects(values)
+        check(array)
+
+
+@pytest.mark.parametrize("compressor", V2, ids=lambda one: type(one).__name__)
+def test_v2(tmp_path: Path, compressor: Any) -> None:
+    """The same of Zarr v2, also of the other byte order."""
+    group = zarr.open_group(tmp_path, mode="w", zarr_format=2)
+    for number, kind in enumerate(("?", "<i4", ">i4", "<f8", ">u2")):
+        values = np.arange(7).astype(kind)
+        check(group.create_array(f"n{number}", data=values, chunks=(3,), compressors=compressor))
+    text = group.create_array("text", shape=(7,), dtype=TEXT, chunks=(3,), compressors=compressor)
+    text[:] = objects(TEXTS)
+    check(text)
+
+
+def test_what_is_left_to_zarr_python(tmp_path: Path) -> None:
+    """Other codecs and types, chunks that are missing, too short, or no strings."""
+    group = zarr.open_group(tmp_path, mode="w", zarr_format=3)
+    data = np.arange(6)
+    big = BytesCodec(endian="big")
+    check(group.create_array("big", data=data, chunks=(3,), serializer=big), is_known=False)
+    check(
+        group.create_array(
+            "delta", data=data, chunks=(3,), filters=[zarr.codecs.numcodecs.Delta(dtype="i8")]
+        ),
+        is_known=False,
+    )
+    check(group.create_array("wide", data=np.array(["ab", "c"]), chunks=(2,)), is_known=False)
+    sharded = group.create_array("sharded", data=data, chunks=(3,), shards=(6,))
+    assert ChunkFiles.of(sharded) is None
+    assert ChunkFiles.of(zarr.create_array({}, data=data)) is None
+    check(group.create_array("empty", shape=(6,), dtype="i8", chunks=(3,)), is_known=False)
+    broken = group.create_array("broken", data=data, chunks=(3,), compressors=None)
+    (tmp_path / "broken/c/1").write_bytes(b"short")
+    files = ChunkFiles.of(broken)
+    assert files is not None
+    with pytest.raises(errors.CorruptDataError, match="chunk 1 is damaged"):
+        files.decode(1, 3)
+    assert files.stamp(5) is None
+
+
+def test_bytes_that_are_broken() -> None:
+    """Are the same clear error as for strings."""
+    with pytest.raises(errors.CorruptDataError, match="truncated"):
+        decode_vlen_bytes(memoryview(b"\x01\0\0\0\x05\0\0\0a"), what="it")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a table of a number and a text in chunks of ten rows, written a while ago."""
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    meta.create_array("x", data=np.arange(100.0), chunks=(10,))
+    text = meta.create_array("s", shape=(100,), dtype=TEXT, chunks=(10,))
+    text[:] = objects([f"s{i % 7}" for i in range(100)])
+    age()
+    return tmp_path
+
+
+def age() -> None:
+    """Let all files be old enough for their next change to show in their times."""
+    time.sleep(0.15)
+
+
+def answer(session: DafSession) -> Any:
+    """Return the rows of a query on both columns."""
+    query = "SELECT x, s FROM meta WHERE s = 's3' AND x > 20 ORDER BY x"
+    return session.sql(query).to_pydict()
+
+
+def test_chunks_are_remembered_while_their_files_are_the_same(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one that was replaced is decoded again, whoever did so."""
+    decoded: list[int] = []
+    real = ChunkFiles.decode
+
+    def decode(self: ChunkFiles, number: int, rows: int) -> Any:
+        decoded.append(number)
+        return real(self, number, rows)
+
+    monkeypatch.setattr(ChunkFiles, "decode", decode)
+    session = connect(zarr_table(path))
+    first = answer(session)
+    assert first["x"] == [float(i) for i in range(21, 100) if i % 7 == 3]
+    assert sorted(set(decoded)) == list(range(10))
+    assert len(decoded) == 20
+    decoded.clear()
+    assert answer(session) == first
+    assert decoded == []
+    x: Any = zarr.open_array(path / "meta/x", mode="r+")
+    x[30:40] = -1.0
+    assert answer(session)["x"] == [x for x in first["x"] if not 30 <= x < 40]
+    age()
+    decoded.clear()
+    assert answer(session)["x"] == [x for x in first["x"] if not 30 <= x < 40]
+    assert 3 in decoded
+    assert session.cached_bytes > 0
+
+
+def test_very_new_files_are_not_remembered(path: Path) -> None:
+    """They may change again within the resolution of their times."""
+    session = connect(zarr_table(path))
+    x: Any = zarr.open_array(path / "meta/x", mode="r+")
+    for value in (50.0, 51.0, 52.0):
+        x[:] = np.full(100, value)
+        assert set(answer(session)["x"]) == {value}
+
+
+def test_views_of_short_texts_have_all_buffers(path: Path) -> None:
+    """Some versions of pyarrow leave one out, which crashes engines; also for bytes and none."""
+    table = zarr_table(path).to_table(columns=["s"])
+    for chunk in table["s"].chunks:
+        assert all(one is not None for one in chunk.buffers()[2:])
+    for kind, values in (
+        (pa.string_view(), ["a", ""]),
+        (pa.binary_view(), [b"x"]),
+        (pa.string_view(), []),
+    ):
+        plain = pa.array(values, pa.string() if kind == pa.string_view() else pa.binary())
+        found = cast_to(plain, kind)
+        assert found.to_pylist() == values
+        assert all(one is not None for one in found.buffers()[2:])

@@ -1,0 +1,1 @@
+"""Tests of daf_storage, a folder for each of its rooms."""

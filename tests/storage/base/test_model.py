@@ -1,0 +1,60 @@
+"""Tests of the value objects."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from daf_storage import errors
+from daf_storage.base import name_problem
+from daf_storage.spi import Span, StorageType
+
+
+def test_storage_types_and_numpy_dtypes_correspond() -> None:
+    """Each numeric type has one dtype, in either byte order; the others have none."""
+    for kind in StorageType:
+        if not kind.is_string:
+            assert StorageType.from_numpy(kind.dtype) is kind
+            assert StorageType.from_numpy(kind.dtype.newbyteorder(">")) is kind
+    for dtype in ("f2", "c8", "M8[s]", "V4", "O", "m8[s]"):
+        assert StorageType.from_numpy(np.dtype(dtype)) is None
+    for dtype in ("U3", "S3"):
+        assert StorageType.from_numpy(np.dtype(dtype)) is StorageType.STRING
+    with pytest.raises(TypeError, match="strings have no numpy dtype"):
+        _ = StorageType.STRING.dtype
+
+
+def test_spans_cannot_be_wrong() -> None:
+    """A span that ends before it starts, or starts before zero, is refused."""
+    assert Span(2, 2).size == 0
+    for start, stop in ((-1, 2), (3, 2)):
+        with pytest.raises(errors.InvalidInputError, match="a span needs"):
+            Span(start, stop)
+
+
+def test_names_of_other_types_are_refused() -> None:
+    """A name is a string."""
+    assert name_problem(5) == "is of type int, not a string"
+
+
+def test_errors_survive_copying_and_pickling() -> None:
+    """Errors cross process borders whole, and are what handlers of builtins expect."""
+    error = errors.vector_not_found("x.daf.zarr", "cell", "agee", ["age"])
+    assert (
+        str(error)
+        == "x.daf.zarr: axis 'cell' has no vector 'agee'; it has age; did you mean 'age'?"
+    )
+    for twin in (copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert (type(twin), str(twin)) == (type(error), str(error))
+    assert isinstance(error, LookupError)
+    assert isinstance(errors.SourceNotFoundError(), FileNotFoundError)
+    assert isinstance(errors.ReadOnlyError(), PermissionError)
+
+
+def test_long_lists_of_names_are_shortened() -> None:
+    """A message stays readable where there are hundreds of vectors."""
+    text = str(errors.vector_not_found("x", "cell", "q", [f"v{i:03}" for i in range(500)]))
+    assert text.endswith("v011 and 488 more")

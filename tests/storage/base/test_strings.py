@@ -1,0 +1,135 @@
+"""Tests of vlen-utf8 against numcodecs, the codec's reference, and against broken bytes."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daf_storage.base import _strings as strings
+from daf_storage.base import decode_vlen_utf8
+from daf_storage.base._strings import decode_batches, encode_vlen_utf8
+from daf_storage.errors import CorruptDataError
+
+CODEC = numcodecs.VLenUTF8()
+TEXTS = st.lists(st.text(max_size=20), max_size=40)
+
+
+def encoded(texts: list[str]) -> bytes:
+    """Return the bytes that numcodecs writes."""
+    return bytes(CODEC.encode(np.array(texts, dtype=object)))
+
+
+def decoded(data: bytes, **kwargs: Any) -> list[str]:
+    """Return the strings that we read."""
+    found: list[str] = decode_vlen_utf8(memoryview(data), what="it", **kwargs).to_pylist()
+    return found
+
+
+@given(TEXTS)
+def test_bytes_are_those_of_numcodecs(texts: list[str]) -> None:
+    """Any strings are encoded to the very bytes of the reference codec, and back."""
+    data = b"".join(encode_vlen_utf8(pa.array(texts, pa.string())))
+    assert data == (encoded(texts) if texts else bytes(4))
+    assert decoded(data) == texts
+
+
+@given(TEXTS, st.integers(0, 5), st.sampled_from([pa.string(), pa.large_string()]))
+def test_slices_are_encoded_as_what_they_show(
+    texts: list[str], start: int, kind: pa.DataType
+) -> None:
+    """The offset of a sliced Arrow array is respected."""
+    array = pa.array(texts, kind).slice(start)
+    assert decoded(b"".join(encode_vlen_utf8(array))) == texts[start:]
+
+
+@given(TEXTS, st.integers(8, 64))
+def test_large_payloads_are_split_between_strings(texts: list[str], limit: int) -> None:
+    """However small the pages, the strings are the same."""
+    assert decoded(encoded(texts) if texts else bytes(4), max_page_bytes=limit) == texts
+
+
+def test_many_strings_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond 2 GiB of them the offsets are 64-bit, and no sooner."""
+    data = memoryview(encoded(["ab", "c"] * 10))
+    assert decode_vlen_utf8(data, what="it", max_page_bytes=20).type == pa.string()
+    monkeypatch.setattr(strings, "_MAX_STRING_BYTES", 29)
+    array = decode_vlen_utf8(data, what="it", max_page_bytes=20)
+    assert array.type == pa.large_string()
+    assert array.to_pylist() == ["ab", "c"] * 10
+    chunks = pa.chunked_array([["ab"], ["c"] * 28])
+    assert strings.one_array(chunks).type == pa.large_string()
+    assert strings.one_array(chunks).to_pylist() == ["ab"] + ["c"] * 28
+
+
+@given(st.lists(st.sampled_from(["", "x", "xy" * 30, "z" * 200]), max_size=60), st.integers(8, 99))
+def test_pages_end_between_strings_of_any_lengths(texts: list[str], limit: int) -> None:
+    """The guess of how many fit into a page is mended, also for strings larger than a page."""
+    data = memoryview(encoded(texts) if texts else bytes(4))
+    found = decode_vlen_utf8(data, what="it", max_page_bytes=limit)
+    found.validate(full=True)
+    assert found.to_pylist() == texts
+    for end in (len(data) - 1, len(data) - 4):
+        if end >= 4:
+            with pytest.raises(CorruptDataError):
+                decode_vlen_utf8(data[:end], what="it", max_page_bytes=limit)
+    with pytest.raises(CorruptDataError, match="follow the last"):
+        decode_vlen_utf8(memoryview(bytes(data) + b"x"), what="it", max_page_bytes=limit)
+
+
+@given(TEXTS)
+def test_the_size_of_a_chunk_is_known_beforehand(texts: list[str]) -> None:
+    """As many bytes as encoding yields."""
+    array = pa.array(texts, pa.string())
+    assert strings.encoded_bytes(array) == sum(map(len, encode_vlen_utf8(array)))
+
+
+@given(TEXTS, st.integers(1, 5), st.sampled_from([8, 64, 1 << 30]))
+def test_batches_are_the_same_strings(texts: list[str], rows: int, limit: int) -> None:
+    """However small the batches and the pages."""
+    data = memoryview(encoded(texts) if texts else bytes(4))
+    batches = list(decode_batches(data, what="it", batch_rows=rows, max_page_bytes=limit))
+    assert [text for batch in batches for text in batch.to_pylist()] == texts
+    assert all(len(batch) <= rows for batch in batches)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\x01", "has only 1 bytes"),
+        (encoded(["abc", "d"])[:-1], "truncated"),
+        (encoded(["abc"]) + b"x", "bytes follow the last"),
+        (bytes(4) + b"x", "1 bytes follow the last string"),
+        (b"\xff\xff\xff\xff", "cannot hold 4,294,967,295 strings"),
+        (b"\x01\0\0\0\x01\0\0\0\xff", "not UTF-8"),
+        (b"\x01\0\0\0\xff\xff\xff\xff", "truncated"),
+    ],
+)
+def test_broken_bytes_are_a_clear_error(data: bytes, message: str) -> None:
+    """Truncation, leftovers, absurd counts and lengths, and other encodings."""
+    with pytest.raises(CorruptDataError, match=message):
+        decoded(data)
+    with pytest.raises(CorruptDataError):
+        decoded(data, max_page_bytes=8)
+    with pytest.raises(CorruptDataError, match=message):
+        list(decode_batches(memoryview(data), what="it"))
+
+
+def test_random_damage_is_an_error_or_other_strings() -> None:
+    """Thousands of damaged chunks: never a crash, never strings of another number."""
+    generator = random.Random(0)
+    whole = encoded([f"cell_{i}" * (i % 3) for i in range(50)])
+    for _ in range(3000):
+        data = bytearray(whole)
+        for _ in range(generator.randrange(1, 4)):
+            data[generator.randrange(4, len(data))] = generator.randrange(256)
+        try:
+            assert len(decoded(bytes(data))) == 50
+        except CorruptDataError:
+            continue

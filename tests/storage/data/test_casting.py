@@ -1,0 +1,220 @@
+"""Tests of numbers in another dtype: exact, or an error that names the first that does not fit."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daf_storage import MemoryDaf
+from daf_storage.data import _casting as casting
+from daf_storage.data import stored_numbers
+from daf_storage.errors import UnsupportedInputError
+from daf_storage.spi import StorageType
+
+KINDS = [kind for kind in StorageType if not kind.is_string]
+EDGES = [2**n + d for n in (7, 8, 15, 16, 24, 31, 32, 53, 63, 64) for d in (-1, 0, 1)]
+INTEGERS = st.one_of(
+    st.integers(-3, 3), st.sampled_from(EDGES + [-n for n in EDGES]), st.integers(-(2**70), 2**70)
+)
+FLOATS = st.one_of(
+    st.floats(),
+    st.sampled_from([0.5, 1.0, 255.0, 256.0, 2.0**24 + 1, 2.0**63, 2.0**64, 3.4e38, 3.5e38]),
+    st.integers(-300, 300).map(float),
+)
+
+
+def expected(value: Any, kind: StorageType) -> Any:
+    """Return what a type holds of a Python number, by Python's arithmetic; None if it cannot."""
+    if kind.value.startswith("Float"):
+        try:
+            with np.errstate(all="ignore"):
+                held = float(kind.dtype.type(float(value)))
+        except OverflowError:
+            return None
+        if isinstance(value, float):
+            return None if math.isinf(held) and not math.isinf(value) else held
+        return held if math.isfinite(held) and int(held) == value else None
+    if not math.isfinite(value) or value != int(value):
+        return None
+    low, high = (0, 1) if kind is StorageType.BOOL else _limits(kind)
+    return int(value) if low <= value <= high else None
+
+
+def _limits(kind: StorageType) -> tuple[int, int]:
+    bits = kind.dtype.itemsize * 8
+    return (0, 2**bits - 1) if kind.value[0] == "U" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def same(found: Any, wanted: Any) -> bool:
+    """Return whether two numbers are equal, NaN being itself."""
+    return bool(found == wanted or (found != found and wanted != wanted))  # noqa: PLR0124 - NaN
+
+
+@given(st.lists(st.one_of(INTEGERS, FLOATS), min_size=1, max_size=5), st.sampled_from(KINDS))
+def test_a_list_is_stored_exactly_or_its_first_bad_value_is_named(
+    values: list[float], kind: StorageType
+) -> None:
+    """Python's numbers are the oracle, for lists that mix integers and floats."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{n}" for n in range(len(values))])
+    wanted = [expected(value, kind) for value in values]
+    if None in wanted:
+        with pytest.raises(UnsupportedInputError, match=f"position {wanted.index(None)}, which"):
+            daf.set_vector("cell", "v", values, dtype=kind.dtype)
+        assert daf.vectors_set("cell") == set()
+        return
+    daf.set_vector("cell", "v", values, dtype=kind.dtype)
+    found = daf.get_np_vector("cell", "v").tolist()
+    assert all(map(same, found, wanted)), (values, found)
+
+
+@given(st.lists(st.one_of(INTEGERS, FLOATS, st.booleans()), min_size=1, max_size=5))
+def test_without_a_dtype_a_list_is_stored_exactly_or_refused(values: list[float]) -> None:
+    """Nobody asked for rounding: each stored value equals the one that was given."""
+    try:
+        found = _stored(values)
+    except UnsupportedInputError as error:
+        assert "does not fit" in str(error)  # noqa: PT017 - either way is right
+        assert any(abs(v) > 2**53 for v in values if isinstance(v, int))
+        return
+    assert all(map(same, found, values)), (values, found)
+
+
+def _stored(values: Any, dtype: Any = None) -> list[Any]:
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{n}" for n in range(len(values))])
+    daf.set_vector("cell", "v", values, dtype=dtype)
+    return list(daf.get_np_vector("cell", "v").tolist())
+
+
+@given(
+    st.data(), st.sampled_from([*KINDS, None]), st.sampled_from([k.dtype for k in KINDS] + ["f2"])
+)
+def test_arrays_are_converted_exactly_or_their_first_bad_value_is_named(
+    data: st.DataObject, kind: StorageType | None, dtype: Any
+) -> None:
+    """Any numeric array into any type, by blocks of two rows, against its Python numbers."""
+    numbers = data.draw(st.lists(st.one_of(INTEGERS, FLOATS), min_size=1, max_size=6))
+    with np.errstate(all="ignore"):
+        raw = [np.uint64(n % 2**64) if isinstance(n, int) else np.float64(n) for n in numbers]
+        array = np.array([number.astype(dtype) for number in raw])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(casting, "_BLOCK_ELEMENTS", 2)
+        if kind is None:
+            if StorageType.from_numpy(array.dtype) is not None:
+                assert stored_numbers(array, None, what="x") is array
+            return
+        wanted = [expected(value, kind) for value in array.tolist()]
+        if None in wanted:
+            place = f"position {wanted.index(None)}, which does not fit into {kind.value}"
+            with pytest.raises(UnsupportedInputError, match=place):
+                stored_numbers(array, kind.dtype, what="x")
+        else:
+            found = stored_numbers(array, kind.dtype, what="x")
+            assert found.dtype == kind.dtype
+            assert all(map(same, found.tolist(), wanted))
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "named"),
+    [
+        ([300, -1, 2], "uint8", "holds 300 at position 0"),
+        ([1.0, float("nan")], "int32", "holds nan at position 1"),
+        ([1, 0, 5], bool, "holds 5 at position 2"),
+        ([0.5, 1], bool, "holds 0.5 at position 0"),
+        ([2**24 + 1], "float32", "holds 16777217 at position 0"),
+        ([0.5, 2**24 + 1], "float32", "holds 16777217 at position 1"),
+        ([1.0, 1e39], "float32", "holds 1e\\+39 at position 1"),
+        ([1e30], "int64", "holds 1e\\+30 at position 0"),
+        ([2**64 - 1, -1], None, "holds -1 at position 1"),
+        ([2**64, 1], None, "holds 18446744073709551616 at position 0"),
+        ([1, 2**100], "float32", None),
+        ([2**64 - 1, 1], None, None),
+        ([2**64 - 1, 1], "uint64", None),
+        ([1.0, 255.0, 0.0], "uint8", None),
+        ([1, 0, True], bool, None),
+        ([0.1, 1e-300], "float32", None),
+        ([float("inf"), float("-inf")], "float32", None),
+    ],
+)
+def test_values_fit_or_are_named(values: list[Any], dtype: Any, named: str | None) -> None:
+    """What numpy would wrap, round or cut off is an error; what fits is stored."""
+    if named is None:
+        with np.errstate(all="ignore"):
+            wanted = values if dtype != "float32" else [float(np.float32(v)) for v in values]
+        assert _stored(values, dtype) == wanted
+    else:
+        with pytest.raises(UnsupportedInputError, match=f"vector 'v' of axis 'cell' {named}"):
+            _stored(values, dtype)
+
+
+def test_wide_floats_round_by_request_and_do_not_overflow() -> None:
+    """Of long double numbers too; without a dtype they are refused."""
+    values = np.array([1.5, 0.1], np.longdouble)
+    assert stored_numbers(values, "float64", what="x").tolist() == [1.5, 0.1]
+    if np.finfo(np.longdouble).max > np.finfo(np.float64).max:
+        with pytest.raises(UnsupportedInputError, match=r"holds 1e\+4000 at position 0"):
+            stored_numbers(np.array(["1e4000"]).astype(np.longdouble), "float64", what="x")
+        with pytest.raises(
+            UnsupportedInputError, match=r"holds 9\.223372036854775809e\+18 at position 0"
+        ):
+            stored_numbers(np.array([np.longdouble(2**63) + 1]), "int64", what="x")
+        exact = stored_numbers(np.array([np.longdouble(2**63) + 1]), "uint64", what="x")
+        assert exact.tolist() == [2**63 + 1]
+    with pytest.raises(UnsupportedInputError, match="dtype float16"):
+        stored_numbers(np.array([1.5], np.float16), None, what="x")
+
+
+@pytest.mark.parametrize(
+    ("item", "dtype", "wanted"),
+    [
+        (Decimal("1.5"), "float64", 1.5),
+        (Decimal("0.1"), "float64", None),
+        (Decimal("NaN"), "float64", None),
+        (Decimal(300), "uint8", None),
+        (Fraction(1, 2), "float32", 0.5),
+        (Fraction(1, 3), "float64", None),
+        (np.uint64(2**63), "int64", None),
+        (np.float32(0.5), "float64", 0.5),
+        (np.bool_(True), "int8", 1),
+        (1 + 0j, "float64", None),
+        (10**400, "float64", None),
+    ],
+)
+def test_objects_fit_exactly_or_are_named(item: Any, dtype: str, wanted: Any) -> None:
+    """Decimals and fractions are not rounded: that takes a float."""
+    values = np.array([1, item], dtype=object)
+    if wanted is None:
+        with pytest.raises(UnsupportedInputError, match=r"holds .* at position 1"):
+            stored_numbers(values, dtype, what="x")
+    else:
+        assert stored_numbers(values, dtype, what="x").tolist() == [1, wanted]
+
+
+def test_positions_in_a_matrix_are_rows_and_columns() -> None:
+    """In either memory order the first one by rows is named."""
+    values = np.zeros((5, 4))
+    values[3, 1] = values[4, 0] = 0.5
+    for array in (values, np.asfortranarray(values)):
+        with pytest.raises(UnsupportedInputError, match=r"holds 0.5 at row 3, column 1, which"):
+            stored_numbers(array, "int32", what="m")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "complex64", "M8[ns]", "no such", object])
+def test_a_dtype_that_daf_lacks_is_refused(dtype: Any) -> None:
+    """Whatever the values are."""
+    with pytest.raises(UnsupportedInputError, match="Daf stores Bool"):
+        stored_numbers(np.array([1, 2]), dtype, what="x")
+
+
+def test_values_that_need_no_change_are_not_copied() -> None:
+    """Arrays of the wanted dtype are taken as they are."""
+    values = np.arange(5, dtype="<i4")
+    assert stored_numbers(values, "int32", what="x") is values

@@ -1,0 +1,153 @@
+"""Tests of values from numpy, pandas, polars, Arrow and lists: unchanged, or the first bad named."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from daf_storage import MemoryDaf
+from daf_storage.data import plain_values
+from daf_storage.errors import UnsupportedInputError
+
+BIG = 2**53 + 1
+
+
+def stored(value: Any, dtype: Any = None) -> list[Any]:
+    """Return a vector of three entries as it reads back."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.set_vector("cell", "v", value, dtype=dtype)
+    return list(daf.get_np_vector("cell", "v").tolist())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["x\0", "", "\0"],
+        np.array(["x\0", "", "\0"], dtype=object),
+        np.array(["x\0", "", "\0"], dtype=np.dtypes.StringDType()),
+        pd.Series(["x\0", "", "\0"]),
+        pd.Series(["x\0", "", "\0"], dtype="string"),
+        pd.Categorical.from_codes([0, 1, 2], pd.Index(["x\0", "", "\0"])),
+        pl.Series(["x\0", "", "\0"]),
+        pa.array(["x\0", "", "\0"]),
+        pa.array(["x\0", "", "\0"], pa.large_string()),
+        pa.array(["x\0", "", "\0"], pa.string_view()),
+        pa.array(["x\0", "", "\0"]).dictionary_encode(),
+        pa.chunked_array([["x\0"], ["", "\0"]]),
+    ],
+)
+def test_strings_keep_their_nul(value: Any) -> None:
+    """Numpy's strings of fixed width would lose it."""
+    assert stored(value) == ["x\0", "", "\0"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [BIG, 1, 2],
+        (np.int64(BIG), np.uint8(1), 2),
+        np.array([BIG, 1, 2]),
+        np.array([BIG, 1, 2], dtype=object),
+        np.ma.array([BIG, 1, 2], mask=False),
+        pd.Series([BIG, 1, 2], dtype="Int64"),
+        pd.Series([BIG, 1, 2], dtype="int64[pyarrow]"),
+        pd.Series([BIG, 1, 2], dtype=object),
+        pd.Categorical([BIG, 1, 2]),
+        pd.arrays.SparseArray([BIG, 1, 2]),
+        pl.Series([BIG, 1, 2]),
+        pa.array([BIG, 1, 2]),
+        pa.array([BIG, 1, 2]).dictionary_encode(),
+        pa.RunEndEncodedArray.from_arrays([1, 2, 3], pa.array([BIG, 1, 2])),
+        pa.array([Decimal(BIG), Decimal(1), Decimal(2)]),
+    ],
+)
+def test_large_integers_are_not_rounded(value: Any) -> None:
+    """None of them becomes a float on the way."""
+    assert stored(value, "int64" if isinstance(value, pa.Decimal128Array) else None) == [BIG, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        (np.ma.array([1, 2, 3], mask=[False, True, False]), "position 1"),
+        ([1, np.ma.masked, 3], "position 1"),
+        ([1, None, 3], "position 1"),
+        ([1.5, pd.NA, 3], "position 1"),
+        (["a", None, "c"], "position 1"),
+        (["a", float("nan"), "c"], "position 1"),
+        (["a", 1, "c"], "position 1"),
+        ([1, "b", 3], "position 0"),
+        ([True, "b", "c"], "position 0"),
+        ([b"a", "b", "c"], "position 0"),
+        (["a", "\ud800", "c"], "position 1"),
+        (pd.Series([1, None, 3], dtype="Int64"), "position 1"),
+        (pd.Series([1, None, 3], dtype="Float32"), "position 1"),
+        (pd.Series([True, None, False], dtype="boolean"), "position 1"),
+        (pd.Series(["a", None, "c"], dtype="string"), "position 1"),
+        (pd.Series(["a", None, "c"]), "position 1"),
+        (pd.Series([1, None, 3], dtype="int64[pyarrow]"), "position 1"),
+        (pd.Categorical([1, None, 3]), "position 1"),
+        (pd.Categorical(["a", None, "c"]), "position 1"),
+        (pl.Series([1, None, 3]), "position 1"),
+        (pl.Series(["a", None, "c"], dtype=pl.Categorical), "position 1"),
+        (pa.array([1, None, 3]), "position 1"),
+        (pa.array(["a", None, "c"]), "position 1"),
+        (pa.DictionaryArray.from_arrays([0, 1, 0], pa.array(["a", None])), "position 1"),
+        (pa.array([None, None, None]), "position 0"),
+    ],
+)
+def test_missing_and_mixed_values_are_named(value: Any, place: str) -> None:
+    """Nothing is invented for them."""
+    with pytest.raises(UnsupportedInputError, match=f"vector 'v' of axis 'cell' .*{place}"):
+        stored(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array([b"a", b"b", b"c"]),
+        [b"a", b"b", b"c"],
+        pa.array([b"a", b"b", b"c"]),
+        pa.array([1, 2, 3], pa.timestamp("s")),
+        pa.array([1, 2, 3], pa.date32()),
+        pd.Series([1, 2, 3], dtype="datetime64[ns]"),
+        pd.Series([1, 2, 3], dtype="timedelta64[ns]"),
+        pa.array([[1], [2], [3]]),
+        [[1], [2, 3], [4]],
+        {1, 2, 3},
+        [object()] * 3,
+        pa.StringArray.from_buffers(
+            3,
+            pa.py_buffer(np.array([0, 1, 2, 3], np.int32)),
+            pa.py_buffer(b"a\xffb"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("dtype", [None, "int64"])
+def test_values_of_other_types_are_refused(value: Any, dtype: Any) -> None:
+    """Bytes, dates and lists are neither strings nor numbers, also with a dtype."""
+    with pytest.raises(UnsupportedInputError, match="vector 'v' of axis 'cell'"):
+        stored(value, dtype)
+
+
+def test_strings_are_not_parsed_as_numbers() -> None:
+    """A dtype of numbers does not fit strings, given as a list or to fill with."""
+    for value in (["1", "2", "3"], "1", np.array(["1", "2", "3"]), pa.array(["1", "2", "3"])):
+        with pytest.raises(UnsupportedInputError, match="strings, which are not converted"):
+            stored(value, "int64")
+        assert stored(value, object) in (["1", "2", "3"], ["1"] * 3)
+
+
+def test_lists_of_arrays_keep_their_values() -> None:
+    """Rows of different dtypes, and masked ones."""
+    rows = [np.array([BIG, 1]), np.array([0.5, 2])]
+    assert plain_values(rows, what="x").tolist() == [[BIG, 1], [0.5, 2]]
+    with pytest.raises(UnsupportedInputError, match="masked value at position 1"):
+        plain_values([rows[1], np.ma.array([1, 2], mask=[True, False])], what="x")

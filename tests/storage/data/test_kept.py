@@ -1,0 +1,702 @@
+"""Tests of the parts of an AnnData that Daf has no place for: kept, carried along, given back."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import anndata
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import zarr
+from anndata.tests.helpers import gen_typed_df
+
+from daf_storage import (
+    AnnDataWarning,
+    DafReader,
+    DafWriter,
+    H5df,
+    MemoryDaf,
+    ZarrDaf,
+    convert,
+    copy_all,
+    errors,
+    export_h5ad,
+    from_anndata,
+    import_h5ad,
+    open_daf,
+    repair,
+    to_anndata,
+    verify,
+)
+from daf_storage.data import kept
+from daf_storage.data.kept import _image
+from daf_storage.spi import axis_frame
+from tests.storage.stores.test_zip_crashes import reference_append
+from tests.support import PBMC, served
+
+NAMES = ["x.daf.zarr", "x.daf.zarr.zip", "x.dafs.zarr.zip#/one", "x.h5df", "x.h5dfs#/one"]
+N, M = 12, 5
+
+
+def assert_alike(one: Any, other: Any, what: str = "") -> None:  # noqa: C901 - a line per kind
+    """Compare two values of any kind: types, dtypes, shapes, labels and elements; NaN equals NaN."""
+    if isinstance(other, dict):
+        assert isinstance(one, dict), what
+        assert set(one) == set(other), what
+        for key in other:
+            assert_alike(one[key], other[key], f"{what}[{key!r}]")
+        return
+    assert type(one) is type(other), (what, type(one), type(other))
+    if isinstance(other, list | tuple):
+        assert len(one) == len(other), what
+        for position, item in enumerate(other):
+            assert_alike(one[position], item, f"{what}[{position}]")
+    elif isinstance(other, pd.DataFrame):
+        pd.testing.assert_frame_equal(one, other, check_exact=True)
+        assert list(one.columns) == list(other.columns), what
+    elif sp.issparse(other):
+        assert (one.shape, one.dtype, one.format) == (other.shape, other.dtype, other.format), what
+        assert np.array_equal(one.toarray(), other.toarray()), what
+    elif isinstance(other, np.ma.MaskedArray):
+        assert np.array_equal(np.ma.getmaskarray(one), np.ma.getmaskarray(other)), what
+        assert_alike(np.asarray(one.data), np.asarray(other.data), what)
+    elif isinstance(other, np.ndarray):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype), (what, one.dtype, other.dtype)
+        assert repr(one.tolist()) == repr(other.tolist()), what
+    elif isinstance(other, pd.api.extensions.ExtensionArray):
+        pd.testing.assert_extension_array_equal(one, other)
+    elif isinstance(other, anndata.AnnData):
+        assert_same_parts(one, other)
+    else:
+        assert repr(one) == repr(other), what
+
+
+def assert_same_parts(found: Any, expected: Any) -> None:
+    """Compare all parts of two AnnData, element by element."""
+    for part in ("obs", "var"):
+        pd.testing.assert_frame_equal(getattr(found, part), getattr(expected, part))
+    assert_alike(found.X, expected.X, "X")
+    for part in ("layers", "obsm", "varm", "obsp", "varp", "uns"):
+        assert_alike(dict(getattr(found, part)), dict(getattr(expected, part)), part)
+    assert (found.raw is None) == (expected.raw is None)
+    if expected.raw is not None:
+        assert_alike(found.raw.X, expected.raw.X, "raw.X")
+        pd.testing.assert_frame_equal(found.raw.var, expected.raw.var)
+        assert_alike(dict(found.raw.varm), dict(expected.raw.varm), "raw.varm")
+
+
+def masked(values: Any, mask: Any) -> Any:
+    """Return a masked array."""
+    return np.ma.array(values, mask=mask)
+
+
+def without_axis_keys(adata: Any) -> Any:
+    """Take away the three keys that every export adds to ``uns``."""
+    for key in ("obs_is", "var_is", "X_is"):
+        del adata.uns[key]
+    return adata
+
+
+def read(path: Path) -> Any:
+    """Read an h5ad file with anndata itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return anndata.read_h5ad(path)
+
+
+@pytest.fixture
+def odd() -> Any:
+    """Return an AnnData that has something without a home in Daf in every part."""
+    random = np.random.default_rng(0)
+    cells, genes = [f"cell{i}" for i in range(N)], [f"gene{i}" for i in range(M)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        obs = gen_typed_df(N, pd.Index(cells))
+        frame = gen_typed_df(N, pd.Index(cells))
+    obs.insert(1, "complex", random.random(N) + 1j)
+    adata = anndata.AnnData(
+        X=random.random((N, M)) + 1j * random.random((N, M)),
+        obs=obs,
+        var=pd.DataFrame({"c": np.arange(M) * 1j, "n": range(M)}, index=genes),
+        layers={
+            "counts": sp.random(N, M, density=0.3, format="csr", rng=random),
+            "deep": random.random((N, M, 2)),
+        },
+        obsm={
+            "deep": random.random((N, 3, 2)),
+            "frame": frame,
+            "pca": random.random((N, 3)),
+            "mixed": pd.DataFrame(
+                {"i": [2**60 + i for i in range(N)], "f": random.random(N)}, cells
+            ),
+            "complex": random.random((N, 2)) * 1j,
+        },
+        varm={"deep": random.random((M, 2, 2)), "text": np.array([["a", "b"]] * M, dtype=object)},
+        obsp={"complex": random.random((N, N)) * 1j, "plain": random.random((N, N))},
+        varp={"complex": sp.csr_matrix(np.eye(M) * 1j)},
+        uns=uns(),
+    )
+    adata.raw = anndata.AnnData(
+        X=np.arange(N * 7).reshape(N, 7) * 1j,
+        obs=adata.obs[[]],
+        var=pd.DataFrame({"c": np.arange(7) * 1j}, index=[f"r{i}" for i in range(7)]),
+        varm={"deep": random.random((7, 2, 2))},
+    )
+    return adata
+
+
+def uns() -> dict[str, Any]:
+    """Return values of ``uns`` that Daf has no scalars of, and that anndata writes as they are."""
+    random = np.random.default_rng(1)
+    names = np.array([("g1", 1.5, 2), ("g2", np.nan, 3)], [("n", "O"), ("s", "f4"), ("k", "i8")])
+    return {
+        "paga": {
+            "connectivities": sp.csr_matrix(random.random((4, 4))),
+            "groups": "louvain",
+            "pos": random.random((4, 2)),
+        },
+        "spatial": {"lib": {"images": {"hires": random.integers(0, 255, (90, 80, 3), np.uint8)}}},
+        "large": random.random(50_000),
+        "csc": sp.csc_matrix(np.eye(3, dtype=np.float32)),
+        "frame": gen_typed_df(6, pd.Index(list("abcdef"))),
+        "frame of nothing": pd.DataFrame(index=pd.Index(list("ab"))),
+        "frame with numbers": pd.DataFrame({"x": [1.5, np.nan]}, index=pd.Index([3, 5], name="i")),
+        "records": names,
+        "many records": np.tile(names, 20_000),
+        "bytes": np.array([b"a", b"bb"]),
+        "complex": np.array([1j, 2]),
+        "half": np.ones(3, np.float16),
+        "deep": random.random((2, 3, 4)),
+        "empty": np.zeros((0, 3)),
+        "no text": np.array([], dtype=object),
+        "text": np.array(["a", "", "é"], dtype=object),
+        "much text": np.array([f"text {i}" for i in range(20_000)], dtype=object),
+        "nullable": pd.array([1, None, 3], dtype="Int32"),
+        "flags": pd.array([True, None], dtype="boolean"),
+        "strings": pd.array(["a", None], dtype="string"),
+        "categories": pd.Categorical(["b", None], ["b", "a"], ordered=True),
+        "nothing": None,
+        "none": {},
+        "nested": {"a": {"b": {"c": 1, "d": "x", "e": np.float32(2)}}},
+        "flag": True,
+    }
+
+
+class TestRoundTrip:
+    def test_from_a_file_through_every_format(self, odd: Any, tmp_path: Path) -> None:
+        """Anndata reads the same from both files, whatever the format between them."""
+        with anndata.settings.override(allow_write_nullable_strings=True):
+            odd.write_h5ad(tmp_path / "in.h5ad")
+        expected = read(tmp_path / "in.h5ad")
+        import_h5ad(tmp_path / "in.h5ad", tmp_path / NAMES[0], strict=True)
+        for source, name in zip([NAMES[0], *NAMES], NAMES, strict=False):
+            if source != name:
+                convert(tmp_path / source, tmp_path / name)
+            with open_daf(tmp_path / name) as daf:
+                report = export_h5ad(daf, tmp_path / "out.h5ad", strict=True, overwrite=True)
+                assert report.items == [], name
+                assert_same_parts(without_axis_keys(to_anndata(daf)), expected)
+            assert_same_parts(without_axis_keys(read(tmp_path / "out.h5ad")), expected)
+            assert verify(tmp_path / name) == []
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_an_import_into_every_format(self, odd: Any, tmp_path: Path, name: str) -> None:
+        """What is kept appears with the data set, and is in memory what it was."""
+        with anndata.settings.override(allow_write_nullable_strings=True):
+            odd.write_h5ad(tmp_path / "in.h5ad")
+        report = import_h5ad(tmp_path / "in.h5ad", tmp_path / name, strict=True)
+        assert {item.kind for item in report.items} == {"kept"}
+        assert {"X", "raw.X", "obs['complex']", "obsm['deep']", "uns['paga']"} <= {
+            item.what for item in report.items
+        }
+        with open_daf(tmp_path / name) as daf:
+            expected = read(tmp_path / "in.h5ad")
+            assert_same_parts(without_axis_keys(to_anndata(daf)), expected)
+
+    def test_an_object_in_memory(self, odd: Any) -> None:
+        """Without a warning, also values that no h5ad file can hold."""
+        more = {
+            "tuple": (1, "a", None),
+            "list": [1, "a", [None, 2.5]],
+            "bytes": b"\xff\0a",
+            "masked": masked([1, 2, 3], [0, 1, 0]),
+            "dates": np.array(["2020-01-01", "NaT"], "M8[ns]"),
+            "span": np.timedelta64(3, "s"),
+            "keys": {1: "a", None: 2},
+            "big": 2**70,
+            "z": 1 + 2j,
+            "coo": sp.coo_array(np.eye(2)),
+            "array": sp.csr_array(np.eye(2)),
+            "gaps": np.array(["a", None, 1.5], dtype=object),
+            "recarray": np.rec.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f4")]),
+            "fixed": np.array(
+                [("ab", b"c", [1, 2])], [("u", "U3"), ("s", "S2"), ("v", "i4", (2,))]
+            ),
+            "fixed text": np.array(["abc"] * 20_000),
+            "longdouble": np.ones(2, np.longdouble),
+            "floats": pd.array([1.5, None], dtype="Float32"),
+            "frame": pd.DataFrame(
+                {
+                    "when": pd.to_datetime(["2020-01-01", "NaT"]),
+                    "zone": pd.to_datetime(["2020-01-01", "NaT"]).tz_localize("Europe/Berlin"),
+                    "gap": ["a", None],
+                    "span": pd.to_timedelta([1, 2]),
+                    "period": pd.period_range("2020", periods=2, freq="M"),
+                    "interval": pd.interval_range(0, 2),
+                    "sparse": pd.arrays.SparseArray([0, 1]),
+                    "kind": pd.Categorical(pd.to_datetime(["2020-01-01", "NaT"])),
+                    5: [1, 2],
+                }
+            ),
+        }
+        odd.uns.update(more)
+        odd.obs["span"] = pd.to_timedelta(range(N))
+        odd.obs["period"] = pd.period_range("2020", periods=N, freq="M")
+        odd.obs["twice"] = pd.Categorical([1, "1"] * (N // 2), [1, "1"])
+        expected = odd.copy()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", AnnDataWarning)
+            daf = from_anndata(odd, strict=True)
+            found = to_anndata(daf)
+        assert_same_parts(without_axis_keys(found), expected)
+
+    def test_pbmc(self, tmp_path: Path) -> None:
+        """The real data, with an image, a graph and a table in ``uns``, through an archive."""
+        adata = read(PBMC)
+        adata.uns.update(uns())
+        adata.obsm["deep"] = np.ones((adata.n_obs, 2, 2))
+        with anndata.settings.override(allow_write_nullable_strings=True):
+            adata.write_h5ad(tmp_path / "in.h5ad")
+        import_h5ad(tmp_path / "in.h5ad", tmp_path / "x.daf.zarr.zip", strict=True)
+        export_h5ad(ZarrDaf(tmp_path / "x.daf.zarr.zip"), tmp_path / "out.h5ad", strict=True)
+        found, expected = read(tmp_path / "out.h5ad"), read(tmp_path / "in.h5ad")
+        assert_same_parts(without_axis_keys(found), expected)
+
+    def test_elements_that_no_package_here_can_read(self, odd: Any, tmp_path: Path) -> None:
+        """Such as awkward arrays: they are copied as they are, and come back so."""
+        with anndata.settings.override(allow_write_nullable_strings=True):
+            odd.write_h5ad(tmp_path / "in.h5ad")
+        with h5py.File(tmp_path / "in.h5ad", "r+") as file:
+            for part in ("uns", "obsm", "layers", "varm"):
+                group = file[part].create_group("foreign")
+                group.attrs.update({"encoding-type": "of tomorrow", "encoding-version": "9"})
+                group["data"] = np.arange(3)
+                group["data"].attrs["unit"] = "mm"
+        import_h5ad(tmp_path / "in.h5ad", tmp_path / "x.daf.zarr", strict=True)
+        export_h5ad(ZarrDaf(tmp_path / "x.daf.zarr"), tmp_path / "out.h5ad", strict=True)
+        with h5py.File(tmp_path / "out.h5ad") as file:
+            for part in ("uns", "obsm", "layers", "varm"):
+                group = file[part]["foreign"]
+                assert group.attrs["encoding-type"] == "of tomorrow"
+                assert group["data"][:].tolist() == [0, 1, 2]
+                assert group["data"].attrs["unit"] == "mm"
+
+    def test_frames_of_anndata_0_7_in_uns(self, tmp_path: Path) -> None:
+        """Their categoricals refer to a group beside them, which a plain copy would lose."""
+        anndata.AnnData(np.eye(2)).write_h5ad(tmp_path / "in.h5ad")
+        with h5py.File(tmp_path / "in.h5ad", "r+") as file:
+            frame = file["uns"].create_group("old")
+            frame.attrs.update({"encoding-type": "dataframe", "encoding-version": "0.1.0"})
+            frame.attrs.update({"_index": "_index", "column-order": ["kind"]})
+            frame["_index"], frame["kind"] = np.array([b"a", b"b"]), np.array([1, -1], "i1")
+            frame["__categories/kind"] = np.array([b"x", b"y"])
+            frame["__categories/kind"].attrs["ordered"] = True
+            frame["kind"].attrs["categories"] = frame["__categories/kind"].ref
+        expected = read(tmp_path / "in.h5ad").uns["old"]
+        assert expected["kind"].tolist()[0] == "y"
+        import_h5ad(tmp_path / "in.h5ad", tmp_path / "x.daf.zarr", strict=True)
+        daf = ZarrDaf(tmp_path / "x.daf.zarr")
+        export_h5ad(daf, tmp_path / "out.h5ad", strict=True)
+        pd.testing.assert_frame_equal(to_anndata(daf).uns["old"], expected)
+        pd.testing.assert_frame_equal(read(tmp_path / "out.h5ad").uns["old"], expected)
+
+
+def small(destination: DafWriter | None = None) -> tuple[DafWriter, Any]:
+    """Return a data set with something kept along each axis, and the AnnData that it was."""
+    random = np.random.default_rng(2)
+    adata = anndata.AnnData(
+        X=random.random((3, 2)),
+        obs=pd.DataFrame({"z": np.arange(3) * 1j}, index=list("abc")),
+        var=pd.DataFrame({"z": np.arange(2) * 1j}, index=list("xy")),
+        layers={"z": sp.csr_matrix(np.arange(6).reshape(3, 2) * 1j)},
+        obsm={
+            "deep": random.random((3, 2, 2)),
+            "text": pd.DataFrame(
+                {"t": ["1", "2", "3"], "c": pd.Categorical(list("uvu"))}, list("abc")
+            ),
+        },
+        varm={"deep": random.random((2, 2, 2))},
+        obsp={"z": np.arange(9).reshape(3, 3) * 1j},
+        uns={"table": pd.DataFrame({"a": [1]}, index=["r"])},
+    )
+    adata.obsm["masked"] = masked([[1], [2], [3]], [[0], [1], [0]])
+    return from_anndata(adata, destination), adata
+
+
+def writers(path: Path) -> list[DafWriter]:
+    """Return an empty data set of each format in which an axis can be reordered."""
+    made = [ZarrDaf(path / "a.daf.zarr", "w"), H5df(path / "a.h5df", "w")]
+    made.append(ZarrDaf(path / "b.daf.zarr", "w", zarr_format=3, packed=True))
+    return [MemoryDaf(), *(daf for daf in made if isinstance(daf, DafWriter))]
+
+
+class TestAxes:
+    def test_reordering_moves_what_is_aligned(self, tmp_path: Path) -> None:
+        """As anndata itself indexes the parts; what belongs to no axis stays."""
+        for daf in writers(tmp_path):
+            small(daf)
+            _, adata = small()
+            daf.reorder_axis("obs", ["c", "a", "b"])
+            daf.reorder_axis("var", [1, 0])
+            expected = adata[[2, 0, 1], [1, 0]].copy()
+            expected.obsm["masked"] = adata.obsm["masked"][[2, 0, 1]]
+            assert_same_parts(without_axis_keys(to_anndata(daf)), expected)
+
+    def test_reordering_goes_on_after_a_crash(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A failure in the middle leaves the old order of everything."""
+        daf = writers(tmp_path)[1]
+        _, adata = small(daf)
+        add = _image.Image.write
+
+        def fail(image: Any, value: Any) -> None:
+            if isinstance(value, pd.DataFrame):
+                raise OSError("disk full")
+            add(image, value)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(_image.Image, "write", fail)
+            with pytest.raises(OSError, match="disk full"):
+                daf.reorder_axis("obs", [2, 1, 0])
+        assert_same_parts(without_axis_keys(to_anndata(daf)), adata)
+        daf.reorder_axis("obs", [2, 1, 0])
+        assert to_anndata(daf).obs["z"].tolist() == [2j, 1j, 0]
+        assert to_anndata(daf).obsm["text"]["t"].tolist() == ["3", "2", "1"]
+
+    def test_deleting_an_axis_takes_what_is_aligned(self) -> None:
+        """What belongs to the other axis, or to none, stays."""
+        daf, _ = small()
+        daf.delete_axis("obs")
+        assert {part.part for part in kept.parts(daf.tree)} == {"var", "varm", "uns"}
+
+    def test_replacing_an_axis_takes_what_is_aligned(self) -> None:
+        """Nothing of the old entries is given to the new ones."""
+        daf, _ = small()
+        daf.add_axis("obs", ["p", "q", "r"], overwrite=True)
+        assert to_anndata(daf).obsm == {}
+        assert to_anndata(daf).obs.columns.tolist() == []
+
+    def test_columns_of_some_entries(self) -> None:
+        """A slice has the kept columns of its entries, in their order among the others."""
+        obs = pd.DataFrame({"a": [1, 2, 3], "z": [1j, 2j, 3j], "b": list("xyz")}, index=list("abc"))
+        daf = from_anndata(anndata.AnnData(obs=obs))
+        frame, _ = axis_frame(daf, "obs", np.array([2, 0]))
+        pd.testing.assert_frame_equal(frame, obs.iloc[[2, 0]])
+
+    def test_other_axes_are_said_to_have_parts(self, tmp_path: Path) -> None:
+        """An export of other axes names what belongs to these."""
+        daf, _ = small()
+        report = export_h5ad(daf, tmp_path / "x.h5ad", obs_is="var", var_is="obs")
+        assert "obsm['deep']: it belongs to axes that are not exported" in str(report)
+
+    def test_a_value_that_does_not_fit_its_axis(self) -> None:
+        """As after a change by another program: it is named, not given back."""
+        daf = MemoryDaf()
+        daf.add_axis("obs", list("abc"))
+        daf.add_axis("var", list("xy"))
+        kept.keep(daf.writable_tree, ("obs",), "obsm", "deep", np.zeros((4, 2, 2)))
+        with pytest.warns(AnnDataWarning, match=r"obsm\['deep'\]: it has the shape \(4, 2, 2\)"):
+            assert "deep" not in to_anndata(daf).obsm
+
+
+class TestTravel:
+    def test_copies_in_memory(self) -> None:
+        """`copy_all` takes along what is kept."""
+        daf, adata = small()
+        copy = MemoryDaf()
+        copy_all(daf, copy)
+        assert_same_parts(without_axis_keys(to_anndata(copy)), adata)
+
+    @pytest.mark.parametrize("zarr_format", [2, 3])
+    def test_over_http(self, tmp_path: Path, zarr_format: Any) -> None:
+        """A served data set has it too, and a download."""
+        daf = ZarrDaf(tmp_path / "x.daf.zarr", "w", zarr_format=zarr_format)
+        assert isinstance(daf, DafWriter)
+        _, adata = small(daf)
+        with served(tmp_path / "x.daf.zarr") as server:
+            with open_daf(server.url) as remote:
+                assert_same_parts(without_axis_keys(to_anndata(remote)), adata)
+            convert(server.url, tmp_path / "y.daf.zarr")
+        assert_same_parts(without_axis_keys(to_anndata(ZarrDaf(tmp_path / "y.daf.zarr"))), adata)
+
+    @pytest.mark.parametrize("options", [{"packed": True}, {"zarr_format": 3}, {"link": True}])
+    def test_conversions(self, tmp_path: Path, options: dict[str, Any]) -> None:
+        """Packed, of another version of Zarr, or sharing files."""
+        small(create := ZarrDaf(tmp_path / "x.daf.zarr", "w"))  # type: ignore[arg-type]
+        assert isinstance(create, DafReader)
+        convert(tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr", **options)
+        assert verify(tmp_path / "y.daf.zarr") == []
+        _, adata = small()
+        assert_same_parts(without_axis_keys(to_anndata(ZarrDaf(tmp_path / "y.daf.zarr"))), adata)
+
+    def test_plain_readers_see_bytes(self, tmp_path: Path) -> None:
+        """For zarr and h5py it is a group of arrays of bytes, each an HDF5 file of its own."""
+        small(create := ZarrDaf(tmp_path / "x.daf.zarr", "w"))  # type: ignore[arg-type]
+        assert isinstance(create, DafReader)
+        group = zarr.open_group(tmp_path / "x.daf.zarr", mode="r")
+        array = group["anndata/scalars/uns.table"]
+        assert array.dtype == np.uint8  # type: ignore[union-attr]
+        (tmp_path / "image.h5").write_bytes(bytes(np.asarray(array[:])))  # type: ignore[index]
+        with h5py.File(tmp_path / "image.h5") as file:
+            assert dict(file.attrs) == {"part": "uns", "key": "table"}
+            assert anndata.io.read_elem(file["elements/0"]).to_dict("list") == {"a": [1]}
+        convert(tmp_path / "x.daf.zarr", tmp_path / "x.h5df")
+        with h5py.File(tmp_path / "x.h5df") as file:
+            stored = file["anndata/scalars/uns.table"][:]
+        assert stored.tolist() == np.asarray(array[:]).tolist()  # type: ignore[index]
+
+    def test_nothing_is_read_at_open(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Neither opening, nor a vector, nor a summary opens an image."""
+        small(create := ZarrDaf(tmp_path / "x.daf.zarr", "w"))  # type: ignore[arg-type]
+        assert isinstance(create, DafReader)
+
+        def fail(*_: Any, **__: Any) -> None:
+            raise AssertionError("an image was opened")
+
+        monkeypatch.setattr(_image, "opened", fail)
+        with open_daf(tmp_path / "x.daf.zarr") as daf:
+            assert daf.axis_length("obs") == 3
+            assert daf.summary().axes
+
+
+class TestDamage:
+    def test_verify_reads_it(self, tmp_path: Path) -> None:
+        """A truncated or overwritten image is a finding that names it, and an error on export."""
+        small(create := ZarrDaf(tmp_path / "x.daf.zarr", "w"))  # type: ignore[arg-type]
+        assert isinstance(create, DafReader)
+        chunk = tmp_path / "x.daf.zarr/anndata/scalars/uns.table/0"
+        whole = chunk.read_bytes()
+        for damaged in (whole[:-1], bytes(len(whole)), b"\xff" * len(whole)):
+            chunk.unlink()
+            chunk.write_bytes(damaged)
+            assert [
+                "anndata/scalars/uns.table" in str(f) for f in verify(tmp_path / "x.daf.zarr")
+            ] == [True]
+            with pytest.raises(errors.CorruptDataError, match="anndata/scalars/uns.table"):
+                to_anndata(ZarrDaf(tmp_path / "x.daf.zarr"))
+
+    def test_a_kind_of_value_from_the_future(self) -> None:
+        """It is named; nothing is guessed."""
+        with pytest.raises(errors.UnsupportedDataError, match="kind 'hologram'"):
+            kept.decode({"type": "hologram"})
+
+    def test_an_archive_without_its_last_chunk(self, tmp_path: Path) -> None:
+        """A part whose data is missing is named and taken away, as a vector is."""
+        path = tmp_path / "x.daf.zarr.zip"
+        with open_daf(path, "w") as daf:
+            small(daf)  # type: ignore[arg-type]
+        metadata = b'{"zarr_format":2,"shape":[9],"chunks":[9],"dtype":"|u1","compressor":null,'
+        metadata += b'"fill_value":null,"order":"C","filters":null}'
+        reference_append(path, "anndata/scalars/uns.new/.zarray", metadata)
+        assert "error: anndata/scalars/uns.new: part of its data is missing" in map(
+            str, verify(path)
+        )
+        assert "took away anndata/scalars/uns.new, of which a part was missing" in repair(path).done
+        _, adata = small()
+        assert_same_parts(without_axis_keys(to_anndata(ZarrDaf(path))), adata)
+
+
+class TestStrict:
+    @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "x.h5df"])
+    def test_an_import_that_would_lose_something(self, tmp_path: Path, name: str) -> None:
+        """It fails and names what; nothing is left, and what was there stays."""
+        adata = anndata.AnnData(np.eye(2), uns={"odd": object(), "fine": 1})
+        adata.obs_names = ["a", "b"]
+        daf = open_daf(tmp_path / name, "w")
+        assert isinstance(daf, DafWriter)
+        daf.set_scalar("mine", 1)
+        with pytest.raises(
+            errors.UnsupportedInputError,
+            match=r"the import would lose uns\['odd'\] \(it holds builtins.object objects",
+        ):
+            from_anndata(adata, daf, strict=True)
+        daf.close()
+        with open_daf(tmp_path / name) as again:
+            assert again.scalars_set() == {"mine"}
+            assert again.axes_set() == set()
+            assert kept.arrays(again.tree) == {}
+
+    def test_an_import_of_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nothing appears at the destination."""
+        anndata.AnnData(np.eye(2), uns={"z": np.ones(2) * 1j}).write_h5ad(tmp_path / "in.h5ad")
+
+        def fail(*_: Any, **__: Any) -> None:
+            raise errors.UnsupportedInputError("a test")
+
+        monkeypatch.setattr(kept, "keep", fail)
+        with pytest.raises(
+            errors.UnsupportedInputError, match=r"in.h5ad: .* would lose uns\['z'\]"
+        ):
+            import_h5ad(tmp_path / "in.h5ad", tmp_path / "x.daf.zarr", strict=True)
+        assert [p.name for p in tmp_path.iterdir()] == ["in.h5ad"]
+        assert "lost: uns['z']" in str(import_h5ad(tmp_path / "in.h5ad", tmp_path / "x.daf.zarr"))
+
+    def test_an_export_that_would_lose_something(self, tmp_path: Path) -> None:
+        """It fails, no file is written, and one that is there stays."""
+        daf, _ = small()
+        daf.add_axis("donor", ["d"])
+        daf.set_vector("donor", "age", [30])
+        (tmp_path / "x.h5ad").write_text("mine")
+        with pytest.raises(errors.UnsupportedInputError, match="would lose vector 'age' of axis"):
+            export_h5ad(daf, tmp_path / "x.h5ad", strict=True, overwrite=True)
+        assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("x.h5ad", "mine")]
+
+
+@pytest.mark.parametrize(
+    ("value", "message", "expected"),
+    [
+        ((1, 2), "changed: uns['odd']: an h5ad file has no tuples", np.array([1, 2])),
+        (2**70, "lost: uns['odd']", None),
+        ({1: 2}, "lost: uns['odd'][1]: an h5ad file has no keys such as 1", {}),
+        ({"a": np.array([1], "M8[s]"), "b": 1}, "lost: uns['odd']['a']", {"b": 1}),
+        (b"abc", "", b"abc"),
+        (
+            sp.coo_matrix(np.eye(2)),
+            "changed: uns['odd']: an h5ad file has no coo",
+            sp.csr_matrix(np.eye(2)),
+        ),
+        (
+            masked([1.5, 2], [0, 1]),
+            "masked elements became NaN",
+            np.array([1.5, np.nan]),
+        ),
+        (
+            masked([1, 2], [0, 1]),
+            "became a nullable array",
+            pd.array([1, None], dtype="Int64"),
+        ),
+        (masked([[1], [2]], [[0], [1]]), "is not any longer", np.array([[1], [2]])),
+        (
+            pd.DataFrame({"p": pd.period_range("2020", periods=1, freq="Y")}, ["r"]),
+            "they became text",
+            pd.DataFrame({"p": ["2020"]}, ["r"]),
+        ),
+        (
+            pd.DataFrame({"c": pd.Categorical(pd.to_datetime(["2020-01-01"]))}, ["r"]),
+            "no categories of dtype",
+            pd.DataFrame({"c": pd.Categorical(["2020-01-01"])}, ["r"]),
+        ),
+    ],
+)
+def test_what_an_h5ad_file_cannot_hold(
+    tmp_path: Path, value: Any, message: str, expected: Any
+) -> None:
+    """It is written as near as possible, and said; the rest of the entry is there."""
+    adata = anndata.AnnData(np.eye(2))
+    adata.uns["odd"] = value
+    report = export_h5ad(from_anndata(adata, strict=True), tmp_path / "x.h5ad")
+    assert message in str(report)
+    assert bool(message) == bool(report.items)
+    found = read(tmp_path / "x.h5ad").uns
+    if expected is not None:
+        assert_alike(found["odd"], expected)
+    else:
+        assert "odd" not in found
+
+
+def test_names_of_columns_that_an_h5ad_file_cannot_hold(tmp_path: Path) -> None:
+    """Such a column gets another name, and labels that are named like a column have none."""
+    obs = pd.DataFrame({"_index": [1, 2], "_index_": [3, 4]}, index=pd.Index(["a", "b"]))
+    var = pd.DataFrame({"gene": ["x", "y"]}, index=pd.Index(["g", "h"], name="gene"))
+    report = export_h5ad(from_anndata(anndata.AnnData(obs=obs, var=var)), tmp_path / "x.h5ad")
+    assert [item.what for item in report.items] == ["obs['_index']", "var.index"]
+    found = read(tmp_path / "x.h5ad")
+    assert found.obs.to_dict("list") == {"_index__": [1, 2], "_index_": [3, 4]}
+    assert found.var.to_dict("index") == {"g": {"gene": "x"}, "h": {"gene": "y"}}
+    assert found.var.index.name is None
+
+
+def test_parts_that_anndata_does_not_know(tmp_path: Path) -> None:
+    """A stray group of the file is kept; anndata could not read a file with it, so it stays."""
+    anndata.AnnData(np.eye(2)).write_h5ad(tmp_path / "in.h5ad")
+    with h5py.File(tmp_path / "in.h5ad", "r+") as file:
+        file["stray/data"] = [1, 2]
+    report = import_h5ad(tmp_path / "in.h5ad", tmp_path / "x.daf.zarr", strict=True)
+    assert str(report) == "kept: stray: this part of the file is not known to AnnData"
+    daf = ZarrDaf(tmp_path / "x.daf.zarr")
+    assert next(kept.parts(daf.tree)).value() == {"data": pytest.approx(np.array([1, 2]))}
+    report = export_h5ad(daf, tmp_path / "out.h5ad")
+    assert str(report) == "lost: stray: AnnData has no such part; it stays in the data set"
+    assert read(tmp_path / "out.h5ad").shape == (2, 2)
+
+
+def test_what_is_set_later_wins(tmp_path: Path) -> None:
+    """A vector or matrix of the same name takes the place of what was kept."""
+    daf, _ = small()
+    daf.set_vector("obs", "z", [1, 2, 3])
+    daf.add_axis("pc", ["0"])
+    daf.set_matrix("obs", "pc", "deep", np.ones((3, 1)))
+    daf.set_scalar("table", 5)
+    adata = to_anndata(daf)
+    assert adata.obs["z"].tolist() == [1, 2, 3]
+    assert adata.obsm["deep"].shape == (3, 1)
+    assert adata.uns["table"] == 5
+    export_h5ad(daf, tmp_path / "x.h5ad")
+    assert read(tmp_path / "x.h5ad").uns["table"] == 5
+
+
+def test_notes_stay_small(odd: Any) -> None:
+    """Large arrays do not go into the scalar that is read whole for every frame."""
+    notes = from_anndata(odd).get_scalar("anndata_notes")
+    assert len(notes) < 100_000
+    assert json.loads(notes)["version"] == 1
+
+
+def test_the_name_of_a_data_set_in_memory() -> None:
+    """`from_anndata` takes one for the new data set; a destination has its own."""
+    adata = anndata.AnnData(np.eye(2))
+    assert from_anndata(adata, name="kept in mind").name == "kept in mind"
+    destination = MemoryDaf(name="there before")
+    with pytest.raises(errors.InvalidInputError, match="has a name already, 'there before'"):
+        from_anndata(adata, destination, name="mine")
+    assert destination.axes_set() == set()
+
+
+def test_the_name_of_an_image_in_the_way(tmp_path: Path) -> None:
+    """Keys that no file system can hold, and two that would look the same, are kept apart."""
+    adata = anndata.AnnData(np.eye(2), uns={"a/b": sp.eye(2, format="csr")})
+    adata.uns["a_b"] = sp.eye(3, format="csr")
+    adata.uns["x" * 300] = sp.eye(4, format="csr")
+    daf = from_anndata(adata, open_daf(tmp_path / "x.daf.zarr", "w"))  # type: ignore[arg-type]
+    found = to_anndata(daf).uns
+    assert [found[key].shape[0] for key in ("a/b", "a_b", "x" * 300)] == [2, 3, 4]
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+def test_obsm_frames_are_matrices_only_if_these_say_all(tmp_path: Path, *, in_file: bool) -> None:
+    """Large integers beside floats, labels of rows, and gaps would change."""
+    frames = {
+        "plain": pd.DataFrame({"a": [1.5, 2], "b": [3, 4]}, index=["0", "1"]),
+        "large": pd.DataFrame({"a": [1.5, 2], "b": [2**60 + 1, 4]}, index=["0", "1"]),
+        "gaps": pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}, index=["0", "1"]),
+        "none": pd.DataFrame(index=["0", "1"]),
+        "bools": pd.DataFrame({"a": [True, False], "b": [1.5, 2]}, index=["0", "1"]),
+    }
+    adata = anndata.AnnData(np.eye(2), obsm=frames)
+    if in_file:
+        adata.write_h5ad(tmp_path / "in.h5ad")
+        import_h5ad(tmp_path / "in.h5ad", daf := MemoryDaf(), strict=True)
+    else:
+        daf = from_anndata(adata, strict=True)
+    assert daf.has_axis("plain")
+    assert not daf.has_axis("large")
+    for key, frame in frames.items():
+        found = to_anndata(daf).obsm[key]
+        pd.testing.assert_frame_equal(found, frame, check_column_type=False)

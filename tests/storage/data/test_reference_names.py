@@ -1,0 +1,267 @@
+"""Tests of what the other implementations have too: counters, read-only views, orders, packing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import daf_storage
+from daf_storage import (
+    DafReader,
+    DafWriter,
+    MemoryDaf,
+    Packing,
+    ZarrDaf,
+    errors,
+    open_daf,
+    reorder_axes,
+)
+from daf_storage.data._writer import ReadOnlyDaf
+from daf_storage.spi import MmapZipStore
+from tests.support import CELLS, GENES, UMIS, contents, dense, fill
+
+
+def test_versions_and_alignment(tmp_path: Path) -> None:
+    """The constants are those that are written."""
+    path = tmp_path / "x.daf.zarr.zip"
+    daf = ZarrDaf(path, "w")
+    assert isinstance(daf, DafWriter)
+    fill(daf).close()
+    with MmapZipStore(path) as store:
+        assert bytes(store.get("daf/0") or b"") == bytes(
+            [daf_storage.MAJOR_VERSION, daf_storage.MINOR_VERSION]
+        )
+        starts = [store.data_start(entry) for entry in store.entries()]
+        assert {start % daf_storage.DAF_DATA_OFFSET_ALIGNMENT for start in starts} == {0}
+
+
+def test_entries_by_position() -> None:
+    """The inverse of `axis_indices`, with the same way to say "no entry"."""
+    daf = fill(MemoryDaf())
+    assert daf.axis_entries("cell", [2, 0, 2]).tolist() == [CELLS[2], CELLS[0], CELLS[2]]
+    assert daf.axis_entries("cell", np.array([], int)).tolist() == []
+    assert daf.axis_entries("cell", [1, -1], allow_empty=True).tolist() == [CELLS[1], ""]
+    positions = daf.axis_indices("gene", [GENES[3], ""], allow_empty=True)
+    assert daf.axis_entries("gene", positions, allow_empty=True).tolist() == [GENES[3], ""]
+    for wrong in ([-1], [3], [0, 7]):
+        with pytest.raises(errors.EntryNotFoundError, match=f"position {wrong[-1]}; it has 3"):
+            daf.axis_entries("cell", wrong)
+    daf.add_axis("none", [])
+    assert daf.axis_entries("none", [-1], allow_empty=True).tolist() == [""]
+    assert daf.axis_dict("gene") == {name: i for i, name in enumerate(GENES)}
+
+
+def test_counters_of_versions() -> None:
+    """They begin at 0, and count what is set or deleted; a matrix and its transpose are one."""
+    daf = fill(MemoryDaf())
+    assert (daf.axis_version_counter("cell"), daf.axis_version_counter("nope")) == (1, 0)
+    before = daf.vector_version_counter("cell", "age")
+    daf.set_vector("cell", "age", [1, 2, 3], overwrite=True)
+    with daf.empty_dense_vector("cell", "age", "i4", overwrite=True):
+        pass
+    assert daf.vector_version_counter("cell", "age") == before + 2
+    with pytest.raises(errors.ExistsError):
+        daf.set_vector("cell", "age", [1, 2, 3])
+    assert daf.vector_version_counter("cell", "age") == before + 2
+    daf.delete_vector("cell", "age")
+    assert daf.vector_version_counter("cell", "age") == before + 3
+    before = daf.matrix_version_counter("cell", "gene", "UMIs")
+    daf.set_matrix("gene", "cell", "UMIs", UMIS.T, overwrite=True, relayout=False)
+    assert daf.matrix_version_counter("cell", "gene", "UMIs") == before + 1
+    assert daf.matrix_version_counter("gene", "cell", "UMIs") == before + 1
+
+
+def test_a_read_only_view(tmp_path: Path) -> None:
+    """It sees what the writer does, has no way to change anything, and is closed with it."""
+    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w", name="view!")
+    assert isinstance(daf, DafWriter)
+    view = fill(daf).read_only()
+    assert (type(view), isinstance(view, DafWriter)) == (ReadOnlyDaf, False)
+    assert view.name == "view!.read_only"
+    assert contents(view) == contents(daf)
+    daf.set_scalar("late", 5)
+    assert view.get_scalar("late") == 5
+    assert view.vector_version_counter("cell", "age") == daf.vector_version_counter("cell", "age")
+    assert view.read_only() is view
+    daf.close()
+    with pytest.raises(errors.DafError, match="closed"):
+        view.get_scalar("late")
+    reader = open_daf(tmp_path / "x.daf.zarr")
+    assert reader.read_only() is reader
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.h5df"])
+def test_several_axes_are_reordered_in_one_step(tmp_path: Path, name: str) -> None:
+    """Vectors follow their axis, matrices both."""
+    daf = open_daf(tmp_path / name, "w")
+    assert isinstance(daf, DafWriter)
+    fill(daf).set_matrix("cell", "cell", "square", np.arange(9).reshape(3, 3))
+    cells, genes = [2, 0, 1], [3, 1, 0, 2]
+    daf.reorder_axes({"cell": cells, "gene": [GENES[i] for i in genes]}, progress="never")
+    assert daf.axis_entries("cell").tolist() == [CELLS[i] for i in cells]
+    assert daf.axis_entries("gene").tolist() == [GENES[i] for i in genes]
+    for matrix in ("UMIs", "sparse"):
+        expected = UMIS[cells][:, genes].tolist()
+        assert dense(daf.get_np_matrix("cell", "gene", matrix)).tolist() == expected
+        flipped = dense(daf.get_np_matrix("gene", "cell", matrix, relayout=False))
+        assert flipped.T.tolist() == expected
+    square = np.arange(9).reshape(3, 3)[cells][:, cells]
+    assert daf.get_np_matrix("cell", "cell", "square").tolist() == square.tolist()
+    assert daf.get_np_vector("cell", "age").tolist() == [[30, 60, 90][i] for i in cells]
+    with pytest.raises(errors.AxisNotFoundError):
+        daf.reorder_axes({"cell": cells, "nope": [0]})
+    assert daf.axis_entries("cell").tolist() == [CELLS[i] for i in cells]
+
+
+def test_data_sets_are_reordered_together(tmp_path: Path) -> None:
+    """An axis that they share has one order afterwards; what goes wrong changes none of them."""
+    first, second = MemoryDaf(), ZarrDaf(tmp_path / "x.daf.zarr", "w")
+    assert isinstance(second, DafWriter)
+    fill(first)
+    second.add_axis("cell", [CELLS[1], CELLS[2], CELLS[0]])
+    second.set_vector("cell", "n", [1, 2, 0])
+    wanted = [CELLS[2], CELLS[1], CELLS[0]]
+    for _ in range(2):  # asked again, there is nothing to do
+        reorder_axes([first, second], {"cell": wanted}, progress="never")
+        for daf in (first, second):
+            assert daf.axis_entries("cell").tolist() == wanted
+        assert second.get_np_vector("cell", "n").tolist() == [2, 1, 0]
+        assert first.get_np_vector("cell", "age").tolist() == [90, 60, 30]
+    other = MemoryDaf()
+    other.add_axis("cell", [*CELLS[:2], "other"])
+    with pytest.raises(errors.EntryNotFoundError, match=CELLS[2]):
+        reorder_axes([first, other], {"cell": CELLS})
+    assert first.axis_entries("cell").tolist() == wanted
+    with pytest.raises(errors.AxisNotFoundError, match="2 data sets: there is no axis 'nope'"):
+        reorder_axes([first, second], {"nope": []})
+
+
+def test_a_failure_between_data_sets_is_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is stopped after some of them were changed calls again with the same entries."""
+    data_sets = []
+    for name in "ab":
+        daf = ZarrDaf(tmp_path / f"{name}.daf.zarr", "w")
+        assert isinstance(daf, DafWriter)
+        data_sets.append(fill(daf))
+    wanted = CELLS[::-1]
+    reordered = DafWriter.reordered
+
+    def failing(self: DafWriter, *args: Any, **kwargs: Any) -> Any:
+        if self is data_sets[1]:
+            raise RuntimeError("stopped")
+        return reordered(self, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DafWriter, "reordered", failing)
+        with pytest.raises(RuntimeError):
+            reorder_axes(data_sets, {"cell": wanted}, progress="never")
+    assert [daf.axis_entries("cell").tolist() for daf in data_sets] == [CELLS, CELLS]
+    data_sets[0].reorder_axis("cell", wanted, progress="never")  # as if stopped in between
+    reorder_axes(data_sets, {"cell": wanted}, progress="never")
+    assert [daf.axis_entries("cell").tolist() for daf in data_sets] == [wanted, wanted]
+
+
+# Packing of single properties
+
+N = 4000
+VALUES = np.arange(N * 3, dtype="f8").reshape(N, 3) % 7
+
+
+@pytest.fixture(params=["x.daf.zarr", "x.daf.zarr.zip", "x.h5df", "memory"])
+def wide(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
+    """Return an unpacked data set with an axis that is long enough to be packed."""
+    options: dict[str, Any] = {} if request.param == "x.h5df" else {"zarr_format": 3}
+    if request.param == "memory":
+        daf: DafReader = MemoryDaf(**options)
+    else:
+        daf = open_daf(tmp_path / request.param, "w", **options)
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", [f"c{i}" for i in range(N)])
+    daf.add_axis("gene", ["x", "y", "z"])
+    return daf
+
+
+def is_packed(daf: DafReader, path: str) -> bool:
+    """Return whether the stored array is cut into chunks."""
+    node = daf.tree.node(path)
+    assert node is not None
+    array = node.array() or node.array("rowval")
+    assert array is not None
+    return array.info.chunks != array.info.shape
+
+
+def test_single_properties_are_packed(wide: DafWriter) -> None:
+    """Vectors, matrices in both orientations, and only those that are asked for."""
+    wide.set_vector("cell", "plain", VALUES[:, 0])
+    wide.set_vector("cell", "packed", VALUES[:, 0], packed=Packing("zstd"))
+    wide.set_matrix("cell", "gene", "dense", VALUES, packed=True, relayout=False)
+    wide.set_matrix("cell", "gene", "sparse", sp.csc_array(VALUES), packed=True)
+    assert not is_packed(wide, "vectors/cell/plain")
+    for path in (
+        "vectors/cell/packed",
+        "matrices/cell/gene/dense",
+        "matrices/cell/gene/sparse",
+        "matrices/gene/cell/sparse",
+    ):
+        assert is_packed(wide, path), path
+    assert wide.get_np_vector("cell", "packed").tolist() == VALUES[:, 0].tolist()
+    for axes in (("cell", "gene"), ("gene", "cell")):
+        expected = VALUES if axes[0] == "cell" else VALUES.T
+        for name in ("dense", "sparse"):
+            assert dense(wide.get_np_matrix(*axes, name)).tolist() == expected.tolist()
+
+
+def test_what_is_filled_is_packed_on_request(wide: DafWriter) -> None:
+    """Dense and sparse, vectors and matrices; nothing is stored if the block fails."""
+    with wide.empty_dense_vector("cell", "v", "f8", packed=True) as vector:
+        vector[:] = VALUES[:, 1]
+    with wide.empty_dense_matrix("cell", "gene", "d", "f8", packed=True) as matrix:
+        matrix[:] = VALUES
+    stored = sp.csc_array(VALUES)
+    with wide.empty_sparse_matrix("cell", "gene", "s", "f8", stored.nnz, packed=True) as parts:
+        parts.colptr[:], parts.rowval[:] = stored.indptr + 1, stored.indices + 1
+        parts.nzval[:] = stored.data
+    wide.relayout_matrix("cell", "gene", "s", packed=True)
+    for path in (
+        "vectors/cell/v",
+        "matrices/cell/gene/d",
+        "matrices/cell/gene/s",
+        "matrices/gene/cell/s",
+    ):
+        assert is_packed(wide, path), path
+    assert wide.get_np_vector("cell", "v").tolist() == VALUES[:, 1].tolist()
+    assert wide.get_np_matrix("cell", "gene", "d").tolist() == VALUES.tolist()
+    for axes in (("cell", "gene"), ("gene", "cell")):
+        expected = VALUES if axes[0] == "cell" else VALUES.T
+        found = dense(wide.get_np_matrix(*axes, "s", relayout=False))
+        assert found.tolist() == expected.tolist()
+    with pytest.raises(ZeroDivisionError), wide.empty_dense_vector("cell", "w", "f8", packed=True):
+        raise ZeroDivisionError
+    assert not wide.has_vector("cell", "w")
+
+
+def test_a_sparse_fill_whose_colptr_ends_wrong(wide: DafWriter) -> None:
+    """It starts at 1 and rises, and does not come to the number of elements: nothing is stored."""
+    for packed in (False, True):
+        with (
+            pytest.raises(errors.InvalidInputError, match="does not rise from 1 to 5"),
+            wide.empty_sparse_matrix("cell", "gene", "s", "f8", 4, packed=packed) as parts,
+        ):
+            parts.colptr[:], parts.rowval[:] = [1, 2, 3, 4], [1, 2, 3, 4]
+        assert not wide.has_matrix("cell", "gene", "s")
+
+
+def test_zarr_v2_is_not_packed(tmp_path: Path) -> None:
+    """The refusal says what to do, and leaves nothing behind."""
+    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w")
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", [f"c{i}" for i in range(N)])
+    with pytest.raises(errors.InvalidInputError, match="Zarr v2.*convert it with packed=True"):
+        daf.set_vector("cell", "v", VALUES[:, 0], packed=True)
+    assert daf.vectors_set("cell") == set()

@@ -1,0 +1,77 @@
+"""Tests of turning matrices around, against scipy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daf_storage import MemoryDaf
+from daf_storage.data import column_blocks
+from daf_storage.data._relayout import transpose_dense, transpose_sparse, transposed_colptr
+
+
+@given(st.integers(0, 2**32), st.integers(0, 8), st.integers(1, 8), st.integers(1, 20))
+def test_sparse_transposes_are_those_of_scipy(
+    seed: int, height: int, width: int, block: int
+) -> None:
+    """Whatever the shape and the block size."""
+    random = np.random.default_rng(seed)
+    matrix = sp.random_array((height, width), density=0.4, format="csc", rng=random)
+    rowval = (matrix.indices + 1).astype(np.uint32)
+    indptr = matrix.indptr.astype(np.int64)
+    out_indptr = transposed_colptr(rowval, height, what="it")
+    out_rowval, out_nzval = np.zeros_like(rowval), np.zeros_like(matrix.data)
+    done: list[int] = []
+    transpose_sparse(
+        indptr=indptr,
+        rowval=rowval,
+        nzval=matrix.data,
+        out_indptr=out_indptr,
+        out_rowval=out_rowval,
+        out_nzval=out_nzval,
+        progress=done.append,
+        max_elements=block,
+    )
+    expected: Any = matrix.T.tocsc()
+    expected.sort_indices()
+    assert out_indptr.tolist() == expected.indptr.tolist()
+    assert (out_rowval.astype(int) - 1).tolist() == expected.indices.tolist()
+    assert out_nzval.tolist() == expected.data.tolist()
+    assert sum(done) == matrix.nnz
+
+
+@given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 12))
+def test_blocks_cover_all_columns_and_respect_the_limit(counts: list[int], limit: int) -> None:
+    """Blocks follow one another; one holds more than the limit only if it is one column."""
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    spans = list(column_blocks(indptr, max_elements=limit))
+    assert [i for span in spans for i in range(span.start, span.stop)] == list(range(len(counts)))
+    for span in spans:
+        assert span.size == 1 or indptr[span.stop] - indptr[span.start] <= limit
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (700, 1300)])
+def test_dense_transposes_are_those_of_numpy(shape: tuple[int, int]) -> None:
+    """Also where the tiles do not fill the matrix."""
+    source = np.arange(shape[0] * shape[1]).reshape(shape)
+    out = np.zeros(shape[::-1], source.dtype)
+    transpose_dense(source, out)
+    assert np.array_equal(out, source.T)
+
+
+def test_wide_index_types_are_kept() -> None:
+    """The flipped copy has the index type of the original."""
+    daf = MemoryDaf()
+    daf.add_axis("a", ["x", "y"])
+    daf.add_axis("b", ["u", "v", "w"])
+    matrix = sp.csc_array(np.eye(2, 3))
+    matrix.indices, matrix.indptr = matrix.indices.astype("i8"), matrix.indptr.astype("i8")
+    daf.set_matrix("a", "b", "m", matrix)
+    for axes in (("a", "b"), ("b", "a")):
+        parts = daf.get_sparse_matrix(*axes, "m")
+        assert (parts.colptr.dtype, parts.rowval.dtype) == (np.int64, np.int64)

@@ -1,0 +1,340 @@
+"""Tests of reordering axes: by SQL, against scipy, and stopped at every point."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+
+from daf_query import connect
+from daf_query.cli import main
+from daf_storage import (
+    DafWriter,
+    MemoryDaf,
+    RecoveryWarning,
+    ZarrDaf,
+    errors,
+    open_daf,
+    repair,
+    verify,
+)
+from daf_storage.data import _reorder as reordering
+from daf_storage.stores import DirectoryStore, _swap
+from daf_storage.testing.daf_suite import reordered
+from tests.storage.data.test_crashes import Crash, FaultInjector
+from tests.support import contents, create, dense, fill, fill_served, reopen
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_sparse_matrices_equal_scipy(data: st.DataObject) -> None:
+    """Any shape and density, either axis or both, in blocks of any size."""
+    n_rows, n_columns = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 40))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    matrix = sp.random_array(
+        (n_rows, n_columns),
+        density=data.draw(st.sampled_from([0, 0.1, 0.9])),
+        rng=rng,
+        format="csc",
+    )
+    is_bool = data.draw(st.booleans())
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(n_rows)])
+    daf.add_axis("gene", [f"g{i}" for i in range(n_columns)])
+    daf.set_matrix("cell", "gene", "m", matrix.astype(bool) if is_bool else matrix)
+    expected = dense(daf.get_np_matrix("cell", "gene", "m"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reordering, "_BLOCK_ELEMENTS", data.draw(st.sampled_from([1, 7, 1 << 20])))
+        for axis, length in (("cell", n_rows), ("gene", n_columns)):
+            order = rng.permutation(length)
+            daf.reorder_axis(axis, order)
+            expected = expected[order] if axis == "cell" else expected[:, order]
+    for axes, values in ((("cell", "gene"), expected), (("gene", "cell"), expected.T)):
+        found = daf.get_np_matrix(*axes, "m")
+        assert sp.issparse(found)
+        assert found.has_canonical_format
+        assert np.array_equal(dense(found), values)
+
+
+def test_an_sql_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As people sort: by columns; equal entries keep their order; also on the command line."""
+    path = tmp_path / "x.daf.zarr"
+    fill(create(path))
+    assert main(["reorder", str(path), "cell", "--by", "type DESC, age DESC"]) == 0
+    assert "reordered axis cell of" in capsys.readouterr().out
+    assert open_daf(path).axis_entries("cell").tolist() == ["CATA", "GATA", "TATA"]
+    with connect(reopen(path)) as db:
+        db.reorder_axis("cell", "type")
+        assert db.sql("SELECT name, age FROM cell").to_pydict() == {
+            "name": ["TATA", "CATA", "GATA"],
+            "age": [30, 90, 60],
+        }
+        db.reorder_axis("cell", "SELECT name FROM cell ORDER BY age")
+        assert db.sql("SELECT name FROM cell").to_pydict() == {"name": ["TATA", "GATA", "CATA"]}
+        with pytest.raises(errors.LengthError):
+            db.reorder_axis("cell", "SELECT name FROM cell WHERE age > 50 ORDER BY age")
+        with pytest.raises(errors.VectorNotFoundError, match="has no vector 'agee'"):
+            db.reorder_axis("cell", "agee")
+        with pytest.raises(errors.QueryError, match="syntax error in the order"):
+            db.reorder_axis("cell", "age DESC )")
+        with pytest.raises(errors.QueryError, match="the order is empty"):
+            db.reorder_axis("cell", " ")
+        with pytest.raises(errors.AxisNotFoundError):
+            db.reorder_axis("sell", "age")
+    with connect(path) as db, pytest.raises(errors.ReadOnlyError, match="mode 'r\\+' to change"):
+        db.reorder_axis("cell", "age")
+    assert main(["reorder", f"{path}.zip", "cell", "--by", "age"]) == 1
+
+
+ORDER = [2, 0, 1]
+
+
+@pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two steps"])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_crash_at_any_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zarr_format: Any, *, exchange: bool
+) -> None:
+    """All is as before or as after; doing it again comes to the end; nothing is left behind."""
+    base = tmp_path / "base.daf.zarr"
+    daf = open_daf(base, "w", zarr_format=zarr_format)
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", ["TATA", "GATA", "CATA"])
+    daf.add_axis("gene", ["A", "B"])
+    daf.set_vector("cell", "age", [1, 2, 3])
+    daf.set_vector("gene", "stays", [1, 2])
+    daf.set_matrix(
+        "cell", "gene", "m", sp.csc_array(np.array([[1, 0], [0, 2], [3, 0]])), relayout=False
+    )
+    before = contents(daf)
+    after = reordered(before, "cell", ORDER)
+    if not exchange:
+        monkeypatch.setattr(_swap, "_exchange_function", lambda: None)
+    at, finished, resumed = 0, False, 0
+    while not finished:
+        at += 1
+        path = tmp_path / f"{at}.daf.zarr"
+        shutil.copytree(base, path)
+        daf = reopen(path)
+        with monkeypatch.context() as patch:
+            injector = FaultInjector(patch, at=at)
+            link = os.link
+            patch.setattr(os, "link", injector._counted(link))
+            with suppress(Crash):
+                daf.reorder_axis("cell", ORDER)
+            finished = injector.count < at
+        if exchange:
+            assert contents(ZarrDaf(path)) in (before, after)
+        recovered = reopen(path)
+        if contents(recovered) == before:
+            aside = list(tmp_path.glob(f".{path.name}.*"))
+            resumed += any(
+                (a / "vectors/cell").exists() and any((a / "vectors/cell").iterdir()) for a in aside
+            )
+            recovered.reorder_axis("cell", ORDER)
+        assert contents(recovered) == after
+        assert contents(ZarrDaf(path)) == after
+        assert verify(path) == []
+        assert not list(tmp_path.glob(f".{path.name}.*"))
+        assert not (path / ".daf.staging").exists()
+        shutil.rmtree(path)
+    assert at > 40
+    assert resumed > 3
+
+
+def test_it_goes_on_where_it_had_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written before a crash is not written again; what is another task starts anew."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    before = contents(daf)
+    written: list[str] = []
+    real = reordering._write_matrix
+
+    def write(changes: Any, place: str, *args: Any) -> None:
+        written.append(place)
+        if len(written) == 3:
+            raise Crash
+        real(changes, place, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reordering, "_write_matrix", write)
+        with pytest.raises(Crash):
+            daf.reorder_axis("cell", ORDER)
+        assert contents(ZarrDaf(path)) == before
+        assert "interrupted" in str(verify(path)[0])
+        first = list(written)
+        daf.reorder_axis("cell", ORDER)
+    assert written[3:] == [first[2], *written[4:]]
+    assert set(written[3:]).isdisjoint(first[:2])
+    assert contents(daf) == reordered(before, "cell", ORDER)
+    for finish in (lambda: repair(path), lambda: daf.reorder_axis("cell", [1, 0, 2])):
+        written.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(reordering, "_write_matrix", write)
+            with pytest.raises(Crash):
+                daf.reorder_axis("gene", [3, 2, 1, 0])
+        assert list(tmp_path.glob(".x.daf.zarr.*"))
+        finish()
+        assert not list(tmp_path.glob(".x.daf.zarr.*"))
+        assert verify(path) == []
+
+
+def test_an_error_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk, say."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    before = contents(daf)
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(reordering, "_write_matrix", fail)
+    with pytest.raises(OSError, match="No space left"):
+        daf.reorder_axis("cell", ORDER)
+    assert contents(daf) == before
+    assert not list(tmp_path.glob(".x.daf.zarr.*"))
+
+
+def test_readers_keep_what_they_have(tmp_path: Path) -> None:
+    """Arrays stay valid; a reader that is open finds the new order; files are not copied."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill_served(create(path)) or reopen(path)
+    reader = ZarrDaf(path)
+    ages = reader.get_np_vector("cell", "score")
+    pinned = reader.open_matrix("cell", "gene", "sparse_UMIs")
+    inode = (path / "vectors/gene/marker/0").stat().st_ino
+    daf.reorder_axis("cell", ORDER)
+    assert ages.tolist()[:2] == [1, 2]
+    assert pinned.sparse_parts().nzval.size == 9  # type: ignore[union-attr]
+    assert reader.get_np_vector("cell", "score").tolist()[1:] == [1, 2]
+    assert reader.axis_entries("cell").tolist() == ["CATA", "TATA", "GATA"]
+    assert (path / "vectors/gene/marker/0").stat().st_ino == inode
+    del pinned, ages
+    daf.set_scalar("x", 1)
+    assert not (path / ".daf.staging").exists()
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """What the path points to is reordered."""
+    path = tmp_path / "real.daf.zarr"
+    before = contents(fill(create(path)))
+    link = tmp_path / "link.daf.zarr"
+    link.symlink_to(path)
+    reopen(link).reorder_axis("cell", ORDER)
+    assert link.is_symlink()
+    assert contents(ZarrDaf(path)) == contents(ZarrDaf(link)) == reordered(before, "cell", ORDER)
+
+
+def test_other_writers(tmp_path: Path) -> None:
+    """Their unfinished work would be lost, so it is refused."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    with (
+        DirectoryStore(path).transaction(),
+        pytest.raises(errors.InUseError, match="another writer"),
+    ):
+        daf.reorder_axis("cell", ORDER)
+    daf.reorder_axis("cell", ORDER)
+
+
+def test_without_permission_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy is made beside the directory, and the error says so."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    mkdir = Path.mkdir
+
+    def refuse(self: Path, *args: Any, **kwargs: Any) -> None:
+        if self.name.endswith(".rebuilt"):
+            raise PermissionError(13, "Permission denied")
+        mkdir(self, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(errors.ReadOnlyError, match="permission to write in the directory"):
+        daf.reorder_axis("cell", ORDER)
+
+
+def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are copied where the file system has none."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    before = contents(daf)
+
+    def refuse(*_: Any) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    copied = shutil.copyfile
+    done: list[int] = []
+
+    def stop(source: Any, target: Any) -> Any:
+        done.append(1)
+        if len(done) == 3:
+            Path(target).write_bytes(Path(source).read_bytes()[:1])
+            raise Crash
+        return copied(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copyfile", stop)
+        with pytest.raises(Crash):
+            daf.reorder_axis("cell", ORDER)
+    daf.reorder_axis("cell", ORDER)
+    assert contents(ZarrDaf(path)) == reordered(before, "cell", ORDER)
+    assert verify(path) == []
+    assert not list(path.rglob("*.copied"))
+
+
+def test_permissions_stay(tmp_path: Path) -> None:
+    """Those of the directories, which are made anew, too: a lab shares them by group."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    path.chmod(0o2770)
+    (path / "vectors").chmod(0o750)
+    daf.reorder_axis("cell", ORDER)
+    assert path.stat().st_mode & 0o7777 == 0o2770
+    assert (path / "vectors").stat().st_mode & 0o7777 == 0o750
+
+
+# What the reference implementation leaves
+
+
+def backed_up(path: Path) -> dict[str, Any]:
+    """Return what was there before a reordering that the reference did not finish."""
+    before = contents(fill(create(path)))
+    for name in ("axes/cell", "vectors/cell", "matrices/cell", "matrices/gene/cell"):
+        for file in (path / name).rglob("*"):
+            if file.is_file():
+                target = path / ".reorder.backup" / file.relative_to(path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.link(file, target)
+    for name in ("vectors/cell/age", "matrices/cell/gene/sparse", "axes/cell"):  # each written anew
+        for file in sorted((path / name).rglob("*")):
+            if file.is_file():
+                data = file.read_bytes()
+                file.unlink()
+                file.write_bytes(data[::-1])
+    shutil.rmtree(path / "vectors/cell/type")
+    return before
+
+
+def test_an_interrupted_reordering_of_the_reference(tmp_path: Path) -> None:
+    """It is not read, and the next writer or repair puts back what was there."""
+    path = tmp_path / "x.daf.zarr"
+    before = backed_up(path)
+    with pytest.raises(errors.CorruptDataError, match="do not belong together"):
+        open_daf(path)
+    with pytest.warns(RecoveryWarning, match="is there again"):
+        daf = reopen(path)
+    assert contents(daf) == before
+    assert not (path / ".reorder.backup").exists()
+    assert verify(path) == []
+    shutil.rmtree(path)
+    before = backed_up(path)
+    assert "another program was reordering" in repair(path).done[0]
+    assert contents(ZarrDaf(path)) == before

@@ -1,0 +1,110 @@
+"""Tests that reading maps the chunk files instead of copying them, proved by address."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from daf_query.scan import number_array
+from daf_storage import ZarrDaf
+from tests.support import UMIS, is_mapped, mapped_ranges, reopen
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
+
+
+def address(values: Any) -> int:
+    """Return where the first element of a numpy array lies."""
+    return int(values.__array_interface__["data"][0])
+
+
+def test_numpy_vectors_lie_in_the_file(tiny_path: Path) -> None:
+    """A dense numeric vector is a view of its chunk file."""
+    ages = ZarrDaf(tiny_path).get_np_vector("cell", "age")
+    assert is_mapped(address(ages), tiny_path / "vectors/cell/age/0")
+    assert not ages.flags.writeable
+
+
+def test_arrow_vectors_lie_in_the_file(tiny_path: Path) -> None:
+    """So is its Arrow array."""
+    ages = ZarrDaf(tiny_path).get_pa_vector("cell", "age")
+    assert is_mapped(ages.buffers()[1].address, tiny_path / "vectors/cell/age/0")
+
+
+def test_table_columns_lie_in_the_file(tiny_path: Path) -> None:
+    """And so is the column of a table, also where some values are NaN."""
+    daf = reopen(tiny_path)
+    daf.set_vector("cell", "x", [1.0, np.nan, 3.0])
+    column = number_array(daf.get_np_vector("cell", "x"))
+    assert column.to_pylist() == [1.0, None, 3.0]
+    assert is_mapped(column.buffers()[1].address, tiny_path / "vectors/cell/x/0")
+
+
+def test_dense_matrices_lie_in_the_file(tiny_path: Path) -> None:
+    """Both orientations are views of their own files."""
+    daf = ZarrDaf(tiny_path)
+    for rows, columns in (("cell", "gene"), ("gene", "cell")):
+        values = daf.get_np_matrix(rows, columns, "UMIs")
+        assert is_mapped(address(values), tiny_path / f"matrices/{rows}/{columns}/UMIs/0.0")
+
+
+def test_sparse_parts_lie_in_the_file(tiny_path: Path) -> None:
+    """Column pointers, row numbers and values of a sparse matrix; positions of a vector."""
+    daf = ZarrDaf(tiny_path)
+    parts = daf.get_sparse_matrix("cell", "gene", "sparse")
+    folder = tiny_path / "matrices/cell/gene/sparse"
+    for name in ("colptr", "rowval", "nzval"):
+        assert is_mapped(address(getattr(parts, name)), folder / name / "0")
+    flag = daf.get_sparse_vector("gene", "flag")
+    assert is_mapped(address(flag.nzind), tiny_path / "vectors/gene/flag/nzind/0")
+    values = daf.get_np_matrix("cell", "gene", "sparse")
+    assert is_mapped(address(values.data), folder / "nzval/0")
+
+
+def test_mapped_arrays_hold_no_open_files(tiny_path: Path) -> None:
+    """A thousand mapped vectors are not a thousand file descriptors."""
+    daf = ZarrDaf(tiny_path)
+    before = len(os.listdir("/proc/self/fd"))
+    held = [daf.get_np_vector("cell", "age") for _ in range(1000)]
+    assert len(os.listdir("/proc/self/fd")) <= before + 2
+    assert all(values.tolist() == [30, 60, 90] for values in held)
+
+
+def test_mapped_data_outlive_reader_and_property(tiny_path: Path) -> None:
+    """Arrays stay valid after closing, replacing and deleting."""
+    daf = reopen(tiny_path)
+    ages, umis = daf.get_np_vector("cell", "age"), daf.get_np_matrix("cell", "gene", "UMIs")
+    arrow = daf.get_pa_vector("cell", "age")
+    daf.set_vector("cell", "age", [1, 2, 3], overwrite=True)
+    daf.delete_vector("cell", "age")
+    daf.delete_axis("gene")
+    daf.close()
+    del daf
+    gc.collect()
+    assert ages.tolist() == arrow.to_pylist() == [30, 60, 90]
+    assert umis.tolist() == UMIS.tolist()
+
+
+def test_mappings_end_with_the_last_view(tiny_path: Path) -> None:
+    """Nothing stays mapped once nobody holds it."""
+    chunk = tiny_path / "vectors/cell/age/0"
+    ages = ZarrDaf(tiny_path).get_np_vector("cell", "age")
+    assert mapped_ranges(chunk)
+    del ages
+    gc.collect()
+    assert not mapped_ranges(chunk)
+
+
+def test_filling_in_place_writes_the_file_itself(tiny_path: Path) -> None:
+    """What is handed out to be filled is the mapped file that becomes the property."""
+    daf = reopen(tiny_path)
+    with daf.empty_dense_vector("cell", "v", np.int64) as values:
+        (staged,) = (tiny_path / ".daf.staging").rglob("v/0")
+        assert is_mapped(address(values), staged)
+        values[:] = 5
+    assert (tiny_path / "vectors/cell/v/0").read_bytes() == np.full(3, 5, "<i8").tobytes()

@@ -1,0 +1,769 @@
+"""Tests of AnnData in and out: every part, every kind of column, and the real PBMC data."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import anndata
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from anndata.tests.helpers import assert_equal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daf_query import connect
+from daf_storage import (
+    AnnDataWarning,
+    MemoryDaf,
+    ZarrDaf,
+    errors,
+    export_h5ad,
+    from_anndata,
+    import_h5ad,
+    to_anndata,
+)
+from daf_storage.data import kept
+from daf_storage.h5ad import _matrices
+from daf_storage.spi import axis_frame
+from tests.support import PBMC, UMIS, contents, create, dense
+
+AXIS_KEYS = ("obs_is", "var_is", "X_is")
+
+
+def read(path: Path) -> Any:
+    """Read an h5ad file with anndata itself, old formats without their warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return anndata.read_h5ad(path)
+
+
+def without_axis_keys(adata: Any) -> Any:
+    """Take away the three keys that every export adds to ``uns``."""
+    for key in AXIS_KEYS:
+        del adata.uns[key]
+    return adata
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    """Compare all parts by anndata's own rules; NaN equals NaN."""
+    assert_equal(found.obs, expected.obs)
+    assert_equal(found.var, expected.var)
+    assert_equal(found.X, expected.X)
+    for part in ("layers", "obsm", "varm", "obsp", "varp", "uns"):
+        mine, theirs = getattr(found, part), getattr(expected, part)
+        assert set(mine) == set(theirs), part
+        for key in theirs:
+            if isinstance(theirs[key], np.ndarray) and theirs[key].dtype.kind == "f":
+                np.testing.assert_array_equal(mine[key], theirs[key])
+                assert mine[key].dtype == theirs[key].dtype
+            else:
+                assert_equal(mine[key], theirs[key], exact=True)
+    assert (found.raw is None) == (expected.raw is None)
+    if expected.raw is not None:
+        assert_equal(found.raw.X, expected.raw.X)
+        assert_equal(found.raw.var, expected.raw.var)
+
+
+@pytest.fixture
+def rich() -> Any:
+    """Return an AnnData with something in every part."""
+    random = np.random.default_rng(0)
+    n, m = 20, 7
+    adata = anndata.AnnData(
+        X=sp.random_array((n, m), density=0.4, format="csr", dtype=np.float32, rng=random),
+        obs=pd.DataFrame(
+            {
+                "type": pd.Categorical(
+                    random.choice(["b", "a", "c"], n), ["c", "a", "b", "unused"]
+                ),
+                "stage": pd.Categorical(
+                    random.choice(["late", "early"], n), ["early", "late"], ordered=True
+                ),
+                "age": random.integers(0, 99, n),
+                "score": random.random(n).astype(np.float32),
+                "is_old": random.random(n) < 0.5,
+                "batch": pd.Categorical(random.integers(1, 4, n)),
+            },
+            index=[f"cell{i}" for i in range(n)],
+        ),
+        var=pd.DataFrame(
+            {"index": range(m), "name": list("abcdefg")}, index=[f"g{i}" for i in range(m)]
+        ),
+        layers={
+            "counts": sp.random_array((n, m), density=0.3, format="csc", rng=random),
+            "dense": random.random((n, m)),
+        },
+        obsm={
+            "X_umap": random.random((n, 2)),
+            "frame": pd.DataFrame(
+                {"u": random.random(n), "v": random.integers(0, 5, n)},
+                index=[f"cell{i}" for i in range(n)],
+            ),
+            "sparse": sp.random_array((n, 3), density=0.5, format="csr", rng=random),
+        },
+        varm={"PCs": random.random((m, 4)), "X_umap": random.random((m, 2))},
+        obsp={
+            "csr": sp.random_array((n, n), density=0.1, format="csr", rng=random),
+            "csc": sp.random_array((n, n), density=0.1, format="csc", rng=random),
+            "dense": random.random((n, n)),
+        },
+        varp={"corr": random.random((m, m))},
+        uns={
+            "type_colors": np.array(["#000001", "#000002", "#000003", "#000004"], dtype=object),
+            "title": "a title",
+            "depth": 5,
+            "ratio": 0.5,
+            "flag": True,
+            "np": np.int32(3),
+            "nested": {"params": {"k": np.array([1, 2]), "s": "x", "none": None, "list": [1, "a"]}},
+            "ranks": np.array([("a", 1.5), ("b", 2.5)], dtype=[("n", "O"), ("s", "f4")]),
+        },
+    )
+    adata.raw = anndata.AnnData(
+        sp.random_array((n, 9), density=0.3, format="csr", rng=random),
+        obs=adata.obs[[]],
+        var=pd.DataFrame({"symbol": list("ABCDEFGHI")}, index=[f"r{i}" for i in range(9)]),
+    )
+    adata.layers["counts"] = sp.csc_matrix(adata.layers["counts"])
+    adata.X = sp.csr_matrix(adata.X)
+    for key in ("csr", "csc"):
+        adata.obsp[key] = adata.obsp[key].asformat(key)
+        adata.obsp[key] = (
+            sp.csr_matrix(adata.obsp[key]) if key == "csr" else sp.csc_matrix(adata.obsp[key])
+        )
+    adata.obsm["sparse"] = sp.csr_matrix(adata.obsm["sparse"])
+    return adata
+
+
+class TestPbmc:
+    """The real data: an old h5ad file with categoricals, colours, raw, and nested uns."""
+
+    def test_the_round_trip_is_equal(self, pbmc_path: Path, tmp_path: Path) -> None:
+        """Through a file and in memory, every part is as anndata reads the original."""
+        expected = read(PBMC)
+        daf = ZarrDaf(pbmc_path)
+        report = export_h5ad(daf, tmp_path / "back.h5ad")
+        assert report.items == []
+        assert_same(without_axis_keys(read(tmp_path / "back.h5ad")), expected)
+        assert_same(without_axis_keys(to_anndata(daf)), expected)
+
+    def test_nothing_is_reported(self, tmp_path: Path) -> None:
+        """All of it can be represented."""
+        assert import_h5ad(PBMC, tmp_path / "x.daf.zarr").items == []
+
+    def test_the_default_names(self, tmp_path: Path) -> None:
+        """As in the reference: obs, var and X; they are written into uns on export."""
+        import_h5ad(PBMC, tmp_path / "x.daf.zarr")
+        daf = ZarrDaf(tmp_path / "x.daf.zarr")
+        assert {"obs", "var", "var_raw", "louvain"} <= daf.axes_set()
+        assert daf.matrix_info("obs", "var", "X").storage_type.value == "Float32"
+        adata = to_anndata(daf)
+        assert {key: adata.uns[key] for key in AXIS_KEYS} == {
+            "obs_is": "obs",
+            "var_is": "var",
+            "X_is": "X",
+        }
+        again, original = contents(from_anndata(adata)), contents(daf)
+        for found in (again, original):
+            del found["scalars"]["anndata_notes"]
+        assert again == original
+
+    def test_values_in_sql(self, pbmc_path: Path) -> None:
+        """Counts by type, in the order of the categories, with their colours."""
+        expected = read(PBMC)
+        found = connect(pbmc_path).sql(
+            "SELECT t.name, t.color, count(*) AS n FROM cell JOIN bulk_labels t "
+            "ON cell.bulk_labels = t.name GROUP BY t.index, t.name, t.color ORDER BY t.index"
+        )
+        counts = expected.obs.bulk_labels.value_counts(sort=False)
+        assert found.to_pydict() == {
+            "name": counts.index.tolist(),
+            "color": list(expected.uns["bulk_labels_colors"]),
+            "n": counts.tolist(),
+        }
+
+    def test_a_slice_is_that_of_anndata(self, pbmc_path: Path) -> None:
+        """X, raw and obs of the filtered cells and genes."""
+        expected = read(PBMC)
+        db = connect(pbmc_path)
+        part = db.matrix(
+            "cell",
+            "gene",
+            "X",
+            rows="bulk_labels = 'Dendritic' AND n_genes > 1000",
+            columns="highly_variable",
+        )
+        kept = expected[
+            (expected.obs.bulk_labels == "Dendritic") & (expected.obs.n_genes > 1000),
+            expected.var.highly_variable,
+        ]
+        adata = part.to_anndata()
+        assert_equal(adata.X, kept.X)
+        assert_equal(adata.var, kept.var)
+        assert adata.obs_names.tolist() == kept.obs_names.tolist()
+        for column in kept.obs:
+            assert adata.obs[column].astype(str).tolist() == kept.obs[column].astype(str).tolist()
+        raw = db.matrix("cell", "gene_raw", "X", rows=kept.obs_names)
+        assert (raw.to_scipy() != kept.raw.X).nnz == 0
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize("in_memory", [True, False])
+    def test_every_part_comes_back(self, rich: Any, tmp_path: Path, *, in_memory: bool) -> None:
+        """X, layers, raw, obs, var, obsm, varm, obsp, varp and uns."""
+        expected = rich.copy()
+        if in_memory:
+            found = to_anndata(from_anndata(rich, obs_is="cell", var_is="gene", X_is="UMIs"))
+        else:
+            del rich.uns["nested"]["params"]["none"]  # h5ad files have no None
+            expected = rich.copy()
+            del rich.uns["nested"]["params"]["list"], expected.uns["nested"]["params"]["list"]
+            rich.write_h5ad(tmp_path / "in.h5ad")
+            report = import_h5ad(tmp_path / "in.h5ad", tmp_path / "x.daf.zarr", obs_is="cell")
+            assert [item.kind for item in report.items] == ["renamed", "renamed"]
+            export_h5ad(ZarrDaf(tmp_path / "x.daf.zarr"), tmp_path / "out.h5ad")
+            found, expected = read(tmp_path / "out.h5ad"), read(tmp_path / "in.h5ad")
+        assert_same(without_axis_keys(found), expected)
+
+    def test_matrices_in_both_layouts_and_own_dtype(self, rich: Any) -> None:
+        """Stored both ways unless asked otherwise, in the dtype and sparsity of the original."""
+        daf = from_anndata(rich)
+        for axes in (("obs", "var"), ("var", "obs")):
+            assert daf.matrix_info(*axes, "X").storage_type.value == "Float32"
+            assert daf.matrix_info(*axes, "X").is_sparse
+            assert not daf.matrix_info(*axes, "dense").is_sparse
+        single = from_anndata(rich, relayout=False)
+        assert not single.has_matrix("obs", "var", "X", relayout=False)
+        assert_same(without_axis_keys(to_anndata(single)), rich)
+
+    def test_square_matrices_are_those_of_anndata(self, rich: Any) -> None:
+        """Obsp and varp are read as they were; see test_convention for their bytes."""
+        daf = from_anndata(rich)
+        found = daf.get_np_matrix("obs", "obs", "csr").toarray()
+        assert found.tolist() == rich.obsp["csr"].toarray().tolist()
+        assert daf.get_np_matrix("obs", "obs", "dense").tolist() == rich.obsp["dense"].tolist()
+
+    def test_categoricals_with_colours_become_axes(self, rich: Any) -> None:
+        """And others when asked for; the order of the categories is that of the entries."""
+        daf = from_anndata(rich, categorical_axes=["stage"])
+        assert daf.axis_entries("type").tolist() == ["c", "a", "b", "unused"]
+        assert daf.get_np_vector("type", "color").tolist() == [f"#00000{i}" for i in range(1, 5)]
+        assert daf.axis_entries("stage").tolist() == ["early", "late"]
+        assert not daf.has_axis("batch")
+        assert_same(without_axis_keys(to_anndata(daf)), rich)
+        empty = MemoryDaf()
+        with pytest.raises(
+            errors.VectorNotFoundError, match="no column 'stag'.*did you mean 'stage'"
+        ):
+            from_anndata(rich, empty, categorical_axes=["stag"])
+        assert empty.axes_set() == set()
+
+    def test_reserved_columns_are_renamed(self, rich: Any) -> None:
+        """``name`` and ``index`` are reserved in Daf; they come back under their own names."""
+        daf = from_anndata(rich)
+        assert daf.vectors_set("var") == {"index_", "name_"}
+        assert to_anndata(daf).var.columns.tolist() == ["index", "name"]
+
+    def test_names_in_uns_win_over_defaults(self, rich: Any) -> None:
+        """``uns`` says what the axes are called, unless the caller does."""
+        rich.uns.update({"obs_is": "cell", "var_is": "gene", "X_is": "UMIs"})
+        assert {"cell", "gene"} <= from_anndata(rich).axes_set()
+        assert "mine" in from_anndata(rich, obs_is="mine").axes_set()
+        assert {to_anndata(from_anndata(rich)).uns[key] for key in AXIS_KEYS} == {
+            "cell",
+            "gene",
+            "UMIs",
+        }
+
+    def test_without_x(self, rich: Any) -> None:
+        """An AnnData need not have a main matrix."""
+        del rich.X
+        assert to_anndata(from_anndata(rich)).X is None
+
+
+COLUMNS: dict[str, Any] = {
+    "bool": [True, False, True],
+    "int8": np.array([1, -2, 3], np.int8),
+    "uint64": np.array([1, 2, 2**64 - 1], np.uint64),
+    "float16": np.array([1, 0.5, np.nan], np.float16),
+    "float64 with NaN": [1.0, np.nan, 2.0],
+    "text": ["a", "", "c"],
+    "text with None": ["a", None, "c"],
+    "text with None and empty": ["", None, "c"],
+    "no text at all": np.array([None, None, None], dtype=object),
+    "string dtype": pd.array(["a", None, ""], dtype="string"),
+    "string dtype, whole": pd.array(["a", "b", ""], dtype="string"),
+    "nullable int": pd.array([1, None, 3], dtype="Int32"),
+    "nullable int, whole": pd.array([1, 2, 3], dtype="UInt8"),
+    "nullable large int": pd.array([2**60 + 1, None, 3], dtype="Int64"),
+    "nullable bool": pd.array([True, None, False], dtype="boolean"),
+    "nullable bool, whole": pd.array([True, True, False], dtype="boolean"),
+    "nullable float": pd.array([1.5, None, 3], dtype="Float32"),
+    "objects that are bools": np.array([True, None, False], dtype=object),
+    "objects that are ints": np.array([1, None, 3], dtype=object),
+    "categorical": pd.Categorical(["b", "a", "b"], ["b", "a"]),
+    "ordered": pd.Categorical(["b", "a", "b"], ["b", "a", "z"], ordered=True),
+    "categorical with missing": pd.Categorical(["b", None, "a"]),
+    "categorical with missing and empty": pd.Categorical(["b", None, ""]),
+    "categorical of ints": pd.Categorical([3, 1, 3], [3, 1, 2]),
+    "categorical of floats": pd.Categorical([0.5, 1.5, None]),
+    "categorical of bools": pd.Categorical([True, False, True]),
+    "categorical of nothing": pd.Categorical([None, None, None], []),
+    "categorical of no numbers": pd.Categorical([None, None, None], np.array([], np.float64)),
+    "dates": pd.to_datetime(["2020-01-01", "NaT", "2021-06-01T12:30:00.123"], format="ISO8601"),
+    "dates in seconds": np.array(["2020-01-01", "NaT", "2021-01-01"], dtype="M8[s]"),
+    "dates in a zone": pd.to_datetime(["2020-01-01", "NaT", "2021-01-01"]).tz_localize(
+        "Europe/Berlin"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_every_kind_of_column_comes_back(kind: str) -> None:
+    """With its dtype, its missing values, and the order of its categories; without a warning."""
+    obs = pd.DataFrame({"column": COLUMNS[kind]}, index=list("abc"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AnnDataWarning)
+        daf = from_anndata(anndata.AnnData(obs=obs))
+        found, _ = axis_frame(daf, "obs")
+    pd.testing.assert_frame_equal(found, obs)
+    some, _ = axis_frame(daf, "obs", np.array([2, 0]))
+    pd.testing.assert_frame_equal(some, obs.iloc[[2, 0]])
+
+
+def test_the_other_byte_order_comes_back(tmp_path: Path) -> None:
+    """Daf stores little-endian numbers; columns and matrices have their own order again."""
+    adata = anndata.AnnData(
+        np.array([[1.5, 2]], ">f4"), obs=pd.DataFrame({"n": np.array([-2], ">i4")}, index=["a"])
+    )
+    adata.write_h5ad(tmp_path / "in.h5ad")
+    import_h5ad(tmp_path / "in.h5ad", daf := MemoryDaf(), strict=True)
+    export_h5ad(daf, tmp_path / "out.h5ad")
+    for found in (to_anndata(daf), read(tmp_path / "out.h5ad")):
+        assert (found.X.dtype, found.X.tolist()) == (np.dtype(">f4"), [[1.5, 2]])
+        assert (found.obs["n"].dtype, found.obs["n"].tolist()) == (np.dtype(">i4"), [-2])
+
+
+def test_missing_numbers_are_null_in_sql() -> None:
+    """A nullable integer column with gaps is NULL there, not zero."""
+    obs = pd.DataFrame({"age": pd.array([10, None, 30], dtype="Int64")}, index=list("abc"))
+    db = connect(from_anndata(anndata.AnnData(obs=obs)))
+    assert db.sql("SELECT avg(age) AS m, count(age) AS n FROM obs").to_pydict() == {
+        "m": [20.0],
+        "n": [2],
+    }
+
+
+def test_mixed_columns_become_text_and_are_reported(tmp_path: Path) -> None:
+    """The values as text, missing ones as missing, and a line in the report."""
+    obs = pd.DataFrame({"m": np.array(["a", 1, None], dtype=object)}, index=list("abc"))
+    daf = create(tmp_path / "x.daf.zarr")
+    with pytest.warns(AnnDataWarning, match=r"obs\['m'\]: values of mixed types .* became text"):
+        from_anndata(anndata.AnnData(obs=obs), daf)
+    assert daf.get_np_vector("obs", "m").tolist() == ["a", "1", ""]
+    assert axis_frame(daf, "obs")[0]["m"].tolist() == ["a", "1", None]
+
+
+@pytest.mark.parametrize("value", [object(), {"deep": [object()]}, np.array([object()])])
+def test_values_without_any_place_are_reported_by_name(value: Any) -> None:
+    """What not even anndata can write is named with the reason."""
+    adata = anndata.AnnData(np.zeros((3, 2)))
+    adata.uns["odd"] = value
+    with pytest.warns(AnnDataWarning, match=r"uns\['odd'\]: it holds builtins.object objects"):
+        daf = from_anndata(adata)
+    assert "odd" not in to_anndata(daf).uns
+
+
+def test_names_that_daf_cannot_store(rich: Any) -> None:
+    """Columns and layers get a name that can be stored, and their own one back."""
+    rich.obs["a/b"] = 1
+    rich.layers["c/d"] = np.ones(rich.shape)
+    rich.obsm["e/f"] = np.ones((rich.n_obs, 1))
+    daf = from_anndata(rich)
+    assert "a_b" in daf.vectors_set("obs")
+    adata = to_anndata(daf)
+    assert "a/b" in adata.obs
+    assert "c/d" in adata.layers
+    assert adata.obsm["e/f"].tolist() == [[1]] * rich.n_obs
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_a_backed_anndata_is_streamed_from_its_file(
+    rich: Any, tmp_path: Path, *, is_sparse: bool
+) -> None:
+    """Its X stays on disk until it is copied."""
+    if not is_sparse:
+        rich.X = rich.X.toarray()
+    del rich.raw
+    rich.uns.clear()
+    rich.write_h5ad(tmp_path / "x.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "x.h5ad", backed="r")
+    daf = from_anndata(backed)
+    backed.file.close()
+    assert dense(daf.get_np_matrix("obs", "var", "X")).tolist() == dense(rich.X).tolist()
+    assert daf.matrix_info("var", "obs", "X").is_sparse == is_sparse
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("make", ["text", "empty", "h5", "folder", "truncated", "missing"])
+    def test_what_is_no_h5ad(self, tmp_path: Path, rich: Any, make: str) -> None:
+        """The error names the file and what it is instead; nothing is left at the destination."""
+        path = tmp_path / "x.h5ad"
+        match make:
+            case "text":
+                path.write_text("barcode,count\n")
+            case "empty":
+                path.write_bytes(b"")
+            case "folder":
+                path.mkdir()
+            case "h5":
+                with h5py.File(path, "w") as file:
+                    file["matrix"] = [1]
+            case "truncated":
+                rich.uns.clear()
+                rich.write_h5ad(path)
+                os.truncate(path, path.stat().st_size // 2)
+        kind: type[Exception] = (
+            errors.SourceNotFoundError if make == "missing" else errors.FormatError
+        )
+        with pytest.raises((kind, OSError), match="x.h5ad|truncated"):
+            import_h5ad(path, tmp_path / "x.daf.zarr")
+        assert [p.name for p in tmp_path.iterdir()] == ([] if make == "missing" else ["x.h5ad"])
+
+    def test_names_that_are_not_unique(self, rich: Any) -> None:
+        """Refused with the name and the way out; or made unique when asked for."""
+        rich.var_names = ["g0", "g0", *[f"g{i}" for i in range(2, 7)]]
+        with pytest.raises(
+            errors.DuplicateEntriesError, match="var_names are not unique: 'g0'.*--make-unique"
+        ):
+            from_anndata(rich)
+        daf = from_anndata(rich, duplicates="make_unique")
+        assert daf.axis_entries("var").tolist()[:3] == ["g0", "g0-1", "g2"]
+
+    def test_both_axes_of_one_name(self, rich: Any) -> None:
+        """They need different names."""
+        with pytest.raises(errors.InvalidInputError, match="both axes would be called 'x'"):
+            from_anndata(rich, obs_is="x", var_is="x")
+
+    def test_a_destination_that_is_not_empty(self, rich: Any, tmp_path: Path) -> None:
+        """Neither a data set with axes nor an existing path is overwritten unasked."""
+        daf = from_anndata(rich)
+        with pytest.raises(errors.ExistsError, match="needs an empty data set"):
+            from_anndata(rich, daf)
+        path = tmp_path / "x.daf.zarr"
+        create(path).add_axis("mine", ["a"])
+        with pytest.raises(errors.ExistsError, match="exists already"):
+            import_h5ad(PBMC, path)
+        assert ZarrDaf(path).axes_set() == {"mine"}
+        import_h5ad(PBMC, path, overwrite=True)
+        assert "obs" in ZarrDaf(path).axes_set()
+        with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
+            import_h5ad(PBMC, tmp_path / "nope" / "x.daf.zarr")
+
+    def test_a_failed_import_leaves_what_was_there(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The destination is replaced when the import is complete, and not before."""
+        path = tmp_path / "x.daf.zarr"
+        create(path).add_axis("mine", ["a"])
+
+        def fail(*_: Any, **__: Any) -> None:
+            raise OSError("disk full")
+
+        monkeypatch.setattr(_matrices.MatrixWriter, "write", fail)
+        with pytest.raises(OSError, match="disk full"):
+            import_h5ad(PBMC, path, overwrite=True)
+        assert ZarrDaf(path).axes_set() == {"mine"}
+        assert [p.name for p in tmp_path.iterdir()] == ["x.daf.zarr"]
+
+    def test_indices_outside_the_matrix(self, rich: Any, tmp_path: Path) -> None:
+        """A damaged sparse matrix is an error, not a wrong cell."""
+        rich.uns.clear()
+        rich.write_h5ad(tmp_path / "x.h5ad")
+        with h5py.File(tmp_path / "x.h5ad", "r+") as file:
+            file["X/indices"][0] = 99
+        with pytest.raises(errors.CorruptDataError, match="X: a column index is outside 0 to 6"):
+            import_h5ad(tmp_path / "x.h5ad", tmp_path / "x.daf.zarr")
+
+
+def test_elements_out_of_order_and_twice() -> None:
+    """Unsorted indices are sorted; repeated elements are added up, and that is reported."""
+    unsorted = sp.csr_matrix(
+        (np.array([1.0, 2.0]), np.array([2, 0]), np.array([0, 2])), shape=(1, 3)
+    )
+    daf = from_anndata(anndata.AnnData(unsorted))
+    assert daf.get_np_matrix("obs", "var", "X").toarray().tolist() == [[2, 0, 1]]
+    twice = sp.csr_matrix((np.array([1.0, 2.0]), np.array([1, 1]), np.array([0, 2])), shape=(1, 3))
+    with pytest.warns(AnnDataWarning, match="X: elements that were stored more than once"):
+        daf = from_anndata(anndata.AnnData(twice))
+    assert daf.get_np_matrix("obs", "var", "X").toarray().tolist() == [[0, 3, 0]]
+
+
+def test_exporting_a_data_set_that_was_never_an_anndata(tmp_path: Path) -> None:
+    """The caller says which axes are which; all vectors become columns."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", list("abc"))
+    daf.add_axis("gene", list("wxyz"))
+    daf.add_axis("type", ["T", "B"])
+    daf.set_vector("cell", "type", ["B", "", "T"])
+    daf.set_vector("type", "color", ["red", "blue"])
+    daf.set_matrix("cell", "gene", "UMIs", sp.csc_array(UMIS))
+    daf.set_matrix("cell", "type", "fraction", np.ones((3, 2)))
+    daf.set_scalar("organism", "human")
+    with pytest.raises(
+        errors.AxisNotFoundError, match="no axis 'obs'.*say which axis with obs_is="
+    ):
+        to_anndata(daf)
+    export_h5ad(daf, tmp_path / "x.h5ad", obs_is="cell", var_is="gene", X_is="UMIs")
+    adata = read(tmp_path / "x.h5ad")
+    assert adata.X.toarray().tolist() == UMIS.tolist()
+    assert adata.obs["type"].cat.categories.tolist() == ["T", "B"]
+    assert adata.obs["type"].isna().tolist() == [False, True, False]
+    assert adata.uns["type_colors"].tolist() == ["red", "blue"]
+    assert adata.uns["organism"] == "human"
+    assert adata.obsm["fraction"].columns.tolist() == ["T", "B"]
+
+
+def test_what_an_h5ad_cannot_hold_is_reported(tmp_path: Path) -> None:
+    """Dates, nullable floats and missing text are written in another form, by name."""
+    obs = pd.DataFrame(
+        {
+            "date": pd.to_datetime(["2020-01-01", "NaT"]),
+            "float": pd.array([1.5, None], dtype="Float64"),
+            "text": np.array(["a", None], dtype=object),
+            "string": pd.array(["a", "b"], dtype="string"),
+        },
+        index=list("ab"),
+    )
+    daf = from_anndata(anndata.AnnData(obs=obs))
+    daf.set_matrix("obs", "obs", "labels", np.array([["a", "b"], ["c", "d"]]))
+    report = export_h5ad(daf, tmp_path / "x.h5ad")
+    assert [item.what for item in report.items if item.kind == "changed"] == [
+        "obs['date']",
+        "obs['float']",
+        "obs['text']",
+    ]
+    assert ["labels" in str(i) for i in report.items if i.kind == "lost"] == [True]
+    found = read(tmp_path / "x.h5ad").obs
+    assert found["date"].tolist() == ["2020-01-01", ""]
+    assert found["string"].tolist() == ["a", "b"]
+    with pytest.raises(errors.ExistsError):
+        export_h5ad(daf, tmp_path / "x.h5ad")
+
+
+def test_vectors_added_after_the_import_are_exported(rich: Any) -> None:
+    """New vectors become columns, deleted ones are gone, new categories are appended."""
+    daf = from_anndata(rich)
+    daf.set_vector("obs", "cluster", np.arange(20))
+    daf.delete_vector("obs", "age")
+    daf.set_vector("obs", "stage", ["new"] * 20, overwrite=True)
+    obs = to_anndata(daf).obs
+    assert "cluster" in obs
+    assert "age" not in obs
+    assert obs["stage"].cat.categories.tolist() == ["early", "late", "new"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["dates", "nullable large int", "text with None", "categorical", "nullable int"]
+)
+@pytest.mark.parametrize("values", [[1.5, 2.5, 3.5], ["x", "y", "z"], [True, False, True]])
+def test_replaced_vectors_are_exported_as_they_are(kind: str, values: list[Any]) -> None:
+    """What the import noted of the old values does not stand in the way of new ones."""
+    obs = pd.DataFrame({"column": COLUMNS[kind]}, index=list("abc"))
+    daf = from_anndata(anndata.AnnData(obs=obs))
+    daf.set_vector("obs", "column", values, overwrite=True)
+    assert [str(v) for v in axis_frame(daf, "obs")[0]["column"]] == [str(v) for v in values]
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_half_precision_matrices(tmp_path: Path, *, is_sparse: bool) -> None:
+    """They come back as such, unless values were set since that need more."""
+    values = np.array([[0, 0.5], [1, 0]], np.float16)
+    daf = from_anndata(anndata.AnnData(np.zeros((2, 2)), layers={"half": values}))
+    if is_sparse:
+        with h5py.File(tmp_path / "in.h5ad", "w") as file:
+            adata = anndata.AnnData(
+                obs=pd.DataFrame(index=list("ab")), var=pd.DataFrame(index=list("xy"))
+            )
+            for key in ("obs", "var"):
+                anndata.io.write_elem(file, key, getattr(adata, key))
+            group = file.create_group("layers/half")
+            group.attrs.update(
+                {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": (2, 2)}
+            )
+            group["data"], group["indices"] = np.array([0.5, 1], np.float16), np.array([1, 0], "i4")
+            group["indptr"] = np.array([0, 1, 2], "i4")
+        daf = create(tmp_path / "x.daf.zarr")
+        import_h5ad(tmp_path / "in.h5ad", daf)
+    assert daf.matrix_info("obs", "var", "half").storage_type.value == "Float32"
+    for expected in (values, np.array([[0, 0.1], [1, 0]], np.float32)):
+        export_h5ad(daf, tmp_path / "out.h5ad", overwrite=True)
+        with h5py.File(tmp_path / "out.h5ad") as file:
+            found = file["layers/half/data"][:] if is_sparse else file["layers/half"][:]
+            assert found.dtype == expected.dtype
+            assert found.tolist() == (expected[expected != 0] if is_sparse else expected).tolist()
+        new = np.array([[0, 0.1], [1, 0]], np.float32)
+        daf.set_matrix(
+            "obs", "var", "half", sp.csr_array(new) if is_sparse else new, overwrite=True
+        )
+
+
+def test_replaced_annotations_are_not_rounded() -> None:
+    """An obsm that was integers is exported with the fractions that were set since."""
+    adata = anndata.AnnData(
+        np.zeros((2, 1)),
+        obsm={"a": np.array([[1], [2]]), "b": pd.DataFrame({"x": [1, 2]}, index=list("01"))},
+    )
+    daf = from_anndata(adata)
+    for key in "ab":
+        daf.set_matrix("obs", key, key, np.array([[1.5], [2.5]]), overwrite=True)
+    found = to_anndata(daf)
+    assert found.obsm["a"].tolist() == [[1.5], [2.5]]
+    assert found.obsm["b"]["x"].tolist() == [1.5, 2.5]
+
+
+def test_a_numeric_vector_named_like_an_axis_stays_numeric() -> None:
+    """Only strings can be entries."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    daf.add_axis("batch", ["x", "y"])
+    daf.set_vector("cell", "batch", [1, 2])
+    assert axis_frame(daf, "cell")[0]["batch"].tolist() == [1, 2]
+
+
+def test_columns_of_one_name_are_all_exported() -> None:
+    """Pandas allows it; the second gets the name of its vector."""
+    obs = pd.DataFrame([[1, 2]], columns=["a", "a"], index=["x"])
+    daf = from_anndata(anndata.AnnData(obs=obs))
+    assert axis_frame(daf, "obs")[0].to_dict("records") == [{"a": 1, "a_": 2}]
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_what_stays_behind_is_reported_by_name(tmp_path: Path, *, in_memory: bool) -> None:
+    """Strings, vectors of other axes and matrices between them; colours of categoricals go along."""
+    daf = MemoryDaf()
+    for axis in ("obs", "var", "donor", "site"):
+        daf.add_axis(axis, [f"{axis}{i}" for i in range(2)])
+    daf.set_vector("obs", "donor", ["donor1", "donor0"])
+    daf.set_vector("donor", "color", ["red", "blue"])
+    daf.set_vector("donor", "age", [30, 60])
+    daf.set_vector("site", "color", ["green", "grey"])
+    daf.set_matrix("donor", "site", "visits", np.ones((2, 2)))
+    daf.set_matrix("obs", "var", "labels", np.array([["a", "b"], ["c", "d"]]))
+    expected = ["matrices/var/obs/labels", "vector 'age' of axis 'donor'"]
+    expected += ["vector 'color' of axis 'site'", "matrix 'visits' of axes 'donor' and 'site'"]
+    if in_memory:
+        with pytest.warns(AnnDataWarning) as caught:
+            adata = to_anndata(daf)
+        found = [str(warning.message) for warning in caught]
+    else:
+        found = [item.what for item in export_h5ad(daf, tmp_path / "x.h5ad").items]
+        adata = read(tmp_path / "x.h5ad")
+    assert [name for name, text in zip(expected, found, strict=True) if name in text] == expected
+    assert list(adata.uns["donor_colors"]) == ["red", "blue"]
+    assert dict(adata.layers) == {}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None)
+@given(JSON)
+def test_nested_uns_survives_json(value: Any) -> None:
+    """Whatever dictionaries, lists, numbers and strings there are, NaN and infinity included."""
+    assert repr(kept.decode(kept.encode(value))) == repr(value)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "u8", "bool", "U3", "O", ">i4"])
+def test_arrays_in_uns_keep_shape_and_dtype(dtype: str) -> None:
+    """Also empty ones and scalars."""
+    for shape in ((), (0,), (2, 3)):
+        value = (
+            np.ones(shape, dtype="i4").astype("U1").astype(dtype)
+            if dtype in {"U3", "O"}
+            else np.ones(shape, dtype)
+        )
+        found = kept.decode(kept.encode(value))
+        assert (found.dtype, found.shape) == (value.dtype, value.shape)
+        assert found.tolist() == value.tolist()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
+@pytest.mark.parametrize("name", ["big.daf.zarr", "big.daf.zarr.zip"])
+def test_import_streams(tmp_path: Path, name: str) -> None:
+    """Memory of its own does not grow with the matrix: 400 MB of data, a fraction of it in use."""
+    rows, per_row = 40_000, 1_000
+    indptr = np.arange(rows + 1, dtype=np.int64) * per_row
+    with h5py.File(tmp_path / "big.h5ad", "w") as file:
+        adata = anndata.AnnData(
+            obs=pd.DataFrame(index=[f"c{i}" for i in range(rows)]),
+            var=pd.DataFrame(index=[f"g{i}" for i in range(2_000)]),
+        )
+        for key in ("obs", "var"):
+            anndata.io.write_elem(file, key, getattr(adata, key))
+        group = file.create_group("X")
+        group.attrs.update(
+            {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": (rows, 2_000)}
+        )
+        group["indptr"] = indptr
+        indices = group.create_dataset("indices", shape=(rows * per_row,), dtype="i4")
+        data = group.create_dataset("data", shape=(rows * per_row,), dtype="f4")
+        block = np.tile(np.arange(per_row, dtype="i4") * 2, 1_000)
+        for start in range(0, rows * per_row, block.size):
+            indices[start : start + block.size] = block
+            data[start : start + block.size] = 1
+    script = (
+        "import sys, threading, time, re\n"
+        "from daf_storage import import_h5ad\n"
+        "import anndata, h5py, pandas\n"
+        "def anonymous():\n"
+        "    return int(re.search(r'RssAnon:\\s+(\\d+)', open('/proc/self/status').read()).group(1))\n"
+        "start, peak, stop = anonymous(), [0], threading.Event()\n"
+        "def watch():\n"
+        "    while not stop.is_set():\n"
+        "        peak[0] = max(peak[0], anonymous()); time.sleep(0.01)\n"
+        "watcher = threading.Thread(target=watch); watcher.start()\n"
+        "import_h5ad(sys.argv[1], sys.argv[2]); stop.set(); watcher.join()\n"
+        "print((peak[0] - start) // 1024)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "big.h5ad"), str(tmp_path / name)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    size_mib = rows * per_row * 8 // 2**20
+    assert size_mib > 300
+    assert int(found.stdout) < 0.5 * size_mib
+    daf = ZarrDaf(tmp_path / name)
+    assert daf.matrix_info("obs", "var", "X").nnz == rows * per_row
+    part = connect(daf).matrix("obs", "var", "X", rows=[39_999], columns=[0, 1, 2])
+    assert part.to_numpy().tolist() == [[1, 0, 1]]
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_sparse_matrix_without_elements_is_exported(tmp_path: Path, rows: int) -> None:
+    """It has no elements in the file either."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{n}" for n in range(rows)])
+    daf.add_axis("gene", ["g0", "g1"])
+    daf.set_matrix("cell", "gene", "X", sp.csr_matrix((rows, 2), dtype=np.float32))
+    export_h5ad(daf, tmp_path / "x.h5ad", obs_is="cell", var_is="gene")
+    with h5py.File(tmp_path / "x.h5ad") as file:
+        assert file["X/data"].shape == file["X/indices"].shape == (0,)
+    found = anndata.read_h5ad(tmp_path / "x.h5ad").X
+    assert (found.shape, found.nnz) == ((rows, 2), 0)

@@ -1,0 +1,642 @@
+"""Tests of data sets on a server: a real one on loopback, and one that misbehaves."""
+
+from __future__ import annotations
+
+import http.server
+import socket
+import threading
+import time
+import traceback
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+
+from daf_query import connect
+from daf_query.cli import main
+from daf_storage import (
+    DafReader,
+    DafServer,
+    DafWriter,
+    MemoryDaf,
+    ZarrDaf,
+    convert,
+    errors,
+    open_daf,
+    repair,
+    verify,
+)
+from daf_storage.opening._remote import open_remote_tree
+from daf_storage.stores import RemoteFiles, _remote, shown_url
+from daf_storage.trees import ZarrTree
+from daf_storage.upkeep import _serve as serving
+from tests.support import contents, create, fill, fill_served
+
+Fault = Callable[[Any], bool]
+"""Answers a request wrongly and returns true, or leaves it to the server."""
+
+
+class Watched(DafServer):
+    """A server that writes down what is asked, and misbehaves on request."""
+
+    def __init__(self, path: Path, fault: Fault | None = None) -> None:
+        super().__init__(path)
+        self.RequestHandlerClass = _WatchedHandler
+        self.asked: list[tuple[str, str, str | None]] = []
+        self.sent_bytes = 0
+        self.fault = fault
+
+    def files(self) -> set[str]:
+        """Return the files that were asked for, below the data set."""
+        return {path.split(".daf.zarr", 1)[-1].lstrip("/") for _, path, _ in self.asked}
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing when a client hangs up."""
+
+
+class _WatchedHandler(serving._Handler):
+    server: Watched
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.command, self.path, self.headers.get("Range")))
+        if self.server.fault is None or not self.server.fault(self):
+            super().do_GET()
+
+    def do_HEAD(self) -> None:
+        self.server.asked.append((self.command, self.path, None))
+        super().do_HEAD()
+
+    def _send_part(self, file: Any, start: int, stop: int) -> None:
+        self.server.sent_bytes += stop - start
+        super()._send_part(file, start, stop)
+
+
+@contextmanager
+def served(path: Path, fault: Fault | None = None) -> Iterator[Watched]:
+    """Serve a path while the block runs."""
+    with Watched(path, fault) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def impatient(url: str) -> RemoteFiles:
+    """Return files that are not waited for."""
+    return RemoteFiles(url, timeout_seconds=0.5, retries=1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a directory with one of every encoding."""
+    path = tmp_path / "x.daf.zarr"
+    fill_served(create(path)).close()
+    return path
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "s.dafs.zarr.zip#/a/b"])
+def test_everything_reads_as_from_the_disk(folder: Path, name: str) -> None:
+    """Directories, archives, and one of several data sets in an archive."""
+    path = f"{folder.parent}/{name}"
+    if path != str(folder):
+        convert(folder, path)
+    container, _, group = path.partition("#")
+    with served(Path(container)) as server:
+        url = f"{server.url}#{group}" if group else server.url
+        daf = open_daf(url)
+        assert type(daf) is DafReader
+        expected = contents(fill_served(MemoryDaf()))
+        assert contents(daf) == expected
+        assert daf.name.startswith("served!.read_only")
+        assert "cell" in daf.description()
+        rows = connect(daf).sql("SELECT name FROM cell WHERE type = 'TCell'").to_pydict()
+        assert rows == {"name": ["GATA", "CATA"]}
+        part = connect(url).matrix("cell", "gene", "sparse_UMIs", rows=["CATA"]).to_numpy()
+        assert part.tolist() == [[2, 3, 0, 1]]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory, and beside it an archive, with 16 MB of matrix and wide columns."""
+    path = tmp_path_factory.mktemp("large") / "x.daf.zarr"
+    daf = create(path)
+    n = 20_000
+    daf.add_axis("cell", [f"c{i}" for i in range(n)])
+    daf.add_axis("gene", [f"g{i}" for i in range(200)])
+    for name in ("a", "b", "c", "d"):
+        daf.set_vector("cell", name, np.arange(n, dtype="f8"))
+    indices = np.tile(np.arange(0, 200, 2), n)
+    values = np.ones(indices.size, "f4")
+    matrix = sp.csr_array((values, indices, np.arange(n + 1) * 100), shape=(n, 200))
+    daf.set_matrix("cell", "gene", "X", matrix)
+    convert(path, path.with_name("x.daf.zarr.zip"))
+    return path
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])
+def test_only_what_is_asked_for_is_downloaded(large: Path, name: str) -> None:
+    """Opening reads metadata, a query its columns, a slice the ranges of its rows."""
+    with served(large.with_name(name)) as server:
+        session = connect(server.url)
+        assert len(server.asked) <= 5
+        assert server.sent_bytes < 200_000
+        before = server.sent_bytes
+        session.sql("SELECT count(*) FROM cell WHERE a > 5 AND b < 100").to_pylist()
+        assert 320_000 <= server.sent_bytes - before < 600_000
+        if name == "x.daf.zarr":
+            chunks = {f for f in server.files() if f.endswith("/0")}
+            assert chunks == {"daf/0", "vectors/cell/a/0", "vectors/cell/b/0"}
+        before, asked = server.sent_bytes, len(server.asked)
+        part = session.matrix("cell", "gene", "X", rows=np.arange(5000, 5100)).to_scipy()
+        assert part.nnz == 10_000
+        assert server.sent_bytes - before < 700_000
+        assert len(server.asked) - asked < 12
+        before = server.sent_bytes
+        session.sql("SELECT sum(a + b) FROM cell").to_pylist()
+        assert server.sent_bytes == before
+
+
+def test_zarr_reads_what_is_served(folder: Path) -> None:
+    """zarr-python finds the same, through its own store."""
+    from obstore.store import HTTPStore
+
+    with served(folder) as server:
+        remote = HTTPStore.from_url(server.url, client_options={"allow_http": True})
+        store = zarr.storage.ObjectStore(remote, read_only=True)
+        found = zarr.open_array(store, path="vectors/cell/score", mode="r", zarr_format=2)
+        assert np.asarray(found[:2]).tolist() == [1, 2]
+
+
+# What is refused
+
+
+def test_servers_are_for_reading(folder: Path) -> None:
+    """Other modes are refused, by either constructor."""
+    with served(folder) as server:
+        for mode in ("r+", "w+", "w"):
+            with pytest.raises(errors.ReadOnlyError, match="read-only there: http://127"):
+                open_daf(server.url, mode)  # type: ignore[arg-type]
+            with pytest.raises(errors.ReadOnlyError):
+                ZarrDaf(server.url, mode)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x.dafs.zarr.zip", "x.daf.zarr#/a", "x.daf.zarr.zip#/a", "x#/", "x.h5df", "x.h5dfs#/a"],
+)
+def test_urls_that_mean_nothing(name: str) -> None:
+    """As for paths; nothing is asked."""
+    with pytest.raises(errors.InvalidInputError, match="can't parse as URL of a data set"):
+        open_daf(f"http://127.0.0.1:1/{name}")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://",
+        "http:///x.daf.zarr",
+        "http://[::1/x.daf.zarr",
+        "http://me:secret@127.0.0.1:x/x.daf.zarr?token=1",
+        "https://127.0.0.1:99999/x.daf.zarr.zip",
+    ],
+)
+def test_urls_that_are_none(url: str) -> None:
+    """Are errors of ours, which keep secrets."""
+    with pytest.raises(errors.InvalidInputError, match="can't parse as URL: http") as caught:
+        open_daf(url)
+    assert "secret" not in str(caught.value)
+    assert "token" not in str(caught.value)
+
+
+def test_a_server_without_a_data_set(folder: Path) -> None:
+    """The root of a server is no archive: it has no name."""
+    with served(folder) as server:
+        root = server.url.rpartition("/")[0]
+        for url in (root, f"{root}/"):
+            with pytest.raises(errors.NotADafError, match=r"there is nothing, or a directory"):
+                open_daf(url)
+
+
+def test_missing_data_sets(folder: Path) -> None:
+    """404 for the metadata, the archive, and a group that is not there."""
+    archive = folder.with_name("s.dafs.zarr.zip")
+    convert(folder, f"{archive}#/a")
+    (folder / ".zmetadata").unlink()
+    with served(folder) as server:
+        with pytest.raises(errors.NotADafError, match="without a consolidated .zmetadata"):
+            open_daf(server.url)
+        base = server.url.rsplit("/", 1)[0]
+        with pytest.raises(errors.SourceNotFoundError, match="no such file"):
+            open_daf(f"{base}/nope.daf.zarr.zip")
+    with served(archive) as server, pytest.raises(errors.NotADafError, match="#/nope"):
+        open_daf(f"{server.url}#/nope")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"metadata": 5}', '{"metadata": {}}'])
+def test_malformed_metadata(folder: Path, text: str) -> None:
+    """It is said, and nothing is guessed."""
+    (folder / ".zmetadata").write_text(text)
+    with served(folder) as server, pytest.raises(errors.FormatError):
+        open_daf(server.url)
+
+
+def test_metadata_that_does_not_match(folder: Path) -> None:
+    """A chunk of another length, or none, is an error at the vector."""
+    (folder / "vectors/cell/score/0").write_bytes(b"1234")
+    (folder / "matrices/cell/gene/UMIs/0.0").unlink()
+    with served(folder) as server:
+        daf = open_daf(server.url)
+        with pytest.raises(errors.CorruptDataError, match="vectors/cell/score.*truncated"):
+            daf.get_np_vector("cell", "score")
+        with pytest.raises(errors.CorruptDataError, match="UMIs.*is missing"):
+            daf.get_np_matrix("cell", "gene", "UMIs")
+
+
+def test_a_huge_shape_without_data(folder: Path) -> None:
+    """What the metadata declares is compared with what is there before anything is allocated."""
+    data = (folder / ".zmetadata").read_text()
+    (folder / ".zmetadata").write_text(data.replace('"shape":[4,3]', '"shape":[4,3000000000000]'))
+    with served(folder) as server, pytest.raises(errors.CorruptDataError, match="stored shape"):
+        open_daf(server.url).get_np_matrix("cell", "gene", "UMIs")
+
+
+def test_a_damaged_archive(folder: Path) -> None:
+    """What is no archive says so."""
+    archive = folder.with_name("x.daf.zarr.zip")
+    archive.write_bytes(b"no archive" * 1000)
+    with served(archive) as server, pytest.raises(errors.CorruptDataError, match="not a complete"):
+        open_daf(server.url)
+
+
+def test_compressed_archives_are_read(folder: Path) -> None:
+    """Entries of other programs are downloaded whole and decompressed."""
+    archive = folder.with_name("x.daf.zarr.zip")
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for file in folder.rglob("*"):
+            if file.is_file():
+                packed.write(file, file.relative_to(folder))
+    with served(archive) as server:
+        assert contents(open_daf(server.url)) == contents(ZarrDaf(folder))
+
+
+@pytest.mark.parametrize("flags", [0x1, 0x2000])
+def test_an_encrypted_entry_of_an_archive(folder: Path, flags: int) -> None:
+    """It is refused, whole or in part, and never handed out as it is; the others are read."""
+    archive = folder.with_name("x.daf.zarr.zip")
+    with zipfile.ZipFile(archive, "w") as packed:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                packed.write(file, file.relative_to(folder))
+        at = packed.getinfo("vectors/cell/score/0").header_offset
+    data = bytearray(archive.read_bytes())
+    directory = data.index(b"PK\1\2")
+    for flags_at in (at + 6, data.index(b"vectors/cell/score/0", directory) - 46 + 8):
+        data[flags_at : flags_at + 2] = flags.to_bytes(2, "little")
+    archive.write_bytes(data)
+    with served(archive) as server:
+        daf = open_daf(server.url)
+        with pytest.raises(errors.UnsupportedDataError, match="score/0' is encrypted; decrypt"):
+            daf.get_np_vector("cell", "score")
+        with pytest.raises(errors.UnsupportedDataError, match="is encrypted"):
+            daf.tree.node("vectors/cell/score").pin.map("0")  # type: ignore[union-attr]
+        assert daf.get_np_vector("cell", "type").size == 3
+
+
+# Servers that misbehave
+
+
+def failing(status: int, times: int) -> Fault:
+    """Return a fault: so many answers with this status."""
+    left = [times]
+
+    def fault(handler: Any) -> bool:
+        if handler.path.endswith("/score/0") and left[0] > 0:
+            left[0] -= 1
+            handler._refuse(status)
+            return True
+        return False
+
+    return fault
+
+
+def ignore_ranges(handler: Any) -> bool:
+    """Answer with the whole file."""
+    if "Range" in handler.headers:
+        del handler.headers["Range"]
+    return False
+
+
+def hang(handler: Any) -> bool:
+    """Do not answer in time."""
+    if handler.path.endswith("/score/0"):
+        time.sleep(1.5)
+    return False
+
+
+def lie_about_length(handler: Any) -> bool:
+    """Announce more than is sent, and hang up."""
+    if not handler.path.endswith("/score/0"):
+        return False
+    handler.send_response(206)
+    handler.send_header("Content-Length", "12")
+    handler.send_header("Content-Range", "bytes 0-11/12")
+    handler.end_headers()
+    handler.wfile.write(b"1234")
+    handler.close_connection = True
+    return True
+
+
+def hang_up(handler: Any) -> bool:
+    """Close the connection without a word."""
+    if not handler.path.endswith("/score/0"):
+        return False
+    handler.close_connection = True
+    handler.connection.shutdown(socket.SHUT_RDWR)
+    return True
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "message"),
+    [
+        (failing(500, 99), errors.RemoteError, "answered with status 500"),
+        (failing(403, 99), errors.RemoteError, "answered with status 403"),
+        (hang, errors.RemoteError, "did not answer in time"),
+        (lie_about_length, errors.RemoteError, "cannot be reached, or hung up"),
+        (hang_up, errors.RemoteError, "cannot be reached, or hung up"),
+    ],
+)
+def test_failures_are_named(folder: Path, fault: Fault, kind: Any, message: str) -> None:
+    """Each is an error that names the file; other vectors stay readable where the server lets."""
+    with served(folder, fault) as server:
+        daf = DafReader(open_remote_tree(server.url, impatient), name="x!")
+        with pytest.raises(kind, match=message) as caught:
+            daf.get_np_vector("cell", "score")
+        assert "vectors/cell/score" in str(caught.value)
+        assert daf.get_np_vector("cell", "type").tolist() == ["Bcell", "TCell", "TCell"]
+
+
+# Servers without ranges, and answers that are too long
+
+
+class _Plain(http.server.SimpleHTTPRequestHandler):
+    """What ``python -m http.server`` runs: it ignores ranges."""
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name
+        """Say nothing."""
+
+
+@contextmanager
+def plainly_served(folder: Path) -> Iterator[str]:
+    """Serve a folder as ``python -m http.server`` does while the block runs."""
+    handler = partial(_Plain, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "v3.daf.zarr", "p.daf.zarr.zip"])
+def test_servers_without_ranges_are_good_enough(folder: Path, name: str) -> None:
+    """Whole files are downloaded instead, and remembered."""
+    path = folder.with_name(name)
+    if path != folder:
+        convert(folder, path, zarr_format=3 if name[0] in "vp" else None, packed=name[0] == "p")
+    with plainly_served(folder.parent) as base:
+        daf = open_daf(f"{base}/{name}")
+        assert contents(daf) == contents(ZarrDaf(folder))
+        assert connect(daf).sql("SELECT count(*) AS n FROM cell").to_pydict() == {"n": [3]}
+
+
+def test_large_files_of_servers_without_ranges(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond a bound they are not downloaded; the message names the remedy, others are read."""
+    monkeypatch.setattr(_remote, "_MAX_WHOLE_BYTES", 100)
+    big = ZarrDaf(folder, "r+")
+    assert isinstance(big, DafWriter)
+    big.set_vector("batch", "big", np.arange(20.0))
+    with plainly_served(folder.parent) as base:
+        daf = open_daf(f"{base}/x.daf.zarr")
+        with pytest.raises(
+            errors.UnsupportedDataError, match="big/0: the server ignores.*160 bytes.*daf serve"
+        ):
+            daf.get_np_vector("batch", "big")
+        assert daf.get_np_vector("gene", "marker").tolist() == [True, False, True, False]
+
+
+def announcing(length: int, sent: int = 1 << 16) -> Fault:
+    """Return a fault: an answer that announces a length and sends something."""
+
+    def fault(handler: Any) -> bool:
+        if not handler.path.endswith(("/score/0", ".zmetadata")):
+            return False
+        asked = handler.headers.get("Range", "bytes=0-0").removeprefix("bytes=")
+        handler.close_connection = True
+        handler.send_response(206 if "Range" in handler.headers else 200)
+        handler.send_header("Content-Length", str(length))
+        handler.send_header("Content-Range", f"bytes {asked}/{length}")
+        handler.end_headers()
+        with suppress(OSError):
+            handler.wfile.write(b"x" * sent)
+        return True
+
+    return fault
+
+
+@pytest.mark.parametrize("length", [2**27, 2**40, 2**62])
+def test_announced_lengths_take_no_memory(folder: Path, length: int) -> None:
+    """A server that announces a TiB is refused; the interpreter lives."""
+    with served(folder) as server:
+        daf = DafReader(open_remote_tree(server.url, impatient), name="x!")
+        server.fault = announcing(length)
+        with pytest.raises(errors.DafError, match="vectors/cell/score"):
+            daf.get_np_vector("cell", "score")
+        with pytest.raises(errors.DafError, match=r"zmetadata.*expected there|hung up"):
+            open_remote_tree(server.url, impatient)
+
+
+def test_files_that_are_said_to_be_endless(folder: Path) -> None:
+    """What a server says of the length of a file makes nobody plan a million requests."""
+    with served(folder) as server, pytest.raises(errors.CorruptDataError, match="at most"):
+        impatient(server.url).read_ranges("vectors/cell/score/0", [(0, 2**40)])
+
+
+def test_answers_longer_than_asked_are_not_received(folder: Path) -> None:
+    """A part of 12 bytes that arrives with 64 KiB is refused, and nothing of it is used."""
+    with served(folder) as server:
+        files = impatient(server.url)
+        assert files.size("vectors/cell/score/0") == 12
+        server.fault = announcing(1 << 16)
+        with pytest.raises(errors.RemoteError, match="12 bytes were asked for"):
+            files.read_ranges("vectors/cell/score/0", [(0, 12)])
+
+
+def test_deeply_nested_metadata(folder: Path) -> None:
+    """It is malformed, and not an exhausted stack."""
+    (folder / ".zmetadata").write_text("[" * 100_000)
+    with served(folder) as server, pytest.raises(errors.CorruptDataError, match="malformed"):
+        open_daf(server.url)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("suffix", ["", ".zip"])
+def test_a_handful_of_requests_for_many_vectors(
+    tmp_path: Path, zarr_format: Literal[2, 3], suffix: str
+) -> None:
+    """The metadata of fifty vectors is not asked for one by one."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [f"c{i}" for i in range(500)])
+    for i in range(50):
+        daf.set_vector("cell", f"v{i}", np.arange(500.0) + i)
+    target = tmp_path / f"y.daf.zarr{suffix}"
+    convert(path, target, zarr_format=zarr_format)
+    with served(target) as server:
+        session = connect(server.url)
+        assert session.data_set().description().count("Float64") == 50
+        found = session.sql("SELECT sum(v7) AS s FROM cell WHERE v9 > 20").to_pydict()
+        assert found == {"s": [float(np.arange(12, 500).sum() + 7 * 488)]}
+        assert len(server.asked) <= 12
+
+
+@pytest.mark.parametrize("name", ["data", "data.zip", "atlas.v2"])
+def test_urls_need_no_suffix(folder: Path, name: str) -> None:
+    """What is there is found out: the metadata of a directory, or the end of an archive."""
+    target = folder.with_name("x.daf.zarr.zip" if name.endswith(".zip") else "x.daf.zarr")
+    if target != folder:
+        convert(folder, target)
+    target.rename(folder.with_name(name))
+    with served(folder.with_name(name)) as server:
+        assert open_daf(server.url).get_scalar("depth") == 1
+        nowhere = server.url.replace(name, "nothing")
+        with pytest.raises(errors.NotADafError, match="nor is there an archive"):
+            open_daf(nowhere)
+
+
+def test_a_passing_failure_is_asked_again(folder: Path) -> None:
+    """A server that fails once is not the end of it."""
+    with served(folder, failing(503, 1)) as server:
+        assert open_daf(server.url).get_np_vector("cell", "score")[:2].tolist() == [1, 2]
+
+
+def test_nobody_listens() -> None:
+    """The message says where nobody was."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(errors.RemoteError, match=f"127.0.0.1:{port}/x.daf.zarr.*cannot be reached"):
+        open_remote_tree(f"http://127.0.0.1:{port}/x.daf.zarr", impatient)
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])
+def test_versions_are_not_mixed(large: Path, tmp_path: Path, name: str) -> None:
+    """What changes on the server while it is open is an error, not a mixture."""
+    path = tmp_path / name
+    convert(large, path)
+    with served(path) as server:
+        daf = open_daf(server.url)
+        stored = daf.open_matrix("gene", "cell", "X")
+        array = stored.entries("nzval")
+        from daf_storage.spi import Span
+
+        assert array.read_rows(Span(0, 10)).tolist() == [1.0] * 10
+        writer = open_daf(path, "r+")
+        assert isinstance(writer, DafWriter)
+        if name == "x.daf.zarr":
+            writer.set_matrix("gene", "cell", "X", np.zeros((200, 20_000)), overwrite=True)
+            writer.set_matrix(
+                "gene", "cell", "X", sp.csc_array(np.eye(200, 20_000, dtype="f4")), overwrite=True
+            )
+        else:
+            writer.set_scalar("new", 1)
+        with pytest.raises(errors.DafError, match="open it again|none .404."):
+            array.read_rows(Span(1_000_000, 1_000_100))
+
+
+def test_secrets_are_not_shown(folder: Path) -> None:
+    """Neither user nor password nor query is in a name or a message."""
+    assert shown_url("https://me:hunter2@h/x.daf.zarr?sig=abc#f") == "https://h/x.daf.zarr"
+    with served(folder) as server:
+        url = server.url.replace("http://", "http://me:hunter2@")
+        daf = open_daf(url)
+        assert "hunter2" not in daf.location + daf.name + daf.description()
+        server.fault = failing(500, 99)
+        slow = DafReader(open_remote_tree(url, impatient), name="y!")
+        with pytest.raises(errors.RemoteError) as caught:
+            slow.get_np_vector("cell", "score")
+        assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(errors.InvalidInputError) as refused:
+        open_daf("https://me:hunter2@h/x.h5df")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_many_threads(large: Path) -> None:
+    """Readers share what was downloaded."""
+    with served(large) as server:
+        daf = open_daf(server.url)
+        found: list[float] = []
+
+        def read() -> None:
+            found.append(float(daf.get_np_vector("cell", "a").sum()))
+
+        threads = [threading.Thread(target=read) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [float(np.arange(20_000).sum())] * 8
+
+
+def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A URL is a path."""
+    with served(folder) as server:
+        assert main(["info", server.url]) == 0
+        assert main(["sql", server.url, "SELECT count(*) AS n FROM cell"]) == 0
+        assert "3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])
+def test_downloading_and_verifying(folder: Path, tmp_path: Path, name: str) -> None:
+    """A conversion from a URL is a download; a server's data set can be verified, not changed."""
+    path = folder.parent / name
+    if path != folder:
+        convert(folder, path)
+    with served(path) as server:
+        convert(server.url, tmp_path / "down.h5df")
+        assert contents(open_daf(tmp_path / "down.h5df")) == contents(ZarrDaf(folder))
+        assert verify(server.url) == []
+        with pytest.raises(errors.ReadOnlyError, match="repair it where it is stored"):
+            repair(server.url)
+        with pytest.raises(errors.ReadOnlyError, match="upload"):
+            convert(folder, server.url)
+
+
+def test_trees_of_a_server_can_be_listed(folder: Path) -> None:
+    """By the metadata, since a server cannot be asked."""
+    with served(folder) as server:
+        tree: ZarrTree = open_remote_tree(server.url)
+        assert sorted(tree.children("vectors/cell")) == ["score", "type"]
+        assert tree.kind("vectors/nope") is None
+        assert tree.identity("vectors") == tree.identity("vectors")
+
+
+def test_a_small_data_set_of_one_of_everything(tmp_path: Path) -> None:
+    """The one that most tests look at, through an archive."""
+    path = tmp_path / "x.daf.zarr.zip"
+    fill(create(path)).close()
+    with served(path) as server:
+        assert contents(open_daf(server.url)) == contents(fill(MemoryDaf()))

@@ -1,0 +1,488 @@
+"""Tests of data sets in ZIP archives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+
+from daf_query import connect
+from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors, settings
+from daf_storage.spi import MmapZipStore
+from daf_storage.testing import AppendOnlyDafSuite
+from tests.support import UMIS, contents, create, dense, fill, is_mapped, reopen
+
+
+class TestZipDaf(AppendOnlyDafSuite):
+    @pytest.fixture
+    def daf(self, tmp_path: Path) -> DafWriter:
+        """Return an empty data set in an archive of its own."""
+        return create(tmp_path / "x.daf.zarr.zip")
+
+
+class TestSharedArchive(AppendOnlyDafSuite):
+    """One of several data sets of an archive."""
+
+    @pytest.fixture
+    def daf(self, tmp_path: Path) -> DafWriter:
+        """Return an empty data set beside another one and below a third one."""
+        for group in ("day", "other"):
+            daf = ZarrDaf(f"{tmp_path}/x.dafs.zarr.zip#/{group}", "w+")
+            assert isinstance(daf, DafWriter)
+            daf.add_axis("cell", ["not", "this"])
+        daf = ZarrDaf(f"{tmp_path}/x.dafs.zarr.zip#/day/1", "w+")
+        assert isinstance(daf, DafWriter)
+        return daf
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of an archive with one of everything."""
+    path = tmp_path / "x.daf.zarr.zip"
+    fill(create(path)).close()
+    return path
+
+
+def test_what_was_filled_in_place_reads_back(tmp_path: Path) -> None:
+    """Dense and sparse, vectors and matrices, small and large: the CRC is right in the file."""
+    path = tmp_path / "x.daf.zarr.zip"
+    daf = create(path)
+    daf.add_axis("cell", [str(i) for i in range(300_000)])
+    daf.add_axis("gene", ["a", "b"])
+    with daf.empty_dense_vector("cell", "large", "i8") as large:
+        large[:] = np.arange(300_000)
+    with daf.empty_dense_vector("gene", "small", "i4") as small:
+        small[:] = [11, 22]
+    with daf.empty_dense_matrix("cell", "gene", "m", "i2") as matrix:
+        matrix[:, 1] = 7
+    with daf.empty_sparse_vector("cell", "s", "f4", 2) as parts:
+        parts.nzind[:], parts.nzval[:] = [2, 4], [1.5, 2.5]
+    daf.close()
+    found = ZarrDaf(path)
+    assert np.array_equal(found.get_np_vector("cell", "large"), np.arange(300_000))
+    assert found.get_np_vector("gene", "small").tolist() == [11, 22]
+    assert found.get_np_matrix("cell", "gene", "m").sum(axis=0).tolist() == [0, 2_100_000]
+    assert found.get_np_vector("cell", "s")[:4].tolist() == [0, 1.5, 0, 2.5]
+    assert zipfile.ZipFile(path).testzip() is None
+
+
+def test_reads_are_views_of_one_mapping(path: Path) -> None:
+    """Vectors, dense matrices and sparse values lie in the mapped archive itself, aligned."""
+    daf = ZarrDaf(path)
+    arrays = [
+        daf.get_np_vector("cell", "age"),
+        daf.get_np_matrix("cell", "gene", "UMIs"),
+        daf.get_sparse_matrix("cell", "gene", "sparse").nzval,
+    ]
+    for array in arrays:
+        assert array is not None
+        address = array.__array_interface__["data"][0]
+        assert is_mapped(address, path)
+        assert address % 8 == 0
+        assert not array.flags.writeable
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    assert sum(line.endswith(f" {path}") for line in maps) == 1
+
+
+def test_arrays_stay_valid_when_everything_is_closed(path: Path) -> None:
+    """A view keeps the mapping; nothing else does."""
+    daf = ZarrDaf(path)
+    ages = daf.get_np_vector("cell", "age")
+    daf.close()
+    with pytest.raises(errors.InvalidInputError, match="was closed"):
+        daf.get_np_vector("cell", "age")
+    del daf
+    assert ages.tolist() == [30, 60, 90]
+    assert is_mapped(ages.__array_interface__["data"][0], path)
+
+
+def test_addresses_stay_while_the_file_grows(path: Path) -> None:
+    """What was read before an append is where it was, and as it was."""
+    daf = reopen(path)
+    ages = daf.get_np_vector("cell", "age")
+    before = ages.__array_interface__["data"][0]
+    for i in range(50):
+        daf.set_vector("cell", f"v{i}", np.full(3, i))
+        daf.set_scalar(f"s{i}", "x" * 20_000)
+    assert ages.tolist() == [30, 60, 90]
+    assert daf.get_np_vector("cell", "age").__array_interface__["data"][0] == before
+    size = path.stat().st_size
+    daf.close()
+    assert path.stat().st_size == size
+    assert path.stat().st_blocks * 512 < 2 * size + 8192
+
+
+def test_handles_of_one_archive_share_it(path: Path) -> None:
+    """What one adds, the other sees; names are made unique; the last one closes it."""
+    writer = reopen(path)
+    reader = ZarrDaf(path)
+    writer.set_scalar("later", 1)
+    assert reader.get_scalar("later") == 1
+    again = reopen(path)
+    again.set_scalar("still later", 2)
+    assert writer.get_scalar("still later") == 2
+    for daf in (writer, again, reader):
+        daf.close()
+    with pytest.raises(errors.InvalidInputError, match="was closed"):
+        writer.set_scalar("x", 1)
+    assert ZarrDaf(path).get_scalar("still later") == 2
+
+
+def test_the_first_open_decides_whether_it_can_be_written(path: Path) -> None:
+    """A writer is refused while a reader has the archive, with what to do."""
+    reader = ZarrDaf(path)
+    with pytest.raises(errors.InUseError, match="already open read-only in this process"):
+        ZarrDaf(path, "r+")
+    reader.close()
+    reopen(path).close()
+
+
+def test_a_forgotten_handle_is_released(path: Path) -> None:
+    """A reader that nobody holds any more does not keep a writer out."""
+    ZarrDaf(path).get_scalar("n")
+    reopen(path)
+    with MmapZipStore(path, "r+") as store:
+        assert len(store) > 10
+
+
+def test_another_process_may_not_write(path: Path) -> None:
+    """A second writer is refused while the first lives, and may go on after it was killed."""
+    code = (
+        "import sys, time; from daf_storage import ZarrDaf\n"
+        "daf = ZarrDaf(sys.argv[1], 'r+'); print('ready', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        with pytest.raises(errors.InUseError, match="another process has this archive open"):
+            ZarrDaf(path, "r+")
+        with pytest.raises(errors.InUseError):
+            ZarrDaf(path, "w")
+        assert ZarrDaf(path).get_scalar("n") == 7
+        process.kill()
+    reopen(path).set_scalar("after", 1)
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_modes_that_do_not_create(tmp_path: Path, mode: str) -> None:
+    """A missing archive is an error that names what is beside it."""
+    create(tmp_path / "y.daf.zarr.zip").close()
+    with pytest.raises(errors.SourceNotFoundError, match=r"no such file: .*; beside it are y\.daf"):
+        ZarrDaf(tmp_path / "x.daf.zarr.zip", mode)  # type: ignore[arg-type]
+    with pytest.raises(errors.NotADafError, match="not a zarr group: .*#/missing"):
+        ZarrDaf(f"{_shared(tmp_path)}#/missing", mode)  # type: ignore[arg-type]
+
+
+def _shared(folder: Path) -> Path:
+    path = folder / "s.dafs.zarr.zip"
+    daf = ZarrDaf(f"{path}#/present", "w+")
+    assert isinstance(daf, DafWriter)
+    fill(daf).close()
+    return path
+
+
+def test_modes_that_create(tmp_path: Path) -> None:
+    """``w+`` keeps what is there, ``w`` does not; names and paths are as in other formats."""
+    path = tmp_path / "x.daf.zarr.zip"
+    first = ZarrDaf(path, "w+")
+    assert isinstance(first, DafWriter)
+    assert first.name.startswith(str(path))
+    first.set_scalar("name", "my data")
+    assert ZarrDaf(path, "w+").get_scalar("name") == "my data"
+    assert ZarrDaf(path).name.startswith("my data.read_only")
+    second = create(path)
+    assert second.scalars_set() == set()
+    with pytest.raises(errors.InvalidInputError, match="was closed"):
+        first.set_scalar("x", 1)
+
+
+def test_emptying_leaves_readers_what_they_had(path: Path) -> None:
+    """Mode ``w`` puts another file in the place; who reads the old one goes on."""
+    reader = ZarrDaf(path)
+    create(path).add_axis("cell", ["other"])
+    assert reader.get_np_vector("cell", "age").tolist() == [30, 60, 90]
+    assert ZarrDaf(path).axis_length("cell") == 1
+
+
+def test_several_data_sets_in_one_archive(tmp_path: Path) -> None:
+    """Interleaved changes do not leak from one to the other, and late ones are seen."""
+    path = tmp_path / "x.dafs.zarr.zip"
+    dafs: list[DafWriter] = []
+    for group in ("a", "b", "b/c"):
+        daf = ZarrDaf(f"{path}#/{group}", "w+")
+        assert isinstance(daf, DafWriter)
+        daf.add_axis("cell", [f"{group}{i}" for i in range(3)])
+        dafs.append(daf)
+    reader = ZarrDaf(f"{path}#/b")
+    for i, daf in enumerate(dafs):
+        daf.set_vector("cell", "v", [i] * 3)
+        daf.set_scalar(f"only {i}", i)
+    assert reader.get_np_vector("cell", "v").tolist() == [1, 1, 1]
+    assert [daf.scalars_set() for daf in dafs] == [{"only 0"}, {"only 1"}, {"only 2"}]
+    assert reader.axis_entries("cell").tolist() == ["b0", "b1", "b2"]
+    names = zipfile.ZipFile(path).namelist()
+    assert "a/.zgroup" in names
+    assert ".zgroup" not in names
+    assert dafs[2].name.startswith(f"{path}#/b/c")
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "message"),
+    [
+        ("x.dafs.zarr.zip#/", "w+", r"empty group name after '#/'"),
+        ("x.dafs.zarr.zip", "w+", r"missing '#/<group>' in plural"),
+        ("x.dafs.zarr.zip#", "w+", r"missing '#/<group>' in plural"),
+        ("x.daf.zarr.zip#/a", "w+", r"can't address a sub-daf in a singular"),
+        ("x.dafs.zarr.zip#/a", "w", r"can't truncate one data set"),
+        ("x.dafs.zarr.zip#/../a", "w+", r"the group '\.\.' names a directory"),
+        ("x.dafs.zarr.zip#/a//b", "w+", r"the group '' is empty"),
+        ("x.zip", "r", r"expected one of: <stem>\.daf\.zarr, <stem>\.daf\.zarr\.zip, <stem>\.dafs"),
+    ],
+)
+def test_paths_that_mean_nothing(tmp_path: Path, name: str, mode: str, message: str) -> None:
+    """Each says what is wrong with it, and nothing is created."""
+    with pytest.raises(errors.InvalidInputError, match=message):
+        ZarrDaf(f"{tmp_path}/{name}", mode)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_archive_of_several_says_which(tmp_path: Path) -> None:
+    """Without a group, the message lists the data sets that there are."""
+    path = _shared(tmp_path)
+    ZarrDaf(f"{path}#/other/one", "w+")
+    with pytest.raises(errors.InvalidInputError, match="it holds other/one, present"):
+        ZarrDaf(path)
+
+
+def test_a_group_within_a_data_set_is_refused(tmp_path: Path) -> None:
+    """A data set may lie below another one, and not among its properties."""
+    path = _shared(tmp_path)
+    with pytest.raises(errors.InvalidInputError, match="'present' is a data set itself"):
+        ZarrDaf(f"{path}#/present/vectors/cell", "w+")
+    ZarrDaf(f"{path}#/present/more", "w+")
+
+
+def test_directories_and_other_files_are_no_archives(tmp_path: Path) -> None:
+    """They are refused by what they are, and left alone."""
+    folder, text = tmp_path / "a.daf.zarr.zip", tmp_path / "b.daf.zarr.zip"
+    folder.mkdir()
+    text.write_text("hello " * 100)
+    for mode in ("r", "r+", "w+", "w"):
+        with pytest.raises(errors.NotADafError, match="there is a directory of this name"):
+            ZarrDaf(folder, mode)
+        with pytest.raises(errors.FormatError, match="not a (complete )?ZIP archive"):
+            ZarrDaf(text, mode)
+    assert text.read_text() == "hello " * 100
+    with pytest.raises(errors.SourceNotFoundError, match="there is no directory"):
+        ZarrDaf(tmp_path / "no" / "x.daf.zarr.zip", "w+")
+
+
+def test_an_archive_that_is_no_daf(tmp_path: Path) -> None:
+    """A ZIP of something else is refused, and so is a Zarr group that is no data set."""
+    path = tmp_path / "x.daf.zarr.zip"
+    with MmapZipStore(path, "w") as store:
+        store.append("hello", b"1")
+    with pytest.raises(errors.NotADafError, match="not a zarr group"):
+        ZarrDaf(path)
+    with MmapZipStore(path, "r+") as store:
+        store.append(".zgroup", b'{"zarr_format":2}')
+    with pytest.raises(errors.NotADafError, match="not a daf data set"):
+        ZarrDaf(path, "r+")
+    daf = ZarrDaf(path, "w+")
+    assert daf.axes_set() == set()
+
+
+def test_a_newer_version_is_refused(tmp_path: Path) -> None:
+    """The marker of the format is checked as in directories."""
+    path = tmp_path / "x.daf.zarr.zip"
+    create(path).close()
+    data = path.read_bytes()
+    with MmapZipStore(path, "r+") as store:
+        marker = store.get("daf/0")
+        assert marker is not None
+        assert bytes(marker) == bytes([1, 0])
+    with zipfile.ZipFile(tmp_path / "new.daf.zarr.zip", "w") as other:
+        for item in zipfile.ZipFile(path).infolist():
+            content = zipfile.ZipFile(path).read(item)
+            other.writestr(item.filename, b"\2\0" if item.filename == "daf/0" else content)
+    with pytest.raises(errors.VersionError, match=r"incompatible format version: 2\.0"):
+        ZarrDaf(tmp_path / "new.daf.zarr.zip")
+    assert path.read_bytes() == data
+
+
+def test_the_size_limit_is_a_setting(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Growing beyond it is an error that names the setting; the file stays as it was."""
+    size = path.stat().st_size
+    monkeypatch.setattr(settings, "DAF_ZARR_ZIP_MAX_FILE_SIZE", size + 1000)
+    daf = reopen(path)
+    with pytest.raises(errors.SizeLimitError, match="DAF_ZARR_ZIP_MAX_FILE_SIZE"):
+        daf.set_vector("cell", "long", ["x" * 10_000] * 3)
+    with pytest.raises(errors.SizeLimitError):
+        daf.add_axis("other", [str(i) for i in range(1000)])
+    before = contents(daf)
+    daf.close()
+    assert path.stat().st_size <= size + 1000
+    with reopen(path) as again:
+        assert contents(again) == before
+    assert path.stat().st_size == size
+    monkeypatch.setattr(settings, "DAF_ZARR_ZIP_MAX_FILE_SIZE", size - 1)
+    with pytest.raises(errors.SizeLimitError, match="open it with a larger"):
+        reopen(path)
+
+
+def test_zarr_reads_the_archive(path: Path) -> None:
+    """zarr-python's own ``ZipStore`` finds equal values."""
+    with zarr.storage.ZipStore(path, mode="r") as store:
+        group = zarr.open_group(store, mode="r", zarr_format=2)
+        assert np.asarray(group["vectors/cell/age"]).tolist() == [30, 60, 90]  # type: ignore[index]
+        assert np.asarray(group["vectors/cell/type"]).tolist() == ["Bcell", "TCell", "TCell"]
+        assert np.asarray(group["matrices/cell/gene/UMIs"]).T.tolist() == UMIS.tolist()
+        stored = [
+            np.asarray(group[f"matrices/cell/gene/sparse/{part}"])
+            for part in ("nzval", "rowval", "colptr")
+        ]
+        values, rows, columns = stored
+        found = sp.csc_array((values, rows - 1, columns - 1), shape=UMIS.shape)
+        assert found.toarray().tolist() == UMIS.tolist()
+
+
+def test_an_unpacked_archive_is_a_data_set(path: Path, tmp_path: Path) -> None:
+    """Unzipped into a directory it can be read and changed."""
+    folder = tmp_path / "out.daf.zarr"
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(folder)
+    daf = reopen(folder)
+    assert contents(daf) == contents(ZarrDaf(path))
+    daf.set_scalar("n", 8, overwrite=True)
+    assert "scalars/n" in (folder / ".zmetadata").read_text()
+
+
+def test_a_packed_directory_is_a_data_set(tmp_path: Path) -> None:
+    """Zipped by somebody else, compressed or not, it can be read and added to."""
+    folder = tmp_path / "in.daf.zarr"
+    fill(create(folder))
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        path = tmp_path / f"{method}.daf.zarr.zip"
+        with zipfile.ZipFile(path, "w", method) as archive:
+            for parent, names, files in os.walk(folder):
+                for name in (*names, *files):
+                    file = Path(parent) / name
+                    archive.write(file, file.relative_to(folder))
+        expected = contents(ZarrDaf(folder))
+        with ZarrDaf(path) as found:
+            assert contents(found) == expected
+        with reopen(path) as daf:
+            daf.set_vector("cell", "new", [1, 2, 3])
+        assert zipfile.ZipFile(path).testzip() is None
+        with ZarrDaf(path) as found:
+            assert found.get_np_vector("cell", "new").tolist() == [1, 2, 3]
+            assert found.get_np_vector("cell", "age").tolist() == [30, 60, 90]
+            assert dense(found.get_np_matrix("gene", "cell", "sparse")).tolist() == UMIS.T.tolist()
+        assert ".zmetadata" not in zipfile.ZipFile(path).namelist()  # it would hide what is added
+
+
+def test_a_batch_is_one_commit(path: Path) -> None:
+    """Within a batch the file stays as it was for everybody else; then it has everything."""
+    daf = reopen(path)
+    with daf.batch():
+        for i in range(20):
+            daf.set_vector("cell", f"v{i}", [i] * 3)
+        assert len(daf.vectors_set("cell")) == 22
+        with MmapZipStore(path) as other:
+            assert "vectors/cell/v0/0" not in other
+    with MmapZipStore(path) as other:
+        assert "vectors/cell/v19/0" in other
+
+
+def test_contents_equal_those_in_memory(tmp_path: Path) -> None:
+    """The same changes give the same data set in either format."""
+    path = tmp_path / "x.daf.zarr.zip"
+    fill(create(path))
+    assert contents(ZarrDaf(path)) == contents(fill(MemoryDaf()))
+
+
+def test_pins_outlive_their_reader(path: Path) -> None:
+    """A vector that was opened can be read after its reader is gone, as in a directory."""
+
+    def opened() -> DafReader:
+        return ZarrDaf(path)
+
+    vector = opened().open_vector("cell", "type")
+    assert vector.read_strings().to_pylist() == ["Bcell", "TCell", "TCell"]
+
+
+def test_sql_scans_while_a_writer_appends(tmp_path: Path) -> None:
+    """Queries of several threads see whole vectors, and every one that is there."""
+    path = tmp_path / "x.daf.zarr.zip"
+    writer = create(path)
+    n = 50_000
+    writer.add_axis("cell", [f"c{i}" for i in range(n)])
+    writer.set_vector("cell", "v0", np.zeros(n, "i4"))
+    writer.set_vector("cell", "s", ["a", "b"] * (n // 2))
+    stop = threading.Event()
+    problems: list[Any] = []
+    counts = []
+
+    def query() -> None:
+        session = connect(ZarrDaf(path))
+        while not stop.is_set():
+            name = f"v{len(session.sql('SELECT * FROM cell LIMIT 0').schema()) - 4}"
+            found = session.sql(
+                f"SELECT count(*) AS n, min({name}) AS low, max({name}) AS high FROM cell "
+                "WHERE s = 'a'"
+            ).to_pylist()[0]
+            number = int(name[1:])
+            if found != {"n": n // 2, "low": number, "high": number}:
+                problems.append(found)
+            counts.append(number)
+
+    threads = [threading.Thread(target=query) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for i in range(1, 80):
+        if i % 2:
+            writer.set_vector("cell", f"v{i}", np.full(n, i, "i4"))
+        else:
+            with writer.empty_dense_vector("cell", f"v{i}", "i4") as values:
+                values[:] = i
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert max(counts) > 0
+    assert zipfile.ZipFile(path).testzip() is None
+
+
+def test_unaligned_data_of_foreign_archives(tmp_path: Path) -> None:
+    """Data at any place is read, sliced and queried; Arrow gets an aligned copy."""
+    folder, path = tmp_path / "in.daf.zarr", tmp_path / "x.daf.zarr.zip"
+    fill(create(folder))
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, file in enumerate(sorted(folder.rglob("*"))):
+            if file.is_file():
+                archive.writestr(f"pad/{'x' * (number % 7)}{number}", b"y" * (number % 5))
+                archive.write(file, file.relative_to(folder))
+    daf = ZarrDaf(path)
+    assert contents(daf) == contents(ZarrDaf(folder))
+    session = connect(daf)
+    rows = session.sql(
+        'SELECT name, age, type FROM cell WHERE age > 30 ORDER BY "index"'
+    ).to_pylist()
+    assert rows == [
+        {"name": "GATA", "age": 60, "type": "TCell"},
+        {"name": "CATA", "age": 90, "type": "TCell"},
+    ]
+    part = session.matrix("cell", "gene", "sparse", rows="age > 30").to_scipy()
+    assert part.toarray().tolist() == UMIS[1:].tolist()
+    assert daf.get_pa_vector("cell", "age").to_pylist() == [30, 60, 90]

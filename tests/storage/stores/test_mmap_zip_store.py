@@ -1,0 +1,861 @@
+"""Tests of the store in a ZIP archive."""
+
+from __future__ import annotations
+
+import bz2
+import io
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import threading
+import zipfile
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from daf_storage import errors
+from daf_storage.spi import MmapZipStore
+from daf_storage.stores import WritableStore
+from daf_storage.stores.mmap_zip import _records as records
+from daf_storage.stores.mmap_zip._file import ArchiveFile
+from daf_storage.stores.mmap_zip._locating import Directory, read_directory
+from daf_storage.testing import AppendOnlyStoreSuite
+
+
+class TestMmapZipStore(AppendOnlyStoreSuite):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> WritableStore:
+        """Return an empty store."""
+        return MmapZipStore(tmp_path / "x.zip", "w")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of an archive with a few entries."""
+    path = tmp_path / "x.zip"
+    with MmapZipStore(path, "w") as store:
+        store.append(".zgroup", b"1234")
+        store.append("alpha", b"")
+        store.append("sub/beta", b"abc")
+        store.append("sub/gamma/.zarray", b"5678")
+    return path
+
+
+def value(store: MmapZipStore, key: str) -> bytes | None:
+    """Return the bytes of an entry."""
+    data = store.get(key)
+    return None if data is None else bytes(data)
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    """Only modes that create do create."""
+    for mode in ("r", "r+"):
+        with pytest.raises(errors.SourceNotFoundError, match="no such file: .*x.zip"):
+            MmapZipStore(tmp_path / "x.zip", mode)  # type: ignore[arg-type]
+    with MmapZipStore(tmp_path / "x.zip", "w+") as store:
+        assert store.keys() == []
+    with MmapZipStore(tmp_path / "x.zip") as store:
+        assert len(store) == 0
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_an_archive_that_goes_away_while_it_is_opened(
+    path: Path, monkeypatch: pytest.MonkeyPatch, *, replaced: bool
+) -> None:
+    """Deleted or replaced before it could be locked: what is at the path then is opened.
+
+    Otherwise the writer would add to a file that nobody finds again.
+    """
+    lock = ArchiveFile.lock
+    other = path.with_name("other.zip")
+    with MmapZipStore(other, "w") as store:
+        store.append("of the other", b"1")
+    locked: list[int] = []
+
+    def late(self: ArchiveFile) -> bool:
+        if not locked:
+            os.replace(other, path) if replaced else path.unlink()
+        locked.append(self.descriptor)
+        return lock(self)
+
+    monkeypatch.setattr(ArchiveFile, "lock", late)
+    if not replaced:
+        with pytest.raises(errors.SourceNotFoundError, match="no such file"):
+            MmapZipStore(path, "r+")
+        locked.clear()
+        path.write_bytes(b"")
+    with MmapZipStore(path, "w+") as store:
+        store.append("new", b"2")
+    assert len(locked) == 2
+    with MmapZipStore(path) as store:
+        assert store.keys() == (["new", "of the other"] if replaced else ["new"])
+
+
+def test_listing_and_sizes(path: Path) -> None:
+    """Names directly below a prefix, entries and directories apart, and what they hold."""
+    store = MmapZipStore(path)
+    assert store.keys() == [".zgroup", "alpha", "sub/beta", "sub/gamma/.zarray"]
+    assert store.subkeys() == [".zgroup", "alpha"]
+    assert store.subdirs() == ["sub"]
+    assert store.children("sub") == ["beta", "gamma"]
+    assert store.subkeys("sub") == ["beta"]
+    assert store.subdirs("sub") == ["gamma"]
+    assert store.subdirs("nothing") == []
+    assert (store.storage_bytes(), store.storage_bytes("sub"), store.size_of("sub/beta")) == (
+        11,
+        7,
+        3,
+    )
+    assert "alpha" in store
+    assert "sub" not in store
+    assert store.get("sub") is None
+    assert value(store, "alpha") == b""
+    assert repr(store) == f"MmapZipStore({str(path)!r}, 'r')"
+
+
+def test_appending_across_opens(path: Path) -> None:
+    """What was there stays, and what is added reads back, by us and by Python."""
+    with MmapZipStore(path, "r+") as store:
+        store.append("more", b"x" * 100)
+        assert value(store, "more") == b"x" * 100
+    with MmapZipStore(path, "w+") as store:
+        store.append("even/more", b"y")
+        assert value(store, "sub/beta") == b"abc"
+    with zipfile.ZipFile(path) as other:
+        assert other.testzip() is None
+        assert other.read("more") == b"x" * 100
+        assert len(other.namelist()) == 6
+
+
+def test_reserve_and_patch_between_appends(path: Path) -> None:
+    """A reserved entry is zeros, invisible until it is patched, and right afterwards."""
+    with MmapZipStore(path, "r+") as store:
+        store.append("before", b"1")
+        array = store.reserve("filled", 4096)
+        assert not array.any()
+        assert "filled" not in store
+        with MmapZipStore(path) as other:
+            assert "filled" not in other
+            assert value(other, "before") == b"1"
+        store.append("between", b"2")
+        array[:] = np.arange(4096) % 251
+        store.patch_crc("filled")
+        store.append("after", b"3")
+    with MmapZipStore(path) as store:
+        found = store.try_mmap_entry_as("filled", "u1", 4096)
+        assert found is not None
+        assert found.tolist() == [i % 251 for i in range(4096)]
+    offsets = [item.header_offset for item in zipfile.ZipFile(path).infolist()]
+    assert offsets == sorted(offsets)
+    assert zipfile.ZipFile(path).testzip() is None
+
+
+def test_an_empty_reservation(path: Path) -> None:
+    """No bytes are a fine entry too, and a typed view of them is empty."""
+    with MmapZipStore(path, "r+") as store:
+        assert store.reserve("none", 0).size == 0
+        store.patch_crc("none")
+        found = store.try_mmap_entry_as("none", "f8", (0, 3))
+        assert found is not None
+        assert found.shape == (0, 3)
+        store.append("after", b"1")
+    assert zipfile.ZipFile(path).testzip() is None
+
+
+def test_closing_within_a_batch(path: Path) -> None:
+    """What was not committed is gone, and whoever goes on is told."""
+    before = path.read_bytes()
+    store = MmapZipStore(path, "r+")
+
+    def add_and_close() -> None:
+        with store.batch():
+            store.append("new", b"1")
+            store.close()
+
+    with pytest.raises(errors.InvalidInputError, match="was closed"):
+        add_and_close()
+    MmapZipStore(path, "r+").close()
+    assert path.read_bytes() == before
+
+
+def test_a_batch_only_adds(path: Path) -> None:
+    """Mending is not part of what a batch commits at once."""
+    with MmapZipStore(path, "r+") as store, store.batch():
+        store.append("new", b"1")
+        for change in (
+            lambda: store.patch_crc("alpha"),
+            lambda: store.remove_entries(["alpha"]),
+            lambda: store.shrink("new", 0),
+        ):
+            with pytest.raises(errors.InvalidInputError, match="within a batch"):
+                change()
+
+
+def test_an_unpatched_reservation_is_gone(path: Path) -> None:
+    """Whoever stops in between leaves what was there, and room for the name."""
+    before = path.read_bytes()
+    store = MmapZipStore(path, "r+")
+    store.reserve("filled", 32)[:] = 7
+    store.close()
+    with MmapZipStore(path, "r+") as again:
+        assert "filled" not in again
+        assert again.keys() == [".zgroup", "alpha", "sub/beta", "sub/gamma/.zarray"]
+    assert path.read_bytes() == before
+    with MmapZipStore(path, "r+") as again:
+        again.append("filled", b"1")
+
+
+def test_shrinking_a_reservation(path: Path) -> None:
+    """The last entry may turn out shorter than it was reserved."""
+    with MmapZipStore(path, "r+") as store:
+        array = store.reserve("filled", 4096)
+        array[:] = 5
+        store.shrink("filled", 1500)
+        store.patch_crc("filled")
+        assert value(store, "filled") == b"\5" * 1500
+        store.append("after", b"1")
+    assert path.stat().st_size < 4096
+    assert zipfile.ZipFile(path).testzip() is None
+
+
+def test_shrinking_what_is_complete(path: Path) -> None:
+    """The last entry can be cut in the archive itself; to its own length that is nothing."""
+    with MmapZipStore(path, "r+") as store:
+        store.append("last", bytes(range(200)))
+        before = path.read_bytes()
+        store.shrink("last", 200)
+        assert path.read_bytes() == before
+        store.shrink("last", 50)
+        assert value(store, "last") == bytes(range(50))
+        store.append("after", b"1")
+        with pytest.raises(errors.InvalidInputError, match="'last' is not the last"):
+            store.shrink("last", 10)
+        with pytest.raises(errors.InvalidInputError, match="cannot be cut to 5"):
+            store.shrink("after", 5)
+    with zipfile.ZipFile(path) as other:
+        assert other.testzip() is None
+        assert other.read("last") == bytes(range(50))
+
+
+def test_patching_what_was_changed_in_place(path: Path) -> None:
+    """The CRC of any entry of ours can be recorded anew."""
+    with MmapZipStore(path, "r+") as store:
+        entry = next(e for e in store.entries() if e.name == "sub/beta")
+        start = store.data_start(entry)
+        with path.open("r+b") as file:
+            file.seek(start)
+            file.write(b"xyz")
+        store.patch_crc("sub/beta")
+    with zipfile.ZipFile(path) as other:
+        assert other.testzip() is None
+        assert other.read("sub/beta") == b"xyz"
+
+
+def test_existing_names_are_refused(path: Path) -> None:
+    """Nothing is overwritten, by no way of adding."""
+    with MmapZipStore(path, "r+") as store:
+        before = path.read_bytes()
+        for add in (
+            lambda: store.append("alpha", b"1"),
+            lambda: store.reserve("alpha", 10),
+        ):
+            with pytest.raises(errors.AppendOnlyError, match="alpha"):
+                add()
+        store.reserve("new", 10)
+        with pytest.raises(errors.AppendOnlyError, match="new"):
+            store.append("new", b"1")
+    with MmapZipStore(path, "r+"):
+        assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a/", "/a", "a//b", "../a", "a/../b", "a\0b", "\ud800", "é" * 40_000]
+)
+def test_bad_names_are_refused(path: Path, name: str) -> None:
+    """Names that no archive should hold, and names that are too long."""
+    with MmapZipStore(path, "r+") as store, pytest.raises(errors.InvalidNameError):
+        store.append(name, b"1")
+
+
+def test_unusual_names_are_fine(path: Path) -> None:
+    """Any other Unicode, long and short."""
+    names = ["a..b", "é", "細胞/0", "a b", "x" * 60_000, "a\\b", "..."]
+    with MmapZipStore(path, "r+") as store:
+        for name in names:
+            store.append(name, name.encode())
+    with MmapZipStore(path) as store:
+        assert [value(store, name) for name in names] == [name.encode() for name in names]
+    assert zipfile.ZipFile(path).testzip() is None
+
+
+def test_the_limit_is_checked_before_the_file_is_touched(tmp_path: Path) -> None:
+    """An append beyond ``max_file_size`` says so and changes nothing."""
+    path = tmp_path / "x.zip"
+    with MmapZipStore(path, "w", max_file_size=256) as store:
+        before = path.read_bytes()
+        with pytest.raises(errors.SizeLimitError, match="max_file_size"):
+            store.append("big", bytes(1024))
+        with pytest.raises(errors.SizeLimitError):
+            store.reserve("big", 1024)
+        assert path.read_bytes() == before
+        store.append("a", b"1")
+    with MmapZipStore(path) as store:
+        assert store.keys() == ["a"]
+    with pytest.raises(errors.SizeLimitError, match="the file has"):
+        MmapZipStore(path, "r+", max_file_size=100)
+    with pytest.raises(errors.SizeLimitError, match="address space"):
+        MmapZipStore(path, "r+", max_file_size=1 << 62)
+
+
+def test_removing_from_the_directory(path: Path) -> None:
+    """Names can be dropped when an archive is mended; twice is no more than once."""
+    with MmapZipStore(path, "r+") as store:
+        store.remove_entries(["alpha", "sub/beta", "unknown"])
+        store.remove_entries(["alpha"])
+        assert store.keys() == [".zgroup", "sub/gamma/.zarray"]
+        store.append("alpha", b"again")
+    with MmapZipStore(path) as store:
+        assert value(store, "alpha") == b"again"
+        assert len(store) == 3
+
+
+def test_views_are_typed_and_aligned(path: Path) -> None:
+    """A typed view needs the exact length; there is none of what is absent."""
+    with MmapZipStore(path, "r+") as store:
+        for i in range(20):
+            store.append(f"n{'x' * i}", np.arange(6, dtype="f8").tobytes())
+            found = store.try_mmap_entry_as(f"n{'x' * i}", "f8", (2, 3))
+            assert found is not None
+            assert found.tolist() == [[0, 1, 2], [3, 4, 5]]
+            assert found.__array_interface__["data"][0] % 8 == 0
+            assert not found.flags.writeable
+        assert store.try_mmap_entry_as("n", "f8", 5) is None
+        assert store.try_mmap_entry_as("absent", "f8", 6) is None
+
+
+def test_a_reader_is_read_only(path: Path) -> None:
+    """Adding to an archive that was opened for reading is refused, and so is any use once closed."""
+    store = MmapZipStore(path)
+    for change in (
+        lambda: store.append("a", b"1"),
+        lambda: store.reserve("a", 1),
+        lambda: store.patch_crc("alpha"),
+        lambda: store.shrink("alpha", 0),
+        lambda: store.remove_entries(["alpha"]),
+    ):
+        with pytest.raises(errors.ReadOnlyError, match="opened for reading"):
+            change()
+    store.close()
+    store.close()
+    with pytest.raises(errors.InvalidInputError, match="was closed"):
+        store.get("alpha")
+
+
+def test_a_full_disk_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever write fails, the archive is as it was, on the disk and in memory, and goes on."""
+    count = 0
+    for failing in range(6):
+        with MmapZipStore(path, "r+") as store:
+            written = 0
+
+            def write_at(self: ArchiveFile, offset: int, data: Any, failing: int = failing) -> None:
+                nonlocal written
+                written += 1
+                if written == failing + 1:
+                    os.pwrite(self.descriptor, bytes(data)[:7], offset)
+                    raise OSError(28, "No space left on device")
+                os.pwrite(self.descriptor, data, offset)
+
+            before = store.keys()
+            with monkeypatch.context() as patch:
+                patch.setattr(ArchiveFile, "write_at", write_at)
+                try:
+                    store.append(f"new{failing}", b"x" * 100)
+                except OSError:
+                    count += 1
+                    assert store.keys() == before
+                    with MmapZipStore(path) as other:
+                        assert other.keys() == before
+            store.append(f"after{failing}", b"y")
+        with MmapZipStore(path) as other:
+            assert value(other, f"after{failing}") == b"y"
+        assert zipfile.ZipFile(path).testzip() is None
+    assert count == 3
+
+
+def test_a_full_disk_is_an_error_at_reservation(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk has room for what is handed out, so that filling it cannot kill the process."""
+
+    def full(*_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with MmapZipStore(path, "r+") as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "posix_fallocate", full)
+            with pytest.raises(OSError, match="No space left"):
+                store.reserve("big", 10_000)
+        store.append("after", b"1")
+    assert zipfile.ZipFile(path).testzip() is None
+
+
+def test_reserved_bytes_are_zero_whatever_was_there(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also over what a failed write, a failed commit or a cut reservation left in the file."""
+    write_at = ArchiveFile.write_at
+    for failing in (1, 2, 3, 4):
+        with MmapZipStore(path, "r+") as store:
+            written = 0
+
+            def fail(self: ArchiveFile, offset: int, data: Any, failing: int = failing) -> None:
+                nonlocal written
+                written += 1
+                if written == failing:
+                    write_at(self, offset, bytes(data)[: len(data) // 2])
+                    raise OSError(28, "No space left on device")
+                write_at(self, offset, data)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(ArchiveFile, "write_at", fail)
+                with suppress(OSError):
+                    store.append(f"failed{failing}", b"x" * 3_000_000)
+            assert not store.reserve(f"zeros{failing}", 4_000_000).any()
+    with MmapZipStore(path, "r+") as store:
+        store.reserve("cut", 500_000)[:] = 7
+        store.shrink("cut", 10)
+        assert not store.reserve("zeros", 600_000).any()
+        store.patch_crc("cut")
+        assert value(store, "cut") == b"\7" * 10
+    assert zipfile.ZipFile(path).testzip() is None
+
+
+def test_syncing_waits_for_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``sync`` the data is on the disk before the directory that names it counts."""
+    steps: list[str] = []
+    for name in ("sync", "truncate"):
+        original = getattr(ArchiveFile, name)
+
+        def step(self: ArchiveFile, *args: int, name: str = name, original: Any = original) -> None:
+            steps.append(name)
+            original(self, *args)
+
+        monkeypatch.setattr(ArchiveFile, name, step)
+    with MmapZipStore(path, "r+", sync=True) as store:
+        steps.clear()
+        store.append("a", b"1")
+        assert steps == ["sync", "sync", "truncate", "sync"]
+    with MmapZipStore(path, "r+") as store:
+        steps.clear()
+        store.append("b", b"1")
+        assert steps == ["truncate"]
+
+
+def test_readers_while_a_writer_appends(tmp_path: Path) -> None:
+    """Threads see whole entries only, and every one that was there before."""
+    store = MmapZipStore(tmp_path / "x.zip", "w")
+    stop = threading.Event()
+    problems: list[Any] = []
+
+    def read() -> None:
+        seen = 0
+        while not stop.is_set():
+            keys = store.keys()
+            if len(keys) < seen:
+                problems.append(keys)
+            seen = len(keys)
+            for key in keys[-3:]:
+                data = store.get(key)
+                if data is None or set(bytes(data)) - {int(key) % 256}:
+                    problems.append(key)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for i in range(300):
+        if i % 3:
+            store.append(f"{i:04}", bytes([i % 256]) * (i * 40))
+        else:
+            array = store.reserve(f"{i:04}", i * 40)
+            array[:] = i % 256
+            store.patch_crc(f"{i:04}")
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    store.close()
+    assert zipfile.ZipFile(tmp_path / "x.zip").testzip() is None
+
+
+def test_other_processes_read_while_it_is_written(tmp_path: Path) -> None:
+    """Whenever another process opens the archive, it is whole."""
+    path = tmp_path / "x.zip"
+    store = MmapZipStore(path, "w")
+    store.append("0000", b"")
+    code = (
+        "import sys, time\nfrom daf_storage import MmapZipStore\n"
+        "end, opened = time.monotonic() + 2, 0\n"
+        "print('ready', flush=True)\n"
+        "while time.monotonic() < end:\n"
+        "    with MmapZipStore(sys.argv[1]) as store:\n"
+        "        opened += 1\n"
+        "        for key in store:\n"
+        "            assert set(bytes(store.get(key))) <= {int(key) % 256}, key\n"
+        "print(opened)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        number = 1
+        while process.poll() is None:
+            store.append(f"{number:04}", bytes([number % 256]) * (number % 3000))
+            number = min(number + 1, 9999)
+            if number == 9999:
+                break
+        assert int(process.stdout.read()) > 0
+    assert process.returncode == 0
+
+
+def test_descriptors_are_closed(path: Path) -> None:
+    """Neither readers nor closed writers hold a file open."""
+    before = len(os.listdir("/proc/self/fd"))
+    readers = [MmapZipStore(path) for _ in range(50)]
+    for _ in range(5):
+        MmapZipStore(path, "r+").close()
+    assert len(os.listdir("/proc/self/fd")) <= before
+    assert len(readers) == 50
+
+
+# Archives of other programs
+
+
+def made_by_python(path: Path, method: int) -> dict[str, bytes]:
+    """Write an archive with Python's zipfile; return what it holds."""
+    contents = {f"dir/{i}": bytes([i]) * (1000 * i) for i in range(5)}
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.mkdir("dir")
+        for name, data in contents.items():
+            archive.writestr(name, data)
+        archive.comment = b"made by somebody else"
+    return contents
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+def test_foreign_archives_are_read_and_added_to(tmp_path: Path, method: int) -> None:
+    """Stored and compressed entries, directories and a comment; all of it stays as it was."""
+    path = tmp_path / "x.zip"
+    contents = made_by_python(path, method)
+    infos = {item.filename: item for item in zipfile.ZipFile(path).infolist()}
+    with MmapZipStore(path) as store:
+        assert store.keys() == sorted(contents)
+        assert {key: value(store, key) for key in store} == contents
+        compressed = store.try_mmap_entry_as("dir/3", "u1", 3000)
+        assert (compressed is None) == (method != zipfile.ZIP_STORED)
+    with MmapZipStore(path, "r+") as store:
+        store.append("new/entry", b"123")
+        store.reserve("new/filled", 10)[:] = 9
+        store.patch_crc("new/filled")
+        assert {key: value(store, key) for key in contents} == contents
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        assert archive.comment == b"made by somebody else"
+        assert archive.read("new/entry") == b"123"
+        assert archive.read("new/filled") == b"\t" * 10
+        for name, info in infos.items():
+            now = archive.getinfo(name)
+            assert (now.compress_type, now.CRC, now.header_offset, now.external_attr) == (
+                info.compress_type, info.CRC, info.header_offset, info.external_attr,
+            )  # fmt: skip
+    with MmapZipStore(path, "r+") as store:
+        assert "new/filled" in store
+
+
+class Unseekable(io.RawIOBase):
+    """A stream that cannot be rewound: zipfile then writes data descriptors."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.parts.append(bytes(data))
+        return len(data)
+
+
+def test_data_descriptors_are_read(tmp_path: Path) -> None:
+    """Entries whose sizes stand behind the data, stored and deflated."""
+    stream = Unseekable()
+    with zipfile.ZipFile(stream, "w") as archive:  # type: ignore[type-var]
+        archive.writestr("stored", b"12345")
+        archive.writestr("deflated", b"x" * 1000, compress_type=zipfile.ZIP_DEFLATED)
+    path = tmp_path / "x.zip"
+    path.write_bytes(b"".join(stream.parts))
+    with MmapZipStore(path, "r+") as store:
+        store.append("new", b"1")
+        assert [value(store, k) for k in ("stored", "deflated", "new")] == [
+            b"12345",
+            b"x" * 1000,
+            b"1",
+        ]
+    assert zipfile.ZipFile(path).testzip() is None
+
+
+def test_bytes_in_front_of_an_archive(tmp_path: Path) -> None:
+    """A self-extracting archive is read; nothing is added to it."""
+    inner = tmp_path / "inner.zip"
+    contents = made_by_python(inner, zipfile.ZIP_DEFLATED)
+    path = tmp_path / "x.zip"
+    path.write_bytes(b"#!/bin/sh\nexit\n" + inner.read_bytes())
+    with MmapZipStore(path) as store:
+        assert {key: value(store, key) for key in store} == contents
+    before = path.read_bytes()
+    with pytest.raises(errors.UnsupportedDataError, match="15 bytes in front of this archive"):
+        MmapZipStore(path, "r+")
+    assert path.read_bytes() == before
+
+
+def test_of_two_entries_of_one_name_the_later_counts(tmp_path: Path) -> None:
+    """As in every other reader; adding something keeps both."""
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a", b"old")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("a", b"new")
+    with MmapZipStore(path, "r+") as store:
+        assert value(store, "a") == b"new"
+        assert store.keys() == ["a"]
+        store.append("b", b"1")
+    with zipfile.ZipFile(path) as archive:
+        assert archive.namelist() == ["a", "a", "b"]
+        assert archive.read("a") == b"new"
+
+
+def foreign_entry(method: int, stored: bytes, data: bytes, *, flags: int = 0) -> bytes:
+    """Return an archive of one entry ``a``, without ZIP64."""
+    fields = (crc32(data), len(stored), len(data), 1)
+    local = struct.pack("<4s5H3L2H", b"PK\3\4", 20, flags, method, 0, 33, *fields, 0) + b"a"
+    central = struct.pack(
+        "<4s6H3L5H2L", b"PK\1\2", 20, 20, flags, method, 0, 33, *fields, 0, 0, 0, 0, 0, 0
+    ) + b"a"  # fmt: skip
+    at = len(local) + len(stored)
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(central), at, 0)
+    return local + stored + central + end
+
+
+DATA = b"some data " * 1000
+
+
+@pytest.mark.parametrize(
+    ("method", "stored"),
+    [
+        (12, bz2.compress(DATA)),
+        (93, bytes(pa.compress(DATA, codec="zstd", asbytes=True))),
+    ],
+)
+def test_newer_methods_are_decompressed(tmp_path: Path, method: int, stored: bytes) -> None:
+    """bzip2 and zstd; and what is damaged says so."""
+    path = tmp_path / "x.zip"
+    path.write_bytes(foreign_entry(method, stored, DATA))
+    with MmapZipStore(path) as store:
+        assert value(store, "a") == DATA
+    for bad, expected in ((stored[:-20], DATA), (stored, DATA[:-1]), (stored, DATA + b"x")):
+        path.write_bytes(foreign_entry(method, bad, expected))
+        with MmapZipStore(path) as store, pytest.raises(errors.CorruptDataError, match="entry 'a'"):
+            store.get("a")
+
+
+def test_deflate64_needs_a_package(tmp_path: Path) -> None:
+    """It is decompressed where the package is installed; what it is called is said where not."""
+    path = tmp_path / "x.zip"
+    inflate64 = pytest.importorskip("inflate64", reason="the extra 'zip' is not installed")
+    deflater = inflate64.Deflater()
+    path.write_bytes(foreign_entry(9, deflater.deflate(DATA) + deflater.flush(), DATA))
+    with MmapZipStore(path) as store:
+        assert value(store, "a") == DATA
+
+
+def test_a_bomb_is_not_blown_up(tmp_path: Path) -> None:
+    """No more is produced than the directory declares."""
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a", bytes(50 << 20))
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\1\2") + 24
+    data[at : at + 4] = (1000).to_bytes(4, "little")
+    path.write_bytes(data)
+    with MmapZipStore(path) as store, pytest.raises(errors.CorruptDataError, match="damaged"):
+        store.get("a")
+
+
+@pytest.mark.parametrize(
+    ("method", "flags", "message"),
+    [
+        (99, 0, "compressed by ZIP method 99, which is not supported; supported are 0 .stored., 8"),
+        (0, 1, "is encrypted"),
+        (8, 0x2001, "is encrypted"),
+    ],
+)
+def test_what_cannot_be_read_says_so(tmp_path: Path, method: int, flags: int, message: str) -> None:
+    """Encrypted entries and unknown methods are refused when asked for; others are readable."""
+    path = tmp_path / "x.zip"
+    path.write_bytes(foreign_entry(method, b"12345", b"12345", flags=flags))
+    with MmapZipStore(path, "r+") as store:
+        assert store.size_of("a") == 5
+        with pytest.raises(errors.UnsupportedDataError, match=message):
+            store.get("a")
+        store.append("b", b"fine")
+    with MmapZipStore(path) as store:
+        assert value(store, "b") == b"fine"
+
+
+@pytest.mark.parametrize("at", [0, 8, 26, 30])
+def test_a_damaged_local_header_says_so(tmp_path: Path, at: int) -> None:
+    """Signature, method, length and name have to be those of the directory."""
+    data = bytearray(foreign_entry(0, b"12345", b"12345"))
+    data[at] ^= 0xFF
+    path = tmp_path / "x.zip"
+    path.write_bytes(data)
+    with (
+        MmapZipStore(path) as store,
+        pytest.raises(errors.CorruptDataError, match="entry 'a' is d"),
+    ):
+        store.get("a")
+
+
+def test_bytes_behind_a_foreign_archive_are_left_alone(tmp_path: Path) -> None:
+    """It can be read; who wants to write is told to look first."""
+    path = tmp_path / "x.zip"
+    contents = made_by_python(path, zipfile.ZIP_STORED)
+    with path.open("ab") as file:
+        file.write(b"junk " * 100_000)
+    before = path.read_bytes()
+    with MmapZipStore(path) as store:
+        assert {key: value(store, key) for key in store} == contents
+    with pytest.raises(errors.CorruptDataError, match="500,000 bytes behind the end"):
+        MmapZipStore(path, "r+")
+    assert path.read_bytes() == before
+
+
+def test_other_paddings_are_respected(path: Path) -> None:
+    """Another writer of the same records may pad its headers differently: nothing is cut off."""
+    contents = {"a": b"12345678", "b/c": b"x" * 100}
+    data, directory = b"", b""
+    for name, value in contents.items():
+        extra = struct.pack("<2H2Q", 1, 16, len(value), len(value)) + b"\xfe\xca\x1b\0" + bytes(27)
+        directory += records.pack_central(name.encode(), len(value), crc32(value), len(data))
+        local = records.pack_local(name.encode(), len(value), crc32(value), len(data))
+        data += local[:28] + len(extra).to_bytes(2, "little") + name.encode() + extra + value
+    path.write_bytes(data + directory + records.pack_tail(2, len(directory), len(data)))
+    before = path.read_bytes()
+    with MmapZipStore(path, "r+") as store:
+        assert not store.recovery
+        for change in (lambda: store.patch_crc("b/c"), lambda: store.shrink("b/c", 5)):
+            with pytest.raises(errors.InvalidInputError, match="written by this software"):
+                change()
+    assert path.read_bytes() == before
+    with MmapZipStore(path, "r+") as store:
+        store.append("new", b"1")
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        assert {name: archive.read(name) for name in contents} == contents
+
+
+def test_two_entries_at_one_place_are_not_ours(path: Path) -> None:
+    """An archive of ours has each entry at a place of its own: others are never repaired."""
+    with MmapZipStore(path) as store:
+        entries = store.entries()
+    whole = Directory(entries, 1000, 1098, 0, b"", b"")
+    assert whole.is_own()
+    for changed in (
+        [*entries, entries[-1]],
+        [entries[0]._replace(offset=entries[1].offset), *entries[1:]],
+        entries[::-1],
+    ):
+        assert not replace(whole, entries=changed).is_own()
+    data = bytearray(path.read_bytes())
+    record = entries[1].record
+    doubled = record[:-8] + entries[0].offset.to_bytes(8, "little")
+    at = data.index(record)
+    data[at : at + len(record)] = doubled
+    path.write_bytes(data)
+    with pytest.raises(records.MalformedError, match="'.zgroup' and 'alpha' overlap"):
+        read_directory(lambda at, size: bytes(data[at : at + size]), len(data))
+    with MmapZipStore(path) as store:  # the entries themselves tell
+        assert store.entries() == entries
+
+
+# Other programs
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        ("unzip", ["-t"]),
+        ("zipinfo", ["-v"]),
+        ("7z", ["t"]),
+        ("jar", ["tf"]),
+    ],
+)
+def test_other_programs_accept_it(tmp_path: Path, program: str, arguments: list[str]) -> None:
+    """What is written passes their tests, with entries of every kind."""
+    found = shutil.which(program) or shutil.which(f"{program}z")
+    if found is None:
+        pytest.skip(f"the program {program!r} is not installed")
+    path = tmp_path / "x.zip"
+    with MmapZipStore(path, "w") as store:
+        store.append("empty", b"")
+        store.append("axes/細胞/0", b"1")
+        store.reserve("large", 3_000_001)[:] = 1
+        store.patch_crc("large")
+        for i in range(300):
+            store.append(f"many/{i}", b"x" * i)
+    done = subprocess.run(
+        [found, *arguments, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("outer", ["alone", "in a batch"])
+def test_a_publication_is_visible_at_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch, outer: str
+) -> None:
+    """However small its entries, nobody sees some of them and not the others."""
+    with MmapZipStore(path, "r+") as store:
+        seen: list[Any] = []
+        identities: set[Any] = set()
+        write_at = ArchiveFile.write_at
+
+        def look(self: ArchiveFile, offset: int, data: Any) -> None:
+            write_at(self, offset, data)
+            above = store.pin("")
+            assert above is not None
+            seen.append((store.pin("new/v"), above.names("new")))
+            identities.add(above.identity())
+
+        with store.batch() if outer == "in a batch" else nullcontext():
+            monkeypatch.setattr(ArchiveFile, "write_at", look)
+            with store.transaction() as changes:
+                for name, data in ((".zarray", b"x" * 120), ("0", b"12"), (".zattrs", b"{}")):
+                    changes.write(f"new/v/{name}", data)
+                changes.publish("new/v", replace=False)
+            monkeypatch.undo()
+        assert len(seen) >= 3
+        assert all(found == (None, []) for found in seen)
+        pin, above = store.pin("new/v"), store.pin("")
+        assert pin is not None
+        assert pin.names() == [".zarray", ".zattrs", "0"]
+        assert above is not None
+        assert above.identity() not in identities

@@ -1,0 +1,376 @@
+"""Tests of files that are results: links, pipes, devices and descriptors are not replaced."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pyarrow.csv as pacsv
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from daf_query import DafSession, connect
+from daf_query.cli import main
+from daf_storage import convert, errors, export_h5ad, open_daf
+from daf_storage.spi import find_output, open_output, output_path
+from tests.support import CELLS, contents, create, fill, reopen
+
+QUERY = "SELECT name, age FROM cell ORDER BY index"
+ROWS = {"name": CELLS, "age": [30, 60, 90]}
+
+
+def rows_in(data: bytes, suffix: str) -> Any:
+    """Return the rows that a file holds."""
+    if suffix.endswith(".gz"):
+        assert data[4:8] == b"\0\0\0\0", "the time is left out: equal rows are equal files"
+        return rows_in(gzip.decompress(data), suffix.removesuffix(".gz"))
+    match suffix:
+        case "csv" | "tsv":
+            options = pacsv.ParseOptions(delimiter="," if suffix == "csv" else "\t")
+            return pacsv.read_csv(io.BytesIO(data), parse_options=options).to_pydict()
+        case "json":
+            listed = json.loads(data)
+        case "ndjson" | "jsonl":
+            listed = [json.loads(line) for line in data.splitlines()]
+        case "parquet":
+            return pq.read_table(io.BytesIO(data)).to_pydict()
+        case _:
+            return pyarrow.ipc.open_file(data).read_all().to_pydict()
+    return {key: [row[key] for row in listed] for key in listed[0]}
+
+
+FORMATS = [
+    *("csv", "tsv", "json", "ndjson", "jsonl", "parquet", "arrow"),
+    *("csv.gz", "tsv.gz", "json.gz", "ndjson.gz", "jsonl.gz"),
+]
+
+
+def read_pipe(path: Path) -> tuple[threading.Thread, list[bytes]]:
+    """Read a named pipe to its end, aside."""
+    found: list[bytes] = []
+    thread = threading.Thread(target=lambda: found.append(path.read_bytes()), daemon=True)
+    thread.start()
+    return thread, found
+
+
+@pytest.fixture
+def db(tiny_path: Path) -> DafSession:
+    """Return a session over a small data set on disk."""
+    return connect(tiny_path)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_rows_of_every_format(db: DafSession, tmp_path: Path, suffix: str) -> None:
+    """Into a file, through a link that leads to a file or to nothing, and into a pipe."""
+    (tmp_path / "real").mkdir()
+    real = tmp_path / "real" / "file"
+    for name in ("plain", "link", "pipe"):
+        path = tmp_path / f"{name}.{suffix}"
+        if name == "link":
+            path.symlink_to("real/file")
+        if name == "pipe":
+            os.mkfifo(path)
+            thread, found = read_pipe(path)
+        for _ in range(2 - (name == "pipe")):
+            assert db.sql(QUERY).save(path) == 3
+        if name == "pipe":
+            thread.join(10)
+            assert stat.S_ISFIFO(path.lstat().st_mode)
+        data = found[0] if name == "pipe" else path.read_bytes()
+        assert rows_in(data, suffix) == ROWS
+    assert (tmp_path / f"link.{suffix}").is_symlink()
+    assert rows_in(real.read_bytes(), suffix) == ROWS
+    assert os.listdir(real.parent) == ["file"]
+    assert not list(tmp_path.glob(".*"))
+
+
+def slice_in(path: Any, suffix: str, tmp_path: Path) -> Any:
+    """Return the values that a file holds, read by other programs."""
+    data = path if isinstance(path, bytes) else path.read_bytes()
+    if suffix.endswith(".gz"):
+        data, suffix = gzip.decompress(data), suffix.removesuffix(".gz")
+    file = tmp_path / f"copy.{suffix}"
+    file.write_bytes(data)
+    match suffix:
+        case "h5ad":
+            return anndata.read_h5ad(file).X
+        case "npz":
+            return sp.load_npz(file).toarray()
+        case "mtx":
+            return scipy.io.mmread(file).toarray()
+        case "csv" | "tsv":
+            table = pacsv.read_csv(
+                file, parse_options=pacsv.ParseOptions(delimiter="," if suffix == "csv" else "\t")
+            )
+            return np.array([column.to_pylist() for column in table.columns[1:]]).T
+        case "parquet":
+            table = pq.read_table(file)
+        case _:
+            table = pyarrow.ipc.open_file(data).read_all()
+    return table.num_rows
+
+
+SLICES = ["h5ad", "npz", "mtx", "csv", "tsv", "parquet", "arrow", "csv.gz", "tsv.gz", "mtx.gz"]
+
+
+@pytest.mark.parametrize("suffix", SLICES)
+def test_slices_of_every_format(db: DafSession, tmp_path: Path, suffix: str) -> None:
+    """The same of a slice of a matrix; Matrix Market is three files, so it goes into no pipe."""
+    part = db.matrix("cell", "gene", "UMIs")
+    expected = np.asarray(part.to_numpy())
+    wanted = int((expected != 0).sum()) if suffix in ("parquet", "arrow") else expected
+    folder = tmp_path / "real"
+    folder.mkdir()
+    link, pipe = tmp_path / f"link.{suffix}", tmp_path / f"pipe.{suffix}"
+    link.symlink_to("real/file")
+    os.mkfifo(pipe)
+    part.save(link)
+    part.save(link)
+    assert link.is_symlink()
+    assert np.array_equal(slice_in(folder / "file", suffix, tmp_path), wanted)
+    if suffix.startswith("mtx"):
+        assert (tmp_path / "link.rows.tsv").read_text().split() == CELLS
+        with pytest.raises(errors.InvalidInputError, match="two more beside it"):
+            part.save(pipe)
+        return
+    thread, found = read_pipe(pipe)
+    part.save(pipe)
+    thread.join(10)
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert np.array_equal(slice_in(found[0], suffix, tmp_path), wanted)
+
+
+def test_an_export_through_a_link_and_into_a_pipe(pbmc_path: Path, tmp_path: Path) -> None:
+    """AnnData files need to be written here and there: a pipe gets the finished one."""
+    daf = open_daf(pbmc_path)
+    link, pipe = tmp_path / "link.h5ad", tmp_path / "pipe.h5ad"
+    link.symlink_to("real.h5ad")
+    export_h5ad(daf, link)
+    with pytest.raises(errors.ExistsError, match="exists already"):
+        export_h5ad(daf, link)
+    export_h5ad(daf, link, overwrite=True)
+    assert link.is_symlink()
+    os.mkfifo(pipe)
+    thread, found = read_pipe(pipe)
+    export_h5ad(daf, pipe, overwrite=True)
+    thread.join(10)
+    (tmp_path / "copy.h5ad").write_bytes(found[0])
+    assert anndata.read_h5ad(tmp_path / "copy.h5ad").shape == anndata.read_h5ad(link).shape
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+
+
+def test_an_export_refuses_what_came_meanwhile(tmp_path: Path) -> None:
+    """Without ``overwrite``, what another program has put there stays."""
+    path = tmp_path / "x.h5ad"
+
+    def write() -> None:
+        with output_path(path, overwrite=False) as prepared:
+            prepared.write_bytes(b"mine")
+            path.write_bytes(b"theirs")
+
+    with pytest.raises(errors.ExistsError, match="exists already"):
+        write()
+    assert path.read_bytes() == b"theirs"
+    assert os.listdir(tmp_path) == ["x.h5ad"]
+
+
+def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+    """Also the permissions of a file stay when it is replaced."""
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    with pytest.raises(TypeError), open_output(path) as file:
+        file.writelines([b"half", None])  # type: ignore[list-item]
+    assert path.read_bytes() == b"old"
+    with open_output(path) as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert os.listdir(tmp_path) == ["x.csv"]
+
+
+def test_devices_are_written_into(db: DafSession, tmp_path: Path) -> None:
+    """Through a link too; ``/dev/null`` is what it was."""
+    link = tmp_path / "null.csv"
+    link.symlink_to("/dev/null")
+    db.sql(QUERY).save(link)
+    db.sql(QUERY).save("/dev/null", format="parquet")
+    db.matrix("cell", "gene", "UMIs").save("/dev/null", format="h5ad")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    assert link.is_symlink()
+
+
+def test_open_descriptors(db: DafSession, tmp_path: Path) -> None:
+    """What was written to one before is not cut off, and its file is not replaced."""
+    path = tmp_path / "log"
+    with path.open("wb") as file:
+        file.write(b"before\n")
+        file.flush()
+        link = tmp_path / "link.csv"
+        link.symlink_to(f"/dev/fd/{file.fileno()}")
+        for name in (
+            link,
+            f"/proc/self/fd/{file.fileno()}",
+            f"/proc/{os.getpid()}/fd/{file.fileno()}",
+        ):
+            assert find_output(name).descriptor == file.fileno()
+        db.sql(QUERY).save(link)
+        db.sql(QUERY).save(f"/dev/fd/{file.fileno()}", format="csv")
+        assert os.path.samestat(os.fstat(file.fileno()), path.stat())
+    lines = path.read_text().splitlines()
+    assert lines[0] == "before"
+    assert len(lines) == 1 + 2 * 4
+    with pytest.raises(errors.InvalidInputError, match="no file is open under this number"):
+        db.sql(QUERY).save("/dev/fd/999", format="csv")
+
+
+def cli(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in a process of its own."""
+    command = [sys.executable, "-m", "daf_query.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output="stdout" not in options, check=False, **options)
+
+
+@pytest.mark.parametrize("output", ["-", "/dev/stdout", "/dev/fd/1"])
+def test_standard_output(tiny_path: Path, tmp_path: Path, output: str) -> None:
+    """By its names, for rows and for slices; a file that the shell has opened is appended to."""
+    found = cli("sql", tiny_path, QUERY, "-o", output, "--format", "csv")
+    assert rows_in(found.stdout, "csv") == ROWS
+    assert found.returncode == 0
+    assert cli("sql", tiny_path, QUERY, "-o", output).stdout.startswith(b"name  age\n")
+    found = cli("extract", tiny_path, "--matrix", "UMIs", "-o", output, "--format", "h5ad")
+    assert slice_in(found.stdout, "h5ad", tmp_path).size == 12
+    assert b"standard output" in found.stderr
+    found = cli("extract", tiny_path, "--matrix", "UMIs", "-o", output)
+    assert (found.returncode, found.stdout) == (1, b"")
+    assert b"--format" in found.stderr
+    log = tmp_path / "log"
+    log.write_bytes(b"header\n")
+    with log.open("ab") as file:
+        cli("sql", tiny_path, QUERY, "-o", output, "--format", "csv", stdout=file)
+    assert log.read_bytes().startswith(b"header\n")
+    assert rows_in(log.read_bytes().removeprefix(b"header\n"), "csv") == ROWS
+    assert Path("/dev/stdout").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("folder.csv", "this is a directory; name a file"),
+        ("nowhere/x.csv", "no such directory"),
+        ("file/x.csv", "a part of this path is a file, not a directory"),
+        ("loop.csv", "its symbolic links form a loop"),
+        ("n" * 300 + ".csv", "this name is too long for the file system"),
+        ("x.parquet.gz", "cannot tell the format"),
+        ("x.gz", "cannot tell the format"),
+    ],
+)
+def test_impossible_outputs_are_sentences(
+    tiny_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, message: str
+) -> None:
+    """Exit code 1, one line, and nothing is left behind."""
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "loop.csv").symlink_to("loop.csv")
+    before = sorted(os.listdir(tmp_path))
+    output = str(tmp_path / name)
+    assert main(["sql", str(tiny_path), QUERY, "-o", output]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("daf: error: ")
+    assert message in error
+    assert "Errno" not in error
+    assert error.count("\n") == 1
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "message"),
+    [
+        (errno.ENOSPC, errors.StorageFullError, "No space left on device; free some"),
+        (errno.EACCES, errors.ReadOnlyError, "permission denied; ask for access"),
+        (errno.EROFS, errors.ReadOnlyError, "this file system is read-only"),
+        (errno.EIO, errors.StorageError, "the disk fails"),
+        (errno.EMFILE, errors.StorageError, "too many files are open"),
+        (errno.ETXTBSY, errors.StorageError, "Text file busy"),
+    ],
+)
+def test_failures_while_writing(
+    tiny_path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    code: int,
+    kind: type[Exception],
+    message: str,
+) -> None:
+    """A `DafError` that names the file as the caller wrote it, and on the command line one line."""
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"old")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    for module, name in (("os", "replace"), ("daf_query._row_files", "write_rows")):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys.modules[module], name, fail)
+            with pytest.raises(kind, match=f"x.csv: {message}"):
+                connect(tiny_path).sql(QUERY).save(path)
+            assert main(["sql", str(tiny_path), QUERY, "-o", str(path)]) == 1
+            assert f"daf: error: {path}: {message}" in capsys.readouterr().err
+        assert path.read_bytes() == b"old"
+        assert not list(tmp_path.glob(".*"))
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Let this process be one without privileges for a while."""
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become someone without permissions")
+def test_without_permission() -> None:
+    """A folder that cannot be written, a file that is write-protected: errors in sentences."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        path, data = folder / "x.csv", folder / "x.daf.zarr"
+        path.write_bytes(b"old")
+        fill(create(data)).close()
+        before = contents(open_daf(data))
+        attempts: list[tuple[str, Callable[[], Any]]] = [
+            ("new.csv: permission denied", open_output(folder / "new.csv").__enter__),
+            ("this file is write-protected", lambda: find_output(path)),
+            ("no permission to write here", lambda: reopen(data).set_scalar("new", 1)),
+            ("permission denied", lambda: create(data)),
+            *(
+                ("permission", partial(open_daf, folder / f"y.{suffix}", "w"))
+                for suffix in ("daf.zarr", "daf.zarr.zip", "h5df")
+            ),
+            ("permission denied", lambda: convert(data, folder / "y.daf.zarr")),
+        ]
+        for message, attempt in attempts:
+            with as_nobody(), pytest.raises(errors.ReadOnlyError, match=message):
+                attempt()
+        assert contents(open_daf(data)) == before
+        assert sorted(os.listdir(folder)) == ["x.csv", "x.daf.zarr"]

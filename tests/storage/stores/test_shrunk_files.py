@@ -1,0 +1,187 @@
+"""Tests of files that another program cuts while they are open: an error, and no SIGBUS.
+
+Each case runs in a process of its own, since what is tested used to kill it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daf_storage import DafWriter, errors, open_daf
+from daf_storage.spi import MmapZipStore
+
+LENGTH = 60_000
+
+CHILD = """
+import json, os, shutil, sys, warnings
+from daf_query import connect
+from daf_storage import DafError, Span, open_daf
+path, other, mode, cut = sys.argv[1:5]
+warnings.simplefilter("ignore")
+
+def uses_of(path, mode):
+    daf = open_daf(path, mode)
+    session = connect(daf)
+    held, span = daf.open_vector("cell", "number"), Span(0, 60_000)
+    matrix = lambda name: session.matrix("cell", "gene", name, columns=[0])
+    sql = lambda query: session.sql(query).to_pylist()
+    return {
+        "vector": lambda: int(daf.get_np_vector("cell", "number").sum()),
+        "vector that is held": lambda: int(held.read(span).sum()),
+        "strings": lambda: daf.get_np_vector("cell", "text").tolist().count("a"),
+        "sparse matrix": lambda: int(daf.get_np_matrix("cell", "gene", "sparse").sum()),
+        "sql": lambda: sql("SELECT sum(number) AS s FROM cell"),
+        "sql of strings": lambda: sql("SELECT count(*) AS n FROM cell WHERE text = 'b'"),
+        "slice": lambda: int(matrix("dense").to_numpy().sum()),
+        "sparse slice": lambda: int(matrix("sparse").to_scipy().sum()),
+    }
+
+def attempt(use):
+    try:
+        return use()
+    except DafError as error:
+        return f"refused: {error}"
+
+def damage():
+    if cut == "copied over" and os.path.isdir(path):
+        shutil.copytree(other, path, dirs_exist_ok=True)
+    elif cut == "copied over":
+        shutil.copyfile(other, path)
+    elif os.path.isdir(path):
+        for folder, _, names in os.walk(path):
+            for name in names:
+                if not name.startswith(".z"):
+                    shrink(os.path.join(folder, name))
+    else:
+        shrink(path)
+
+def shrink(file):
+    size = os.path.getsize(file)
+    if size > 10_000:
+        os.truncate(file, 0 if cut == "empty" else size // 2)
+
+uses, others = uses_of(path, mode), uses_of(other, "r")
+before = {name: use() for name, use in uses.items()}
+after = {name: use() for name, use in others.items()}
+damage()
+found = {name: [attempt(use), attempt(use)] for name, use in uses.items()}
+print(json.dumps({"before": before, "after": after, "found": found}))
+"""
+
+
+def make(path: Path, *, seed: int) -> None:
+    """Write a data set whose arrays have several pages each."""
+    daf = open_daf(path, "w")
+    assert isinstance(daf, DafWriter)
+    random = np.random.default_rng(seed)
+    with daf:
+        daf.add_axis("cell", [f"c{i}" for i in range(LENGTH)])
+        daf.add_axis("gene", ["A", "B"])
+        daf.set_vector("cell", "number", random.integers(0, 1000, LENGTH))
+        daf.set_vector("cell", "text", np.array(["a", "b", "c"])[random.integers(0, 3, LENGTH)])
+        dense = random.integers(0, 3, (LENGTH, 2))
+        daf.set_matrix("cell", "gene", "dense", dense)
+        daf.set_matrix("cell", "gene", "sparse", sp.csc_array(dense))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two data sets in each format, of the same names and other numbers."""
+    folder = tmp_path_factory.mktemp("made")
+    for seed, name in enumerate(("x", "other")):
+        for suffix in ("daf.zarr", "daf.zarr.zip", "h5df"):
+            make(folder / f"{name}.{suffix}", seed=seed)
+    return folder
+
+
+@pytest.mark.parametrize("suffix", ["daf.zarr", "daf.zarr.zip", "h5df"])
+@pytest.mark.parametrize(
+    ("mode", "cut"), [("r", "empty"), ("r", "half"), ("r", "copied over"), ("r+", "empty")]
+)
+def test_a_file_that_shrinks_or_is_copied_over(
+    tmp_path: Path, made: Path, suffix: str, mode: str, cut: str
+) -> None:
+    """Whatever was read before, and however: what it was, what it is by now, or an error of ours."""
+    path = tmp_path / f"x.{suffix}"
+    source = made / path.name
+    (shutil.copytree if source.is_dir() else shutil.copyfile)(source, path)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(path), str(made / f"other.{suffix}"), mode, cut],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
+    told = json.loads(done.stdout)
+    refused = []
+    for use, answers in told["found"].items():
+        for answer in answers:
+            is_refused = str(answer).startswith(f"refused: {path}: ")
+            refused.append(is_refused)
+            assert is_refused or answer in (told["before"][use], told["after"][use]), use
+    if cut == "empty" or (cut, suffix) == ("copied over", "daf.zarr.zip"):
+        assert all(refused), told["found"]
+    assert any(refused) or cut == "copied over"
+
+
+def test_a_reservation_in_an_archive_that_was_cut(tmp_path: Path) -> None:
+    """Completing it reads what was filled in: the file is looked at before."""
+    path = tmp_path / "x.zip"
+    with MmapZipStore(path, "w") as store:
+        store.append("a", b"1")
+        store.reserve("large", 3_000_000)[:] = 1
+        os.truncate(path, 100)
+        with pytest.raises(errors.CorruptDataError, match="another program has cut it or written"):
+            store.patch_crc("large")
+        os.truncate(path, 0)
+        with pytest.raises(errors.CorruptDataError, match="entry 'a'"):
+            store.get("a")
+
+
+def test_an_archive_that_was_cut_while_an_array_was_filled(tmp_path: Path) -> None:
+    """Publishing the array is refused, as its bytes are gone."""
+    path = tmp_path / "x.zip"
+    with MmapZipStore(path, "w") as store, store.transaction() as changes:
+        changes.reserve("large", 3_000_000)[:] = 1
+        os.truncate(path, 100)
+        with pytest.raises(errors.CorruptDataError, match="another program has cut it or written"):
+            changes.publish("large", replace=False)
+
+
+def test_an_archive_that_moves_is_read_on(tmp_path: Path) -> None:
+    """Moved, deleted or replaced by another file: the mapped one is as it was."""
+    path = tmp_path / "x.zip"
+    with MmapZipStore(path, "w") as store:
+        store.append("a", b"12345")
+    with MmapZipStore(path) as store:
+        path.rename(tmp_path / "y.zip")
+        assert store.get("a") == b"12345"
+        path.write_bytes(b"")
+        assert store.get("a") == b"12345"
+        (tmp_path / "y.zip").unlink()
+        assert store.get("a") == b"12345"
+
+
+def test_other_bytes_under_an_open_archive(tmp_path: Path) -> None:
+    """A header that was looked at before is looked at again when the file was written to."""
+    path = tmp_path / "x.zip"
+    for data in (b"old", b"new"):
+        with MmapZipStore(tmp_path / f"{data.decode()}.zip", "w") as store:
+            store.append("a", data)
+    shutil.copyfile(tmp_path / "old.zip", path)
+    with MmapZipStore(path) as store:
+        assert store.get("a") == b"old"
+        shutil.copyfile(tmp_path / "new.zip", path)
+        with pytest.raises(errors.CorruptDataError, match="header and the directory differ"):
+            store.get("a")
+        shutil.copyfile(tmp_path / "old.zip", path)
+        assert store.get("a") == b"old"

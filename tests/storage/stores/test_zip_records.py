@@ -1,0 +1,334 @@
+"""Tests of the records of archives: golden bytes, and damage."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import zipfile
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daf_storage import errors
+from daf_storage.spi import MmapZipStore
+from daf_storage.stores.mmap_zip import _records as records
+from daf_storage.stores.mmap_zip import check_entries
+from daf_storage.stores.mmap_zip._locating import read_directory
+
+EMPTY = bytes.fromhex(
+    "504b06062c000000000000001e032d00000000000000000000000000000000000000000000000000"
+    "00000000000000000000000000000000504b060700000000000000000000000001000000504b0506"
+    "00000000ffffffffffffffffffffffff0000"
+)
+TWO = bytes.fromhex(
+    "504b03042d000008000000002100ac2a93d8ffffffffffffffff0100190061010010000200000000"
+    "0000000200000000000000f1da0100006869504b03042d00000800000000210010069e75ffffffff"
+    "ffffffff070019002e7a67726f75700100100011000000000000001100000000000000f1da010000"
+    "7b227a6172725f666f726d6174223a327d504b01021e032d000008000000002100ac2a93d8ffffff"
+    "ffffffffff01001c000000000000000000a481ffffffff6101001800020000000000000002000000"
+    "000000000000000000000000504b01021e032d00000800000000210010069e75ffffffffffffffff"
+    "07001c000000000000000000a481ffffffff2e7a67726f7570010018001100000000000000110000"
+    "00000000003a00000000000000504b06062c000000000000001e032d000000000000000000020000"
+    "000000000002000000000000009c000000000000008900000000000000504b060700000000250100"
+    "000000000001000000504b050600000000ffffffffffffffffffffffff0000"
+)
+
+
+def test_an_empty_archive_is_golden(tmp_path: Path) -> None:
+    """98 bytes, as every implementation writes them."""
+    path = tmp_path / "x.zip"
+    MmapZipStore(path, "w").close()
+    assert path.read_bytes() == EMPTY
+
+
+def test_an_archive_of_two_entries_is_golden(tmp_path: Path) -> None:
+    """391 bytes, after each way to get there: appended, batched, reserved and filled."""
+    group = b'{"zarr_format":2}'
+    for way in ("append", "batch", "reserve", "reopen"):
+        path = tmp_path / f"{way}.zip"
+        store = MmapZipStore(path, "w")
+        if way == "reserve":
+            for key, data in (("a", b"hi"), (".zgroup", group)):
+                array = store.reserve(key, len(data))
+                array[:] = list(data)
+                store.patch_crc(key)
+        elif way == "batch":
+            with store.batch():
+                store.append("a", b"hi")
+                store.append(".zgroup", group)
+        else:
+            store.append("a", b"hi")
+            if way == "reopen":
+                store.close()
+                store = MmapZipStore(path, "r+")
+            store.append(".zgroup", group)
+        assert path.read_bytes() == TWO
+        store.close()
+        assert path.read_bytes() == TWO
+        MmapZipStore(path, "r+").close()
+        assert path.read_bytes() == TWO
+
+
+@given(
+    name=st.text(min_size=1, max_size=40), offset=st.integers(0, 2**40), size=st.integers(0, 2**50)
+)
+def test_local_headers_align_their_data(name: str, offset: int, size: int) -> None:
+    """The data begins at a multiple of 8, with an extra field of none or at least four bytes."""
+    try:
+        raw_name = name.encode()
+    except UnicodeEncodeError:
+        return
+    header = records.pack_local(raw_name, size, 7, offset)
+    assert len(header) == records.local_header_bytes(raw_name, offset)
+    assert (offset + len(header)) % 8 == 0
+    parsed = records.parse_local(header + b"data")
+    assert (parsed.raw_name, parsed.size_bytes, parsed.crc) == (raw_name, size, 7)
+    assert parsed.header_bytes == len(header) == records.local_head_bytes(header)
+
+
+@given(st.lists(st.tuples(st.text(min_size=1, max_size=9), st.integers(0, 2**40)), max_size=9))
+def test_directories_round_trip(items: list[tuple[str, int]]) -> None:
+    """Central records read back as they were packed."""
+    entries: list[records.Entry] = []
+    for name, size in items:
+        if any("\ud800" <= character <= "\udfff" for character in name):
+            continue
+        entries.append(records.pack_entry(name, size, crc32(name.encode()), len(entries) * 1000))
+    data = b"".join(entry.record for entry in entries)
+    assert list(records.parse_central(data, len(entries), 0)) == entries
+
+
+STORED = {"a": b"hi", ".zgroup": b'{"zarr_format":2}'}
+"""What the archive `TWO` holds."""
+
+DATA_OF_A = range(56, 58)
+DATA_OF_LAST = range(120, 137)
+NAMES_IN_DIRECTORY = (*range(183, 184), *range(258, 265))
+
+
+def test_every_single_bit_is_noticed(tmp_path: Path) -> None:
+    """Whichever bit is wrong: an error of ours, or the data that was stored; what is not, is named.
+
+    Directory and local header say everything twice, so both are compared, and the data of the last
+    entry is read at open.  What is left:
+
+    - the data of any other entry: reading it would cost a pass over all data at each open, so only
+      `verify` computes its CRC;
+    - a wrong name in the directory: readers refuse the entry, whose local header has the other
+      name; a writable open takes the directory's word, since nothing in an archive of two entries
+      tells which of the two names is right (`test_a_name_is_told_by_its_fellows`).
+    """
+    unnoticed: dict[str, set[int]] = {"r": set(), "r+": set()}
+    dropped, renamed = set(), set()
+    for place, bit in itertools.product(range(len(TWO)), range(8)):
+        damaged = bytearray(TWO)
+        damaged[place] ^= 1 << bit
+        for mode, places in unnoticed.items():
+            path = tmp_path / f"{place}-{bit}-{mode}.zip"  # a new file: faster
+            path.write_bytes(damaged)
+            try:
+                with MmapZipStore(path, mode) as store:  # type: ignore[arg-type]
+                    found = {key: bytes(store.get(key) or b"") for key in store}
+                    recovery = store.recovery
+            except errors.DafError:
+                continue
+            if found == STORED:
+                continue
+            if recovery.dropped == (".zgroup",) and found == {"a": b"hi"}:
+                dropped.add(place)
+            elif recovery.completed and sorted(found.values()) == sorted(STORED.values()):
+                renamed.add(place)
+            else:
+                places.add(place)
+    assert unnoticed == {"r": set(DATA_OF_A), "r+": set(DATA_OF_A)}
+    assert dropped == set(DATA_OF_LAST)
+    assert renamed == set(NAMES_IN_DIRECTORY)
+
+
+def test_verify_notices_every_bit_of_the_data(tmp_path: Path) -> None:
+    """What no open can notice has not the recorded CRC, and foreign readers say the same."""
+    path = tmp_path / "x.zip"
+    for place, bit in itertools.product((*DATA_OF_A, *DATA_OF_LAST), range(8)):
+        damaged = bytearray(TWO)
+        damaged[place] ^= 1 << bit
+        path.write_bytes(damaged)
+        name = "a" if place in DATA_OF_A else ".zgroup"
+        assert zipfile.ZipFile(path).testzip() == name
+        if name == "a":
+            with MmapZipStore(path) as store:
+                problems = list(check_entries(store, lambda _: None))
+            assert problems == [("a", "its data is damaged: it has not the recorded CRC")]
+        else:
+            with pytest.raises(errors.CorruptDataError, match="daf repair"):
+                MmapZipStore(path)
+
+
+@pytest.mark.parametrize("where", ["header", "directory"])
+def test_a_name_is_told_by_its_fellows(tmp_path: Path, where: str) -> None:
+    """Of two names of one entry, that is right which goes with those of the others."""
+    path = tmp_path / "x.zip"
+    names = [
+        f"{folder}/{name}" for folder in ("axes/cell", "axes/gene") for name in (".zarray", "0")
+    ]
+    with MmapZipStore(path, "w") as store:
+        for name in names:
+            store.append(name, name.encode())
+    clean = path.read_bytes()
+    for name in names:
+        raw = name.encode()
+        for at in range(len(raw)):
+            if raw[at : at + 1] == b"/":
+                continue
+            place = clean.index(raw) if where == "header" else clean.rindex(raw)
+            damaged = bytearray(clean)
+            damaged[place + at] ^= 4
+            path.write_bytes(damaged)
+            with MmapZipStore(path, "r+") as store:
+                assert store.keys() == sorted(names)
+            assert zipfile.ZipFile(path).testzip() is None
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_wrong_offset_or_length_in_the_directory(tmp_path: Path, number: int) -> None:
+    """The local header is where the entry before it ends, and tells the rest; nothing is lost."""
+    path = tmp_path / "x.zip"
+    whole = {f"e{i}": bytes([i]) * (40 + i) for i in range(3)}
+    with MmapZipStore(path, "w") as store:
+        for key, data in whole.items():
+            store.append(key, data)
+        record = store.entries()[number].record
+    clean = path.read_bytes()
+    extra = clean.index(record) + 46 + 2 + 4
+    for place, bit in itertools.product(range(extra, extra + 24), range(8)):
+        damaged = bytearray(clean)
+        damaged[place] ^= 1 << bit
+        path.write_bytes(damaged)
+        try:
+            with MmapZipStore(path, "r+") as store:
+                assert {key: store.get(key) for key in store} == whole
+        except errors.CorruptDataError:
+            assert path.read_bytes() == damaged
+
+
+@given(data=st.data())
+def test_damaged_archives_are_refused_or_read(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Any byte of what is not data may be wrong: an error of ours, or the data that was stored."""
+    damaged = bytearray(TWO)
+    for _ in range(data.draw(st.integers(1, 4))):
+        damaged[data.draw(st.integers(0, len(TWO) - 1))] = data.draw(st.integers(0, 255))
+    for place in (*DATA_OF_A, *DATA_OF_LAST):
+        damaged[place] = TWO[place]
+    cut = data.draw(st.sampled_from([len(TWO), data.draw(st.integers(0, len(TWO)))]))
+    path = tmp_path_factory.mktemp("damaged") / "x.zip"
+    path.write_bytes(damaged[:cut])
+    for mode in ("r", "r+"):
+        try:
+            with MmapZipStore(path, mode) as store:  # type: ignore[arg-type]
+                for key in store:
+                    found = store.get(key)
+                    assert found == STORED.get(key, found)
+        except errors.DafError:
+            pass
+
+
+def tail(count: int, size: int, offset: int) -> bytes:
+    """Return the end of an archive that claims whatever it likes."""
+    return records.pack_tail(count, size, offset)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "too small to be a zip archive"),
+        (b"PK\3\4", "too small to be a zip archive"),
+        (b"x" * 500, "does not end with the records"),
+        (tail(2**40, 0, 0), "said to hold 1,099,511,627,776 entries"),
+        (tail(1, 2**62, 0), "said to be 4,611,686,018,427,387,904 bytes long"),
+        (b"x" * 46 + tail(1, 46, 0), "a record of the central directory is damaged"),
+        (b"x" * 46 + tail(0, 46, 0), "46 bytes after its last record"),
+        (b"x" * 46 + tail(1, 46, 10**9), "overlaps the records behind it"),
+        (struct.pack("<4s4H2LH", b"PK\5\6", 1, 1, 1, 1, 0, 0, 0), "several disks"),
+        (struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 3, 3, 100, 0, 0), "said to be 100 bytes long"),
+        (EMPTY[:-22] + b"?" + EMPTY[-21:], "does not end with the records"),
+        (EMPTY[:56] + b"????" + EMPTY[60:], "ends too early|said to|overlaps|directory"),
+        (b"????" + EMPTY[4:], "ZIP64 end record is missing"),
+    ],
+)
+def test_hostile_ends_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    """Absurd counts, sizes and places are found before anything is allocated."""
+    path = tmp_path / "x.zip"
+    path.write_bytes(b"junk " * 2 + content if len(content) > 4 else content)
+    with pytest.raises(errors.CorruptDataError, match=message):
+        MmapZipStore(path)
+
+
+@pytest.mark.parametrize("cut", [1, 22, 90, 98, 200])
+def test_an_archive_that_lost_its_end_is_read_by_its_entries(tmp_path: Path, cut: int) -> None:
+    """As long as the directory begins behind them, all of them are there."""
+    path = tmp_path / "x.zip"
+    path.write_bytes(TWO[:-cut])
+    with MmapZipStore(path) as store:
+        assert store.keys() == [".zgroup", "a"]
+    assert path.read_bytes() == TWO[:-cut]
+    with MmapZipStore(path, "r+") as store:
+        assert bytes(store.get("a") or b"") == b"hi"
+    assert path.read_bytes() == TWO
+
+
+@pytest.mark.parametrize("cut", [255, 260, 300, 380])
+def test_an_archive_that_was_cut_short_is_refused(tmp_path: Path, cut: int) -> None:
+    """Entries may be missing: it takes somebody who asks for a repair."""
+    path = tmp_path / "x.zip"
+    path.write_bytes(TWO[:-cut])
+    for mode in ("r", "r+"):
+        with pytest.raises(errors.CorruptDataError, match="daf repair|too small"):
+            MmapZipStore(path, mode)  # type: ignore[arg-type]
+    assert path.read_bytes() == TWO[:-cut]
+
+
+def archive_of(entries: list[tuple[bytes, int, int]], data: bytes = bytes(200)) -> bytes:
+    """Return an archive with a directory of these names, sizes and offsets."""
+    directory = b"".join(records.pack_central(n, size, 0, at) for n, size, at in entries)
+    return data + directory + records.pack_tail(len(entries), len(directory), len(data))
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([(b"a", 2**62, 0)], "which is not within the file"),
+        ([(b"a", 100, 2**62)], "which is not within the file"),
+        ([(b"a", 100, 0), (b"b", 10, 20)], "'a' and 'b' overlap"),
+        ([(b"a", 10, 0), (b"b", 10, 0)], "'a' and 'b' overlap"),
+        ([(b"../../etc/passwd", 1, 0)], "leaves the archive, so it may be hostile"),
+        ([(b"a/../b", 1, 0)], "leaves the archive"),
+        ([(b"..\\b", 1, 0)], "leaves the archive"),
+        ([(b"/etc/passwd", 1, 0)], "is no relative path"),
+        ([(b"a//b", 1, 0)], "is no relative path"),
+        ([(b"", 1, 0)], "is no relative path"),
+        ([(b"a\0b", 1, 0)], "is no relative path"),
+        ([(b"\xff", 1, 0)], "is not UTF-8"),
+    ],
+)
+def test_hostile_entries_are_refused(
+    tmp_path: Path, entries: list[tuple[bytes, int, int]], message: str
+) -> None:
+    """Overlaps, absurd sizes and names that climb out: a clear error at open."""
+    path = tmp_path / "x.zip"
+    path.write_bytes(archive_of(entries))
+    for mode in ("r", "r+"):
+        with pytest.raises(errors.CorruptDataError, match=message):
+            MmapZipStore(path, mode)  # type: ignore[arg-type]
+
+
+def test_a_directory_is_found_behind_a_long_comment() -> None:
+    """A comment may hold what looks like an end record."""
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0, 0, 0, 0, 1000)
+    data = end + (b"PK\5\6" + bytes(18)).ljust(1000, b"x")
+    directory = read_directory(lambda at, size: data[at : at + size], len(data))
+    assert directory.comment == data[22:]
+    assert directory.entries == []

@@ -1,0 +1,270 @@
+"""Tests of the consolidated metadata: what failed to reach it is told, and mended by the next writer."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, open_daf, repair, verify
+from daf_storage.opening import _archives as archives
+from daf_storage.stores import DirectoryStore, _directory
+from daf_storage.trees import WritableZarrTree, ZarrVersion
+from tests.support import contents, fill, recorded_reads, reopen, served
+from tests.zip_crash_points import crash_at
+
+
+def filled(path: Path, zarr_format: ZarrVersion) -> Path:
+    """Make a data set with one of everything."""
+    daf = ZarrDaf(path, "w", zarr_format=zarr_format)
+    assert isinstance(daf, DafWriter)
+    fill(daf).close()
+    return path
+
+
+@pytest.fixture(params=[2, 3])
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Return the path of a directory with one of everything, of each version of Zarr."""
+    return filled(tmp_path / "x.daf.zarr", request.param)
+
+
+def file_of(folder: Path) -> Path:
+    """Return the file with the consolidated metadata."""
+    return folder / (".zmetadata" if (folder / ".zmetadata").exists() else "zarr.json")
+
+
+def is_current(folder: Path) -> bool:
+    """Read every document and compare: the slow way to know."""
+    tree = WritableZarrTree(DirectoryStore(folder), consolidated=True)
+    return not tree.refresh()
+
+
+CHANGES: dict[str, Callable[[DafWriter], Any]] = {
+    "vector": lambda daf: daf.set_vector("cell", "new", [1, 2, 3]),
+    "other type": lambda daf: daf.set_vector("cell", "age", [1.5, 2, 3], overwrite=True),
+    "deleted": lambda daf: daf.delete_vector("cell", "age"),
+    "axis": lambda daf: daf.add_axis("batch", ["B1"]),
+    "matrix": lambda daf: daf.set_matrix("cell", "gene", "new", np.ones((3, 4))),
+    "scalar": lambda daf: daf.set_scalar("new", "text"),
+}
+
+
+def fail_to_refresh(monkeypatch: pytest.MonkeyPatch, code: int = errno.ENOSPC) -> None:
+    """Let the disk be full whenever the consolidated metadata is written."""
+
+    def full(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(_directory.DirectoryTransaction, "replace_file", full)
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_failed_refresh_is_told_and_mended(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """The change is in place and servers do not see it: verify says so, the next open mends it."""
+    daf = reopen(folder)
+    with monkeypatch.context() as patch:
+        fail_to_refresh(patch)
+        with pytest.raises(OSError, match="No space left"):
+            CHANGES[what](daf)
+    daf.close()
+    problems = [str(finding) for finding in verify(folder)]
+    assert any("the consolidated metadata; 'daf repair" in problem for problem in problems)
+    assert all(problem.startswith("warning: ") for problem in problems)
+    reopen(folder).close()
+    assert verify(folder) == []
+    assert not (folder / ".daf.staging").exists()
+    assert is_current(folder)
+    with served(folder) as server:
+        assert contents(open_daf(server.url)) == contents(ZarrDaf(folder))
+
+
+def test_the_next_change_mends_it_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same writer, or of another that is open already."""
+    one, other = reopen(folder), reopen(folder)
+    for writer in (one, other):
+        with monkeypatch.context() as patch:
+            fail_to_refresh(patch)
+            with pytest.raises(OSError, match="No space left"):
+                one.set_vector("cell", "new", [1, 2, 3], overwrite=True)
+        writer.set_scalar("later", 1, overwrite=True)
+        assert "vectors/cell/new" in file_of(folder).read_text()
+        assert is_current(folder)
+
+
+def test_a_writer_that_dies_before_the_refresh(folder: Path) -> None:
+    """A kill between the two is mended in the same way."""
+    code = (
+        "import os, sys\n"
+        "from daf_storage import ZarrDaf\n"
+        "from daf_storage.stores import _directory\n"
+        "def die(*_): os.kill(os.getpid(), 9)\n"
+        "daf = ZarrDaf(sys.argv[1], 'r+')\n"
+        "_directory.DirectoryTransaction.replace_file = die\n"
+        "daf.set_vector('cell', 'new', [1, 2, 3])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert "vectors/cell/new" not in file_of(folder).read_text()
+    reopen(folder).close()
+    assert "vectors/cell/new" in file_of(folder).read_text()
+    assert verify(folder) == []
+
+
+def test_other_programs_that_do_not_consolidate(folder: Path) -> None:
+    """An array that was added, deleted or restored with an older metadata file: names tell."""
+    stale = file_of(folder).read_bytes()
+    with reopen(folder) as daf:
+        daf.set_vector("gene", "new", [1, 2, 3, 4])
+    file_of(folder).write_bytes(stale)
+    assert any("not in the consolidated metadata" in str(one) for one in verify(folder))
+    reopen(folder).close()
+    assert is_current(folder)
+    shutil.rmtree(folder / "vectors/gene/new")
+    assert any("gone, and still in the consolidated" in str(one) for one in verify(folder))
+    reopen(folder).close()
+    assert is_current(folder)
+    assert verify(folder) == []
+
+
+def test_a_directory_without_any(tmp_path: Path, folder: Path) -> None:
+    """One that was unpacked from an archive of ours: verify says so, an open for writing adds it."""
+    archive = tmp_path / "x.daf.zarr.zip"
+    unpacked = tmp_path / "y.daf.zarr"
+    zarr_format: ZarrVersion = 2 if (folder / ".zmetadata").exists() else 3
+    filled(archive, zarr_format)
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(unpacked)
+    (finding,) = verify(unpacked)
+    assert finding.level == "warning"
+    assert "there is no consolidated metadata, which readers over HTTP need" in finding.problem
+    reopen(unpacked).close()
+    assert verify(unpacked) == []
+    with served(unpacked) as server:
+        assert contents(open_daf(server.url)) == contents(ZarrDaf(unpacked))
+
+
+def test_a_malformed_one_is_replaced(folder: Path) -> None:
+    """Whatever it holds, an open for writing writes it again."""
+    path = file_of(folder)
+    good = path.read_bytes()
+    for bad in (b"", b"[]", b"{", b'{"metadata": 5}', b"[" * 100_000):
+        kind = b'"kind":' + json.dumps(str(bad)).encode()
+        in_root = good.replace(b'"kind":"inline"', kind)  # which has the marker of the data set too
+        path.write_bytes(in_root if path.name == "zarr.json" else bad)
+        reopen(folder).close()
+        assert path.read_bytes() == good
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_keeps_nobody_from_opening(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Who wants to delete something has to get in; the warning says what is missing."""
+    shutil.copytree(folder / "vectors/cell/age", folder / "vectors/cell/copy")
+    with monkeypatch.context() as patch:
+        fail_to_refresh(patch, code)
+        with pytest.warns(RecoveryWarning, match="the disk is full, so the consolidated metadata"):
+            daf = reopen(folder)
+        assert daf.get_np_vector("cell", "copy").tolist() == [30, 60, 90]
+    daf.close()
+    with monkeypatch.context() as patch:
+        fail_to_refresh(patch, errno.EIO)
+        with pytest.raises(OSError, match="the disk fails to read or write"):
+            reopen(folder)
+    reopen(folder).close()
+    assert verify(folder) == []
+
+
+def test_opening_reads_no_documents(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To see that nothing is missing, groups are listed, and one file is read."""
+    with recorded_reads(monkeypatch) as reads:
+        reopen(folder).close()
+    below = {key.split("/")[0] for key in reads.keys if "/" in key}
+    assert below <= {"daf", "axes", "scalars"}, reads.keys
+    assert not [key for key in reads.keys if key.startswith("axes/cell")]
+    before = file_of(folder).stat()
+    reopen(folder).close()
+    assert file_of(folder).stat().st_mtime_ns == before.st_mtime_ns
+
+
+def pack(folder: Path, archive: Path) -> None:
+    """Pack a directory with a ZIP program."""
+    with zipfile.ZipFile(archive, "w") as packed:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                packed.write(file, file.relative_to(folder))
+
+
+def test_an_archive_that_brought_one_in(tmp_path: Path, folder: Path) -> None:
+    """``zip -r`` packs it too: it would hide what is added, so an open for writing takes it out."""
+    archive = tmp_path / "x.daf.zarr.zip"
+    (folder / "vectors/cell/age").rename(folder / "vectors/cell/old")
+    pack(folder, archive)
+    problems = [str(finding) for finding in verify(archive)]
+    for key in ("vectors/cell/old", "vectors/cell/age"):
+        assert any(key in p and "the consolidated metadata; 'daf repair" in p for p in problems)
+    with reopen(archive) as daf:
+        daf.set_vector("cell", "new", [1, 2, 3])
+        expected = contents(daf)
+    assert verify(archive) == []
+    with zipfile.ZipFile(archive) as packed:
+        assert packed.testzip() is None
+        assert ".zmetadata" not in packed.namelist()
+        assert len(packed.namelist()) == len(set(packed.namelist()))
+        if "zarr.json" in packed.namelist():
+            assert "consolidated_metadata" not in json.loads(packed.read("zarr.json"))
+    with zarr.storage.ZipStore(archive, mode="r") as store:
+        group = zarr.open_group(store, mode="r")
+        assert np.asarray(group["vectors/cell/new"]).tolist() == [1, 2, 3]
+    assert contents(ZarrDaf(archive)) == expected
+    with served(archive) as server:
+        assert contents(open_daf(server.url)) == expected
+
+
+def test_repair_takes_it_out_as_well(tmp_path: Path, folder: Path) -> None:
+    """It says so, once."""
+    archive = tmp_path / "x.daf.zarr.zip"
+    pack(folder, archive)
+    (action,) = repair(archive).done
+    assert action.startswith("took out the consolidated metadata of the data set, which an archive")
+    assert repair(archive).done == ()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert contents(reopen(archive)) == contents(ZarrDaf(folder))
+
+
+def test_a_crash_while_it_is_taken_out(tmp_path: Path, folder: Path) -> None:
+    """At whichever step: the root of the data set is never missing."""
+    archive = tmp_path / "x.daf.zarr.zip"
+    pack(folder, archive)
+    packed, expected = archive.read_bytes(), contents(ZarrDaf(folder))
+    for last in itertools.count(1):
+        for part in (0.0, 0.5, 1.0):
+            archive.write_bytes(packed)
+            died = crash_at(last, part, lambda: reopen(archive).close())
+            archives.REGISTRY.forget()
+            gc.collect()  # the lock of the writer that died
+            assert contents(ZarrDaf(archive)) == expected
+            with reopen(archive) as daf:
+                assert contents(daf) == expected
+            assert verify(archive) == []
+        if not died:
+            break
+    assert last > 2

@@ -1,0 +1,249 @@
+"""Tests of arrays that other tools wrote: compressed, chunked, and in other layouts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+
+from daf_query import connect
+from daf_storage import ZarrDaf
+from daf_storage.spi import Span
+from tests.support import CELLS, UMIS, create, fill, recorded_reads
+
+BLOSC = numcodecs.Blosc(cname="zstd", clevel=3, shuffle=1)
+
+
+def put(path: Path, name: str, data: Any, **options: Any) -> None:
+    """Store an array through zarr-python, in place of whatever is there."""
+    shutil.rmtree(path / name, ignore_errors=True)
+    options.setdefault("compressors", None)
+    zarr.create_array(path / name, data=np.asarray(data), zarr_format=2, **options)
+
+
+def put_strings(
+    path: Path, name: str, texts: list[str], *, chunks: int, compressor: Any = None
+) -> None:
+    """Store vlen-utf8 strings as old zarr-python versions do, chunk by chunk."""
+    shutil.rmtree(path / name, ignore_errors=True)
+    (path / name).mkdir(parents=True)
+    document = {
+        "zarr_format": 2,
+        "shape": [len(texts)],
+        "chunks": [chunks],
+        "dtype": "|O",
+        "compressor": None if compressor is None else compressor.get_config(),
+        "fill_value": "",
+        "order": "C",
+        "filters": [{"id": "vlen-utf8"}],
+    }
+    (path / name / ".zarray").write_text(json.dumps(document))
+    for number, start in enumerate(range(0, len(texts), chunks)):
+        part = (texts[start : start + chunks] + [""] * chunks)[:chunks]
+        data = bytes(numcodecs.VLenUTF8().encode(np.array(part, dtype=object)))
+        data = data if compressor is None else bytes(compressor.encode(data))
+        (path / name / str(number)).write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"chunks": (2,)},
+        {"compressors": BLOSC},
+        {"chunks": (2,), "compressors": BLOSC},
+        {"compressors": numcodecs.Zlib(5)},
+        {"compressors": numcodecs.Zstd(3)},
+        {"chunks": (2,), "filters": [numcodecs.Delta(dtype="<i8")]},
+        {"chunks": (2,), "filters": [numcodecs.Delta(dtype="<i8")], "compressors": BLOSC},
+        {"chunks": (5,)},
+    ],
+)
+def test_vectors_in_any_chunks_and_codecs(tiny_path: Path, options: dict[str, Any]) -> None:
+    """The values are those that zarr stored."""
+    put(tiny_path, "vectors/cell/v", np.array([11, 22, 33], "<i8"), **options)
+    daf = ZarrDaf(tiny_path)
+    assert daf.get_np_vector("cell", "v").tolist() == [11, 22, 33]
+    assert daf.get_pa_vector("cell", "v").to_pylist() == [11, 22, 33]
+    assert connect(tiny_path).sql("SELECT sum(v) AS s FROM cell").to_pydict() == {"s": [66]}
+
+
+@pytest.mark.parametrize("dtype", [">i4", ">f8", "|b1", "<u2"])
+def test_foreign_dtypes_of_known_types(tiny_path: Path, dtype: str) -> None:
+    """Big-endian numbers are converted."""
+    put(tiny_path, "vectors/cell/v", np.array([1, 0, 1], dtype))
+    found = ZarrDaf(tiny_path).get_np_vector("cell", "v")
+    assert found.tolist() == [1, 0, 1]
+    assert found.dtype.byteorder in "=|<"
+
+
+@pytest.mark.parametrize("compressor", [None, BLOSC])
+def test_strings_in_chunks(tiny_path: Path, compressor: Any) -> None:
+    """Chunked and compressed vlen strings."""
+    put_strings(
+        tiny_path, "vectors/cell/color", ["red", "", "blue"], chunks=2, compressor=compressor
+    )
+    assert ZarrDaf(tiny_path).get_np_vector("cell", "color").tolist() == ["red", "", "blue"]
+
+
+@pytest.mark.parametrize("dtype", ["<U4", "|S4"])
+def test_fixed_width_strings(tiny_path: Path, dtype: str) -> None:
+    """They are decoded to strings."""
+    put(tiny_path, "vectors/cell/t", np.array(["a", "bcd", ""], dtype))
+    assert ZarrDaf(tiny_path).get_np_vector("cell", "t").tolist() == ["a", "bcd", ""]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"chunks": (2, 2)},
+        {"chunks": (2, 2), "compressors": BLOSC},
+        {"compressors": BLOSC},
+        {"order": "F"},
+        {"chunk_key_encoding": {"name": "v2", "separator": "/"}},
+        {"chunks": (2, 2), "chunk_key_encoding": {"name": "v2", "separator": "/"}},
+    ],
+)
+def test_matrices_in_any_chunks_and_orders(tiny_path: Path, options: dict[str, Any]) -> None:
+    """Chunks, codecs, Fortran order and the other separator of chunk keys; slices too."""
+    for axes, values in (("cell/gene", UMIS.T), ("gene/cell", UMIS)):
+        put(tiny_path, f"matrices/{axes}/UMIs", values, **options)
+    daf = ZarrDaf(tiny_path)
+    assert daf.get_np_matrix("cell", "gene", "UMIs").tolist() == UMIS.tolist()
+    part = connect(daf).matrix("cell", "gene", "UMIs", rows=[2, 0], columns=[3, 3, 1])
+    assert part.to_numpy().tolist() == UMIS[[2, 0]][:, [3, 3, 1]].tolist()
+
+
+def test_compressed_sparse_arrays(tiny_path: Path) -> None:
+    """Every part may be compressed and chunked, with index types that differ."""
+    put(tiny_path, "vectors/cell/s/nzind", np.array([1, 3], "<u2"), compressors=BLOSC)
+    put(tiny_path, "vectors/cell/s/nzval", np.array([7, 9], "<i4"), compressors=BLOSC)
+    (tiny_path / "vectors/cell/s/.zgroup").write_text('{"zarr_format":2}')
+    folder = "matrices/cell/gene/s"
+    put(tiny_path, f"{folder}/colptr", np.arange(1, 6, dtype="<i8"), compressors=BLOSC, chunks=(2,))
+    put(
+        tiny_path, f"{folder}/rowval", np.array([1, 2, 3, 1], "<u1"), compressors=BLOSC, chunks=(3,)
+    )
+    put(tiny_path, f"{folder}/nzval", np.array([10, 20, 30, 40], "<f4"), compressors=BLOSC)
+    (tiny_path / folder / ".zgroup").write_text('{"zarr_format":2}')
+    daf = ZarrDaf(tiny_path)
+    assert daf.get_np_vector("cell", "s").tolist() == [7, 0, 9]
+    expected = [[10, 0, 0, 40], [0, 20, 0, 0], [0, 0, 30, 0]]
+    assert daf.get_np_matrix("cell", "gene", "s").toarray().tolist() == expected
+    part = connect(daf).matrix("cell", "gene", "s", rows=["CATA", "TATA"], columns=[3, 2])
+    assert part.to_numpy().tolist() == [[0, 30], [40, 0]]
+
+
+def test_sparse_matrices_whose_rows_are_not_sorted(tiny_path: Path) -> None:
+    """Other writers may leave them in any order; what we hand out is sorted."""
+    rowval = np.array([3, 2, 3, 2, 1, 2, 1, 3, 1], "<i4")
+    nzval = np.array([2, 1, 3, 2, 1, 3, 2, 1, 3], "<i8")
+    put(tiny_path, "matrices/cell/gene/sparse/rowval", rowval)
+    put(tiny_path, "matrices/cell/gene/sparse/nzval", nzval)
+    shutil.rmtree(tiny_path / "matrices/gene/cell/sparse")
+    daf = ZarrDaf(tiny_path)
+    assert daf.get_np_matrix("cell", "gene", "sparse").toarray().tolist() == UMIS.tolist()
+    found = connect(daf).matrix("cell", "gene", "sparse", columns=[1, 0, 3]).to_scipy()
+    assert found.has_sorted_indices
+    assert found.toarray().tolist() == UMIS[:, [1, 0, 3]].tolist()
+
+
+def test_missing_chunks_are_the_fill_value(tiny_path: Path) -> None:
+    """As the Zarr specification has it, for single and several chunks, numbers and strings."""
+    for chunks in (3, 2):
+        array = zarr.create_array(
+            tiny_path / f"vectors/cell/f{chunks}",
+            shape=(3,),
+            chunks=(chunks,),
+            dtype="<i4",
+            fill_value=7,
+            zarr_format=2,
+            compressors=None,
+        )
+        if chunks == 2:
+            array[2:] = 5
+    put_strings(tiny_path, "vectors/cell/t", ["a", "b", "c"], chunks=2)
+    (tiny_path / "vectors/cell/t/0").unlink()
+    daf = ZarrDaf(tiny_path)
+    assert daf.get_np_vector("cell", "f3").tolist() == [7, 7, 7]
+    assert daf.get_np_vector("cell", "f2").tolist() == [7, 7, 5]
+    assert daf.get_np_vector("cell", "t").tolist() == ["", "", "c"]
+
+
+def test_chunks_of_zero_and_missing_attributes_are_tolerated(tiny_path: Path) -> None:
+    """Other writers leave such metadata."""
+    path = tiny_path / "axes/empty"
+    path.mkdir()
+    (tiny_path / "vectors/empty").mkdir()
+    document = {"zarr_format": 2, "shape": [0], "chunks": [0], "dtype": "|O", "compressor": None}
+    document |= {"fill_value": None, "order": "C", "filters": [{"id": "vlen-utf8"}]}
+    (path / ".zarray").write_text(json.dumps(document))
+    for attributes in tiny_path.rglob(".zattrs"):
+        attributes.unlink()
+    daf = ZarrDaf(tiny_path)
+    assert daf.axis_entries("empty").tolist() == []
+    assert daf.get_np_vector("cell", "age").tolist() == [30, 60, 90]
+    assert daf.vectors_set("empty") == set()
+
+
+def test_a_whole_data_set_written_by_zarr_python(tmp_path: Path) -> None:
+    """Groups and arrays made by zarr alone, compressed and chunked, are a data set here."""
+    path = tmp_path / "z.daf.zarr"
+    root = zarr.open_group(path, mode="w", zarr_format=2)
+    for group in ("scalars", "vectors/cell", "matrices/cell/cell"):
+        root.create_group(group)
+    put(path, "daf", np.array([1, 0], "u1"))
+    put(path, "scalars/n", np.array([7]), compressors=BLOSC)
+    put_strings(path, "axes/cell", CELLS, chunks=2, compressor=BLOSC)
+    (path / "axes/.zgroup").write_text('{"zarr_format":2}')
+    put(path, "vectors/cell/age", np.array([30, 60, 90], "u1"), chunks=(2,), compressors=BLOSC)
+    daf = ZarrDaf(path)
+    assert daf.get_scalar("n") == 7
+    assert daf.axis_entries("cell").tolist() == CELLS
+    found = connect(daf).sql("SELECT name FROM cell WHERE age > 50 ORDER BY name").to_pydict()
+    assert found == {"name": ["CATA", "GATA"]}
+
+
+def test_only_the_chunks_of_a_range_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ten chunks, a range within two touches two."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [f"c{i}" for i in range(100)])
+    put(path, "vectors/cell/v", np.arange(100), chunks=(10,), compressors=BLOSC)
+    stored = ZarrDaf(path).open_vector("cell", "v")
+    assert stored.info.chunk_rows == 10
+    with recorded_reads(monkeypatch) as reads:
+        again = ZarrDaf(path).open_vector("cell", "v")
+        reads.clear()
+        assert again.read(Span(15, 25)).tolist() == list(range(15, 25))
+        assert sorted(set(reads.chunks())) == ["vectors/cell/v/1", "vectors/cell/v/2"]
+
+
+def test_writing_to_a_foreign_data_set(tmp_path: Path) -> None:
+    """Our properties and foreign ones live side by side."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    put(path, "vectors/cell/age", np.array([1, 2, 3]), compressors=BLOSC)
+    daf.set_vector("cell", "mine", [4, 5, 6])
+    daf.set_vector("cell", "age", [7, 8, 9], overwrite=True)
+    assert daf.get_np_vector("cell", "age").tolist() == [7, 8, 9]
+    root = zarr.open_group(path, mode="r", zarr_format=2)
+    assert np.asarray(root["vectors/cell/mine"][:]).tolist() == [4, 5, 6]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("chunks", [2, 3])
+def test_strings_that_zarr_python_wrote(tiny_path: Path, chunks: int) -> None:
+    """Zarr's own string arrays of format 2, compressed as it does by default."""
+    texts = np.array(["red", "", "bläu"], dtype=np.dtypes.StringDType())
+    put(tiny_path, "vectors/cell/t", texts, chunks=(chunks,), compressors="auto")
+    assert ZarrDaf(tiny_path).get_np_vector("cell", "t").tolist() == ["red", "", "bläu"]
+    assert connect(tiny_path).sql("SELECT t FROM cell WHERE t > 'b' ORDER BY t").to_pydict() == {
+        "t": ["bläu", "red"]
+    }

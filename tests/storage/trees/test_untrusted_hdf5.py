@@ -1,0 +1,421 @@
+"""Tests of HDF5 files that lie: heaps, chunks, shapes and links; and of one broken property."""
+
+from __future__ import annotations
+
+import os
+import struct
+import warnings
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from daf_query import UnreadableVectorWarning, connect
+from daf_storage import DafReader, DafWriter, H5df, errors, open_daf
+from daf_storage.trees import _hdf5_heaps
+from daf_storage.trees._hdf5_heaps import REFERENCE, check_heaps
+from tests.storage.upkeep.test_verify import found
+from tests.support import fill
+from tests.test_untrusted_files import in_time
+
+TYPE = "vectors/cell/type"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a small data set with one of everything."""
+    file = tmp_path / "x.h5df"
+    daf = H5df(file, "w")
+    assert isinstance(daf, DafWriter)
+    fill(daf).close()
+    return file
+
+
+@pytest.fixture(params=[1, _hdf5_heaps._MANY], ids=["side by side", "one by one"])
+def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Walk the collections of heaps in each of the two ways."""
+    monkeypatch.setattr(_hdf5_heaps, "_MANY", request.param)
+
+
+def only_types_are_lost(path: Path) -> None:
+    """Check that the vector of types is broken, and nothing else."""
+    daf = in_time(lambda: open_daf(path))
+    with pytest.raises(errors.FormatError, match=TYPE):
+        in_time(lambda: daf.get_pa_vector("cell", "type"))
+    assert daf.get_np_vector("cell", "age").tolist() == [30, 60, 90]
+    assert daf.get_scalar("organism") == "human"
+    assert daf.description()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        rows = in_time(lambda: connect(daf).sql("SELECT * FROM cell").to_pydict())
+    assert set(rows) == {"name", "index", "age"}
+    assert [one.category for one in warned] == [UnreadableVectorWarning]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreadableVectorWarning)
+        with pytest.raises(errors.FormatError, match=TYPE):
+            connect(daf).sql("SELECT type FROM cell").to_pydict()
+    daf.close()
+    problems = in_time(lambda: found(path))
+    assert {problem[1] for problem in problems if problem[0] == "error"} == {TYPE}
+
+
+def heap_of(path: Path, name: str = TYPE) -> tuple[int, int]:
+    """Return where the elements of a dataset of strings are, and the heap collection of the first."""
+    with h5py.File(path) as file:
+        offset = file[name].id.get_offset()
+    data = path.read_bytes()
+    return offset, struct.unpack("<IQI", data[offset : offset + 16])[1]
+
+
+def patch(path: Path, offset: int, data: bytes) -> None:
+    """Write a few bytes into a file."""
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+CHANGES: dict[str, Callable[[int, int], tuple[int, bytes]]] = {
+    "length of 4 GiB": lambda at, _: (at, struct.pack("<I", 2**32 - 1)),
+    "length of 1 GB": lambda at, _: (at, struct.pack("<I", 10**9)),
+    "length": lambda at, _: (at, struct.pack("<I", 3)),
+    "address": lambda at, _: (at + 4, struct.pack("<Q", 2**40)),
+    "undefined address": lambda at, _: (at + 4, struct.pack("<Q", 2**64 - 1)),
+    "another address": lambda at, heap: (at + 4, struct.pack("<Q", heap + 8)),
+    "index": lambda at, _: (at + 12, struct.pack("<I", 60_000)),
+    "size of the collection": lambda _, heap: (heap + 8, struct.pack("<Q", 2**33)),
+    "small collection": lambda _, heap: (heap + 8, struct.pack("<Q", 24)),
+    "signature": lambda _, heap: (heap, b"GOAL"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changed_heaps(path: Path, change: str) -> None:
+    """A changed reference takes its vector, without taking any memory."""
+    at, heap = heap_of(path)
+    if change in ("size of the collection", "small collection", "signature"):
+        daf = in_time(lambda: open_daf(path))
+        patch(path, *CHANGES[change](at, heap))
+        daf.close()
+        daf = in_time(lambda: open_daf(path))
+        with pytest.raises(errors.CorruptDataError, match="the heap of its strings is damaged"):
+            in_time(lambda: daf.get_pa_vector("cell", "type"))
+        return  # others have their strings there too
+    patch(path, *CHANGES[change](at, heap))
+    only_types_are_lost(path)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"compression": "gzip"}, {"compression": "gzip", "shuffle": True}]
+)
+def test_strings_in_chunks(path: Path, options: dict[str, Any]) -> None:
+    """Of other programs, compressed or not: whole they are read, damaged they are an error."""
+    values = ["B", "é", "a longer one"]
+    with h5py.File(path, "r+") as file:
+        del file[TYPE]
+        kind = h5py.string_dtype()
+        stored = file.create_dataset(TYPE, data=values, dtype=kind, chunks=(2,), **options)
+        stored.id.flush()
+        chunk = stored.id.get_chunk_info(0)
+    assert open_daf(path).get_np_vector("cell", "type").tolist() == values
+    assert found(path) == []
+    patch(path, chunk.byte_offset, b"\xff" * chunk.size)
+    only_types_are_lost(path)
+
+
+def test_chunks_without_their_filter(path: Path) -> None:
+    """HDF5 may store a chunk uncompressed in a compressed dataset, and notes it beside the chunk."""
+    values = ["B", "é", "a longer one"]
+    with h5py.File(path, "r+") as file:
+        del file[TYPE]
+        stored = file.create_dataset(
+            TYPE, data=values, dtype=h5py.string_dtype(), chunks=(2,), compression="gzip"
+        )
+        stored.id.flush()
+        _, data = stored.id.read_direct_chunk((0,))
+        stored.id.write_direct_chunk((0,), zlib.decompress(data), filter_mask=1)
+    assert open_daf(path).get_np_vector("cell", "type").tolist() == values
+    assert found(path) == []
+
+
+@pytest.mark.parametrize("size", [0, 16, 64, 1000, 3000, 4000, 2**31, 2**63, 2**64 - 1, 2**64 - 16])
+@pytest.mark.usefixtures("walk")
+def test_objects_of_any_size(path: Path, size: int) -> None:
+    """A collection that HDF5 would walk for ever is an error, or is read as it is."""
+    at, heap = heap_of(path)
+    index = struct.unpack("<I", path.read_bytes()[at + 12 : at + 16])[0]
+    data, place = path.read_bytes(), heap + 16
+    while struct.unpack("<H", data[place : place + 2])[0] != index:
+        place += 16 + -(-struct.unpack("<Q", data[place + 8 : place + 16])[0] // 8) * 8
+    patch(path, place + 8, struct.pack("<Q", size))
+    daf = in_time(lambda: open_daf(path))
+    with pytest.raises(errors.CorruptDataError, match="the heap of its strings is damaged"):
+        in_time(lambda: daf.get_pa_vector("cell", "type"))
+
+
+@pytest.mark.usefixtures("walk")
+def test_random_changes_of_heaps(path: Path) -> None:
+    """Of any bytes of the references and the heap: the strings, others of that length, or an error."""
+    at, heap = heap_of(path)
+    data = path.read_bytes()
+    rng = np.random.default_rng(3)
+    count = 0
+    for number in range(60):
+        place = int(rng.choice([at + rng.integers(48), heap + rng.integers(300)]))
+        value = rng.choice([b"\xff" * 8, b"\0" * 8, b"\xb8\x0b" + b"\0" * 6, bytes(rng.bytes(3))])
+        other = path.with_name(f"{number}.h5df")
+        changed = bytearray(data)
+        changed[place : place + len(value)] = value
+        other.write_bytes(changed)
+        with in_time(lambda other=other: open_daf(other)) as daf:  # type: ignore[misc]
+            try:
+                strings = in_time(lambda daf=daf: daf.get_pa_vector("cell", "type"))  # type: ignore[misc]
+            except errors.FormatError:
+                count += 1
+            else:
+                assert len(strings) == 3
+    assert count > 10
+
+
+@pytest.mark.usefixtures("walk")
+def test_whole_heaps_pass(tmp_path: Path) -> None:
+    """Strings of all lengths, many of them, replaced and deleted ones, and in a user block's file."""
+    file = tmp_path / "x.h5df"
+    daf = H5df(file, "w")
+    assert isinstance(daf, DafWriter)
+    rng = np.random.default_rng(1)
+    texts = ["é" * int(n) for n in rng.integers(0, 40, 600)] + ["x" * 100_000, ""]
+    daf.add_axis("cell", [f"{n}" for n in range(len(texts))])
+    for number in range(3):
+        daf.set_vector("cell", "t", texts[number:] + texts[:number], overwrite=True)
+        assert daf.get_pa_vector("cell", "t").to_pylist() == texts[number:] + texts[:number]
+    daf.set_vector("cell", "u", texts)
+    daf.delete_vector("cell", "u")
+    daf.close()
+    with open_daf(file) as reader:
+        assert reader.get_pa_vector("cell", "t").to_pylist() == texts[2:] + texts[:2]
+    assert found(file) == []
+    block = tmp_path / "block.h5"
+    with h5py.File(block, "w", userblock_size=1024) as made:
+        made["daf"] = np.array([1, 0], "u1")
+        for group in ("scalars", "axes", "vectors/cell", "matrices/cell/cell"):
+            made.require_group(group)
+        made.create_dataset("axes/cell", data=texts[:20], dtype=h5py.string_dtype())
+    with H5df(block) as reader, pytest.raises(errors.CorruptDataError, match="more than once"):
+        reader.get_pa_vector("cell", "name")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"compression": "gzip"}, {"compression": "gzip", "shuffle": True}]
+)
+def test_chunked_strings(path: Path, options: dict[str, Any]) -> None:
+    """Their references are decompressed, and checked as others are."""
+    with h5py.File(path, "r+") as file:
+        del file[TYPE]
+        texts = [b"one", b"two" * 50, b"three"]
+        file.create_dataset(TYPE, data=texts, dtype=h5py.string_dtype(), chunks=(2,), **options)
+    with open_daf(path) as daf:
+        assert daf.get_pa_vector("cell", "type").to_pylist() == [one.decode() for one in texts]
+    with h5py.File(path, "r+") as file:
+        dataset = file[TYPE]
+        references = np.zeros(2, REFERENCE)
+        references[0] = (10**9, 4096, 1)
+        dataset.id.write_direct_chunk((0,), references.tobytes(), filter_mask=0xFFFFFFFF)
+    only_types_are_lost(path)
+
+
+@pytest.mark.usefixtures("walk")
+def test_collections_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk over more objects than there can be numbers stops."""
+    monkeypatch.setattr(_hdf5_heaps, "_MAX_OBJECTS", 1000)
+    file = np.zeros(1 << 16, np.uint8)
+    file[:5] = np.frombuffer(b"GCOL\x01", np.uint8)
+    file[8:16] = np.frombuffer(struct.pack("<Q", file.size), np.uint8)
+    file[16::16] = 1
+    references = np.array([(1, 0, 1)], REFERENCE)
+    assert check_heaps(file, references, base=0, what="x") == 0  # a null reference
+    references["address"] = 8
+    with pytest.raises(errors.CorruptDataError, match="are said to be where none are"):
+        check_heaps(file, references, base=0, what="x")
+    file = np.concatenate([np.zeros(8, np.uint8), file])
+    with pytest.raises(errors.CorruptDataError, match="has no end"):
+        check_heaps(file, references, base=0, what="x")
+
+
+def heap_file(sizes: list[list[int]], free_bytes: int) -> tuple[Any, Any]:
+    """Return collections of objects of some sizes, free space behind them, and all references."""
+    data, references = bytearray(8), []
+    for collection in sizes:
+        objects = bytearray()
+        address = len(data)
+        for index, size in enumerate(collection, start=1):
+            objects += struct.pack("<HHIQ", index, 1, 0, size) + bytes((size + 7) // 8 * 8)
+            references.append((size, address, index))
+        objects += struct.pack("<HHIQ", 0, 0, 0, free_bytes) + bytes(max(free_bytes - 16, 0))
+        objects = objects[: len(objects) - 16] if free_bytes < 16 else objects
+        data += b"GCOL\x01\0\0\0" + struct.pack("<Q", 16 + len(objects)) + objects
+    return np.frombuffer(bytes(data), np.uint8), np.array(references, REFERENCE)
+
+
+@pytest.mark.parametrize("free_bytes", [0, 16, 40])
+def test_both_walks_find_the_same(monkeypatch: pytest.MonkeyPatch, free_bytes: int) -> None:
+    """Collections of very different lengths, walked side by side, one by one, and both in turn."""
+    rng = np.random.default_rng(4)
+    sizes = [rng.integers(1, 30, rng.integers(1, 60)).tolist() for _ in range(40)]
+    file, references = heap_file(sizes, free_bytes)
+    damaged = [file.copy() for _ in range(30)]
+    for one in damaged:
+        number = rng.integers(references.size)
+        one[references["address"][number] + 24] ^= rng.choice([1, 8, 64, 255])  # a first size
+    starts, stops = _hdf5_heaps._collections(file, np.unique(references["address"]), 0, "x")
+    found = []
+    for many in (1, 20, 1000):
+        monkeypatch.setattr(_hdf5_heaps, "_MANY", many)
+        assert check_heaps(file, references, base=0, what="x") == sum(map(sum, sizes))
+        objects = np.stack(_hdf5_heaps._objects(file, starts, stops, "x")).T.tolist()
+        assert len(objects) == references.size
+        found.append(sorted(objects))
+        for one in damaged:
+            with pytest.raises(errors.CorruptDataError):
+                check_heaps(one, references, base=0, what="x")
+    assert found[0] == found[1] == found[2]
+
+
+# Shapes, chunks and sources
+
+
+def replaced(path: Path, name: str, **options: Any) -> None:
+    """Create another dataset in the place of one."""
+    with h5py.File(path, "r+") as file:
+        del file[name]
+        file.create_dataset(name, **options)
+
+
+@pytest.mark.parametrize("name", ["daf", "vectors/gene/flag/nzind", "axes/cell", "scalars/n"])
+@pytest.mark.parametrize("length", [2**40, 2**61])
+def test_absurd_shapes(path: Path, name: str, length: int) -> None:
+    """What is said to be there is compared with what is stored, before anything is read."""
+    kind = h5py.string_dtype() if name == "axes/cell" else "i8"
+    replaced(path, name, shape=(length,), dtype=kind, chunks=(1000,))
+    if name == "daf":
+        with pytest.raises(errors.VersionError, match="malformed daf version marker"):
+            in_time(lambda: open_daf(path))
+        return
+    daf = in_time(lambda: open_daf(path))
+    reads: dict[str, Callable[[DafReader], Any]] = {
+        "axes/cell": lambda daf: daf.axis_length("cell"),
+        "scalars/n": lambda daf: daf.get_scalar("n"),
+        "vectors/gene/flag/nzind": lambda daf: daf.get_np_vector("gene", "flag"),
+    }
+    with pytest.raises(errors.CorruptDataError):
+        in_time(lambda: reads[name](daf))
+    assert "problems" in in_time(daf.description)
+    daf.close()
+    assert name.removesuffix("/nzind") in [problem[1] for problem in in_time(lambda: found(path))]
+
+
+def test_index_arrays_without_data(path: Path) -> None:
+    """Positions that are not stored are not zeros."""
+    replaced(path, "vectors/gene/flag/nzind", shape=(2,), dtype="i8", chunks=(1,))
+    daf = open_daf(path)
+    with pytest.raises(errors.CorruptDataError, match="needs more elements than are stored"):
+        daf.get_np_vector("gene", "flag")
+
+
+def test_chunks_that_expand(path: Path) -> None:
+    """A chunk of 400 MB where three numbers should be is an error."""
+    replaced(
+        path,
+        "vectors/cell/age",
+        shape=(3,),
+        maxshape=(None,),
+        dtype="i8",
+        chunks=(8,),
+        compression="gzip",
+    )
+    bomb = zlib.compress(bytes(400 << 20), 9)
+    with h5py.File(path, "r+") as file:
+        file["vectors/cell/age"].id.write_direct_chunk((0,), bomb)
+    with open_daf(path) as daf:
+        with pytest.raises(errors.CorruptDataError, match="cannot be decompressed"):
+            daf.get_np_vector("cell", "age")
+        assert daf.get_pa_vector("cell", "type").to_pylist() == ["Bcell", "TCell", "TCell"]
+    replaced(path, "vectors/cell/age", shape=(3,), maxshape=(None,), dtype="i8", chunks=(1 << 28,))
+    daf = open_daf(path)
+    with pytest.raises(errors.UnsupportedDataError, match="the whole array of shape"):
+        daf.get_np_vector("cell", "age")
+
+
+def link_out(path: Path, link: Any) -> None:
+    """Put a link in the place of a vector."""
+    with h5py.File(path, "r+") as file:
+        del file[TYPE]
+        file[TYPE] = link
+
+
+@pytest.mark.parametrize("target", ["other.h5", "pipe", "nothing.h5"])
+def test_links_to_other_files(path: Path, target: str) -> None:
+    """They are not followed: the other file may be anything, also a named pipe."""
+    with h5py.File(path.with_name("other.h5"), "w") as other:
+        other["type"] = ["a", "b", "c"]
+    os.mkfifo(path.with_name("pipe"))
+    link_out(path, h5py.ExternalLink(target, "/type"))
+    only_types_are_lost(path)
+
+
+def test_a_group_that_is_elsewhere(path: Path) -> None:
+    """Its vectors are lost, and are said to be."""
+    with h5py.File(path, "r+") as file:
+        del file["vectors/cell"]
+        file["vectors/cell"] = h5py.ExternalLink("pipe", "/x")
+    os.mkfifo(path.with_name("pipe"))
+    daf = in_time(lambda: open_daf(path))
+    assert daf.get_np_vector("gene", "marker").tolist() == [True, False, True, False]
+    assert [problem.what for problem in daf.summary().problems] == ["vectors of axis 'cell'"]
+    assert connect(daf).sql("SELECT * FROM gene").count() == 4
+    daf.close()
+    assert [p[1] for p in in_time(lambda: found(path)) if p[0] == "error"] == ["vectors/cell"]
+
+
+def test_soft_links(path: Path) -> None:
+    """Within the file they are followed; out of it, in a circle, or into nothing they are not."""
+    with h5py.File(path, "r+") as file:
+        file["elsewhere"] = file[TYPE]
+        file["out"] = h5py.ExternalLink(str(path.with_name("other.h5")), "/")
+        for name, link in (("near", "type"), ("far", "/elsewhere"), ("up", "/out/x"), ("me", "me")):
+            file[f"vectors/cell/{name}"] = h5py.SoftLink(link)
+    with open_daf(path) as daf:
+        for name in ("near", "far"):
+            assert daf.get_pa_vector("cell", name).to_pylist() == ["Bcell", "TCell", "TCell"]
+        with pytest.raises(errors.UnsupportedDataError, match="a link to another file"):
+            daf.get_pa_vector("cell", "up")
+        with pytest.raises(errors.UnsupportedDataError, match="over too many links"):
+            daf.get_pa_vector("cell", "me")
+        assert {"near", "far", "up", "me"} <= daf.vectors_set("cell")
+        assert len(daf.summary().problems) == 2
+
+
+def test_elements_in_other_files(path: Path) -> None:
+    """Virtual datasets, and those with an external file, are refused."""
+    with h5py.File(path.with_name("other.h5"), "w") as other:
+        other["data"] = np.arange(3)
+    source = h5py.VirtualSource(str(path.with_name("other.h5")), "data", shape=(3,), dtype="i8")
+    layout = h5py.VirtualLayout(shape=(3,), dtype="i8")
+    layout[:] = source
+    with h5py.File(path, "r+") as file:
+        file.create_virtual_dataset("vectors/cell/virtual", layout)
+        file.create_dataset(
+            "vectors/cell/external",
+            shape=(3,),
+            dtype="i8",
+            external=[(str(path.with_name("raw")), 0, 24)],
+        )
+    with open_daf(path) as daf:
+        for name in ("virtual", "external"):
+            with pytest.raises(errors.UnsupportedDataError, match="in other files or datasets"):
+                daf.get_np_vector("cell", name)
+        assert len(daf.summary().problems) == 2
+        assert daf.get_np_vector("cell", "age").tolist() == [30, 60, 90]

@@ -1,0 +1,261 @@
+"""Tests of copying data sets between formats."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daf_storage import (
+    DafReader,
+    DafWriter,
+    MemoryDaf,
+    Packing,
+    convert,
+    copy_all,
+    errors,
+    open_daf,
+    verify,
+)
+from daf_storage.upkeep import _copy as copying
+from tests.support import contents, create, fill, fill_served, recorded_reads
+
+FORMATS = {
+    "directory": "x.daf.zarr",
+    "archive": "x.daf.zarr.zip",
+    "shared archive": "x.dafs.zarr.zip#/a/b",
+    "HDF5": "x.h5df",
+    "shared HDF5": "x.h5dfs#/a",
+    "directory, v3": "x.daf.zarr",
+    "directory, packed": "x.daf.zarr",
+    "archive, packed": "x.daf.zarr.zip",
+    "HDF5, packed": "x.h5df",
+}
+
+
+def options(name: str) -> dict[str, Any]:
+    """Return how a format is written."""
+    return (
+        {"packed": Packing()} if "packed" in name else {"zarr_format": 3 if "v3" in name else None}
+    )
+
+
+def types(daf: DafReader) -> dict[str, object]:
+    """Return the stored type and layout of everything."""
+    axes = sorted(daf.axes_set())
+    found: dict[str, object] = {f"scalar {n}": daf.scalar_type(n) for n in daf.scalars_set()}
+    for axis in axes:
+        for name in daf.vectors_set(axis):
+            info = daf.vector_info(axis, name)
+            found[f"{axis} {name}"] = (info.storage_type, info.is_sparse)
+    for rows, columns in itertools.product(axes, axes):
+        for name in daf.matrices_set(rows, columns, relayout=False):
+            matrix = daf.matrix_info(rows, columns, name)
+            found[f"{rows} {columns} {name}"] = (matrix.storage_type, matrix.is_sparse, matrix.nnz)
+    return found
+
+
+@pytest.mark.usefixtures("tiny_chunks")
+@pytest.mark.parametrize(("source", "destination"), list(itertools.product(FORMATS, FORMATS)))
+def test_every_ordered_pair_of_formats(tmp_path: Path, source: str, destination: str) -> None:
+    """Everything arrives: values, types, layouts and orientations; and nothing else."""
+    (tmp_path / "from").mkdir()
+    (tmp_path / "to").mkdir()
+    one, other = f"{tmp_path}/from/{FORMATS[source]}", f"{tmp_path}/to/{FORMATS[destination]}"
+    daf = open_daf(one, "w+", **options(source))
+    assert isinstance(daf, DafWriter)
+    fill_served(daf).close()
+    convert(one, other, progress="never", **options(destination))
+    with open_daf(one) as original, open_daf(other) as copy, MemoryDaf() as memory:
+        expected = contents(fill_served(memory))
+        assert contents(original) == expected
+        assert contents(copy) == expected
+        assert types(copy) == types(original)
+    assert verify(other) == []
+
+
+def test_there_and_back_is_the_same_directory(tmp_path: Path) -> None:
+    """Through every format and home again, each file has the bytes that it had."""
+    start, end = tmp_path / "start.daf.zarr", tmp_path / "end.daf.zarr"
+    fill_served(create(start))
+    steps = [start, tmp_path / "a.daf.zarr.zip", tmp_path / "b.h5df", end]
+    for one, other in itertools.pairwise(steps):
+        convert(one, other)
+    files = {p.relative_to(start): p.read_bytes() for p in start.rglob("*") if p.is_file()}
+    assert {p.relative_to(end): p.read_bytes() for p in end.rglob("*") if p.is_file()} == files
+
+
+def test_between_data_sets_of_one_file(tmp_path: Path) -> None:
+    """A copy within an archive or a file; onto itself is refused."""
+    for container in ("x.dafs.zarr.zip", "x.h5dfs"):
+        daf = open_daf(f"{tmp_path}/{container}#/a", "w+")
+        assert isinstance(daf, DafWriter)
+        fill(daf).close()
+        convert(f"{tmp_path}/{container}#/a", f"{tmp_path}/{container}#/b")
+        assert contents(open_daf(f"{tmp_path}/{container}#/b")) == contents(fill(MemoryDaf()))
+        with pytest.raises(errors.InvalidInputError, match="are the same data set"):
+            convert(f"{tmp_path}/{container}#/a", f"{tmp_path}/{container}#/a")
+
+
+def test_what_is_there_is_replaced_on_request_only(tmp_path: Path) -> None:
+    """And only when the copy is complete."""
+    fill(create(tmp_path / "x.daf.zarr"))
+    for name in ("y.daf.zarr", "y.daf.zarr.zip", "y.h5df"):
+        old = open_daf(tmp_path / name, "w")
+        assert isinstance(old, DafWriter)
+        old.add_axis("old", ["a"])
+        old.close()
+        with pytest.raises(errors.ExistsError, match="exists already"):
+            convert(tmp_path / "x.daf.zarr", tmp_path / name)
+        assert open_daf(tmp_path / name).axes_set() == {"old"}
+        convert(tmp_path / "x.daf.zarr", tmp_path / name, overwrite=True)
+        assert open_daf(tmp_path / name).axes_set() == {"cell", "gene"}
+    with pytest.raises(errors.ExistsError, match="needs an empty data set; this one has cell"):
+        copy_all(open_daf(tmp_path / "x.daf.zarr"), fill(MemoryDaf()))
+
+
+@pytest.mark.parametrize("name", ["y.daf.zarr", "y.daf.zarr.zip", "y.h5df"])
+def test_a_copy_that_differs_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What is written is read back and compared; a copy that failed does not appear."""
+    fill(create(tmp_path / "x.daf.zarr"))
+    write = copying._copy_array
+
+    def spoil(changes: Any, path: str, array: Any, add: Any) -> None:
+        if not path.endswith("UMIs"):
+            write(changes, path, array, add)
+            return
+        out = changes.reserve_array(path, array.info.shape, array.info.storage_type)
+        out[:] = array.read()
+        out[0, 0] += 1
+
+    monkeypatch.setattr(copying, "_copy_array", spoil)
+    monkeypatch.setattr(copying, "_adopt", lambda *_, **__: False)
+    with pytest.raises(errors.CorruptDataError, match="UMIs is not the same as in"):
+        convert(tmp_path / "x.daf.zarr", tmp_path / name)
+    assert [p.name for p in tmp_path.iterdir()] == ["x.daf.zarr"]
+
+
+def test_foreign_arrays_are_copied_plainly(tmp_path: Path) -> None:
+    """Compressed, chunked data becomes a plain array, read chunk by chunk."""
+    import zarr
+
+    source = tmp_path / "x.daf.zarr"
+    daf = create(source)
+    n = 100_000
+    daf.add_axis("cell", [str(i) for i in range(n)])
+    daf.add_axis("gene", ["a", "b"])
+    zarr.create_array(source / "vectors/cell/v", data=np.arange(n), chunks=(7_000,), zarr_format=2)
+    zarr.create_array(
+        source / "matrices/cell/gene/m", data=np.ones((2, n)), chunks=(1, 30_000), zarr_format=2
+    )
+    convert(source, tmp_path / "y.daf.zarr.zip")
+    with open_daf(tmp_path / "y.daf.zarr.zip") as copy:
+        assert np.array_equal(copy.get_np_vector("cell", "v"), np.arange(n))
+        assert copy.get_np_matrix("cell", "gene", "m").sum() == 2 * n
+        assert copy.vector_info("cell", "v").chunk_rows == n
+
+
+def test_damaged_sources_are_named(tmp_path: Path) -> None:
+    """The property that cannot be read; nothing appears."""
+    source = tmp_path / "x.daf.zarr"
+    fill(create(source))
+    (source / "vectors/cell/age/0").unlink()
+    with pytest.raises(errors.CorruptDataError, match="vectors/cell/age"):
+        convert(source, tmp_path / "y.h5df")
+    assert not (tmp_path / "y.h5df").exists()
+
+
+def test_each_chunk_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once to copy and once to compare, however many arrays there are."""
+    source = tmp_path / "x.daf.zarr"
+    fill(create(source))
+    with recorded_reads(monkeypatch) as reads:
+        convert(source, tmp_path / "y.h5df")
+    counts = [
+        reads.chunks().count(key) for key in ("vectors/cell/age/0", "matrices/cell/gene/UMIs/0.0")
+    ]
+    assert counts == [2, 2]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
+@pytest.mark.parametrize("name", ["y.daf.zarr", "y.daf.zarr.zip", "y.h5df"])
+def test_copies_stream(tmp_path: Path, name: str) -> None:
+    """Memory of its own does not grow with the data: 320 MB of it, a fraction in use."""
+    source = tmp_path / "x.daf.zarr"
+    daf = create(source)
+    n, genes = 20_000, 1_000
+    daf.add_axis("cell", [str(i) for i in range(n)])
+    daf.add_axis("gene", [str(i) for i in range(genes)])
+    with daf.empty_dense_matrix("cell", "gene", "dense", "f8") as dense:
+        dense[:] = 1
+    columns = sp.csc_array(
+        (np.ones(n * 500), np.tile(np.arange(0, n, 2), genes), np.arange(genes + 1) * (n // 2)),
+        shape=(n, genes),
+    )
+    daf.set_matrix("cell", "gene", "sparse", columns, relayout=False)
+    script = (
+        "import sys, threading, time, re\n"
+        "from daf_storage import convert\n"
+        "import h5py\n"
+        "def anonymous():\n"
+        "    return int(re.search(r'RssAnon:\\s+(\\d+)', open('/proc/self/status').read()).group(1))\n"
+        "start, peak, stop = anonymous(), [0], threading.Event()\n"
+        "def watch():\n"
+        "    while not stop.is_set():\n"
+        "        peak[0] = max(peak[0], anonymous()); time.sleep(0.01)\n"
+        "watcher = threading.Thread(target=watch); watcher.start()\n"
+        "convert(sys.argv[1], sys.argv[2]); stop.set(); watcher.join()\n"
+        "print((peak[0] - start) // 1024)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script, str(source), str(tmp_path / name)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(found.stdout) < 120
+
+
+@pytest.mark.parametrize("versions", [(2, 2), (2, 3), (3, 2)])
+@pytest.mark.parametrize("link", [True, False])
+def test_files_of_the_same_bytes(tmp_path: Path, versions: Any, link: bool) -> None:  # noqa: FBT001
+    """Between directories they are linked on request, else copied without being read here."""
+    one, other = tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr"
+    daf = open_daf(one, "w", zarr_format=versions[0])
+    assert isinstance(daf, DafWriter)
+    fill_served(daf)
+    convert(one, other, zarr_format=versions[1], link=link)
+    chunks = [("matrices/cell/gene/UMIs/" + {2: "0.0", 3: "c/0/0"}[v]) for v in versions]
+    assert (one / chunks[0]).samefile(other / chunks[1]) == link
+    with open_daf(one) as original, open_daf(other) as copy:
+        assert contents(copy) == contents(original)
+    changed = open_daf(other, "r+")
+    assert isinstance(changed, DafWriter)
+    changed.reorder_axis("cell", [2, 1, 0])
+    changed.set_matrix("cell", "gene", "UMIs", np.zeros((3, 4)), overwrite=True)
+    with open_daf(one) as original, MemoryDaf() as memory:
+        assert contents(original) == contents(fill_served(memory))
+
+
+def test_copies_within_the_kernel_have_a_fallback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the kernel cannot copy between two file systems, the bytes are read and written."""
+
+    def refuse(*_: Any, **__: Any) -> int:
+        raise OSError(18, "Invalid cross-device link")
+
+    for name in ("copy_file_range", "link"):
+        monkeypatch.setattr(os, name, refuse)
+    fill_served(create(tmp_path / "x.daf.zarr"))
+    convert(tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr", link=True)
+    assert verify(tmp_path / "y.daf.zarr") == []

@@ -1,0 +1,371 @@
+"""Tests of mending data sets."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from daf_query.cli import main
+from daf_storage import (
+    DafWriter,
+    RecoveryWarning,
+    RepairReport,
+    ZarrDaf,
+    errors,
+    open_daf,
+    repair,
+    verify,
+)
+from daf_storage.spi import MmapZipStore
+from tests.storage.stores.test_zip_crashes import reference_append
+from tests.support import contents, create, fill
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of an archive with one of everything."""
+    path = tmp_path / "x.daf.zarr.zip"
+    fill(create(path)).close()
+    return path
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])
+def test_nothing_to_repair(tmp_path: Path, name: str) -> None:
+    """What is in order is left as it is."""
+    fill(create(tmp_path / name)).close()
+    before = (tmp_path / name).read_bytes() if name.endswith("zip") else b""
+    assert repair(tmp_path / name) == RepairReport((), (), ())
+    if before:
+        assert (tmp_path / name).read_bytes() == before
+
+
+def test_a_half_added_property(path: Path) -> None:
+    """It is taken away, with what else the crash left."""
+    before = path.read_bytes()
+    reference_append(path, "vectors/cell/new/.zarray", b"{}")
+    reference_append(path, "vectors/cell/new/0", b"123", stop="header")
+    done = repair(path).done
+    assert "dropped vectors/cell/new/0, which was not complete" in done
+    assert "took away vectors/cell/new, of which a part was missing" in done
+    assert verify(path)[0].level == "warning"  # the bytes of its metadata
+    assert repair(path).done[0].startswith("gave back") or path.read_bytes() == before
+    assert repair(path).done == ()
+
+
+def test_bytes_behind_the_end(path: Path) -> None:
+    """They are cut off; those behind an archive of another program only on request."""
+    clean = path.read_bytes()
+    path.write_bytes(clean + b"\0" * 5000)
+    assert repair(path).done == ("gave back 5,000 bytes that belonged to no entry",)
+    assert path.read_bytes() == clean
+    foreign = path.with_name("y.daf.zarr.zip")
+    with zipfile.ZipFile(foreign, "w") as archive, zipfile.ZipFile(path) as source:
+        for name in source.namelist():
+            archive.writestr(name, source.read(name), zipfile.ZIP_DEFLATED)
+    clean = foreign.read_bytes()
+    foreign.write_bytes(clean + b"junk" * 50_000)
+    assert repair(foreign).done == ("cut off 200,000 bytes behind the end of the archive",)
+    assert foreign.read_bytes() == clean
+    assert contents(ZarrDaf(foreign)) == contents(ZarrDaf(path))
+
+
+def test_an_archive_that_was_cut_short(path: Path) -> None:
+    """An interrupted copy: the entries that are whole become an archive again."""
+    data = path.read_bytes()
+    with MmapZipStore(path) as store:
+        entries = store.entries()
+    cut = entries[30].offset + 25
+    path.write_bytes(data[:cut])
+    with pytest.raises(errors.CorruptDataError, match=f"daf repair {path}"):
+        ZarrDaf(path)
+    done = repair(path).done
+    assert done[0] == "rebuilt the directory from 30 entries that are whole"
+    lost = cut - entries[30].offset
+    assert done[1] == f"cut off {lost} bytes of an entry, which is not; what came later is lost"
+    assert zipfile.ZipFile(path).testzip() is None
+    assert not [finding for finding in verify(path) if finding.level == "error"]
+    with ZarrDaf(path, "r+") as daf:
+        assert daf.has_axis("cell")
+
+
+def test_the_entry_that_was_cut_is_named(path: Path) -> None:
+    """If its header is there."""
+    with MmapZipStore(path) as store:
+        last = next(e for e in store.entries() if e.name == "axes/gene/0")
+        start = store.data_start(last)
+    path.write_bytes(path.read_bytes()[: start + 3])
+    assert "bytes of axes/gene/0, which is not" in repair(path).done[1]
+
+
+def test_a_cut_and_damaged_archive(path: Path) -> None:
+    """An entry that is damaged is dropped when a directory is rebuilt, and named."""
+    data = bytearray(path.read_bytes())
+    with MmapZipStore(path) as store:
+        entries = store.entries()
+        place = next(e for e in entries if e.name == "axes/cell/0")
+        data[store.data_start(place) + 5] ^= 1
+    path.write_bytes(data[: entries[-1].offset + 40])
+    assert "dropped axes/cell/0, which is damaged" in repair(path).done
+
+
+def test_what_cannot_be_rebuilt(tmp_path: Path) -> None:
+    """A file without any entry is refused and left alone."""
+    path = tmp_path / "x.daf.zarr.zip"
+    path.write_bytes(b"no archive at all" * 100)
+    with pytest.raises(errors.CorruptDataError, match="nothing at its beginning to rebuild"):
+        repair(path)
+    assert path.read_bytes() == b"no archive at all" * 100
+    with pytest.raises(errors.SourceNotFoundError):
+        repair(tmp_path / "y.daf.zarr.zip")
+    with pytest.raises(errors.SourceNotFoundError):
+        repair(tmp_path / "y.daf.zarr")
+
+
+def test_missing_groups_are_added(tmp_path: Path) -> None:
+    """Other programs depend on them; ours does not."""
+    folder = tmp_path / "x.daf.zarr"
+    fill(create(folder)).close()
+    shutil.rmtree(folder / "matrices/gene/gene")
+    shutil.rmtree(folder / "vectors/cell")
+    path = tmp_path / "x.daf.zarr.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in folder.rglob("*"):
+            if file.is_file():
+                archive.write(file, file.relative_to(folder))
+    for one in (folder, path):
+        done = repair(one).done
+        assert "added the group vectors/cell, which was missing" in done
+        assert "added the group matrices/gene/gene, which was missing" in done
+        assert verify(one) == []
+
+
+def test_groups_that_lost_their_metadata(tmp_path: Path) -> None:
+    """What is below a group shows that it was one."""
+    folder, path = tmp_path / "x.daf.zarr", tmp_path / "x.daf.zarr.zip"
+    fill(create(folder)).close()
+    (folder / "vectors/cell/.zgroup").unlink()
+    (folder / "matrices/cell/gene/.zgroup").unlink()
+    (folder / "matrices/cell/gene/.zattrs").unlink()
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in folder.rglob("*"):
+            if file.is_file():
+                archive.write(file, file.relative_to(folder))
+    for one in (folder, path):
+        assert "added the group vectors/cell, which was missing" in repair(one).done
+        assert verify(one) == []
+        assert contents(ZarrDaf(one))["vectors"]["cell", "age"] == [30, 60, 90]
+
+
+def test_leftovers_and_metadata_of_a_directory(tmp_path: Path) -> None:
+    """What crashed writers left is cleared away, and the metadata is written anew."""
+    folder = tmp_path / "x.daf.zarr"
+    fill(create(folder)).close()
+    before = (folder / ".zmetadata").read_bytes()
+    (folder / ".daf.staging" / "dead" / "new").mkdir(parents=True)
+    assert repair(folder).done == ("cleared away what a crashed writer had left",)
+    (folder / ".zmetadata").write_text("{}")
+    assert repair(folder).done == ("wrote the consolidated metadata again",)
+    assert (folder / ".zmetadata").read_bytes() == before
+    assert verify(folder) == []
+
+
+def test_a_living_writer_is_not_disturbed(path: Path) -> None:
+    """An archive that is being written to elsewhere is not repaired."""
+    with MmapZipStore(path, "r+"), pytest.raises(errors.InUseError):
+        repair(path)
+
+
+def test_damaged_data_is_left_to_the_user(path: Path) -> None:
+    """Repair mends the container; damaged data in the middle stays, and is named."""
+    with MmapZipStore(path) as store:
+        place = next(e for e in store.entries() if e.name == "vectors/cell/age/0")
+        start = store.data_start(place)
+    data = bytearray(path.read_bytes())
+    data[start] ^= 1
+    path.write_bytes(data)
+    report = repair(path)
+    assert (report.done, report.lost, report.is_whole) == ((), (), False)
+    (damage,) = report.damaged
+    assert damage.what == "vector 'age' of axis 'cell'"
+    assert damage.path == "vectors/cell/age"
+    assert "not the recorded CRC" in damage.problem
+    (finding,) = verify(path)
+    assert finding.path == "vectors/cell/age/0"
+    assert ZarrDaf(path).get_np_vector("cell", "age").tolist() == [31, 60, 90]
+    assert np.array_equal(np.frombuffer(data, "u1"), np.fromfile(path, "u1"))
+
+
+def wreck(path: Path, *names: str) -> None:
+    """Overwrite the headers and the data of entries with zeros, as a failing disk does."""
+    with MmapZipStore(path) as store:
+        found = {e.name: (e.offset, store.data_start(e) + e.size_bytes) for e in store.entries()}
+    data = bytearray(path.read_bytes())
+    for name in names:
+        start, stop = found[name]
+        data[start:stop] = bytes(stop - start)
+    path.write_bytes(data)
+
+
+def test_broken_properties_in_the_middle_are_taken_out_and_named(path: Path) -> None:
+    """They are no longer listed, whichever of their entries is gone; their names are free again."""
+    wreck(path, "vectors/cell/age/0", "matrices/cell/gene/sparse/rowval/.zarray", "scalars/n/0")
+    report = repair(path)
+    assert sorted(damage.what for damage in report.lost) == [
+        "matrix 'sparse' of axes 'cell' and 'gene'",
+        "scalar 'n'",
+        "vector 'age' of axis 'cell'",
+    ]
+    assert {damage.path for damage in report.lost} == {
+        "matrices/cell/gene/sparse",
+        "scalars/n",
+        "vectors/cell/age",
+    }
+    assert report.damaged == ()
+    assert [finding.level for finding in verify(path)] == ["warning"]  # unnamed bytes
+    with ZarrDaf(path, "r+") as daf:
+        assert isinstance(daf, DafWriter)
+        assert "age" not in daf.vectors_set("cell")
+        assert not daf.has_matrix("cell", "gene", "sparse", relayout=False)
+        assert daf.get_np_matrix("gene", "cell", "sparse").shape == (4, 3)
+        daf.set_vector("cell", "age", [1, 2, 3])
+    assert ZarrDaf(path).get_np_vector("cell", "age").tolist() == [1, 2, 3]
+    assert repair(path).is_whole
+    assert zipfile.ZipFile(path).testzip() is None
+
+
+def test_a_writable_open_names_what_is_lost(path: Path) -> None:
+    """The warning has the properties in words; nothing that is listed is broken afterwards."""
+    wreck(path, "vectors/cell/age/0", "axes/gene/.zarray")
+    with pytest.warns(RecoveryWarning) as caught, ZarrDaf(path, "r+"):
+        pass
+    (message,) = [str(one.message) for one in caught]
+    assert "axis 'gene', vector 'age' of axis 'cell' could not be read and was taken" in message
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ZarrDaf(path, "r+").close()
+
+
+def test_lost_attributes_take_their_property_with_them(tmp_path: Path) -> None:
+    """They say how the bytes are meant; those that are known to be empty take nothing."""
+    path = tmp_path / "x.daf.zarr.zip"
+    with fill(create(path)) as daf, daf.batch(), daf.writable_tree.transaction() as changes:
+        changes.annotate("vectors/cell/kind", {"daf_convention": "empty-is-missing"})
+        changes.write_strings("vectors/cell/kind", pa.array(["a", "", "b"]), (3,))
+        changes.publish("vectors/cell/kind", replace=False)
+    wreck(path, "vectors/cell/kind/.zattrs", "vectors/cell/age/.zattrs", "vectors/gene/.zgroup")
+    report = repair(path)
+    assert [damage.what for damage in report.lost] == ["vector 'kind' of axis 'cell'"]
+    assert "added the group vectors/gene, which was missing" in report.done
+    assert ZarrDaf(path).get_np_vector("cell", "age").tolist() == [30, 60, 90]
+
+
+def test_what_is_lost_of_an_archive_of_several_data_sets(tmp_path: Path) -> None:
+    """The name of the data set is told too, and the others are left alone."""
+    path = tmp_path / "x.dafs.zarr.zip"
+    for group in ("a", "b/c"):
+        daf = ZarrDaf(f"{path}#/{group}", "w+")
+        assert isinstance(daf, DafWriter)
+        fill(daf).close()
+    wreck(path, "b/c/vectors/cell/age/0")
+    with pytest.warns(RecoveryWarning, match="vector 'age' of axis 'cell' of data set 'b/c' could"):
+        ZarrDaf(f"{path}#/a", "r+").close()
+    assert "age" in ZarrDaf(f"{path}#/a").vectors_set("cell")
+    assert "age" not in ZarrDaf(f"{path}#/b/c").vectors_set("cell")
+    assert repair(path).is_whole
+
+
+def test_an_archive_that_was_cut_short_names_what_it_lost(path: Path) -> None:
+    """The entry that is cut, and that nobody knows what came after it."""
+    with MmapZipStore(path) as store:
+        entries = store.entries()
+    last = next(n for n, e in enumerate(entries) if e.name == "vectors/cell/age/0")
+    path.write_bytes(path.read_bytes()[: store.data_start(entries[last]) + 1])
+    report = repair(path)
+    assert {damage.what for damage in report.lost} >= {
+        "vector 'age' of axis 'cell'",
+        f"whatever was stored after the first {entries[last].offset:,} bytes",
+    }
+
+
+def damage_directory(folder: Path) -> None:
+    """Cut a vector off."""
+    (folder / "vectors/cell/age/0").write_bytes(b"1")
+
+
+def damage_archive(path: Path) -> None:
+    """Change a bit of a vector."""
+    with MmapZipStore(path) as store:
+        place = next(e for e in store.entries() if e.name == "vectors/cell/age/0")
+        start = store.data_start(place)
+    data = bytearray(path.read_bytes())
+    data[start] ^= 1
+    path.write_bytes(data)
+
+
+def damage_hdf5(path: Path) -> None:
+    """Put a vector of another length in the place of one."""
+    import h5py
+
+    with h5py.File(path, "r+") as file:
+        del file["vectors/cell/age"]
+        file["vectors/cell/age"] = [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("x.daf.zarr", damage_directory),
+        ("x.daf.zarr.zip", damage_archive),
+        ("x.h5df", damage_hdf5),
+    ],
+)
+def test_the_command_names_damage_and_exits_with_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, damage: Callable[[Path], None]
+) -> None:
+    """In every format, as text and as JSON; `verify` still says that there is an error."""
+    path = tmp_path / name
+    daf = open_daf(path, "w")
+    assert isinstance(daf, DafWriter)
+    fill(daf).close()
+    assert main(["repair", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path}: there is nothing to repair\n"
+    damage(path)
+    assert main(["repair", str(path), "--quiet"]) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("damaged, and left as it is: vector 'age' of axis 'cell': ")
+    assert lines[-1].startswith(f"{path}: 1 damaged; take them from a backup, or write them again")
+    assert main(["repair", str(path), "--format", "json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert (found["done"], found["lost"]) == ([], [])
+    assert found["damaged"][0]["what"] == "vector 'age' of axis 'cell'"
+    assert found["damaged"][0]["path"] == "vectors/cell/age"
+    assert main(["verify", str(path), "--quiet"]) == 1
+
+
+def test_the_command_names_what_is_lost_and_exits_with_3(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once: when it is done again, there is nothing to lose, and the archive is in order."""
+    copy = path.with_name("y.daf.zarr.zip")
+    wreck(path, "vectors/cell/age/0")
+    shutil.copy(path, copy)
+    assert main(["repair", str(path)]) == 3
+    assert "lost: vector 'age' of axis 'cell': its data was not whole\n" in capsys.readouterr().out
+    assert main(["repair", str(copy), "--format", "json"]) == 3
+    assert json.loads(capsys.readouterr().out)["lost"] == [
+        {
+            "what": "vector 'age' of axis 'cell'",
+            "path": "vectors/cell/age",
+            "problem": "its data was not whole",
+        }
+    ]
+    assert main(["repair", str(path)]) == 0
+    assert main(["verify", str(path)]) == 0

@@ -1,0 +1,273 @@
+"""Tests of the small server."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daf_storage import DafServer, errors, open_daf
+from daf_storage.upkeep import _serve as serving
+from tests.support import create, fill
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[DafServer]:
+    """Return a running server of a small data set."""
+    (tmp_path / "secret.txt").write_text("secret")
+    path = tmp_path / "a b.daf.zarr"
+    fill(create(path))
+    (path / "link").symlink_to(tmp_path / "secret.txt")
+    with running(path) as server:
+        yield server
+
+
+@contextmanager
+def running(path: Path, **options: Any) -> Iterator[DafServer]:
+    """Run a server while the block runs."""
+    with DafServer(path, **options) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def ask(
+    server: DafServer, path: str, *, method: str = "GET", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    """Send a request as it stands; return status, headers and body."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    named = {key.replace("_", "-"): value for key, value in headers.items()}
+    connection.request(method, path, headers=named)
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, dict(answer.getheaders()), body
+
+
+AGE = "/a%20b.daf.zarr/vectors/cell/age/0"
+
+
+def test_whole_files_and_parts(server: DafServer) -> None:
+    """Ranges of every form, with the headers that clients go by."""
+    status, headers, body = ask(server, AGE)
+    assert (status, body, headers["Content-Length"]) == (200, bytes([30, 60, 90]), "3")
+    assert headers["Accept-Ranges"] == "bytes"
+    for asked, expected, said in (
+        ("bytes=0-1", [30, 60], "bytes 0-1/3"),
+        ("bytes=1-", [60, 90], "bytes 1-2/3"),
+        ("bytes=-1", [90], "bytes 2-2/3"),
+        ("bytes=1-100", [60, 90], "bytes 1-2/3"),
+    ):
+        status, headers, body = ask(server, AGE, Range=asked)
+        assert (status, list(body), headers["Content-Range"]) == (206, expected, said)
+    status, headers, body = ask(server, AGE, Range="bytes=3-5")
+    assert (status, headers["Content-Range"], body) == (416, "bytes */3", b"")
+    assert ask(server, AGE, Range="lines=1-2")[0] == 200
+
+
+def test_versions(server: DafServer) -> None:
+    """A tag that changes with the file, and requests that depend on it."""
+    tag = ask(server, AGE)[1]["ETag"]
+    assert ask(server, AGE, If_None_Match=tag)[0] == 304
+    assert ask(server, AGE, If_Match=tag)[0] == 200
+    assert ask(server, AGE, If_Match='"other"')[0] == 412
+    (server.root / "vectors/cell/age/0").write_bytes(b"abcd")
+    assert ask(server, AGE)[1]["ETag"] != tag
+    assert ask(server, AGE, If_Match=tag)[0] == 412
+
+
+def test_other_methods(server: DafServer) -> None:
+    """HEAD has no body, OPTIONS is answered, and nothing can be changed."""
+    status, headers, body = ask(server, AGE, method="HEAD")
+    assert (status, headers["Content-Length"], body) == (200, "3", b"")
+    assert ask(server, AGE, method="OPTIONS")[0] == 204
+    for method in ("PUT", "DELETE", "POST"):
+        assert ask(server, AGE, method=method)[0] == 501
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/secret.txt",
+        "/a%20b.daf.zarr",
+        "/a%20b.daf.zarr/vectors",
+        "/a%20b.daf.zarr/../secret.txt",
+        "/a%20b.daf.zarr/%2e%2e/secret.txt",
+        "/a%20b.daf.zarr/..%2fsecret.txt",
+        "/a%20b.daf.zarr//etc/passwd",
+        "/../../../etc/passwd",
+        "/a%20b.daf.zarr/link",
+        "/a%20b.daf.zarr/nope",
+    ],
+)
+def test_nothing_else_can_be_reached(server: DafServer, path: str) -> None:
+    """Neither the folder above, nor by a link, nor a listing."""
+    status, _, body = ask(server, path)
+    assert (status, body) == (404, b"")
+
+
+def test_pages_of_other_origins_are_let_in_on_request(server: DafServer) -> None:
+    """By default no page of another origin may read; with ``allow_origin``, that one may."""
+    for method in ("GET", "OPTIONS"):
+        _, headers, _ = ask(server, AGE, method=method, Origin="http://elsewhere")
+        assert not [name for name in headers if name.startswith("Access-Control")]
+    server.allow_origin = "http://elsewhere"
+    status, headers, _ = ask(server, AGE, method="OPTIONS", Origin="http://elsewhere")
+    assert (status, headers["Access-Control-Allow-Origin"]) == (204, "http://elsewhere")
+    assert "Range" in headers["Access-Control-Allow-Headers"]
+    assert ask(server, AGE)[1]["Access-Control-Allow-Origin"] == "http://elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8000", 200),
+        ("localhost", 200),
+        ("LocalHost:80", 200),
+        ("[::1]:80", 200),
+        ("192.0.2.7", 200),
+        ("atlas.example.org", 200),
+        ("attacker.example", 421),
+        ("attacker.example:80", 421),
+        ("127.0.0.1.attacker.example", 421),
+        ("", 421),
+    ],
+)
+def test_the_host_is_checked(tmp_path: Path, host: str, status: int) -> None:
+    """A page whose name was made to point at this machine cannot read from the server."""
+    path = tmp_path / "a b.daf.zarr"
+    fill(create(path))
+    with running(path, host_names=["atlas.example.org"]) as server:
+        assert ask(server, AGE, Host=host)[0] == status
+
+
+def send(server: DafServer, request: bytes) -> bytes:
+    """Send bytes as they are; return all that comes back."""
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as connection:
+        connection.sendall(request)
+        parts = []
+        while part := connection.recv(65536):
+            parts.append(part)
+        return b"".join(parts)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET /" + b"x" * 300 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /a%20b.daf.zarr/%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-" + b"9" * 4300 + b"\r\n\r\n",
+        b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nRange: bytes=-" + b"9" * 20 + b"\r\n\r\n",
+        b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc",
+        b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET @AGE HTTP/1.1\r\n\r\n",
+        b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET @AGE HTTP/9.9.9\r\n\r\n",
+        b"banana\r\n\r\n",
+    ],
+)
+def test_odd_requests_are_bad_requests(
+    server: DafServer, capfd: pytest.CaptureFixture[str], request_: bytes
+) -> None:
+    """Each gets a 400 and nothing is printed; the next request is answered."""
+    answer = send(
+        server,
+        request_.replace(b"@AGE", AGE.encode()).replace(
+            b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1
+        ),
+    )
+    assert b" 400 " in answer.split(b"\r\n")[0] or b"Error code: 400" in answer
+    assert ask(server, AGE)[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_dot_files_are_not_served(server: DafServer) -> None:
+    """But for the metadata of Zarr: neither what a writer prepares, nor what others put there."""
+    for name in (".daf.staging/x", ".git/config", ".hidden", "vectors/.cell/age"):
+        file = server.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("secret")
+        assert ask(server, f"/a%20b.daf.zarr/{name}")[0] == 404
+    for name in (".zgroup", ".zmetadata", "vectors/cell/age/.zarray"):
+        assert ask(server, f"/a%20b.daf.zarr/{name}")[0] == 200
+
+
+def test_idle_connections_are_closed(server: DafServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever connects and says nothing, or says it slowly, is not waited for."""
+    monkeypatch.setattr(serving._Handler, "timeout", 0.2)
+    assert send(server, b"") == b""
+    assert send(server, b"GET /a") == b""
+
+
+def test_too_many_connections_are_refused(server: DafServer) -> None:
+    """Those over the limit are closed at once; the others go on."""
+    server._free = threading.BoundedSemaphore(1)
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as first:
+        first.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert first.recv(12) == b"HTTP/1.1 404"
+        assert send(server, b"") == b""
+    assert server._free.acquire(timeout=10)  # the first one is done
+    server._free.release()
+    assert ask(server, AGE)[0] == 200
+
+
+def test_an_error_of_the_server_is_a_line(
+    server: DafServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No traceback on the terminal of whoever runs it."""
+    monkeypatch.setattr(DafServer, "find", lambda *_: 1 / 0)
+    assert send(server, f"GET {AGE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()) == b""
+    assert capsys.readouterr().err == "daf serve: ZeroDivisionError: division by zero\n"
+
+
+def test_it_listens_on_this_machine_only(server: DafServer) -> None:
+    """By default; and what it serves opens."""
+    assert server.server_address[0] == "127.0.0.1"
+    assert open_daf(server.url).get_scalar("n") == 7
+
+
+def test_nothing_to_serve(tmp_path: Path) -> None:
+    """A path without anything is an error."""
+    with pytest.raises(errors.SourceNotFoundError, match="no such file or directory"):
+        DafServer(tmp_path / "x.daf.zarr")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """It says where it serves, and stops when it is interrupted."""
+    path = tmp_path / "x.daf.zarr.zip"
+    fill(create(path)).close()
+    with subprocess.Popen(
+        [sys.executable, "-m", "daf_query.cli", "serve", str(path), "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        # Tests that run in the background of a shell ignore interrupts, and so would the server.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            url = line.split(" at ")[1].split(";")[0]
+            assert line == f"serving {path} at {url}; stop with Ctrl-C\n"
+            with urllib.request.urlopen(url) as answer:  # noqa: S310 - our own server
+                assert answer.read() == path.read_bytes()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 0
+        finally:
+            process.kill()

@@ -1,0 +1,315 @@
+"""Tests of reading a whole data set to see whether it is as it should be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daf_storage import DafWriter, ZarrDaf, errors, verify
+from daf_storage.data import digest
+from daf_storage.spi import MmapZipStore
+from tests.storage.stores.test_zip_crashes import reference_append
+from tests.support import UMIS, create, fill
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the path of a directory with one of everything."""
+    path = tmp_path / "x.daf.zarr"
+    fill(create(path))
+    return path
+
+
+def found(path: str | Path) -> list[tuple[str, str, str]]:
+    """Return what is found, as plain values."""
+    return [(f.level, f.path, f.problem) for f in verify(path, progress="never")]
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])
+def test_what_we_write_is_in_order(tmp_path: Path, name: str) -> None:
+    """One of everything, also empty axes and odd names."""
+    daf = fill(create(tmp_path / name))
+    daf.add_axis("none", [])
+    daf.add_axis("1", ["é"])
+    daf.set_vector("cell", "text", ["", "a", "b"])
+    daf.set_matrix("cell", "gene", "labels", np.full((3, 4), "x"))
+    daf.set_matrix("cell", "cell", "square", np.eye(3))
+    daf.set_matrix("cell", "gene", "nan", np.full((3, 4), np.nan))
+    daf.set_matrix("cell", "gene", "mask", sp.csc_array(UMIS % 2 == 1))
+    daf.close()
+    assert verify(tmp_path / name) == []
+
+
+def test_the_pbmc_data_set_is_in_order(pbmc_path: Path) -> None:
+    """Real data, imported."""
+    assert verify(pbmc_path) == []
+
+
+def write(path: Path, *numbers: int, dtype: str = "<i8") -> None:
+    """Replace a chunk file."""
+    path.write_bytes(np.array(numbers, dtype=dtype).tobytes())
+
+
+def edit(path: Path, **changes: Any) -> None:
+    """Change a JSON document."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], Any], str, str]] = {
+    "a vector that is too short": (
+        lambda p: (p / "vectors/cell/age/0").write_bytes(b"1"),
+        "vectors/cell/age",
+        "truncated",
+    ),
+    "a vector of another length": (
+        lambda p: edit(p / "vectors/cell/age/.zarray", shape=[2], chunks=[2]),
+        "vectors/cell/age",
+        "stored shape is [2]",
+    ),
+    "a missing chunk": (
+        lambda p: (p / "vectors/cell/age/0").unlink(),
+        "vectors/cell/age",
+        "is missing",
+    ),
+    "strings that are cut off": (
+        lambda p: (p / "vectors/cell/type/0").write_bytes(b"\3\0\0\0\5\0\0\0abc"),
+        "vectors/cell/type",
+        "is truncated",
+    ),
+    "a Bool that is neither": (
+        lambda p: (p / "vectors/gene/marker/0").write_bytes(b"\1\2\0\1"),
+        "vectors/gene/marker",
+        "other than 0 and 1",
+    ),
+    "entries that are not unique": (
+        lambda p: (p / "axes/cell/0").write_bytes(
+            b"\3\0\0\0" + b"\1\0\0\0a" + b"\1\0\0\0b" + b"\1\0\0\0a"
+        ),
+        "axes/cell",
+        "occurs more than once",
+    ),
+    "positions that do not rise": (
+        lambda p: write(p / "vectors/gene/flag/nzind/0", 4, 2, dtype="<i4"),
+        "vectors/gene/flag",
+        "nzind does not rise",
+    ),
+    "positions out of bounds": (
+        lambda p: write(p / "vectors/gene/flag/nzind/0", 2, 5, dtype="<i4"),
+        "vectors/gene/flag",
+        "nzind does not rise within 1 to 4",
+    ),
+    "a colptr that falls": (
+        lambda p: write(p / "matrices/cell/gene/sparse/colptr/0", 1, 5, 3, 8, 10, dtype="<i4"),
+        "matrices/cell/gene/sparse",
+        "colptr does not rise",
+    ),
+    "rows out of bounds": (
+        lambda p: write(
+            p / "matrices/cell/gene/sparse/rowval/0", 2, 3, 1, 2, 3, 1, 2, 1, 4, dtype="<i4"
+        ),
+        "matrices/cell/gene/sparse",
+        "outside 1 to 3",
+    ),
+    "rows out of order": (
+        lambda p: write(
+            p / "matrices/cell/gene/sparse/rowval/0", 3, 2, 1, 2, 3, 1, 2, 1, 3, dtype="<i4"
+        ),
+        "matrices/cell/gene/sparse",
+        "do not rise within each column",
+    ),
+    "values of another number": (
+        lambda p: edit(p / "matrices/cell/gene/sparse/nzval/.zarray", shape=[5], chunks=[5]),
+        "matrices/cell/gene/sparse",
+        "stored shape is [5]",
+    ),
+    "two versions of a sparse matrix": (
+        lambda p: write(p / "matrices/cell/gene/sparse/nzval/0", 1, 2, 1, 2, 3, 2, 3, 3, 2),
+        "matrices/cell/gene/sparse",
+        "are not the same matrix",
+    ),
+    "two versions of a dense matrix": (
+        lambda p: write(p / "matrices/cell/gene/UMIs/0.0", *range(12)),
+        "matrices/cell/gene/UMIs",
+        "are not the same matrix",
+    ),
+    "two types of one matrix": (
+        lambda p: edit(p / "matrices/cell/gene/UMIs/.zarray", dtype="<u8"),
+        "matrices/cell/gene/UMIs",
+        "different types",
+    ),
+    "a scalar that is none": (
+        lambda p: edit(p / "scalars/n/.zarray", shape=[0], chunks=[1]),
+        "scalars/n",
+        "0 elements",
+    ),
+    "vectors without their axis": (
+        lambda p: shutil.copytree(p / "vectors/cell", p / "vectors/gone"),
+        "vectors/gone",
+        "there is no axis 'gone'",
+    ),
+    "a missing group": (
+        lambda p: shutil.rmtree(p / "scalars"),
+        "scalars",
+        "this group is missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_damage_is_found(folder: Path, what: str) -> None:
+    """Each rule of the layout that is broken is one finding at the right place."""
+    damage, path, problem = DAMAGES[what]
+    damage(folder)
+    problems = found(folder)
+    wanted = [p for p in problems if p[1] == path]
+    assert wanted, problems
+    assert str(folder) not in str(wanted)
+    assert wanted[0][0] == "error"
+    assert problem in wanted[0][2]
+
+
+def test_damage_is_found_in_an_archive_too(folder: Path, tmp_path: Path) -> None:
+    """The rules are the same there."""
+    for number, (damage, path, problem) in enumerate(DAMAGES.values()):
+        copy, archive = tmp_path / f"{number}.daf.zarr", tmp_path / f"{number}.daf.zarr.zip"
+        shutil.copytree(folder, copy)
+        damage(copy)
+        with zipfile.ZipFile(archive, "w") as packed:
+            for file in copy.rglob("*"):
+                if file.is_file():
+                    packed.write(file, file.relative_to(copy))
+        wanted = [p for p in found(archive) if p[1] == path]
+        assert wanted, path
+        assert any(problem in p[2] or "data is missing" in p[2] for p in wanted)
+
+
+def test_untidy_directories_are_warned_of(folder: Path) -> None:
+    """What only hampers others is a warning, and says what mends it."""
+    (folder / ".daf.staging" / "token").mkdir(parents=True)
+    shutil.rmtree(folder / "matrices/gene/gene")
+    edit(folder / ".zmetadata", metadata={})
+    problems = found(folder)
+    assert {level for level, _, _ in problems} == {"warning"}
+    text = "\n".join(str(finding) for finding in verify(folder))
+    assert f"'daf repair {folder}' clears it" in text
+    assert "warning: matrices/gene/gene: this group is missing" in text
+    assert "warning: vectors/cell/age/.zarray: not in the consolidated metadata" in text
+    (folder / ".zmetadata").write_text("{")
+    assert ("error", ".zmetadata", "the consolidated metadata is malformed") in found(folder)
+
+
+def test_every_damaged_entry_of_an_archive_is_found(tmp_path: Path) -> None:
+    """A flipped byte anywhere in the data shows, though it may be a fine value."""
+    path = tmp_path / "x.daf.zarr.zip"
+    fill(create(path)).close()
+    clean = path.read_bytes()
+    with MmapZipStore(path) as store:
+        places = {
+            entry.name: store.data_start(entry) for entry in store.entries() if entry.size_bytes
+        }
+    for name in ("vectors/cell/age/0", "matrices/cell/gene/UMIs/0.0", "daf/0"):
+        data = bytearray(clean)
+        data[places[name]] ^= 0x10
+        path.write_bytes(data)
+        assert ("error", name, "its data is damaged: it has not the recorded CRC") in found(path)
+    data = bytearray(clean)
+    data[places["vectors/cell/age/0"] - 40] ^= 0xFF
+    path.write_bytes(data)
+    assert any("vectors/cell/age/0" in problem[1] for problem in found(path))
+
+
+def test_unfinished_archives_are_found(tmp_path: Path) -> None:
+    """What a crashed writer left: a directory that is ahead, or bytes behind the end."""
+    path = tmp_path / "x.daf.zarr.zip"
+    fill(create(path)).close()
+    clean = path.read_bytes()
+    reference_append(path, "scalars/new/.zarray", b"{}", stop="directory")
+    assert "daf repair" in found(path)[0][2]
+    path.write_bytes(clean + bytes(1000))
+    (problem,) = found(path)
+    assert problem[0] == "warning"
+    assert "a writer stopped in the middle" in problem[2]
+    path.write_bytes(clean[: len(clean) // 2])
+    assert "not a complete ZIP archive" in found(path)[0][2]
+
+
+def test_duplicates_and_unused_bytes(tmp_path: Path) -> None:
+    """Two entries of a name, and bytes that belong to none."""
+    path = tmp_path / "x.daf.zarr.zip"
+    with fill(create(path)) as daf:
+        store = daf.tree._store  # type: ignore[attr-defined]
+        store.append("junk", b"x" * 1000)
+        store.append("more", b"1")
+        store.remove_entries(["junk"])
+    ((level, _, problem),) = found(path)
+    assert (level, "bytes of the archive belong to no entry" in problem) == ("warning", True)
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("more", b"2")
+    assert (
+        "error",
+        "more",
+        "there are 2 entries of this name; only the last one is used",
+    ) in found(path)
+
+
+def test_all_data_sets_of_an_archive(tmp_path: Path) -> None:
+    """The path of the whole archive stands for every data set in it."""
+    path = tmp_path / "x.dafs.zarr.zip"
+    for group in ("a", "b/c"):
+        daf = ZarrDaf(f"{path}#/{group}", "w+")
+        assert isinstance(daf, DafWriter)
+        fill(daf).close()
+    assert found(path) == []
+    assert found(f"{path}#/b/c") == []
+    reference_append(path, "b/c/vectors/cell/bad/.zarray", b"{")
+    assert [p[1] for p in found(path)] == ["b/c/vectors/cell/bad", "b/c/vectors/cell/bad"]
+    assert [p[1] for p in found(f"{path}#/a")] == []
+    assert [p[1] for p in found(f"{path}#/nope")] == ["daf"]
+    empty = tmp_path / "empty.dafs.zarr.zip"
+    MmapZipStore(empty, "w").close()
+    assert found(empty) == [("error", "", "there is no data set in this archive")]
+
+
+def test_nothing_to_verify(tmp_path: Path) -> None:
+    """A path without anything is an error, not a finding."""
+    for name in ("x.daf.zarr", "x.daf.zarr.zip", "x.dafs.zarr.zip"):
+        with pytest.raises((errors.SourceNotFoundError, errors.InvalidInputError)):
+            verify(tmp_path / name)
+
+
+@given(
+    shape=st.tuples(st.integers(1, 6), st.integers(1, 6)),
+    seed=st.integers(0, 1000),
+    dtype=st.sampled_from(["i1", "u8", "f4", "f8", "?"]),
+)
+def test_the_sum_tells_matrices_apart(shape: tuple[int, int], seed: int, dtype: str) -> None:
+    """It is the same for both orientations, dense and sparse, and another for another matrix."""
+    from daf_storage import MemoryDaf
+
+    random = np.random.default_rng(seed)
+    values = (random.integers(0, 3, shape) * random.integers(0, 2, shape)).astype(dtype)
+    other = values.copy()
+    place = tuple(random.integers(0, n) for n in shape)
+    other[place] = other[place] == 0
+    daf = MemoryDaf(name="sums!")
+    daf.add_axis("r", [str(i) for i in range(shape[0])])
+    daf.add_axis("c", [str(i) for i in range(shape[1])])
+    for name, matrix in (("dense", values), ("sparse", sp.csc_array(values)), ("other", other)):
+        daf.set_matrix("r", "c", name, matrix)
+    sums = {
+        name: digest(daf.open_matrix("r", "c", name), lambda _: None)
+        for name in ("dense", "sparse", "other")
+    }
+    assert sums["dense"] == sums["sparse"] != sums["other"]
+    for name, expected in sums.items():
+        assert digest(daf.open_matrix("c", "r", name), lambda _: None, flipped=True) == expected
