@@ -14,14 +14,22 @@ import pytest
 
 import daf_query
 import daf_storage
+import daf_storage.spi
+import daf_storage.testing
 from daf_storage import errors
 from daf_storage.spi import optional_import
 
 PACKAGES = [daf_storage, daf_query]
-REFERENCE = Path(__file__).parent.parent / "docs" / "reference" / "python.md"
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+PAGES = [
+    (daf_storage, "python.md"),
+    (daf_query, "python.md"),
+    (daf_storage.spi, "spi.md"),
+    (daf_storage.testing, "python.md"),
+]
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", [*PACKAGES, daf_storage.spi])
 def test_all_lists_every_public_name(package: ModuleType) -> None:
     """Nothing is exported by accident, and nothing is forgotten."""
     public = {
@@ -34,10 +42,10 @@ def test_all_lists_every_public_name(package: ModuleType) -> None:
     assert public == set(package.__all__)
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_public_name_has_a_reference_entry(package: ModuleType) -> None:
+@pytest.mark.parametrize(("package", "page"), PAGES)
+def test_every_public_name_has_a_reference_entry(package: ModuleType, page: str) -> None:
     """The reference page names it."""
-    text = REFERENCE.read_text()
+    text = (REFERENCE / page).read_text()
     assert [name for name in package.__all__ if f"`{name}" not in text] == []
 
 

@@ -2,7 +2,7 @@
 
 An index that is stale is passed over.  One that is damaged, or whose numbers do not make sense, is
 passed over with one warning per session; `daf_storage.verify` lists it, and ``daf repair`` builds
-it again.  How indexes are stored, and how a damaged one is told: `daf_storage.IndexStorage`.
+it again.  How indexes are stored, and how a damaged one is told: `daf_storage.spi.IndexStorage`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """AnnData in and out: what each part of an ``h5ad`` becomes, and how it comes back.
 
-The rules are written down in docs/reference/anndata.md.  Needs the extra ``anndata``.
+**Nouns.** *obs* and *var* become axes, their columns vectors, ``X`` and the layers matrices.  The
+*report* lists what became of each part.  The rules: docs/reference/anndata.md.  Needs the extra
+``anndata``.
+
+Must not know formats, SQL or queries.
 """
 
 from daf_storage.h5ad._export import axis_frame, export_h5ad, to_anndata

@@ -1,8 +1,10 @@
-"""Where bytes live: a store maps keys such as ``axes/cell/0`` to bytes.
+"""Bytes by key: a store maps keys such as ``axes/cell/0`` to bytes.
 
-A store knows nothing of Zarr and nothing of Daf.  `ReadableStore` is what every store can do;
-`WritableStore` adds transactions.  `DirectoryStore` keeps each key in a file, `MemoryStore` in a
-dictionary, `MmapZipStore` in an entry of a ZIP archive, `MappingStore` in any mutable mapping.
+**Nouns.** `ReadableStore` is what every store can do; `WritableStore` adds transactions.
+`DirectoryStore` keeps each key in a file, `MemoryStore` in a dictionary, `MmapZipStore` in an entry
+of a ZIP archive, `MappingStore` in any mutable mapping.
+
+Must not know Zarr metadata or Daf.
 """
 
 from daf_storage.stores._allocate import allocate

@@ -1,8 +1,9 @@
 """Arrays by name: a tree of groups and arrays over some store.
 
-A tree knows shapes, element types, chunks and codecs; it knows nothing of axes, vectors or
-matrices.  `Tree` and its companions are what any format has to offer; `ZarrTree` offers it for
-Zarr v2 and v3 over any store.
+**Nouns.** `Tree` and its companions are what any format offers: shapes, element types, chunks and
+codecs.  `ZarrTree` offers it for Zarr v2 and v3 over any store, `Hdf5Tree` for an HDF5 file.
+
+Must not know axes, vectors or matrices.
 """
 
 from daf_storage.trees._consolidated import differences, has_consolidated

@@ -1,0 +1,111 @@
+"""Tests of the floor plan: how many modules a package has at its top, and that rooms have doors.
+
+Which room may import which is a contract of import-linter in ``pyproject.toml``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("daf_query", "daf_storage")
+MOST_MODULES = 8
+EVERYWHERE = ("daf_storage.errors", "daf_storage.settings")
+
+
+def _modules() -> Iterator[tuple[str, Path]]:
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(parts).removesuffix(".__init__"), path
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Yield the full names of what a module imports from the two packages."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGES):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _room(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_few_modules_are_directly_under_a_package(package: str) -> None:
+    """What else there is, is in a room."""
+    assert len(list((ROOT / package).glob("*.py"))) <= MOST_MODULES
+
+
+def test_rooms_are_entered_by_their_doors() -> None:
+    """No module imports a private module of another room, or a private name of any."""
+    found = [
+        f"{module} imports {name}"
+        for module, path in _modules()
+        for name in _imported(path)
+        if _room(name) != _room(module) and any(part[0] == "_" for part in name.split(".")[2:])
+    ]
+    assert found == []
+
+
+def test_modules_that_are_no_doors_are_private() -> None:
+    """Their names start with an underscore; the suites for other implementations are public."""
+    public = {
+        module
+        for module, path in _modules()
+        if path.name != "__init__.py" and not path.name.startswith("_")
+    }
+    assert {module for module in public if not module.startswith("daf_storage.testing.")} == {
+        "daf_query.demo",
+        "daf_query.session",
+        "daf_storage.errors",
+        "daf_storage.settings",
+        "daf_storage.spi",
+    }
+
+
+def test_every_room_says_what_it_is() -> None:
+    """Its docstring has its nouns, and what it must not know."""
+    for package in PACKAGES:
+        for door in sorted((ROOT / package).glob("*/__init__.py")):
+            text = ast.get_docstring(ast.parse(door.read_text())) or ""
+            if door.parent.name != "testing":
+                assert "**Nouns.**" in text, door
+                assert "Must not know" in text, door
+
+
+def _arrows() -> dict[str, set[str]]:
+    """Return which rooms each room imports, but for the errors and settings, which all use."""
+    rooms = {_room(module) for module, _ in _modules()} - {*PACKAGES, *EVERYWHERE}
+    found: dict[str, set[str]] = {room: set() for room in rooms}
+    for module, path in _modules():
+        room = _room(module)
+        if room in rooms:
+            found[room] |= {_room(name) for name in _imported(path)} & rooms - {room}
+    return found
+
+
+def _reaches(arrows: dict[str, set[str]], start: str, end: str) -> bool:
+    return end in arrows[start] or any(_reaches(arrows, room, end) for room in arrows[start])
+
+
+def _drawing() -> list[str]:
+    """Return the lines of the picture: the arrows that do not follow from others."""
+    arrows = _arrows()
+    return [
+        f"    {start} --> {end}"
+        for start in sorted(arrows)
+        for end in sorted(arrows[start])
+        if not any(_reaches(arrows, room, end) for room in arrows[start] - {end})
+    ]
+
+
+def test_the_picture_of_the_rooms_is_that_of_the_imports() -> None:
+    """The document has each arrow that does not follow from others, and no other one."""
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
+    drawn = [line for line in page.splitlines() if " --> " in line]
+    assert drawn == _drawing(), "\n".join(_drawing())
