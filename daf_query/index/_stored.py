@@ -18,7 +18,7 @@ from daf_query.index._faults import UnfitIndexError, part, warn_once
 from daf_query.index._point_index import PointLookup
 from daf_query.index._rtree import RTree
 from daf_query.index._sorted_index import NumberLookup, Postings, TextLookup
-from daf_query.scan import ZONE_ROWS, ZoneMap
+from daf_query.scan import ZoneMap
 from daf_storage import DafReader, errors
 from daf_storage.spi import DecodedCache, IndexPlace, IndexStorage, is_remote
 
@@ -111,10 +111,10 @@ def _zone_map(arrays: Mapping[str, npt.NDArray[Any]], length: int, kind: np.dtyp
     """Return the zone map of a column of some type out of copies of its arrays."""
     low, high = (np.array(part(arrays, name, kind)) for name in ("low", "high"))
     nulls, rows = (np.array(part(arrays, name, np.int64)) for name in ("null", "zone"))
-    if rows.tolist() != [ZONE_ROWS]:
-        raise UnfitIndexError(f"its ranges are not of {ZONE_ROWS:,} rows")
+    if len(rows) != 1:
+        raise UnfitIndexError("it does not say how many rows each of its ranges has")
     try:
-        return ZoneMap.from_bounds(low, high, nulls, length)
+        return ZoneMap.from_bounds(low, high, nulls, length, zone_rows=int(rows[0]))
     except ValueError as error:
         raise UnfitIndexError(str(error)) from None
 

@@ -21,6 +21,7 @@ Hashes: TypeAlias = npt.NDArray[np.uint64]
 def hash_of(text: str) -> int:
     """Return the hash of one text.
 
+    >>> import pyarrow as pa
     >>> hash_of("a") == int(hashes_of(pa.array(["", "a"]))[1])
     True
     """

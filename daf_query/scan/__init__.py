@@ -38,13 +38,12 @@ from daf_query.scan._predicate import (
 )
 from daf_query.scan._scanner import CPUS, FindPoints, Scan, ScanReport, balanced
 from daf_query.scan._string_column import TextCodes
-from daf_query.scan._zone_map import ZONE_ROWS, ZoneMap
+from daf_query.scan._zone_map import ZoneMap
 
 __all__ = [
     "CPUS",
     "INDEX",
     "NAME",
-    "ZONE_ROWS",
     "Both",
     "Column",
     "Compare",

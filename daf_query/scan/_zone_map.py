@@ -50,6 +50,8 @@ class ZoneMap:
         high: npt.NDArray[Any],
         null_counts: npt.NDArray[np.int64],
         length: int,
+        *,
+        zone_rows: int,
     ) -> ZoneMap:
         """Return the zone map of a column of some length, all of it known; shares the arrays.
 
@@ -59,7 +61,7 @@ class ZoneMap:
             The bounds or counts cannot be those of a column of this length.
         """
         count = -(-length // ZONE_ROWS)
-        if {len(low), len(high), len(null_counts)} != {count}:
+        if {len(low), len(high), len(null_counts)} != {count} or zone_rows != ZONE_ROWS:
             raise ValueError(f"it has no {count:,} ranges of {ZONE_ROWS:,} rows")
         found = cls(low, high, length, is_known=True)
         found._nulls = null_counts
