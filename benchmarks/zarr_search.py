@@ -115,10 +115,10 @@ def make(store: str, n: int) -> None:
         made = root.create_group(group)
         for name, values in table.items():
             rows = min(CHUNK_ROWS, len(values))
-            is_text = values.dtype.kind == "U"
-            kind: Any = str if is_text else values.dtype
+            is_string = values.dtype.kind == "U"
+            kind: Any = str if is_string else values.dtype
             array = made.create_array(name, shape=(len(values),), chunks=(rows,), dtype=kind)
-            array[:] = values.astype(object) if is_text else values
+            array[:] = values.astype(object) if is_string else values
     daf = open_daf(f"{store}.daf.zarr", "w")
     assert isinstance(daf, DafWriter)
     daf.add_axis("cell", list(columns["name"]))

@@ -78,12 +78,12 @@ def _storable(column: Any, axis: str) -> pa.Array:
     column = column.cast(plain.get(column.type, column.type))
     is_floating = pa.types.is_floating(column.type)
     is_known = is_floating or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
-    is_text = column.type in (pa.string(), pa.large_string())
-    if not is_known and not is_text:
+    is_string = column.type in (pa.string(), pa.large_string())
+    if not is_known and not is_string:
         raise errors.UnsupportedDataError(
             f"a vector of axis {axis!r} cannot hold {column.type}; CAST it to VARCHAR or DOUBLE"
         )
-    if column.null_count and is_text:
+    if column.null_count and is_string:
         _check_no_empty(column, axis)
         return column
     if column.null_count and not is_floating:

@@ -21,8 +21,8 @@ from daf_query.sql import (
     Explanation,
     QueryResult,
     SessionContext,
-    executed,
     reporting,
+    translate_execution_error,
 )
 from daf_query.table import TableDataset
 from daf_storage import DafReader, DafWriter, ShowProgress, errors
@@ -232,7 +232,7 @@ class DafSession:
         """
         again = self._engine.replanning(query) if allow == "read" else None
         planned = self._engine.plan_twice(query, allow=allow)
-        return QueryResult(planned.frame, executed, again, final=planned.final)
+        return QueryResult(planned.frame, translate_execution_error, again, final=planned.final)
 
     def explain(self, query: str) -> Explanation:
         """Run a query and tell what it cost: ranges left out and read, values of each column.

@@ -83,14 +83,14 @@ class RecordedReads:
 def recorded_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedReads]:
     """Record what any `DirectoryStore` reads while the block runs."""
     reads = RecordedReads()
-    pin_of = _directory.DirectoryStore.pin
+    snapshot_of = _directory.DirectoryStore.snapshot
 
-    def pin(self: _directory.DirectoryStore, prefix: str) -> Any:
-        found = pin_of(self, prefix)
+    def snapshot(self: _directory.DirectoryStore, prefix: str) -> Any:
+        found = snapshot_of(self, prefix)
         return None if found is None else _RecordingPin(found, prefix, reads)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_directory.DirectoryStore, "pin", pin)
+        patch.setattr(_directory.DirectoryStore, "snapshot", snapshot)
         yield reads
 
 
@@ -99,43 +99,45 @@ class _RecordingPin:
 
     is_local = True
 
-    def __init__(self, pin: _directory.DirectoryPin, prefix: str, reads: RecordedReads) -> None:
-        self._pin = pin
+    def __init__(
+        self, snapshot: _directory.DirectorySnapshot, prefix: str, reads: RecordedReads
+    ) -> None:
+        self._snapshot = snapshot
         self._prefix = prefix
         self._reads = reads
 
     def identity(self) -> Any:
-        return self._pin.identity()
+        return self._snapshot.identity()
 
     def listing_identity(self, files: Any) -> Any:
-        return self._pin.listing_identity(files)
+        return self._snapshot.listing_identity(files)
 
     def names(self, key: str = "") -> list[str]:
-        return self._pin.names(key)
+        return self._snapshot.names(key)
 
     def size(self, key: str) -> int | None:
-        return self._pin.size(key)
+        return self._snapshot.size(key)
 
     def is_same(self, other: object) -> bool:
-        return isinstance(other, _RecordingPin) and self._pin.is_same(other._pin)
+        return isinstance(other, _RecordingPin) and self._snapshot.is_same(other._snapshot)
 
-    def stamp(self, key: str) -> list[int] | None:
-        return self._pin.stamp(key)
+    def fingerprint(self, key: str) -> list[int] | None:
+        return self._snapshot.fingerprint(key)
 
     def open_file(self, key: str) -> int | None:
-        return self._pin.open_file(key)
+        return self._snapshot.open_file(key)
 
     def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         self._reads.keys.append(f"{self._prefix}/{key}".lstrip("/"))
-        return self._pin.read_ranges(key, ranges)
+        return self._snapshot.read_ranges(key, ranges)
 
     def read(self, key: str) -> bytes | None:
         self._reads.keys.append(f"{self._prefix}/{key}".lstrip("/"))
-        return self._pin.read(key)
+        return self._snapshot.read(key)
 
     def map(self, key: str) -> memoryview | None:
         self._reads.keys.append(f"{self._prefix}/{key}".lstrip("/"))
-        return self._pin.map(key)
+        return self._snapshot.map(key)
 
 
 def mapped_ranges(path: Path) -> list[tuple[int, int]]:

@@ -272,9 +272,9 @@ def test_several_broken_vectors_of_a_collection(tmp_path: Path) -> None:
     with pytest.warns(UnreadableVectorWarning) as warned:
         rows = session.sql("SELECT * FROM cell").to_pydict()
     assert set(rows) == {"dataset", "name", "index", "r"}
-    texts = {str(one.message) for one in warned}
-    assert any("a.daf.zarr: vectors/cell/p" in text for text in texts)
-    assert any("b.daf.zarr: vectors/cell/q" in text for text in texts)
+    strings = {str(one.message) for one in warned}
+    assert any("a.daf.zarr: vectors/cell/p" in text for text in strings)
+    assert any("b.daf.zarr: vectors/cell/q" in text for text in strings)
 
 
 def test_broken_entries_of_an_axis(tmp_path: Path) -> None:

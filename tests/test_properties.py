@@ -52,9 +52,9 @@ def data_sets(draw: st.DrawFn) -> tuple[DafWriter, pd.DataFrame]:
         is_sparse = draw(st.booleans()) and kind.value[:5] != "Float" and length > 0
         daf.set_vector("cell", f"v{number}", sp.csr_array(values[None, :]) if is_sparse else values)
         frame[f"v{number}"] = values
-    texts = random.choice(np.array(TEXTS, dtype=object), length)
-    daf.set_vector("cell", "t", texts.astype(str) if length else np.array([], dtype=str))
-    frame["t"] = texts
+    strings = random.choice(np.array(TEXTS, dtype=object), length)
+    daf.set_vector("cell", "t", strings.astype(str) if length else np.array([], dtype=str))
+    frame["t"] = strings
     return daf, pd.DataFrame(frame)
 
 

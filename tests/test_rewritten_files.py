@@ -239,9 +239,9 @@ def test_metadata_that_are_rewritten(tmp_path: Path) -> None:
 
 def identity_of(store: Any, key: str) -> Any:
     """Return the identity of a prefix."""
-    pin = store.pin(key)
-    assert pin is not None
-    return pin.identity()
+    snapshot = store.snapshot(key)
+    assert snapshot is not None
+    return snapshot.identity()
 
 
 @pytest.mark.parametrize("change", ["data", "document", "nothing", "link to nothing"])

@@ -397,11 +397,11 @@ def test_several_files_of_small_chunks(tmp_path: Path, codec: str) -> None:
     matrices = zarr.open_group(path / "matrices/cell/gene", mode="r+", use_consolidated=False)
     rng = np.random.default_rng(1)
     numbers, grid = rng.random(23), rng.integers(0, 9, (10, 23))
-    texts = np.array([f"text {n}" for n in range(23)], dtype=object)
+    strings = np.array([f"text {n}" for n in range(23)], dtype=object)
     options: dict[str, Any] = {"compressors": compressor}
     vectors.create_array("n", data=numbers, chunks=(2,), shards=(6,), **options)
     stored = vectors.create_array("t", shape=(23,), dtype=str, chunks=(3,), shards=(6,), **options)
-    stored[:] = texts
+    stored[:] = strings
     part = vectors.create_array(
         "part", shape=(23,), dtype="i4", chunks=(2,), shards=(6,), fill_value=7, **options
     )
@@ -410,7 +410,7 @@ def test_several_files_of_small_chunks(tmp_path: Path, codec: str) -> None:
     with open_daf(path) as reader:
         assert reader.get_np_vector("cell", "n").tolist() == numbers.tolist()
         assert reader.open_vector("cell", "n").read(Span(5, 14)).tolist() == numbers[5:14].tolist()
-        assert reader.get_pa_vector("cell", "t").to_pylist() == texts.tolist()
+        assert reader.get_pa_vector("cell", "t").to_pylist() == strings.tolist()
         assert reader.get_np_vector("cell", "part").tolist() == [7] * 7 + [1, 2] + [7] * 14
         assert np.array_equal(reader.get_np_matrix("cell", "gene", "m"), grid.T)
         chosen = connect(reader).matrix("cell", "gene", "m", rows=[22, 3, 9], columns=[8, 0])
@@ -432,7 +432,7 @@ def test_several_files_of_small_chunks(tmp_path: Path, codec: str) -> None:
     (path / "vectors/cell/n/c/3").unlink()
     with open_daf(path) as reader:
         assert reader.open_vector("cell", "n").read(Span(18, 23)).tolist() == [0] * 5
-        assert reader.get_pa_vector("cell", "t").to_pylist() == texts.tolist()
+        assert reader.get_pa_vector("cell", "t").to_pylist() == strings.tolist()
 
 
 def test_what_is_in_order_stays_in_order(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from daf_query.cli._exit_codes import DONE, FAILED, INTERRUPTED
 from daf_query.cli._parser import build_parser
 from daf_query.cli._signals import Terminated, end_in_order
 from daf_query.cli._standard_streams import prepare_standard_streams
-from daf_query.sql import DuplicateColumnsWarning, NeverNullWarning, plain
+from daf_query.sql import DuplicateColumnsWarning, NeverNullWarning, strip_prefixes
 from daf_query.table import UnreadableVectorWarning
 from daf_storage import ConventionWarning, DafError, RecoveryWarning, errors
 
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
     except MemoryError:
         return _fail("not enough memory for the result; ask for fewer rows or columns", FAILED)
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-        return _fail(plain(str(error)) or type(error).__name__, FAILED)
+        return _fail(strip_prefixes(str(error)) or type(error).__name__, FAILED)
     return DONE if code is None else int(code)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.index._sorted_index import COUNT_BYTES, EVERY, LENGTH_BYTES, Postings
+from daf_query.index._sorted_index import COUNT_BYTES, EVERY, LENGTH_BYTES, PostingLists
 from daf_query.index._string_hash import hashes_of
 from daf_query.scan import INDEX, NAME, ZoneMap, offsets_of
 from daf_storage import DafError, DafReader, DafWriter, Progress, ShowProgress, errors, open_daf
@@ -208,22 +208,22 @@ def _build(daf: DafWriter, axis: str, name: str, bar: Progress, *, is_wanted: bo
         )
     if info is None or info.length == 0:
         return False
-    is_text = info.storage_type.is_string
-    if not is_text:
+    is_string = info.storage_type.is_string
+    if not is_string:
         _build_ranges(daf, axis, name)
-    if not is_wanted and not is_text:
+    if not is_wanted and not is_string:
         return False
     storage, place = IndexStorage(daf), IndexPlace(axis, "lookup", (name,))
     if _is_fit(storage, place):
         return True  # an archive could not replace it, and need not
     step = info.length * _BYTES_PER_ROW // 4
     source = storage.source(place)
-    if is_text:
-        texts = _texts(daf, axis, name)
+    if is_string:
+        strings = _strings(daf, axis, name)
         bar.add(step)
-        if not is_wanted and name != NAME and len(texts.unique()) * _MANY < len(texts):
+        if not is_wanted and name != NAME and len(strings.unique()) * _MANY < len(strings):
             return False
-        arrays = _of_texts(texts)
+        arrays = _of_strings(strings)
         bar.add(2 * step)
     else:
         arrays = _of_numbers(_numbers(daf, axis, name))
@@ -238,15 +238,15 @@ def _is_fit(storage: IndexStorage, place: IndexPlace) -> bool:
     return found is not None and found.state == "fit"
 
 
-def _texts(daf: DafReader, axis: str, name: str) -> Any:
-    return daf.text_array(axis, name).read_strings()
+def _strings(daf: DafReader, axis: str, name: str) -> Any:
+    return daf.string_array(axis, name).read_strings()
 
 
-def _of_texts(texts: Any) -> Arrays:
-    hashes = hashes_of(texts)
-    postings = Postings.of(hashes, np.argsort(hashes, kind="stable"), len(texts))
-    offsets = offsets_of(texts)
-    every = np.arange(0, len(texts), EVERY)
+def _of_strings(strings: Any) -> Arrays:
+    hashes = hashes_of(strings)
+    postings = PostingLists.of(hashes, np.argsort(hashes, kind="stable"), len(strings))
+    offsets = offsets_of(strings)
+    every = np.arange(0, len(strings), EVERY)
     starts = COUNT_BYTES + offsets[every] - offsets[0] + LENGTH_BYTES * every
     return {**postings.arrays, "start": starts.astype(np.uint64)}
 
@@ -255,7 +255,7 @@ def _of_numbers(values: npt.NDArray[Any]) -> Arrays:
     order = np.argsort(values, kind="stable")
     if values.dtype.kind == "f":  # NaN comes last
         order = order[: len(values) - int(np.count_nonzero(np.isnan(values)))]
-    return Postings.of(values, order, len(values)).arrays
+    return PostingLists.of(values, order, len(values)).arrays
 
 
 def _build_ranges(daf: DafWriter, axis: str, name: str) -> None:
@@ -268,5 +268,5 @@ def _build_ranges(daf: DafWriter, axis: str, name: str) -> None:
     zones = ZoneMap.of(info.length, info.storage_type.dtype)
     for start in range(0, info.length, _BLOCK_ROWS):
         span = Span(start, min(start + _BLOCK_ROWS, info.length))
-        zones.learn(span, read(span))
+        zones.record(span, read(span))
     storage.store(source, zones.arrays)

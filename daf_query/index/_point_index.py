@@ -12,7 +12,7 @@ from daf_query.index._rtree import RTree
 from daf_query.scan import Compare, Positions, Predicate
 
 
-class PointLookup:
+class PointIndex:
     """An R-tree over two columns."""
 
     def __init__(self, x: str, y: str, tree: RTree) -> None:

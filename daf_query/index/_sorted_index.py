@@ -25,7 +25,7 @@ LENGTH_BYTES: Final = 4
 _FEW: Final = 2048
 
 
-class Postings:
+class PostingLists:
     """Rows in the order of a key.
 
     Parameters
@@ -53,7 +53,7 @@ class Postings:
         self._first = first
 
     @classmethod
-    def of(cls, values: npt.NDArray[Any], order: npt.NDArray[Any], length: int) -> Postings:
+    def of(cls, values: npt.NDArray[Any], order: npt.NDArray[Any], length: int) -> PostingLists:
         """Return those of values in their order; as lists of rows where few are distinct."""
         keys = values[order]
         rows = order.astype(np.uint32 if length < 1 << 32 else np.uint64)
@@ -73,7 +73,7 @@ class Postings:
     @classmethod
     def from_arrays(
         cls, arrays: Mapping[str, npt.NDArray[Any]], length: int, kind: np.dtype[Any]
-    ) -> Postings:
+    ) -> PostingLists:
         """Return it from its parts.
 
         Parameters
@@ -143,10 +143,10 @@ def _check_lists(first: npt.NDArray[Any], n_keys: int, n_rows: int) -> None:
         raise UnfitIndexError("its lists of rows do not follow each other")
 
 
-class NumberLookup:
+class NumberIndex:
     """The rows of numbers in their order; those that are NaN are left out."""
 
-    def __init__(self, postings: Postings) -> None:
+    def __init__(self, postings: PostingLists) -> None:
         self._postings = postings
 
     def find(self, conditions: Iterable[Predicate], most: int) -> Positions | None:
@@ -187,7 +187,7 @@ def _bounds(keys: npt.NDArray[Any], condition: Compare) -> tuple[int, int]:
     }[condition.operator]
 
 
-class TextLookup:
+class StringIndex:
     """The rows of texts in the order of their hashes, and the stored texts themselves.
 
     Parameters
@@ -202,7 +202,7 @@ class TextLookup:
     """
 
     def __init__(
-        self, postings: Postings, starts: npt.NDArray[Any], chunk: memoryview | None
+        self, postings: PostingLists, starts: npt.NDArray[Any], chunk: memoryview | None
     ) -> None:
         self._postings = postings
         self._starts = starts
@@ -211,7 +211,7 @@ class TextLookup:
     @classmethod
     def from_arrays(
         cls, arrays: Mapping[str, npt.NDArray[Any]], length: int, chunk: memoryview | None
-    ) -> TextLookup:
+    ) -> StringIndex:
         """Return it from its parts.
 
         Raises
@@ -219,7 +219,7 @@ class TextLookup:
         UnfitIndexError
             They do not fit together, or the table, or the chunk.
         """
-        postings = Postings.from_arrays(arrays, length, np.dtype(np.uint64))
+        postings = PostingLists.from_arrays(arrays, length, np.dtype(np.uint64))
         starts = part(arrays, "start", np.uint64)
         if len(postings) != length:
             raise UnfitIndexError(f"it has {len(postings):,} rows of the {length:,} that there are")
@@ -236,16 +236,16 @@ class TextLookup:
         """
         found: Positions | None = None
         for condition in conditions:
-            texts = _wanted(condition)
-            if texts is None:
+            strings = _wanted(condition)
+            if strings is None:
                 continue
-            hashes: Hashes = np.unique(np.array([hash_of(text) for text in texts], np.uint64))
+            hashes: Hashes = np.unique(np.array([hash_of(text) for text in strings], np.uint64))
             rows = self._postings.rows(self._postings.places(hashes), most)
             if rows is not None:
                 found = rows if found is None else np.intersect1d(found, rows)
         return found
 
-    def texts(self, rows: Positions) -> pa.Array | None:
+    def strings(self, rows: Positions) -> pa.Array | None:
         """Return the texts of a few rows; None if decoding all of them is faster.
 
         Also if the chunk is not what it was when the index was loaded.
@@ -253,11 +253,11 @@ class TextLookup:
         if self._chunk is None or rows.size > _FEW:
             return None
         try:
-            return pa.array(list(self._texts(self._chunk, rows)), pa.string())
+            return pa.array(list(self._strings(self._chunk, rows)), pa.string())
         except (struct.error, IndexError, UnicodeDecodeError):
             return None
 
-    def _texts(self, chunk: memoryview, rows: Positions) -> Iterator[str]:
+    def _strings(self, chunk: memoryview, rows: Positions) -> Iterator[str]:
         for row in rows.tolist():
             place = int(self._starts[row // EVERY])
             for _ in range(row % EVERY):

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_query.index._faults import UnfitIndexError, part, warn_once
-from daf_query.index._point_index import PointLookup
+from daf_query.index._point_index import PointIndex
 from daf_query.index._rtree import RTree
-from daf_query.index._sorted_index import NumberLookup, Postings, TextLookup
+from daf_query.index._sorted_index import NumberIndex, PostingLists, StringIndex
 from daf_query.scan import ZoneMap
 from daf_storage import DafReader, errors
 from daf_storage.spi import DecodedCache, IndexPlace, IndexStorage, is_remote
@@ -55,7 +55,7 @@ class StoredIndexes:
         found: ZoneMap | None = self._read(place, cache)
         return found
 
-    def points(self, names: Sequence[str], cache: DecodedCache) -> list[PointLookup]:
+    def points(self, names: Sequence[str], cache: DecodedCache) -> list[PointIndex]:
         """Return the R-trees over two of some columns."""
         found = []
         for x in names:
@@ -97,14 +97,14 @@ class StoredIndexes:
         daf, name = self._daf, place.columns[0]
         length = daf.axis_length(place.axis)
         if place.kind == "points":
-            return PointLookup(name, place.columns[1], RTree.open(_bytes(arrays), length))
+            return PointIndex(name, place.columns[1], RTree.open(_bytes(arrays), length))
         kind = daf.vector_info(place.axis, name).storage_type
         if place.kind == "ranges":
             return _zone_map(arrays, length, kind.dtype)
         if kind.is_string:
-            chunk = daf.text_array(place.axis, name).plain_strings()
-            return TextLookup.from_arrays(arrays, length, chunk)
-        return NumberLookup(Postings.from_arrays(arrays, length, kind.dtype))
+            chunk = daf.string_array(place.axis, name).plain_strings()
+            return StringIndex.from_arrays(arrays, length, chunk)
+        return NumberIndex(PostingLists.from_arrays(arrays, length, kind.dtype))
 
 
 def _zone_map(arrays: Mapping[str, npt.NDArray[Any]], length: int, kind: np.dtype[Any]) -> ZoneMap:

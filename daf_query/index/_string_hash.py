@@ -35,15 +35,15 @@ def hash_of(text: str) -> int:
     return (total * _MIX) & _WORD
 
 
-def hashes_of(texts: Any) -> Hashes:
+def hashes_of(strings: Any) -> Hashes:
     """Return the hash of each text: a polynomial of its bytes, by prefix sums over blocks."""
-    offsets = offsets_of(texts)
-    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
-    out = np.empty(len(texts), np.uint64)
+    offsets = offsets_of(strings)
+    data = np.frombuffer(strings.buffers()[2] or b"", np.uint8)
+    out = np.empty(len(strings), np.uint64)
     first = 0
-    while first < len(texts):
+    while first < len(strings):
         last = int(np.searchsorted(offsets, offsets[first] + _BLOCK_BYTES, side="right")) - 1
-        last = min(max(last, first + 1), len(texts))
+        last = min(max(last, first + 1), len(strings))
         start, stop = int(offsets[first]), int(offsets[last])
         weights = _powers(_BASE, stop - start + 1)
         sums = np.zeros(stop - start + 1, np.uint64)

@@ -24,12 +24,12 @@ from daf_query.scan._evaluate import Positions, Values
 from daf_query.scan._membership import with_sql_membership
 from daf_query.scan._missing_strings import offsets_of
 from daf_query.scan._predicate import (
-    Both,
+    And,
     Compare,
     Constant,
-    Either,
     In,
-    Null,
+    IsNull,
+    Or,
     Predicate,
     both,
     columns_of,
@@ -37,27 +37,27 @@ from daf_query.scan._predicate import (
     parse,
 )
 from daf_query.scan._scanner import CPUS, FindPoints, Scan, ScanReport, balanced
-from daf_query.scan._string_column import TextCodes
+from daf_query.scan._string_column import DictionaryCodes
 from daf_query.scan._zone_map import ZoneMap
 
 __all__ = [
     "CPUS",
     "INDEX",
     "NAME",
-    "Both",
+    "And",
     "Column",
     "Compare",
     "Constant",
-    "Either",
+    "DictionaryCodes",
     "FindPoints",
     "In",
-    "Null",
+    "IsNull",
     "OpenColumn",
+    "Or",
     "Positions",
     "Predicate",
     "Scan",
     "ScanReport",
-    "TextCodes",
     "Values",
     "VectorColumn",
     "ZoneMap",

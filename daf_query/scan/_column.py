@@ -18,7 +18,7 @@ import pyarrow as pa
 from daf_query.scan._evaluate import Positions, Values
 from daf_query.scan._missing_strings import nulls_for_empty
 from daf_query.scan._predicate import Predicate
-from daf_query.scan._string_column import TextCodes, TextColumn
+from daf_query.scan._string_column import DictionaryCodes, StringColumn
 from daf_query.scan._zone_map import ZONE_ROWS, ZoneMap
 from daf_storage import DafReader, VectorInfo, errors
 from daf_storage.spi import DecodedCache, ForkLock, Span, StorageType, StoredVector
@@ -114,7 +114,7 @@ class Column(Protocol):
         ...
 
     @property
-    def is_text(self) -> bool:
+    def is_string(self) -> bool:
         """Whether its values are strings or bytes, which are dear to compare."""
         ...
 
@@ -140,7 +140,7 @@ class VectorColumn:
         return self.info.chunk_rows
 
     @property
-    def is_text(self) -> bool:
+    def is_string(self) -> bool:
         """Whether its values are strings."""
         return self.info.storage_type.is_string
 
@@ -169,11 +169,12 @@ class VectorColumn:
             return IndexColumn(self.info.length)
         if self.info.name == NAME:
             identity = daf.vector_identity(self.info.axis, NAME)
-            array = daf.text_array(self.info.axis, NAME)
+            array = daf.string_array(self.info.axis, NAME)
             # That they are unique is not checked: it takes longer than all else, for millions.
-            return TextColumn(
-                lambda: cache.get((*key, "texts"), identity, array.read_strings),
-                texts=cache.peek((*key, "texts"), identity) or daf.known_entries(self.info.axis),
+            return StringColumn(
+                lambda: cache.get((*key, "strings"), identity, array.read_strings),
+                strings=cache.peek((*key, "strings"), identity)
+                or daf.known_entries(self.info.axis),
                 index=lambda: self.indexes.lookup(self.info.name, cache),
             )
         stored = daf.open_vector(self.info.axis, self.info.name)
@@ -224,37 +225,37 @@ class VectorColumn:
 
     def _strings(
         self, stored: StoredVector, cache: DecodedCache, key: tuple[Hashable, ...]
-    ) -> TextColumn:
+    ) -> StringColumn:
         """Begin to read a vector of strings."""
         place = (*key, "codes")
         empty_is_missing = stored.info.empty_is_missing
         identity = (stored.identity, empty_is_missing)
-        texts = cache.peek((*key, "texts"), identity)
-        if texts is None:
-            texts = self.daf.known_strings(stored)
-            if texts is not None and empty_is_missing:
-                texts = nulls_for_empty(texts)
+        strings = cache.peek((*key, "strings"), identity)
+        if strings is None:
+            strings = self.daf.known_strings(stored)
+            if strings is not None and empty_is_missing:
+                strings = nulls_for_empty(strings)
 
         def decode() -> Any:
             found = stored.read_strings()
             return nulls_for_empty(found) if empty_is_missing else found
 
-        def encode() -> TextCodes:
-            batches = stored.string_batches() if texts is None else iter([texts])
-            codes: TextCodes = cache.get(
+        def encode() -> DictionaryCodes:
+            batches = stored.string_batches() if strings is None else iter([strings])
+            codes: DictionaryCodes = cache.get(
                 place,
                 identity,
-                lambda: TextCodes.of(
+                lambda: DictionaryCodes.of(
                     batches, stored.info.length, empty_is_missing=empty_is_missing
                 ),
             )
             return codes
 
-        return TextColumn(
-            lambda: cache.get((*key, "texts"), identity, decode),
+        return StringColumn(
+            lambda: cache.get((*key, "strings"), identity, decode),
             encode,
             cache.peek(place, identity),
-            texts,
+            strings,
             remember=lambda span, make: cache.get(
                 (*key, "range", span.start, span.stop), identity, make
             ),

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.scan._predicate import Both, Compare, Constant, Either, In, Null, Predicate, Truth
+from daf_query.scan._predicate import And, Compare, Constant, In, IsNull, IsTrue, Or, Predicate
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Bits: TypeAlias = npt.NDArray[np.uint64]
@@ -48,7 +48,7 @@ class Codes:
 
     codes: npt.NDArray[Any]
     """Unsigned integers, one per row."""
-    texts: pa.Array
+    strings: pa.Array
     """The distinct strings, sorted."""
     table: Callable[[Predicate], Mask]
     """Returns for which of them a predicate is true."""
@@ -66,30 +66,30 @@ def evaluate(predicate: Predicate, values: Callable[[str], Values], count: int) 
     """
     if isinstance(predicate, Constant):
         return np.full(count, predicate.value)
-    if isinstance(predicate, Both | Either):
+    if isinstance(predicate, And | Or):
         found = evaluate(predicate.parts[0], values, count)
         for part in predicate.parts[1:]:
             other = evaluate(part, values, count)
-            found = found & other if isinstance(predicate, Both) else found | other
+            found = found & other if isinstance(predicate, And) else found | other
         return found
     column = values(predicate.column)
     if isinstance(column, Codes):
         return _of_codes(predicate, column)
     if isinstance(column, np.ndarray):
         return _of_numbers(predicate, column)
-    return of_texts(predicate, column)
+    return of_strings(predicate, column)
 
 
-def of_texts(predicate: Predicate, texts: pa.Array) -> Mask:
+def of_strings(predicate: Predicate, strings: pa.Array) -> Mask:
     """Return for which strings a predicate on them is true: for a null, only that it is one."""
-    if isinstance(predicate, Null):
-        found = pc.is_valid(texts) if predicate.is_negated else pc.is_null(texts)
+    if isinstance(predicate, IsNull):
+        found = pc.is_valid(strings) if predicate.is_negated else pc.is_null(strings)
     elif isinstance(predicate, In):
-        found = pc.is_in(texts, value_set=pa.array(predicate.values, texts.type))
+        found = pc.is_in(strings, value_set=pa.array(predicate.values, strings.type))
         if predicate.is_negated:
-            found = pc.and_(pc.invert(found), pc.is_valid(texts))
+            found = pc.and_(pc.invert(found), pc.is_valid(strings))
     elif isinstance(predicate, Compare):
-        found = _ARROW[predicate.operator](texts, pa.scalar(predicate.value, texts.type))
+        found = _ARROW[predicate.operator](strings, pa.scalar(predicate.value, strings.type))
     else:
         raise TypeError(f"{predicate} is not about strings")
     found = found.fill_null(False) if found.null_count else found  # noqa: FBT003 - an Arrow literal
@@ -101,10 +101,10 @@ def _of_numbers(predicate: Predicate, values: npt.NDArray[Any]) -> Mask:
     is_float = values.dtype.kind == "f"
     if values.dtype.kind == "M":
         return _of_times(predicate, values)
-    if isinstance(predicate, Truth):
+    if isinstance(predicate, IsTrue):
         mask: Mask = values.view(np.bool_)
         return ~mask if predicate.is_negated else mask
-    if isinstance(predicate, Null):
+    if isinstance(predicate, IsNull):
         null = np.isnan(values) if is_float else np.zeros(len(values), np.bool_)
         return ~null if predicate.is_negated else null
     if isinstance(predicate, In):
@@ -121,7 +121,7 @@ def _of_numbers(predicate: Predicate, values: npt.NDArray[Any]) -> Mask:
 def _of_times(predicate: Predicate, values: npt.NDArray[Any]) -> Mask:
     """Evaluate a predicate on times, whose constants are numbers of their unit."""
     null: Mask = np.isnat(values)
-    if isinstance(predicate, Null):
+    if isinstance(predicate, IsNull):
         return ~null if predicate.is_negated else null
     found = _of_numbers(predicate, values.view(np.int64))
     return found & ~null
@@ -183,9 +183,9 @@ def may_match(predicate: Predicate, zones: Callable[[str], Zones | None], count:
     """
     if isinstance(predicate, Constant):
         return np.full(count, predicate.value)
-    if isinstance(predicate, Both | Either):
+    if isinstance(predicate, And | Or):
         parts = [may_match(part, zones, count) for part in predicate.parts]
-        join = np.logical_and if isinstance(predicate, Both) else np.logical_or
+        join = np.logical_and if isinstance(predicate, And) else np.logical_or
         joined: Mask = join.reduce(parts)
         return joined
     found = zones(predicate.column)
@@ -205,9 +205,9 @@ def _possible(predicate: Predicate, zones: Zones) -> Mask:
         counts = np.concatenate([[0], np.cumsum(zones.table(predicate))])
         some: Mask = counts[high.astype(np.int64) + 1] > counts[low.astype(np.int64)]
         return some & zones.has_value
-    if isinstance(predicate, Null):
+    if isinstance(predicate, IsNull):
         return zones.has_value if predicate.is_negated else zones.has_null
-    if isinstance(predicate, Truth):
+    if isinstance(predicate, IsTrue):
         some_of: Mask = low == 0 if predicate.is_negated else high != 0
         return zones.has_value & some_of
     if isinstance(predicate, In):

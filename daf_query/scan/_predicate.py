@@ -60,7 +60,7 @@ class In:
 
 
 @dataclass(frozen=True, slots=True)
-class Null:
+class IsNull:
     """Whether a column is null."""
 
     column: str
@@ -68,7 +68,7 @@ class Null:
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class IsTrue:
     """A column of Bool itself."""
 
     column: str
@@ -83,25 +83,25 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
+class And:
     """All parts are true."""
 
     parts: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class Or:
     """A part is true."""
 
     parts: tuple[Predicate, ...]
 
 
-Predicate: TypeAlias = Compare | In | Null | Truth | Constant | Both | Either
+Predicate: TypeAlias = Compare | In | IsNull | IsTrue | Constant | And | Or
 
 
 def columns_of(predicate: Predicate) -> list[str]:
     """Return the columns of a predicate, in the order in which they first occur."""
-    if isinstance(predicate, Both | Either):
+    if isinstance(predicate, And | Or):
         return list(dict.fromkeys(c for part in predicate.parts for c in columns_of(part)))
     return [] if isinstance(predicate, Constant) else [predicate.column]
 
@@ -112,19 +112,19 @@ def describe(predicate: Predicate) -> str:
     >>> describe(Both((Compare("age", ">", 4), In("donor", ("a", "b"), is_negated=True))))
     "age > 4 AND donor NOT IN ('a', 'b')"
     """
-    if isinstance(predicate, Both | Either):
-        word = " AND " if isinstance(predicate, Both) else " OR "
+    if isinstance(predicate, And | Or):
+        word = " AND " if isinstance(predicate, And) else " OR "
         inner = [
-            f"({describe(part)})" if isinstance(part, Both | Either) else describe(part)
+            f"({describe(part)})" if isinstance(part, And | Or) else describe(part)
             for part in predicate.parts
         ]
         return word.join(inner)
     if isinstance(predicate, Constant):
         return str(predicate.value).upper()
     negation = "NOT " if getattr(predicate, "is_negated", False) else ""
-    if isinstance(predicate, Truth):
+    if isinstance(predicate, IsTrue):
         return f"{negation}{predicate.column}"
-    if isinstance(predicate, Null):
+    if isinstance(predicate, IsNull):
         return f"{predicate.column} IS {negation}NULL"
     if isinstance(predicate, In):
         shown = ", ".join(repr(value) for value in predicate.values[:_MOST_SHOWN])
@@ -265,7 +265,7 @@ class _Parser:
         if isinstance(node, FieldName):
             if self._schema.field(node.name).type != pa.bool_():
                 raise UnknownPartError
-            return Truth(node.name, negated)
+            return IsTrue(node.name, negated)
         if isinstance(node, pa.Scalar):
             if not pa.types.is_boolean(node.type) or not node.is_valid:
                 raise UnknownPartError
@@ -284,7 +284,7 @@ class _Parser:
             if not isinstance(field, FieldName):
                 raise UnknownPartError
             self._check_type(field, self._schema.field(field.name).type)
-            return Null(field.name, (node.name == "is_valid") != negated)
+            return IsNull(field.name, (node.name == "is_valid") != negated)
         if node.name == "is_in":
             field = node.arguments[0]
             if not isinstance(field, FieldName):
@@ -391,7 +391,7 @@ def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Pred
 
 def _joined(parts: list[Predicate], *, is_both: bool) -> Predicate:
     """Join predicates, flat: the parts of a part of the same kind become its own."""
-    kind: type[Both | Either] = Both if is_both else Either
+    kind: type[And | Or] = And if is_both else Or
     flat: list[Predicate] = []
     for part in parts:
         flat += part.parts if isinstance(part, kind) else [part]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from daf_query.scan import _partition as planning
 from daf_query.scan._column import Column, OpenColumn, size_bytes
 from daf_query.scan._evaluate import Codes, Mask, Positions, Values, Zones, evaluate, may_match
-from daf_query.scan._predicate import Both, Compare, Constant, In, Predicate, columns_of, describe
+from daf_query.scan._predicate import And, Compare, Constant, In, Predicate, columns_of, describe
 from daf_query.scan._zone_map import ZONE_ROWS
 from daf_storage.spi import DecodedCache, ForkLock, Span
 
@@ -194,7 +194,7 @@ class Scan:
             name: self._opened(name).find(conditions, self._length)
             for name, conditions in by_column.items()
         }
-        numbers = [name for name in by_column if not self._columns[name].is_text]
+        numbers = [name for name in by_column if not self._columns[name].is_string]
         if len(numbers) > 1:
             for points in self._points(numbers, self._cache):
                 rows = points.find(by_column, self._length // _SELECTIVE)
@@ -305,12 +305,12 @@ class Scan:
 
     def _cost(self, condition: Predicate) -> int:
         """Return what to evaluate first: what is cheap, and leaves few rows."""
-        is_text = any(
-            self._columns[name].is_text and self._opened(name).zones is None
+        is_string = any(
+            self._columns[name].is_string and self._opened(name).zones is None
             for name in columns_of(condition)
         )
         is_equality = isinstance(condition, Compare) and condition.operator == "=="
-        return 2 * is_text + (not is_equality)
+        return 2 * is_string + (not is_equality)
 
     def _values(self, part: Span) -> Callable[[str], Values]:
         def values(name: str) -> Values:
@@ -318,7 +318,7 @@ class Scan:
             found = column.values(part)
             self.report.count(name, found)
             if column.zones is not None and isinstance(found, np.ndarray):
-                column.zones.learn(part, found)
+                column.zones.record(part, found)
             return found
 
         return values
@@ -336,7 +336,7 @@ def _conditions(predicate: Predicate | None) -> Sequence[Predicate]:
     """Return what is joined by AND."""
     if predicate is None:
         return ()
-    return predicate.parts if isinstance(predicate, Both) else (predicate,)
+    return predicate.parts if isinstance(predicate, And) else (predicate,)
 
 
 def balanced(parts: Sequence[Span], *, max_groups: int | None = None) -> list[list[Span]]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.scan._evaluate import Codes, Mask, Positions, Values, of_texts
+from daf_query.scan._evaluate import Codes, Mask, Positions, Values, of_strings
 from daf_query.scan._missing_strings import nulls_for_empty
 from daf_query.scan._predicate import Predicate
 from daf_query.scan._zone_map import ZoneMap
@@ -28,19 +28,19 @@ _SAMPLE_ROWS = 1 << 13
 _MAX_DISTINCT_OF_SAMPLE = 1 << 11
 
 
-class Texts(Protocol):
+class StringSource(Protocol):
     """An index of a column of texts."""
 
     def find(self, conditions: Iterable[Predicate], most: int) -> Positions | None:
         """Return the rows for which all conditions may be true; None if it cannot tell."""
         ...
 
-    def texts(self, rows: Positions) -> pa.Array | None:
+    def strings(self, rows: Positions) -> pa.Array | None:
         """Return the texts of a few rows; None if they are so many that decoding all is faster."""
         ...
 
 
-class TextColumn:
+class StringColumn:
     """A vector of strings.
 
     Parameters
@@ -65,25 +65,25 @@ class TextColumn:
     def __init__(
         self,
         decode: Callable[[], Any],
-        encode: Callable[[], TextCodes] | None = None,
-        known: TextCodes | None = None,
-        texts: Any = None,
+        encode: Callable[[], DictionaryCodes] | None = None,
+        known: DictionaryCodes | None = None,
+        strings: Any = None,
         *,
-        index: Callable[[], Texts | None] = lambda: None,
+        index: Callable[[], StringSource | None] = lambda: None,
         remember: Callable[[Span, Callable[[], pa.Array]], pa.Array] = lambda _, make: make(),
         empty_is_missing: bool = False,
     ) -> None:
         self._empty_is_missing = empty_is_missing
         self._find_index = index
         self._remember = remember
-        self._index: Texts | None = None
-        self._has_looked = False
+        self._index: StringSource | None = None
+        self._has_searched = False
         self._last = threading.local()
         self._lock = ForkLock()
-        self._decode: Callable[[], Any] | None = decode if texts is None else None
+        self._decode: Callable[[], Any] | None = decode if strings is None else None
         self._encode = encode
         self._codes = known
-        self._texts = texts
+        self._strings = strings
         self._let_go()
 
     @property
@@ -106,10 +106,10 @@ class TextColumn:
         index = self._lookup()
         return None if index is None else index.find(conditions, length // _SELECTIVE)
 
-    def _lookup(self) -> Texts | None:
+    def _lookup(self) -> StringSource | None:
         with self._lock:
-            if not self._has_looked:
-                self._index, self._has_looked = self._find_index(), True
+            if not self._has_searched:
+                self._index, self._has_searched = self._find_index(), True
             return self._index
 
     def _few(self, rows: Positions) -> Any:
@@ -119,7 +119,7 @@ class TextColumn:
             return self._decoded().take(pa.array(rows))
         last = getattr(self._last, "few", None)
         if last is None or not np.array_equal(last[0], rows):
-            found = index.texts(rows)
+            found = index.strings(rows)
             if found is not None and self._empty_is_missing:
                 found = nulls_for_empty(found)
             last = self._last.few = (rows, found)
@@ -135,8 +135,10 @@ class TextColumn:
     def array(self, span: Span) -> pa.Array:
         """Return a range."""
         codes = self._codes
-        if self._texts is None and codes is not None and codes.is_useful:
-            return self._remember(span, lambda: codes.texts.take(pa.array(codes.codes[span.slice])))
+        if self._strings is None and codes is not None and codes.is_useful:
+            return self._remember(
+                span, lambda: codes.strings.take(pa.array(codes.codes[span.slice]))
+            )
         return _as_string(self._decoded().slice(span.start, span.size))
 
     def pick(self, span: Span, places: Positions) -> Values:
@@ -144,19 +146,19 @@ class TextColumn:
         codes = self._codes if self._has_index() else self._coded()
         if codes is None or not codes.is_useful:
             return self._few(places + span.start)
-        return Codes(codes.codes[span.slice][places], codes.texts, codes.table)
+        return Codes(codes.codes[span.slice][places], codes.strings, codes.table)
 
     def take(self, span: Span, places: Positions) -> pa.Array:
         """Return some of the strings."""
         codes = self._codes if self._has_index() else self._coded()
         if codes is not None and codes.is_useful:
-            return codes.texts.take(pa.array(codes.codes[span.slice][places]))
+            return codes.strings.take(pa.array(codes.codes[span.slice][places]))
         return _as_string(self._few(places + span.start))
 
     def _has_index(self) -> bool:
         return self._codes is None and self._lookup() is not None
 
-    def _coded(self) -> TextCodes | None:
+    def _coded(self) -> DictionaryCodes | None:
         with self._lock:
             if self._codes is None and self._encode is not None:
                 self._codes = self._encode()
@@ -167,27 +169,27 @@ class TextColumn:
         with self._lock:
             codes = self._codes
             if self._decode is not None:
-                self._texts = self._decode()
+                self._strings = self._decode()
                 self._decode = None
                 self._encode = None
-            elif self._texts is None and codes is not None:  # another thread has just made them
-                self._texts = codes.texts.take(pa.array(codes.codes))
-            return self._texts
+            elif self._strings is None and codes is not None:  # another thread has just made them
+                self._strings = codes.strings.take(pa.array(codes.codes))
+            return self._strings
 
 
-def _as_string(texts: Any) -> pa.Array:
-    return texts.cast(pa.string()) if pa.types.is_large_string(texts.type) else texts
+def _as_string(strings: Any) -> pa.Array:
+    return strings.cast(pa.string()) if pa.types.is_large_string(strings.type) else strings
 
 
-class TextCodes:
+class DictionaryCodes:
     """Strings with few distinct values: a number for each row, and the sorted strings.
 
     Where empty strings stand for missing values, the first of the sorted strings is null.
     """
 
-    def __init__(self, codes: npt.NDArray[Any] | None, texts: pa.Array) -> None:
+    def __init__(self, codes: npt.NDArray[Any] | None, strings: pa.Array) -> None:
         self.codes: npt.NDArray[Any] = np.empty(0, np.uint8) if codes is None else codes
-        self.texts = texts
+        self.strings = strings
         self.is_useful = codes is not None
         self.zones = ZoneMap.of_codes(codes, self.table) if codes is not None else None
         self._tables: dict[Hashable, Mask] = {}
@@ -195,12 +197,12 @@ class TextCodes:
     @property
     def nbytes(self) -> int:
         """About how much memory it takes."""
-        return int(self.codes.nbytes + self.texts.nbytes) + 256
+        return int(self.codes.nbytes + self.strings.nbytes) + 256
 
     @classmethod
     def of(
         cls, batches: Iterable[pa.Array], length: int, *, empty_is_missing: bool = False
-    ) -> TextCodes:
+    ) -> DictionaryCodes:
         """Return the codes of strings, given in pieces; useless ones if too many are distinct."""
         codes = np.empty(length, np.uint16)
         known = pa.array([], pa.string())
@@ -221,28 +223,29 @@ class TextCodes:
         order = pc.sort_indices(known).to_numpy()
         rank = np.empty(len(order), np.uint8 if len(order) <= 1 << 8 else np.uint16)
         rank[order] = np.arange(len(order))
-        texts = known.take(pa.array(order))
+        strings = known.take(pa.array(order))
         return cls(
-            rank[codes] if length else None, nulls_for_empty(texts) if empty_is_missing else texts
+            rank[codes] if length else None,
+            nulls_for_empty(strings) if empty_is_missing else strings,
         )
 
     @classmethod
-    def of_one(cls, texts: pa.Array, length: int) -> TextCodes:
+    def of_one(cls, strings: pa.Array, length: int) -> DictionaryCodes:
         """Return the codes of a single string, the same in all rows; takes no memory."""
-        found = cls(None, texts)
+        found = cls(None, strings)
         found.codes, found.is_useful = np.broadcast_to(np.uint8(0), length), True
         found.zones = ZoneMap.of_constant(length, found.table)
         return found
 
     def values(self, span: Span) -> Codes:
         """Return the codes of a range."""
-        return Codes(self.codes[span.slice], self.texts, self.table)
+        return Codes(self.codes[span.slice], self.strings, self.table)
 
     def table(self, predicate: Predicate) -> Mask:
         """Return for which of the distinct strings a predicate on this column is true."""
         found = self._tables.get(predicate)
         if found is None:
-            found = of_texts(predicate, self.texts)
+            found = of_strings(predicate, self.strings)
             if len(self._tables) < 1 << 8:
                 self._tables[predicate] = found
         return found

@@ -111,7 +111,7 @@ class ZoneMap:
             None if self._present is None else self._present[part],
         )
 
-    def learn(self, span: Span, values: npt.NDArray[Any]) -> None:
+    def record(self, span: Span, values: npt.NDArray[Any]) -> None:
         """Take note of values that were read anyway; threads that do so twice write the same."""
         for zone in range(-(-span.start // ZONE_ROWS), len(self._low)):
             start, stop = zone * ZONE_ROWS, min((zone + 1) * ZONE_ROWS, self._length)

@@ -74,11 +74,11 @@ def long_table(part: Slice) -> pa.Table:
     second = part.columns_axis
     if second == part.rows_axis:
         second = f"{second}_2"
-    is_text = data.dtype == object
+    is_string = data.dtype == object
     columns = {
         part.rows_axis: _named(part, part.rows_axis, part.row_positions, row),
         second: _named(part, part.columns_axis, part.column_positions, column),
-        VALUE: pa.array(data, pa.string()) if is_text else number_array(data),
+        VALUE: pa.array(data, pa.string()) if is_string else number_array(data),
     }
     return pa.table(columns)
 
@@ -120,8 +120,8 @@ def wide_table(part: Slice) -> pa.Table:
             f"a table cannot have two columns named {twice[0]!r}; "
             "select each column once, or use to_arrow() or to_scipy()"
         )
-    is_text = dense.dtype == object
-    arrays = [pa.array(dense[:, j], pa.string() if is_text else None) for j in range(len(names))]
+    is_string = dense.dtype == object
+    arrays = [pa.array(dense[:, j], pa.string() if is_string else None) for j in range(len(names))]
     return pa.table([pa.array(part.rows, pa.string()), *arrays], names=[first, *names])
 
 

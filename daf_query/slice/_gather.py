@@ -69,8 +69,8 @@ def gather_dense(plan: SlicePlan) -> npt.NDArray[Any]:
     array = plan.stored.dense()
     major, minor = plan.major, plan.minor
     if array.info.storage_type.is_string:
-        texts = array.read_strings().to_numpy(zero_copy_only=False).reshape(array.info.shape)
-        return _pick(texts, major, minor)
+        strings = array.read_strings().to_numpy(zero_copy_only=False).reshape(array.info.shape)
+        return _pick(strings, major, minor)
     if array.info.is_mappable:
         return _pick(array.read(), major, minor)
     spans = list(_runs(major.positions))

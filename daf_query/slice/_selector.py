@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
-from daf_query.sql import Engine, explain, plain
+from daf_query.sql import Engine, strip_prefixes, translate_planning_error
 from daf_storage import DafReader, errors
 
 Selector: TypeAlias = (
@@ -130,7 +130,7 @@ def explained_of(
     error: Exception, predicate: str, query: str, engine: Engine, *, what: str = "predicate"
 ) -> errors.DafError:
     """Explain an error; places are counted within the predicate, not within our query."""
-    explained = explain(error, query, engine.schemas, engine.shared)
+    explained = translate_planning_error(error, query, engine.schemas, engine.shared)
     if isinstance(explained, errors.QueryError) and "syntax error" in str(explained):
         match = re.search(r"Line: (\d+), Column: (\d+)", str(error))
         line = int(match.group(1)) - 2 if match else len(predicate.split("\n")) - 1
@@ -152,7 +152,7 @@ def _from_select(
     try:
         table = frame.to_arrow_table()
     except Exception as error:  # the engine raises plain Exceptions
-        raise errors.QueryError(f"{keyword}=: {plain(str(error))}") from error
+        raise errors.QueryError(f"{keyword}=: {strip_prefixes(str(error))}") from error
     positions = positions_in(table, daf, axis, keyword)
     unique, first = np.unique(positions, return_index=True)
     return positions[np.sort(first)] if _is_ordered(frame) else unique

@@ -13,7 +13,11 @@ from datafusion import SessionContext
 from daf_query.sql._catalog import AxisSchema, DafSchema, reporting
 from daf_query.sql._engine import Allow, Collection, Engine
 from daf_query.sql._engine_fork import ENGINE
-from daf_query.sql._error_translation import executed, explain, plain
+from daf_query.sql._error_translation import (
+    strip_prefixes,
+    translate_execution_error,
+    translate_planning_error,
+)
 from daf_query.sql._explain import Explanation
 from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
 from daf_query.sql._never_null import NeverNullWarning
@@ -33,9 +37,9 @@ __all__ = [
     "NeverNullWarning",
     "QueryResult",
     "SessionContext",
-    "executed",
-    "explain",
     "geometry_boxes",
-    "plain",
     "reporting",
+    "strip_prefixes",
+    "translate_execution_error",
+    "translate_planning_error",
 ]

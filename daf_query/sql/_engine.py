@@ -24,7 +24,7 @@ from daf_query.sql._catalog import (
     seeing,
 )
 from daf_query.sql._engine_fork import ENGINE
-from daf_query.sql._error_translation import explain
+from daf_query.sql._error_translation import translate_planning_error
 from daf_query.sql._filter_inference import implied
 from daf_query.sql._in_lists import may_merge
 from daf_query.sql._never_null import columns_asked_for_null, is_never_null, is_settled, warn
@@ -207,7 +207,7 @@ class Engine:
         try:
             return self._plan_raw(query, allow=allow, once=once)
         except Exception as error:  # the engine raises plain Exceptions
-            raise explain(error, query, self.schemas, self.shared) from error
+            raise translate_planning_error(error, query, self.schemas, self.shared) from error
 
     def replanning(self, query: str) -> Callable[[], datafusion.DataFrame | None]:
         """Return what plans a query again if columns turned out to be unreadable since now.
@@ -249,7 +249,7 @@ class Engine:
         frame, final = with_unique_columns(planned.frame, once=once), planned.final
         if final is None:
             return Planned(frame)
-        return Planned(frame, with_unique_columns(final, once=once, is_told=False))
+        return Planned(frame, with_unique_columns(final, once=once, is_reported=False))
 
     def _planned_to_read(self, query: str) -> Planned:
         """Plan a query, again where the first plan tells how to read less."""
@@ -321,7 +321,9 @@ class Engine:
         views: dict[TableName, datafusion.DataFrame] = {}
         for name, sql in named.items():
             with seeing(views):
-                views[name] = with_unique_columns(self._planned(sql, is_view=True), is_told=False)
+                views[name] = with_unique_columns(
+                    self._planned(sql, is_view=True), is_reported=False
+                )
         with seeing(views):
             return self._sql(query, options or _READING, is_part=is_view or bool(named))
 

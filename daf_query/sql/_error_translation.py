@@ -38,7 +38,7 @@ _PREFIXES = re.compile(
 )
 
 
-def explain(
+def translate_planning_error(
     error: Exception,
     query: str,
     schemas: Mapping[str, AxisSchema],
@@ -65,10 +65,10 @@ def explain(
         return _unknown_table(match["table"], schemas)
     if match := _NO_FIELD.search(text):
         return _unknown_column(match["field"], text, schemas, shared)
-    return errors.QueryError(plain(text))
+    return errors.QueryError(strip_prefixes(text))
 
 
-def executed(error: Exception) -> DafError:
+def translate_execution_error(error: Exception) -> DafError:
     """Return an error that was raised while rows were computed in our words.
 
     One of ours comes through the engine as text, with its class, its message and a traceback.
@@ -79,7 +79,7 @@ def executed(error: Exception) -> DafError:
     if match := _OURS.search(text):
         kind: type[DafError] = getattr(errors, match["kind"], errors.QueryError)
         return kind(_unescaped(match["message"], match["quote"]))
-    text = plain(text)
+    text = strip_prefixes(text)
     if match := _NAMED.match(text):
         named = getattr(errors, match["kind"], None)
         if isinstance(named, type) and issubclass(named, DafError):
@@ -94,10 +94,10 @@ def _unescaped(literal: str, quote: str) -> str:
         return literal
 
 
-def plain(text: str) -> str:
+def strip_prefixes(text: str) -> str:
     """Return an engine's message without the names of the layers that it came through.
 
-    >>> plain("DataFusion error: Arrow error: External error: Cast error: no")
+    >>> strip_prefixes("DataFusion error: Arrow error: External error: Cast error: no")
     'Cast error: no'
     """
     if match := _NO_SIGNATURE.search(text):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from daf_query.scan import Both, Compare, Either, In, Predicate, compared
+from daf_query.scan import And, Compare, In, Or, Predicate, compared
 from daf_query.sql._geometry import OVERLAPPING, bounds_of
 from daf_query.sql._residual_filters import Condition, column_name
 
@@ -51,8 +51,8 @@ def implied(conditions: Iterable[Condition], schema: pa.Schema) -> Predicate | N
         return known[0] if known else None
     flat: list[Predicate] = []
     for part in known:
-        flat += part.parts if isinstance(part, Both) else [part]
-    return Both(tuple(flat))
+        flat += part.parts if isinstance(part, And) else [part]
+    return And(tuple(flat))
 
 
 def _understood(condition: Condition, schema: pa.Schema) -> Predicate | None:
@@ -95,7 +95,7 @@ def _joined(parts: list[Predicate | None], *, is_both: bool) -> Predicate | None
         return known[0] if known else None
     if len(known) < len(parts):
         return None
-    return Both(tuple(known)) if is_both else Either(tuple(known))
+    return And(tuple(known)) if is_both else Or(tuple(known))
 
 
 def _comparison(
@@ -195,7 +195,7 @@ Compare(column='name', operator='<', value='ac')))
         return first
     code = ord(rest[-1])
     following = _AFTER_SURROGATES if code == _BEFORE_SURROGATES else code + 1
-    return Both((first, Compare(name, "<", rest[:-1] + chr(following))))
+    return And((first, Compare(name, "<", rest[:-1] + chr(following))))
 
 
 def _in_box(expression: Any, condition: Condition, schema: pa.Schema) -> Predicate | None:
@@ -217,7 +217,7 @@ def _in_box(expression: Any, condition: Condition, schema: pa.Schema) -> Predica
             for operator, value in ((">=", low), ("<=", high)):
                 one = _bound(side[0], operator, value)
                 parts += [] if one is None else [one]
-    return Both(tuple(parts)) if parts else None
+    return And(tuple(parts)) if parts else None
 
 
 def _bound(field: pa.Field, operator: str, value: float) -> Predicate | None:

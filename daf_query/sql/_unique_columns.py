@@ -45,7 +45,7 @@ def duplicates_in(names: Iterable[str]) -> list[str]:
 
 
 def with_unique_columns(
-    frame: datafusion.DataFrame, *, once: Collection[str] = (), is_told: bool = True
+    frame: datafusion.DataFrame, *, once: Collection[str] = (), is_reported: bool = True
 ) -> datafusion.DataFrame:
     """Return a frame of which each column has a name of its own.
 
@@ -76,7 +76,7 @@ def with_unique_columns(
         name = (shown or twice)[0]
         raise errors.QueryError(_ambiguous(name, names, columns))
     own = unique_names(names)
-    if is_told:
+    if is_reported:
         renamed = ", ".join(
             f"{_shown(column, name)} is {new!r}"
             for column, name, new in zip(columns, names, own, strict=True)

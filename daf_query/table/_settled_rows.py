@@ -52,9 +52,9 @@ class SettledColumn:
         return self.column.chunk_rows
 
     @property
-    def is_text(self) -> bool:
+    def is_string(self) -> bool:
         """Whether its values are strings or bytes."""
-        return self.column.is_text
+        return self.column.is_string
 
     def open(self, cache: DecodedCache) -> OpenColumn:
         """Begin to read it."""

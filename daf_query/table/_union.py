@@ -23,16 +23,16 @@ from daf_query.scan import (
     CPUS,
     INDEX,
     NAME,
-    Both,
+    And,
     Column,
     Constant,
-    Either,
-    Null,
+    DictionaryCodes,
+    IsNull,
     OpenColumn,
+    Or,
     Positions,
     Predicate,
     ScanReport,
-    TextCodes,
     Values,
     columns_of,
     number_array,
@@ -237,11 +237,11 @@ def without(predicate: Predicate, absent: frozenset[str]) -> Predicate:
     >>> without(Both((Null("age"), Null("name"))), frozenset({"age"}))
     Both(parts=(Constant(value=True), Null(column='name', is_negated=False)))
     """
-    if isinstance(predicate, Both | Either):
+    if isinstance(predicate, And | Or):
         return type(predicate)(tuple(without(part, absent) for part in predicate.parts))
     if isinstance(predicate, Constant) or predicate.column not in absent:
         return predicate
-    return Constant(value=isinstance(predicate, Null) and not predicate.is_negated)
+    return Constant(value=isinstance(predicate, IsNull) and not predicate.is_negated)
 
 
 def unified(
@@ -325,7 +325,7 @@ class _Same:
     field: pa.Field
     text: str
     length: int
-    is_text = True
+    is_string = True
     chunk_rows = 0
 
     def open(self, cache: DecodedCache) -> OpenColumn:  # noqa: ARG002 - nothing to remember
@@ -337,8 +337,8 @@ class _OpenSame:
     """A column with the same text in all rows, being read."""
 
     def __init__(self, text: str, length: int) -> None:
-        self._texts = pa.array([text], pa.string())
-        self._codes = TextCodes.of_one(self._texts, length)
+        self._strings = pa.array([text], pa.string())
+        self._codes = DictionaryCodes.of_one(self._strings, length)
         self.zones = self._codes.zones
 
     def find(self, conditions: Sequence[Predicate], length: int) -> None:  # noqa: ARG002
@@ -354,7 +354,7 @@ class _OpenSame:
 
     def array(self, span: Span) -> pa.Array:
         """Return a range."""
-        return pa.repeat(self._texts[0], span.size)
+        return pa.repeat(self._strings[0], span.size)
 
     def pick(self, span: Span, places: Positions) -> Values:  # noqa: ARG002 - all are the same
         """Return the codes of some rows."""
@@ -362,7 +362,7 @@ class _OpenSame:
 
     def take(self, span: Span, places: Positions) -> pa.Array:  # noqa: ARG002 - as above
         """Return some rows."""
-        return pa.repeat(self._texts[0], places.size)
+        return pa.repeat(self._strings[0], places.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,7 +370,7 @@ class _Absent:
     """A column that a data set lacks: null in all rows."""
 
     field: pa.Field
-    is_text = True  # nothing that could be counted in bytes
+    is_string = True  # nothing that could be counted in bytes
     chunk_rows = 0
 
     def open(self, cache: DecodedCache) -> OpenColumn:  # noqa: ARG002 - nothing to remember
@@ -423,9 +423,9 @@ class _Nullable:
         return self.column.chunk_rows
 
     @property
-    def is_text(self) -> bool:
+    def is_string(self) -> bool:
         """Whether its values are strings."""
-        return self.column.is_text
+        return self.column.is_string
 
     def open(self, cache: DecodedCache) -> OpenColumn:
         """Begin to read it."""
@@ -438,7 +438,7 @@ class _Converted:
 
     column: Column
     field: pa.Field
-    is_text = False
+    is_string = False
 
     @property
     def chunk_rows(self) -> int:

@@ -258,7 +258,7 @@ class ZarrColumn:
         return max(int(self.array.chunks[0]), 1)
 
     @property
-    def is_text(self) -> bool:
+    def is_string(self) -> bool:
         """Whether its values are strings or bytes."""
         return _is_variable(self.field.type)
 
@@ -373,11 +373,11 @@ class OpenZarrFiles(OpenZarrColumn):
         """Return a chunk, decoded unless it is remembered."""
         rows = self._column.chunk_rows
         span = Span(number * rows, min((number + 1) * rows, self._column.length))
-        stamp = self._files.stamp(number)
-        if stamp is None:
+        fingerprint = self._files.fingerprint(number)
+        if fingerprint is None:
             return self._column.read(span, self._files)
         key = (self._column.what, number, span.size)
-        return self._cache.get(key, stamp, lambda: self._column.read(span, self._files))
+        return self._cache.get(key, fingerprint, lambda: self._column.read(span, self._files))
 
     def _picked(self, span: Span, places: Positions) -> Any:
         last = getattr(self._last, "read", None)

@@ -89,7 +89,7 @@ class ChunkFiles:
         with os.fdopen(descriptor, "rb") as file:
             return memoryview(file.read())
 
-    def stamp(self, number: int) -> Stamp | None:
+    def fingerprint(self, number: int) -> Stamp | None:
         """Return what tells a chunk from a later one; None if it is missing or very new."""
         path = self._path(number)
         if path is None:
@@ -98,7 +98,7 @@ class ChunkFiles:
             found = os.stat(path)
         except OSError:
             return None
-        return _stamp(found) if _is_settled(found) else None
+        return _fingerprint(found) if _is_settled(found) else None
 
     def state(self) -> str | None:
         """Return what tells all files from later ones; None in an archive, or if one is new."""
@@ -114,7 +114,7 @@ class ChunkFiles:
                 continue
             if not _is_settled(status):
                 return None
-            found.update(repr(_stamp(status)).encode())
+            found.update(repr(_fingerprint(status)).encode())
         return found.hexdigest()
 
     def checksum(self) -> int:
@@ -168,7 +168,7 @@ class ChunkFiles:
         return values[:rows] if len(values) == self._chunk_rows else None
 
 
-def _stamp(status: os.stat_result) -> Stamp:
+def _fingerprint(status: os.stat_result) -> Stamp:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 

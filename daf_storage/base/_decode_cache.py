@@ -12,7 +12,7 @@ MAX_BYTES = 512 << 20
 """How much is remembered if nobody says."""
 
 
-class _Room:
+class _LRU:
     """The entries of all parts of a cache, the least recently used first."""
 
     def __init__(self, max_bytes: int) -> None:
@@ -56,7 +56,7 @@ class DecodedCache:
     """
 
     def __init__(self, *, max_bytes: int = MAX_BYTES) -> None:
-        self._room = _Room(max_bytes)
+        self._room = _LRU(max_bytes)
         self._owner: object = self
         self.hits = 0
         """How often something was found here."""

@@ -61,7 +61,7 @@ def decode_vlen_utf8(
     >>> decode_vlen_utf8(memoryview(bytes.fromhex("01000000 02000000 6869")), what="x").to_pylist()
     ['hi']
     """
-    return _decode(data, what=what, max_page_bytes=max_page_bytes, is_text=True)
+    return _decode(data, what=what, max_page_bytes=max_page_bytes, is_string=True)
 
 
 def decode_vlen_bytes(data: memoryview, *, what: str) -> pa.BinaryArray | pa.LargeBinaryArray:
@@ -70,7 +70,7 @@ def decode_vlen_bytes(data: memoryview, *, what: str) -> pa.BinaryArray | pa.Lar
     >>> decode_vlen_bytes(memoryview(bytes.fromhex("01000000 01000000 ff")), what="x").to_pylist()
     [b'\xff']
     """
-    return _decode(data, what=what, max_page_bytes=_MAX_PAGE_BYTES, is_text=False)
+    return _decode(data, what=what, max_page_bytes=_MAX_PAGE_BYTES, is_string=False)
 
 
 def decode_batches(
@@ -149,12 +149,12 @@ def _encode_block(strings: pa.Array) -> memoryview:
     lengths = np.diff(offsets).astype("<u4")
     starts = (offsets[:-1] - offsets[0]) + _LENGTH_BYTES * np.arange(len(strings))
     out = np.empty(text.size + _LENGTH_BYTES * len(strings), dtype=np.uint8)
-    is_text = np.ones(out.size, dtype=bool)
+    is_string = np.ones(out.size, dtype=bool)
     length_bytes: npt.NDArray[np.uint8] = lengths.view(np.uint8).reshape(-1, _LENGTH_BYTES)
     for byte in range(_LENGTH_BYTES):
         out[starts + byte] = length_bytes[:, byte]
-        is_text[starts + byte] = False
-    out[is_text] = text
+        is_string[starts + byte] = False
+    out[is_string] = text
     return out.data
 
 
@@ -188,10 +188,10 @@ def _truncated(count: int, error: object, *, what: str) -> CorruptDataError:
 
 
 def _page_file(
-    payload: memoryview, count: int, *, dictionary: bool = False, is_text: bool = True
+    payload: memoryview, count: int, *, dictionary: bool = False, is_string: bool = True
 ) -> pq.ParquetFile:
     return pq.ParquetFile(
-        pa.BufferReader(pa.py_buffer(_parquet_file(payload, count, is_text=is_text))),
+        pa.BufferReader(pa.py_buffer(_parquet_file(payload, count, is_string=is_string))),
         pre_buffer=False,
         read_dictionary=["s"] if dictionary else None,
     )
@@ -205,23 +205,27 @@ def _split(
         yield payload, count
         return
     start = 0
-    for strings in _pages(payload, count, what=what, max_page_bytes=max_page_bytes, is_text=False):
+    for strings in _pages(
+        payload, count, what=what, max_page_bytes=max_page_bytes, is_string=False
+    ):
         stop = start + _stored_bytes(strings)
         yield payload[start:stop], len(strings)
         start = stop
 
 
-def _decode(data: memoryview, *, what: str, max_page_bytes: int, is_text: bool) -> Any:
+def _decode(data: memoryview, *, what: str, max_page_bytes: int, is_string: bool) -> Any:
     """Decode a chunk; a large one page by page into its place, so that it is held only once."""
     count, payload = _counted(data, what=what)
     if len(payload) <= max_page_bytes:
-        return _decode_page(payload, count, what=what, is_text=is_text)
+        return _decode_page(payload, count, what=what, is_string=is_string)
     n_bytes = len(payload) - _LENGTH_BYTES * count
     is_large = n_bytes > _MAX_STRING_BYTES
     offsets = np.zeros(count + 1, np.int64 if is_large else np.int32)
     values = np.empty(n_bytes, np.uint8)
     rows = filled = 0
-    for page in _pages(payload, count, what=what, max_page_bytes=max_page_bytes, is_text=is_text):
+    for page in _pages(
+        payload, count, what=what, max_page_bytes=max_page_bytes, is_string=is_string
+    ):
         found = _offsets(page)
         size = int(found[-1]) - int(found[0])
         np.add(
@@ -233,13 +237,15 @@ def _decode(data: memoryview, *, what: str, max_page_bytes: int, is_text: bool) 
         data_buffer = np.frombuffer(page.buffers()[2] or b"", np.uint8)
         values[filled : filled + size] = data_buffer[int(found[0]) : int(found[-1])]
         rows, filled = rows + len(page), filled + size
-    small, large = (pa.string(), pa.large_string()) if is_text else (pa.binary(), pa.large_binary())
+    small, large = (
+        (pa.string(), pa.large_string()) if is_string else (pa.binary(), pa.large_binary())
+    )
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
     return pa.Array.from_buffers(large if is_large else small, count, buffers)
 
 
 def _pages(
-    payload: memoryview, count: int, *, what: str, max_page_bytes: int, is_text: bool
+    payload: memoryview, count: int, *, what: str, max_page_bytes: int, is_string: bool
 ) -> Iterator[Any]:
     """Decode a payload in parts of about so many bytes, found without looking at each length.
 
@@ -251,13 +257,13 @@ def _pages(
         left = len(payload) - start
         n_bytes = min(max_page_bytes, left)
         n = max(int((count - rows) * n_bytes / left * 0.9), 1) if n_bytes < left else count - rows
-        strings = _read_some(payload[start : start + n_bytes], n, is_text=is_text)
+        strings = _read_some(payload[start : start + n_bytes], n, is_string=is_string)
         while strings is None and n_bytes < left:
             if n == 1:  # a single string is larger than a page
                 length = int.from_bytes(payload[start : start + _LENGTH_BYTES], "little")
                 n_bytes = min(_LENGTH_BYTES + length, left)
             n = max(n // 2, 1)
-            strings = _read_some(payload[start : start + n_bytes], n, is_text=is_text)
+            strings = _read_some(payload[start : start + n_bytes], n, is_string=is_string)
         if strings is None:
             raise _truncated(count, "it ends within a string", what=what)
         _check_unicode(strings, what=what)
@@ -269,16 +275,16 @@ def _pages(
         raise CorruptDataError(f"{what}: bytes follow the last of {count:,} strings")
 
 
-def _read_some(payload: memoryview, count: int, *, is_text: bool) -> Any:
+def _read_some(payload: memoryview, count: int, *, is_string: bool) -> Any:
     """Return the first strings of a payload; None if they do not fit into it."""
     try:
-        return _read_page(payload, count, is_text=is_text)
+        return _read_page(payload, count, is_string=is_string)
     except (pa.ArrowException, OSError):
         return None
 
 
-def _read_page(payload: memoryview, count: int, *, is_text: bool) -> Any:
-    table = _page_file(payload, count, is_text=is_text).read(use_threads=False)
+def _read_page(payload: memoryview, count: int, *, is_string: bool) -> Any:
+    table = _page_file(payload, count, is_string=is_string).read(use_threads=False)
     strings = one_array(table.column(0))
     if len(strings) != count or _stored_bytes(strings) > len(payload):
         raise OSError("there are fewer strings than that")
@@ -296,13 +302,13 @@ def _check_unicode(strings: Any, *, what: str) -> None:
         raise _truncated(len(strings), error, what=what) from error
 
 
-def _decode_page(payload: memoryview, count: int, *, what: str, is_text: bool = True) -> Any:
+def _decode_page(payload: memoryview, count: int, *, what: str, is_string: bool = True) -> Any:
     if count == 0:
         if len(payload):
             raise CorruptDataError(f"{what}: {len(payload):,} bytes follow the last string")
-        return pa.array([], pa.string() if is_text else pa.binary())
+        return pa.array([], pa.string() if is_string else pa.binary())
     try:
-        strings = _read_page(payload, count, is_text=is_text)
+        strings = _read_page(payload, count, is_string=is_string)
     except (pa.ArrowException, OSError) as error:
         raise _truncated(count, error, what=what) from error
     _check_unicode(strings, what=what)
@@ -311,7 +317,7 @@ def _decode_page(payload: memoryview, count: int, *, what: str, is_text: bool = 
     return strings
 
 
-def _parquet_file(payload: memoryview, count: int, *, is_text: bool) -> bytes:
+def _parquet_file(payload: memoryview, count: int, *, is_string: bool) -> bytes:
     """Return a Parquet file whose only page is ``payload``."""
     size = len(payload)
     page_header = _struct(
@@ -332,7 +338,7 @@ def _parquet_file(payload: memoryview, count: int, *, is_text: bool) -> bytes:
         (4, _BINARY, b"s"),
         (6, _I32, _UTF8),
     ]
-    leaf = _struct(*(fields if is_text else fields[:-1]))
+    leaf = _struct(*(fields if is_string else fields[:-1]))
     column = _struct(
         (1, _I32, _BYTE_ARRAY),
         (2, _LIST, _list(_I32, _zigzag(_PLAIN))),

@@ -13,7 +13,7 @@ from daf_storage.data._archive_recovery import (
     RecoveryWarning,
     incomplete_properties,
     lost_entries,
-    mend_archive,
+    recover_archive,
     take_out_consolidated,
 )
 from daf_storage.data._casting import stored_numbers
@@ -66,9 +66,9 @@ __all__ = [
     "incomplete_properties",
     "layout",
     "lost_entries",
-    "mend_archive",
     "one_each",
     "plain_values",
+    "recover_archive",
     "stored_numbers",
     "strings_input",
     "take_out_consolidated",

@@ -37,7 +37,7 @@ class RecoveryWarning(UserWarning):
     """Something that a crashed writer had left half done was taken away."""
 
 
-def mend_archive(store: MmapZipStore, tree: Tree, root: str) -> list[Damage]:
+def recover_archive(store: MmapZipStore, tree: Tree, root: str) -> list[Damage]:
     """Take what cannot be read out of an archive, and return the properties that are lost by it.
 
     Recovery of the archive may have dropped single entries, of this data set or another one in it:

@@ -17,7 +17,7 @@ from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo
 from daf_storage.data import _relayout as relayout
 from daf_storage.data._convention import Convention, follows
 from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError
-from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray, Tree, WithoutFile
+from daf_storage.trees import ArrayInfo, Node, NodeKind, NotFileBacked, StoredArray, Tree
 
 MAJOR_VERSION: Final = 1
 """The version of the format that is read and written; another one is refused."""
@@ -149,7 +149,7 @@ class SparseMatrixParts:
         """The stored elements; None where all are true (Bool)."""
 
 
-class SparseStrings(WithoutFile):
+class SparseStrings(NotFileBacked):
     """Strings of which only those that are not empty are stored, presented as a dense array.
 
     HDF5 files have them; see `StoredArray` for the members.
@@ -292,7 +292,7 @@ class StoredVector:
 
     def all_arrays(self) -> list[StoredArray]:
         """Return the stored arrays that it consists of: one, if it is dense."""
-        return list(self.arrays().values()) if self.info.is_sparse else [self.text_array()]
+        return list(self.arrays().values()) if self.info.is_sparse else [self.string_array()]
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all elements of a vector of strings."""
@@ -303,7 +303,7 @@ class StoredVector:
 
         Where they are stored plainly, no more than a piece is in memory.
         """
-        array = self.text_array()
+        array = self.string_array()
         data = array.plain_strings() if array.info.size else None
         if data is None:
             yield array.read_strings()
@@ -318,7 +318,7 @@ class StoredVector:
                 f"{self.info.length:,} entries"
             )
 
-    def text_array(self) -> StoredArray:
+    def string_array(self) -> StoredArray:
         """Return the stored array of a vector of strings, or of a dense one."""
         return _required(self._node, "", self._what)
 

@@ -715,11 +715,11 @@ class DafReader:
             (axis,), node.identity, lambda: self._axis_array(axis, node).read_strings()
         )
 
-    def text_array(self, axis: str, name: str) -> StoredArray:
+    def string_array(self, axis: str, name: str) -> StoredArray:
         """Return the stored array of a vector of strings, or of the entries (``name``), pinned."""
         if name == NAME_VECTOR:
             return self._axis_array(axis, self._axis_node(axis))
-        return self.open_vector(axis, name).text_array()
+        return self.open_vector(axis, name).string_array()
 
     def vector_identity(self, axis: str, name: str) -> Hashable:
         """Return a value that changes whenever a vector does, or the entries (``name``)."""

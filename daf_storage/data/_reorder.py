@@ -146,8 +146,8 @@ def _write_vector(
     changes: TreeTransaction, path: str, stored: StoredVector, positions: AnyArray
 ) -> None:
     if stored.info.storage_type.is_string:
-        texts = stored.read_strings().take(pa.array(positions))
-        write_text(changes, path, texts, (len(texts),))
+        strings = stored.read_strings().take(pa.array(positions))
+        write_text(changes, path, strings, (len(strings),))
         return
     if not stored.info.is_sparse:
         values = stored.read(Span(0, stored.info.length))
@@ -178,8 +178,8 @@ def _write_matrix(
     if info.storage_type.is_string:
         numbers = np.arange(array.info.size).reshape(array.info.shape)[majors]
         numbers = numbers if rows is None else numbers[:, rows]
-        texts = array.read_strings().take(pa.array(numbers.reshape(-1)))
-        write_text(changes, path, texts, array.info.shape)
+        strings = array.read_strings().take(pa.array(numbers.reshape(-1)))
+        write_text(changes, path, strings, array.info.shape)
         return
     blocks = _dense_blocks(array, majors, rows)
     changes.write_blocks(path, array.info.shape, info.storage_type, blocks)

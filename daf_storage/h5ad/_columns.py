@@ -64,7 +64,7 @@ def encode_column(series: Any) -> EncodedColumn:
     if (isinstance(dtype, np.dtype) and dtype.kind == "M") or types.is_datetime64_any_dtype(dtype):
         return _encode_dates(series)
     if not types.is_object_dtype(dtype) and types.is_string_dtype(dtype):
-        return _encode_text(series.astype(object), {"kind": "text", "dtype": str(dtype)})
+        return _encode_string(series.astype(object), {"kind": "text", "dtype": str(dtype)})
     if types.is_extension_array_dtype(dtype) and types.is_numeric_dtype(dtype):
         return _encode_nullable(series)
     if types.is_object_dtype(dtype):
@@ -85,10 +85,10 @@ def _encode_numbers(values: npt.NDArray[Any]) -> EncodedColumn:
 def _encode_categorical(series: Any) -> EncodedColumn:
     categories, codes = series.cat.categories, series.cat.codes.to_numpy()
     is_missing = codes < 0
-    texts = [c.decode() if isinstance(c, bytes) else str(c) for c in categories]
-    if len(set(texts)) != len(texts):
+    strings = [c.decode() if isinstance(c, bytes) else str(c) for c in categories]
+    if len(set(strings)) != len(strings):
         raise UnsupportedInputError("two of its categories have the same text")
-    names = pa.array(texts, pa.string())
+    names = pa.array(strings, pa.string())
     rule: Rule = {"kind": "categorical", "ordered": bool(series.cat.ordered)}
     is_empty = not len(categories) and categories.dtype != object
     if is_empty or not all(isinstance(category, str) for category in categories):
@@ -97,7 +97,7 @@ def _encode_categorical(series: Any) -> EncodedColumn:
     values = pa.DictionaryArray.from_arrays(pa.array(codes, mask=is_missing), names)
     filled = values.dictionary_decode().fill_null("")
     has_missing = bool(is_missing.any())
-    is_ambiguous = has_missing and "" in texts
+    is_ambiguous = has_missing and "" in strings
     return EncodedColumn(
         filled,
         rule,
@@ -114,11 +114,11 @@ def _encode_nullable(series: Any) -> EncodedColumn:
     if pandas().api.types.is_bool_dtype(series.dtype):
         if not is_missing.any():
             return EncodedColumn(series.to_numpy(dtype=bool), rule)
-        texts = np.where(series.fillna(value=False).to_numpy(dtype=bool), "true", "false").astype(
+        strings = np.where(series.fillna(value=False).to_numpy(dtype=bool), "true", "false").astype(
             object
         )
-        texts[is_missing] = ""
-        return EncodedColumn(pa.array(texts, pa.string()), rule, empty_is_missing=True)
+        strings[is_missing] = ""
+        return EncodedColumn(pa.array(strings, pa.string()), rule, empty_is_missing=True)
     plain = np.dtype(str(series.dtype).lower().split("[", 1)[0])
     if not is_missing.any():
         return EncodedColumn(_encode_numbers(series.to_numpy(dtype=plain)).values, rule)
@@ -127,34 +127,34 @@ def _encode_nullable(series: Any) -> EncodedColumn:
     numbers = series.to_numpy(dtype=plain, na_value=0)
     if int(numbers.max()) <= _EXACT_FLOAT and int(numbers.min()) >= -_EXACT_FLOAT:
         return EncodedColumn(series.to_numpy(dtype=np.float64, na_value=np.nan), rule)
-    texts = numbers.astype(str).astype(object)
-    texts[is_missing] = ""
-    return EncodedColumn(pa.array(texts, pa.string()), rule, empty_is_missing=True)
+    strings = numbers.astype(str).astype(object)
+    strings[is_missing] = ""
+    return EncodedColumn(pa.array(strings, pa.string()), rule, empty_is_missing=True)
 
 
 def _encode_dates(series: Any) -> EncodedColumn:
     rule: Rule = {"kind": "date", "dtype": str(series.dtype)}
     if getattr(series.dtype, "tz", None) is not None:
         series = series.dt.tz_convert("UTC").dt.tz_localize(None)
-    stamps = series.to_numpy()
-    texts = np.datetime_as_string(stamps).astype(object)
-    is_missing = np.isnat(stamps)
-    texts[is_missing] = ""
+    fingerprints = series.to_numpy()
+    strings = np.datetime_as_string(fingerprints).astype(object)
+    is_missing = np.isnat(fingerprints)
+    strings[is_missing] = ""
     has_missing = bool(is_missing.any())
-    return EncodedColumn(pa.array(texts, pa.string()), rule, empty_is_missing=has_missing)
+    return EncodedColumn(pa.array(strings, pa.string()), rule, empty_is_missing=has_missing)
 
 
-def _encode_text(series: Any, rule: Rule) -> EncodedColumn:
+def _encode_string(series: Any, rule: Rule) -> EncodedColumn:
     """Encode strings of which some may be missing, which become empty strings."""
     is_missing = series.isna().to_numpy(dtype=bool)
-    texts = series.to_numpy(dtype=object, copy=True)
+    strings = series.to_numpy(dtype=object, copy=True)
     if not is_missing.any():
-        return EncodedColumn(pa.array(texts, pa.string()), rule)
-    has_empty = bool((texts[~is_missing] == "").any())
-    texts[is_missing] = ""
+        return EncodedColumn(pa.array(strings, pa.string()), rule)
+    has_empty = bool((strings[~is_missing] == "").any())
+    strings[is_missing] = ""
     rule = {**rule, "kind": "text", "missing": True}
     return EncodedColumn(
-        pa.array(texts, pa.string()),
+        pa.array(strings, pa.string()),
         rule,
         is_missing if has_empty else None,
         empty_is_missing=not has_empty,
@@ -165,12 +165,12 @@ def _encode_objects(series: Any) -> EncodedColumn:
     """Encode a column of Python objects by what they are."""
     inferred = pandas().api.types.infer_dtype(series, skipna=True)
     if inferred == "string":
-        return _encode_text(series, {})
+        return _encode_string(series, {})
     if inferred == "bytes":
-        texts = series.map(bytes.decode, na_action="ignore")
-        return replace(_encode_text(texts, {}), note=_BYTES_NOTE)
+        strings = series.map(bytes.decode, na_action="ignore")
+        return replace(_encode_string(strings, {}), note=_BYTES_NOTE)
     if inferred == "empty":
-        return _encode_text(series, {"kind": "text"})
+        return _encode_string(series, {"kind": "text"})
     if inferred in {"boolean", "integer"}:
         target = "boolean" if inferred == "boolean" else "Int64"
         encoded = encode_column(series.astype(target))
@@ -178,9 +178,9 @@ def _encode_objects(series: Any) -> EncodedColumn:
     if inferred in {"floating", "mixed-integer-float", "decimal"}:
         numbers = series.astype(np.float64).to_numpy()
         return EncodedColumn(numbers, note=f"objects ({inferred}) became Float64")
-    texts = series.map(str, na_action="ignore")
+    strings = series.map(str, na_action="ignore")
     note = f"values of mixed types ({inferred}) became text"
-    return replace(_encode_text(texts, {}), note=note)
+    return replace(_encode_string(strings, {}), note=note)
 
 
 def decode_column(
@@ -228,7 +228,7 @@ def _decoded(
     if kind == "date":
         return _decode_dates(values, rule)
     if kind == "text":
-        return _decode_text(values, rule, is_missing)
+        return _decode_string(values, rule, is_missing)
     if "sparse" in rule:
         sparse = pandas().arrays.SparseArray(values, dtype=rule["sparse"])
         return sparse if sparse.dtype.subtype == values.dtype else values
@@ -242,23 +242,23 @@ def _decode_categorical(
         is_missing = (values == "") & ("" not in categories)
     known = set(categories)
     added = sorted({v for v in values[~is_missing] if v not in known})
-    texts = values.copy()
-    texts[is_missing] = None
-    found = pandas().Categorical(texts, [*categories, *added], ordered=rule.get("ordered", False))
+    strings = values.copy()
+    strings[is_missing] = None
+    found = pandas().Categorical(strings, [*categories, *added], ordered=rule.get("ordered", False))
     dtype = rule.get("dtype")
     if dtype is None or added:
         return found
     return found.rename_categories(_typed(categories, dtype))
 
 
-def _typed(texts: list[str], dtype: str) -> Any:
+def _typed(strings: list[str], dtype: str) -> Any:
     """Return categories in the dtype they had before they were text."""
     if dtype == "bool":
-        return [text == "True" for text in texts]
+        return [text == "True" for text in strings]
     try:
-        return pandas().Index(texts).astype(dtype)
+        return pandas().Index(strings).astype(dtype)
     except (TypeError, ValueError):
-        return texts
+        return strings
 
 
 def narrowed(values: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
@@ -308,17 +308,17 @@ def _capital_float(values: Any, target: str) -> str:
 
 
 def _decode_dates(values: Any, rule: Rule) -> Any:
-    stamps = pandas().Series(np.where(values == "", "NaT", values).astype("datetime64"))
+    fingerprints = pandas().Series(np.where(values == "", "NaT", values).astype("datetime64"))
     dtype = rule["dtype"]
     if "," in dtype:
         unit, zone = dtype.removeprefix("datetime64[").removesuffix("]").split(", ", 1)
-        utc = stamps.astype(f"datetime64[{unit}]").dt.tz_localize("UTC")
+        utc = fingerprints.astype(f"datetime64[{unit}]").dt.tz_localize("UTC")
         return utc.dt.tz_convert(zone).array
-    return stamps.astype(dtype).array
+    return fingerprints.astype(dtype).array
 
 
-def _decode_text(values: Any, rule: Rule, is_missing: npt.NDArray[np.bool_] | None) -> Any:
-    texts = values.copy()
+def _decode_string(values: Any, rule: Rule, is_missing: npt.NDArray[np.bool_] | None) -> Any:
+    strings = values.copy()
     if rule.get("missing") or rule.get("dtype") is None:
-        texts[(values == "") if is_missing is None else is_missing] = None
-    return pandas().array(texts, dtype=rule["dtype"]) if rule.get("dtype") else texts
+        strings[(values == "") if is_missing is None else is_missing] = None
+    return pandas().array(strings, dtype=rule["dtype"]) if rule.get("dtype") else strings

@@ -348,8 +348,8 @@ class Importer:
             return None
         if not all(isinstance(color, str) for color in colors):
             return None
-        is_text = isinstance(colors, np.ndarray) and colors.dtype.kind in "OUT"
-        self._notes["uns"].append([f"{column}_colors", {"type": "colors", "list": not is_text}])
+        is_string = isinstance(colors, np.ndarray) and colors.dtype.kind in "OUT"
+        self._notes["uns"].append([f"{column}_colors", {"type": "colors", "list": not is_string}])
         del self._uns[f"{column}_colors"]
         return [str(color) for color in colors]
 

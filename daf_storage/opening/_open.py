@@ -543,7 +543,7 @@ def _open_archive(where: DafPath, mode: OpenMode, name: str | None, style: _Styl
         elif where.group:
             _check_free_group(lease.resource, where)
         _make_or_check(writable, mode)
-        archive_recovery.mend_archive(lease.resource, writable, where.group)
+        archive_recovery.recover_archive(lease.resource, writable, where.group)
         archive_recovery.take_out_consolidated(lease.resource, writable, where.group)
         writer_name = unique_name(_name(writable, name, where))
         return DafWriter(writable, name=writer_name, on_close=lease.release)

@@ -20,7 +20,7 @@ from daf_storage.stores._output_files import (
     output_directory,
     output_path,
 )
-from daf_storage.stores._protocol import Pin, ReadableStore, Transaction, WritableStore
+from daf_storage.stores._protocol import ReadableStore, Snapshot, Transaction, WritableStore
 from daf_storage.stores._regular import open_regular
 from daf_storage.stores._remote import RemoteFiles, RemoteStore, is_remote, shown_url
 from daf_storage.stores._scratch import (
@@ -31,7 +31,7 @@ from daf_storage.stores._scratch import (
     scratch,
     was_interrupted,
 )
-from daf_storage.stores._zarr_adapter import BytesZarrStore, PinnedZarrStore
+from daf_storage.stores._zarr_adapter import BytesZarrStore, SnapshotZarrStore
 from daf_storage.stores.mmap_zip import (
     DAF_DATA_OFFSET_ALIGNMENT,
     MmapZipStore,
@@ -49,13 +49,13 @@ __all__ = [
     "MappingStore",
     "MemoryStore",
     "MmapZipStore",
-    "Pin",
-    "PinnedZarrStore",
     "ReadableStore",
     "Recovery",
     "RemoteArchive",
     "RemoteFiles",
     "RemoteStore",
+    "Snapshot",
+    "SnapshotZarrStore",
     "Transaction",
     "WritableStore",
     "ZarrArchiveStore",

@@ -90,18 +90,18 @@ class DirectoryStore:
         """Whether what is there can be neither replaced nor removed: it can."""
         return False
 
-    def pin(self, prefix: str) -> DirectoryPin | None:
+    def snapshot(self, prefix: str) -> DirectorySnapshot | None:
         """Return a view of the directory at ``prefix`` that no writer can change."""
-        found = self._pin(prefix)
+        found = self._snapshot(prefix)
         if found is None and prefix:
-            found = self._pin_after_replacement(prefix)
+            found = self._snapshot_after_replacement(prefix)
         return found
 
-    def _pin_after_replacement(self, prefix: str) -> DirectoryPin | None:
+    def _snapshot_after_replacement(self, prefix: str) -> DirectorySnapshot | None:
         """Look again: where two names cannot be exchanged, one is absent for a moment."""
         for _ in range(_LOOKS):
             was_replaced = self._is_being_replaced(prefix)
-            found = self._pin(prefix)
+            found = self._snapshot(prefix)
             if found is not None or not (was_replaced or self._is_being_replaced(prefix)):
                 return found
             time.sleep(_LOOK_SECONDS)
@@ -117,7 +117,7 @@ class DirectoryStore:
             for target, _ in _replaced(staging / name)
         )
 
-    def _pin(self, prefix: str) -> DirectoryPin | None:
+    def _snapshot(self, prefix: str) -> DirectorySnapshot | None:
         path = self.root / prefix
         while True:
             try:
@@ -128,7 +128,7 @@ class DirectoryStore:
                 refuse(error, what=f"{self.location}: {prefix}" if prefix else self.location)
             # The root is never deleted, and its lock is the writers' (see `lock`).
             if not prefix or (lock_shared(descriptor) and is_at(descriptor, path)):
-                return DirectoryPin(descriptor, str(path))
+                return DirectorySnapshot(descriptor, str(path))
             os.close(descriptor)  # replaced or deleted this very moment: look again
 
     @contextmanager
@@ -245,8 +245,8 @@ class DirectoryStore:
         return found
 
 
-class DirectoryPin(LocalReads):
-    """A view of one directory, held by its descriptor; see `Pin`."""
+class DirectorySnapshot(LocalReads):
+    """A view of one directory, held by its descriptor; see `Snapshot`."""
 
     def __init__(self, descriptor: int, path: str) -> None:
         self._descriptor = descriptor
@@ -266,7 +266,7 @@ class DirectoryPin(LocalReads):
 
     def is_same(self, other: object) -> bool:
         """Return whether another pin is of the same directory: both hold it open."""
-        if not isinstance(other, DirectoryPin):
+        if not isinstance(other, DirectorySnapshot):
             return False
         return os.path.samestat(self.status(), other.status())
 
@@ -307,7 +307,7 @@ class DirectoryPin(LocalReads):
             raise not_regular(status.st_mode, what=self._what(key))
         return status.st_size
 
-    def stamp(self, key: str) -> list[int] | None:
+    def fingerprint(self, key: str) -> list[int] | None:
         """Return inode, size and times of the file; None while it is too new to tell by them."""
         status = self._status(key)
         if status is None:

@@ -56,13 +56,13 @@ class MappingStore:
         """Whether what is there can be neither replaced nor removed: it can."""
         return False
 
-    def pin(self, prefix: str) -> MappingPin | None:
+    def snapshot(self, prefix: str) -> MappingSnapshot | None:
         """Return a view of the keys that are below ``prefix`` now."""
         with self._lock:
             start = f"{prefix}/" if prefix else ""
             keys = {key[len(start) :]: key for key in list(self._mapping) if key.startswith(start)}
             versions = frozenset((key, self._versions.get(key, 0)) for key in keys.values())
-            return MappingPin(self, keys, (id(self), versions)) if keys else None
+            return MappingSnapshot(self, keys, (id(self), versions)) if keys else None
 
     def value(self, key: str) -> memoryview | None:
         """Return the bytes of a key; None if it is absent."""
@@ -128,8 +128,8 @@ class MappingStore:
                 self._mapping[key] = bytes(added[key])
 
 
-class MappingPin(LocalReads):
-    """A view of the keys that a mapping had below a prefix; see `Pin`."""
+class MappingSnapshot(LocalReads):
+    """A view of the keys that a mapping had below a prefix; see `Snapshot`."""
 
     def __init__(self, store: MappingStore, keys: Mapping[str, str], identity: Hashable) -> None:
         self._store = store

@@ -88,13 +88,15 @@ def discard(folder: Path) -> bool:
     What was moved here cannot be pinned again, so the directories are checked one by one.
     """
     for parent, _, _ in os.walk(folder):
-        if Path(parent) != folder and _is_pinned(parent):  # the folder's own lock is the writer's
+        if Path(parent) != folder and _is_in_snapshot(
+            parent
+        ):  # the folder's own lock is the writer's
             return False
     shutil.rmtree(folder, ignore_errors=True)
     return True
 
 
-def _is_pinned(directory: str) -> bool:
+def _is_in_snapshot(directory: str) -> bool:
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:  # another writer is deleting it too

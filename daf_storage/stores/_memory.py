@@ -30,10 +30,10 @@ class MemoryStore:
         """Whether what is there can be neither replaced nor removed: it can."""
         return False
 
-    def pin(self, prefix: str) -> MemoryPin | None:
+    def snapshot(self, prefix: str) -> MemorySnapshot | None:
         """Return a view of the present entries below ``prefix``."""
-        pin = MemoryPin(self._entries, prefix)
-        return pin if pin.names() else None
+        snapshot = MemorySnapshot(self._entries, prefix)
+        return snapshot if snapshot.names() else None
 
     def has(self, prefix: str) -> bool:
         """Return whether there is something at or below ``prefix``."""
@@ -88,8 +88,8 @@ class MemoryStore:
             self._entries = {**kept, **added}
 
 
-class MemoryPin(LocalReads):
-    """A view of one state of a `MemoryStore`; see `Pin`."""
+class MemorySnapshot(LocalReads):
+    """A view of one state of a `MemoryStore`; see `Snapshot`."""
 
     def __init__(self, entries: Mapping[str, memoryview], prefix: str) -> None:
         start = f"{prefix}/" if prefix else ""

@@ -9,7 +9,7 @@ from typing import Protocol
 from daf_storage.base import AnyArray
 
 
-class Pin(Protocol):
+class Snapshot(Protocol):
     """A consistent view of everything below one prefix.
 
     What is read through one pin belongs together: a writer that replaces the prefix meanwhile
@@ -56,7 +56,7 @@ class Pin(Protocol):
         """Return the number of bytes of ``key`` without reading them; None if it is absent."""
         ...
 
-    def stamp(self, key: str) -> list[int] | None:
+    def fingerprint(self, key: str) -> list[int] | None:
         """Return numbers that are others whenever the bytes of ``key`` are, to be remembered.
 
         None if it is absent, or the store cannot tell.
@@ -84,7 +84,7 @@ class LocalReads:
 
     is_local = True
 
-    def stamp(self, key: str) -> list[int] | None:  # noqa: ARG002 - few can tell
+    def fingerprint(self, key: str) -> list[int] | None:  # noqa: ARG002 - few can tell
         """Return nothing: what is in memory is not remembered."""
         return None
 
@@ -124,7 +124,7 @@ class ReadableStore(Protocol):
         """Where the bytes are, as people write it: the start of every message."""
         ...
 
-    def pin(self, prefix: str) -> Pin | None:
+    def snapshot(self, prefix: str) -> Snapshot | None:
         """Return a consistent view of everything below ``prefix``; None if nothing is there."""
         ...
 

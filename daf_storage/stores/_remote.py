@@ -344,16 +344,16 @@ class RemoteStore:
         self._files = files
         self._documents = documents
 
-    def pin(self, prefix: str) -> RemotePin | None:
+    def snapshot(self, prefix: str) -> RemoteSnapshot | None:
         """Return a view of everything below ``prefix``."""
         start = f"{prefix}/" if prefix else ""
         if not any(path.startswith(start) for path in self._documents):
             return None
-        return RemotePin(self._files, self._documents, start)
+        return RemoteSnapshot(self._files, self._documents, start)
 
 
-class RemotePin:
-    """A view of one prefix on a server; see `Pin`."""
+class RemoteSnapshot:
+    """A view of one prefix on a server; see `Snapshot`."""
 
     is_local = False
 
@@ -370,7 +370,7 @@ class RemotePin:
         """Return what stays the same."""
         return self.identity()
 
-    def stamp(self, key: str) -> list[int] | None:  # noqa: ARG002 - as for all pins
+    def fingerprint(self, key: str) -> list[int] | None:  # noqa: ARG002 - as for all pins
         """Return nothing: servers tell versions in their own ways."""
         return None
 
@@ -380,7 +380,7 @@ class RemotePin:
 
     def is_same(self, other: object) -> bool:
         """Return whether another pin is of the same place."""
-        return isinstance(other, RemotePin) and self.identity() == other.identity()
+        return isinstance(other, RemoteSnapshot) and self.identity() == other.identity()
 
     def names(self, key: str = "") -> list[str]:
         """Return the names that the metadata has directly below ``key``."""

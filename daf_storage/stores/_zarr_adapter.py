@@ -19,7 +19,7 @@ from zarr.abc.store import (
 )
 from zarr.core.buffer import Buffer, BufferPrototype
 
-from daf_storage.stores._protocol import Pin
+from daf_storage.stores._protocol import Snapshot
 
 
 class BytesZarrStore(Store):
@@ -54,8 +54,8 @@ class BytesZarrStore(Store):
         return [await self.get(key, prototype, part) for key, part in key_ranges]
 
 
-class PinnedZarrStore(BytesZarrStore):
-    """What a `Pin` holds, as zarr-python wants it.
+class SnapshotZarrStore(BytesZarrStore):
+    """What a `Snapshot` holds, as zarr-python wants it.
 
     Parameters
     ----------
@@ -68,34 +68,34 @@ class PinnedZarrStore(BytesZarrStore):
     supports_writes = False
     supports_deletes = False
 
-    def __init__(self, pin: Pin, shown: Mapping[str, bytes] | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, shown: Mapping[str, bytes] | None = None) -> None:
         super().__init__(read_only=True)
-        self._pin = pin
+        self._snapshot = snapshot
         self._shown = shown or {}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PinnedZarrStore) and other._pin is self._pin
+        return isinstance(other, SnapshotZarrStore) and other._snapshot is self._snapshot
 
     __hash__ = object.__hash__
 
     def find_bytes(self, key: str) -> memoryview | None:
         """Return the bytes of ``key``."""
-        return memoryview(self._shown[key]) if key in self._shown else self._pin.map(key)
+        return memoryview(self._shown[key]) if key in self._shown else self._snapshot.map(key)
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
         """Return bytes; of a server, no more of them than are asked for."""
-        size = None if self._pin.is_local or byte_range is None else self._pin.size(key)
+        size = None if self._snapshot.is_local or byte_range is None else self._snapshot.size(key)
         if size is None:
             return await super().get(key, prototype, byte_range)
         span = range(size)[_request_slice(byte_range)]
-        part = self._pin.read_ranges(key, [(span.start, max(span.stop, span.start))])
+        part = self._snapshot.read_ranges(key, [(span.start, max(span.stop, span.start))])
         return _as_buffer(prototype, part[0])
 
     async def exists(self, key: str) -> bool:
         """Return whether there are bytes for ``key``."""
-        return self._pin.size(key) is not None
+        return self._snapshot.size(key) is not None
 
     async def set(self, key: str, value: Buffer) -> None:  # noqa: ARG002 - zarr's signature
         """Refuse: a pin is read-only."""
@@ -114,7 +114,7 @@ class PinnedZarrStore(BytesZarrStore):
         """Yield every key below ``prefix``."""
         async for name in self.list_dir(prefix):
             key = f"{prefix}/{name}" if prefix else name
-            if self._pin.names(key):
+            if self._snapshot.names(key):
                 async for below in self.list_prefix(key):
                     yield below
             else:
@@ -122,7 +122,7 @@ class PinnedZarrStore(BytesZarrStore):
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """Yield the names directly below ``prefix``."""
-        for name in self._pin.names(prefix.rstrip("/")):
+        for name in self._snapshot.names(prefix.rstrip("/")):
             yield name
 
 

@@ -120,11 +120,13 @@ class DafSuite:
 
     def test_strings_read_back(self, full: DafWriter) -> None:
         """Strings of any length, also empty and not ASCII, come back."""
-        texts = ["", "naïve 細胞", "x" * 1000]
-        full.set_vector("cell", "text", texts)
-        assert full.get_np_vector("cell", "text").tolist() == texts
-        assert full.get_pa_vector("cell", "text").to_pylist() == texts
-        assert full.get_pd_vector("cell", "text").to_dict() == dict(zip(CELLS, texts, strict=True))
+        strings = ["", "naïve 細胞", "x" * 1000]
+        full.set_vector("cell", "text", strings)
+        assert full.get_np_vector("cell", "text").tolist() == strings
+        assert full.get_pa_vector("cell", "text").to_pylist() == strings
+        assert full.get_pd_vector("cell", "text").to_dict() == dict(
+            zip(CELLS, strings, strict=True)
+        )
 
     def test_reserved_vectors(self, full: DafWriter) -> None:
         """``name`` and ``index`` always exist, are not listed, and cannot be set."""
@@ -214,9 +216,9 @@ class DafSuite:
 
     def test_arrow_input(self, full: DafWriter) -> None:
         """Arrow arrays, chunked, dictionary-encoded and views, are stored as what they mean."""
-        texts = pa.chunked_array([["a"], ["b", "a"]])
+        strings = pa.chunked_array([["a"], ["b", "a"]])
         for position, value in enumerate(
-            (texts, texts.dictionary_encode(), texts.cast(pa.string_view()))
+            (strings, strings.dictionary_encode(), strings.cast(pa.string_view()))
         ):
             full.set_vector("cell", f"t{position}", value)
             assert full.get_np_vector("cell", f"t{position}").tolist() == ["a", "b", "a"]

@@ -19,7 +19,7 @@ class StoreSuite:
 
     def test_an_empty_store_has_nothing(self, store: WritableStore) -> None:
         """A prefix without keys cannot be pinned."""
-        assert store.pin("a/b") is None
+        assert store.snapshot("a/b") is None
 
     def test_published_keys_can_be_read(self, store: WritableStore) -> None:
         """What was published reads back, by read, map, size and names."""
@@ -28,26 +28,26 @@ class StoreSuite:
             changes.write("a/b/x", b"3")
             changes.write("a/b/c/y", b"")
             changes.publish("a/b", replace=False)
-        pin = store.pin("a/b")
-        assert pin is not None
-        assert pin.names() == ["c", "x"]
-        assert pin.names("c") == ["y"]
-        assert pin.names("nothing") == []
-        assert pin.read("x") == b"123"
-        assert pin.size("x") == 3
-        mapped = pin.map("x")
+        snapshot = store.snapshot("a/b")
+        assert snapshot is not None
+        assert snapshot.names() == ["c", "x"]
+        assert snapshot.names("c") == ["y"]
+        assert snapshot.names("nothing") == []
+        assert snapshot.read("x") == b"123"
+        assert snapshot.size("x") == 3
+        mapped = snapshot.map("x")
         assert mapped is not None
         assert bytes(mapped) == b"123"
         assert mapped.readonly
-        assert pin.map("c/y") == b""
-        assert (pin.read("z"), pin.size("z"), pin.map("z")) == (None, None, None)
+        assert snapshot.map("c/y") == b""
+        assert (snapshot.read("z"), snapshot.size("z"), snapshot.map("z")) == (None, None, None)
 
     def test_nothing_shows_before_it_is_published(self, store: WritableStore) -> None:
         """Prepared keys are invisible, and are dropped if they are never published."""
         with store.transaction() as changes:
             changes.write("a/x", b"1")
-            assert store.pin("a") is None
-        assert store.pin("a") is None
+            assert store.snapshot("a") is None
+        assert store.snapshot("a") is None
 
     def test_reserved_bytes_are_zero_and_can_be_filled(self, store: WritableStore) -> None:
         """A reserved key is handed out as zeros, and what is filled in is published."""
@@ -56,9 +56,9 @@ class StoreSuite:
             assert array.tolist() == [0, 0, 0, 0]
             array[:] = [1, 2, 3, 4]
             changes.publish("a", replace=False)
-        pin = store.pin("a")
-        assert pin is not None
-        assert pin.read("x") == bytes([1, 2, 3, 4])
+        snapshot = store.snapshot("a")
+        assert snapshot is not None
+        assert snapshot.read("x") == bytes([1, 2, 3, 4])
 
     def test_a_single_key_can_be_published(self, store: WritableStore) -> None:
         """A key that is itself the prefix is put in place, and it alone; then it is taken."""
@@ -66,14 +66,14 @@ class StoreSuite:
             changes.write("one", b"1")
             changes.write("other", b"2")
             changes.publish("one", replace=False)
-        pin = store.pin("")
-        assert pin is not None
-        assert (pin.read("one"), pin.read("other")) == (b"1", None)
+        snapshot = store.snapshot("")
+        assert snapshot is not None
+        assert (snapshot.read("one"), snapshot.read("other")) == (b"1", None)
         with store.transaction() as changes:
             changes.write("one", b"2")
             with pytest.raises(FileExistsError):
                 changes.publish("one", replace=False)
-        again = store.pin("")
+        again = store.snapshot("")
         assert again is not None
         assert again.read("one") == b"1"
 
@@ -87,7 +87,7 @@ class StoreSuite:
         with store.transaction() as changes:
             assert np.asarray(changes.reserve("a/x", 0)).size == 0
             changes.publish("a", replace=False)
-        assert store.pin("a") is not None
+        assert store.snapshot("a") is not None
 
     def test_a_fresh_store_needs_no_recovery(self, store: WritableStore) -> None:
         """There is nothing to recover where nothing crashed."""
@@ -107,24 +107,24 @@ class ChangingStoreSuite(StoreSuite):
             changes.write("a/x", b"3")
             with pytest.raises(FileExistsError):
                 changes.publish("a", replace=False)
-        pin = store.pin("a")
-        assert pin is not None
-        assert pin.read("x") == b"2"
+        snapshot = store.snapshot("a")
+        assert snapshot is not None
+        assert snapshot.read("x") == b"2"
 
-    def test_a_pin_survives_replacement_and_removal(self, store: WritableStore) -> None:
+    def test_a_snapshot_survives_replacement_and_removal(self, store: WritableStore) -> None:
         """What is read through one pin belongs together, whatever writers do meanwhile."""
         with store.transaction() as changes:
             changes.write("a/x", b"old")
             changes.write("a/y", b"old")
             changes.publish("a", replace=False)
-        pin = store.pin("a")
-        assert pin is not None
-        view = pin.map("x")
+        snapshot = store.snapshot("a")
+        assert snapshot is not None
+        view = snapshot.map("x")
         with store.transaction() as changes:
             changes.write("a/x", b"new")
             changes.publish("a", replace=True)
             changes.remove("a")
-        assert store.pin("a") is None
+        assert store.snapshot("a") is None
         assert view == b"old"
 
     def test_identity_changes_with_the_contents(self, store: WritableStore) -> None:
@@ -134,9 +134,9 @@ class ChangingStoreSuite(StoreSuite):
             with store.transaction() as changes:
                 changes.write("a/x", value)
                 changes.publish("a", replace=True)
-            pin = store.pin("a")
-            assert pin is not None
-            seen.append(pin.identity())
+            snapshot = store.snapshot("a")
+            assert snapshot is not None
+            seen.append(snapshot.identity())
         assert seen[0] != seen[1]
 
     def test_a_single_key_can_be_replaced(self, store: WritableStore) -> None:
@@ -144,9 +144,9 @@ class ChangingStoreSuite(StoreSuite):
         with store.transaction() as changes:
             for value in (b"1", b"22"):
                 changes.replace_file("top", value)
-        pin = store.pin("")
-        assert pin is not None
-        assert pin.read("top") == b"22"
+        snapshot = store.snapshot("")
+        assert snapshot is not None
+        assert snapshot.read("top") == b"22"
 
 
 class AppendOnlyStoreSuite(StoreSuite):
@@ -169,9 +169,9 @@ class AppendOnlyStoreSuite(StoreSuite):
             with pytest.raises(errors.AppendOnlyError):
                 changes.replace_file("a/x", b"2")
             changes.replace_file("a/x", b"1")
-        pin = store.pin("a")
-        assert pin is not None
-        assert pin.read("x") == b"1"
+        snapshot = store.snapshot("a")
+        assert snapshot is not None
+        assert snapshot.read("x") == b"1"
 
     def test_a_pin_does_not_see_what_comes_later(self, store: WritableStore) -> None:
         """A view of a prefix stays as it was while more is added below it."""
@@ -181,11 +181,11 @@ class AppendOnlyStoreSuite(StoreSuite):
             with store.transaction() as changes:
                 changes.write(f"a/{name}/0", name.encode())
                 changes.publish(f"a/{name}", replace=False)
-            pin = store.pin("a")
-            assert pin is not None
-            pins.append(pin)
-            identities.append(pin.identity())
-        assert [pin.names() for pin in pins] == [["x"], ["x", "y"], ["x", "y", "z"]]
+            snapshot = store.snapshot("a")
+            assert snapshot is not None
+            pins.append(snapshot)
+            identities.append(snapshot.identity())
+        assert [snapshot.names() for snapshot in pins] == [["x"], ["x", "y"], ["x", "y", "z"]]
         assert pins[0].read("y/0") is None
         assert pins[0].size("z/0") is None
         assert len(set(identities)) == 3
@@ -204,12 +204,12 @@ class AppendOnlyStoreSuite(StoreSuite):
             changes.publish("c", replace=False)
             changes.publish("a", replace=False)
         for prefix, value in (("a", 1), ("c", 3)):
-            pin = store.pin(prefix)
-            assert pin is not None
-            data = pin.map("x")
+            snapshot = store.snapshot(prefix)
+            assert snapshot is not None
+            data = snapshot.map("x")
             assert data is not None
             assert np.all(np.frombuffer(data, np.uint8) == value)
-        assert store.pin("b") is None
+        assert store.snapshot("b") is None
 
     def test_a_batch_is_undone_by_an_error(self, store: WritableStore) -> None:
         """What was published within the block is gone, what was there before is not."""
@@ -222,7 +222,7 @@ class AppendOnlyStoreSuite(StoreSuite):
         def fail() -> None:
             with store.batch():
                 put("b")
-                assert store.pin("b") is not None
+                assert store.snapshot("b") is not None
                 with store.batch():
                     put("c")
                 raise RuntimeError
@@ -230,6 +230,6 @@ class AppendOnlyStoreSuite(StoreSuite):
         put("a")
         with pytest.raises(RuntimeError):
             fail()
-        assert [store.pin(key) is not None for key in "abc"] == [True, False, False]
+        assert [store.snapshot(key) is not None for key in "abc"] == [True, False, False]
         put("b")
-        assert store.pin("b") is not None
+        assert store.snapshot("b") is not None

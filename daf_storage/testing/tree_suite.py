@@ -58,12 +58,12 @@ class TreeSuite:
         assert not array.read().flags.writeable
 
     @pytest.mark.parametrize("texts", [[], [""], ["a", "é", "", "x" * 300]])
-    def test_strings(self, tree: WritableTree, texts: list[str]) -> None:
+    def test_strings(self, tree: WritableTree, strings: list[str]) -> None:
         """Strings of any length, and none."""
-        self.put(tree, "a", texts)
+        self.put(tree, "a", strings)
         array = self.array(tree, "a")
         assert array.info.storage_type is StorageType.STRING
-        assert array.read_strings().to_pylist() == texts
+        assert array.read_strings().to_pylist() == strings
 
     @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
     def test_emptiness(self, tree: WritableTree, shape: tuple[int, ...]) -> None:

@@ -16,10 +16,10 @@ from daf_storage.trees._protocol import (
     ArrayInfo,
     Node,
     NodeKind,
+    NotFileBacked,
     StoredArray,
     Tree,
     TreeTransaction,
-    WithoutFile,
     WritableTree,
 )
 from daf_storage.trees._zarr import WritableZarrTree, ZarrTree, find_version, zarr_formats
@@ -32,10 +32,10 @@ __all__ = [
     "Hdf5Tree",
     "Node",
     "NodeKind",
+    "NotFileBacked",
     "StoredArray",
     "Tree",
     "TreeTransaction",
-    "WithoutFile",
     "WritableHdf5Tree",
     "WritableTree",
     "WritableZarrTree",

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError
-from daf_storage.stores import Pin
+from daf_storage.stores import Snapshot
 from daf_storage.trees._metadata import ZarrFormat
 
 MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -33,35 +33,35 @@ class Consolidated:
         self._documents: dict[str, bytes] = {}
         self._last: bytes | None = None
 
-    def updated(self, pin: Pin, path: str | None) -> bytes:
+    def updated(self, snapshot: Snapshot, path: str | None) -> bytes:
         """Return the new consolidated metadata after a change at ``path``."""
-        last = consolidated_of(self._format, pin)
+        last = consolidated_of(self._format, snapshot)
         if path is None or self._last is None or last != self._last:
-            self._documents = dict(self._format.documents(pin, ""))
+            self._documents = dict(self._format.documents(snapshot, ""))
         else:
             start = f"{path}/"
             kept = {k: v for k, v in self._documents.items() if not f"{k}/".startswith(start)}
-            self._documents = {**kept, **dict(self._format.documents(pin, path))}
-        self._last = self._format.consolidated(pin, self._documents)
+            self._documents = {**kept, **dict(self._format.documents(snapshot, path))}
+        self._last = self._format.consolidated(snapshot, self._documents)
         return self._last
 
 
-def consolidated_of(documents: ZarrFormat, pin: Pin) -> bytes | None:
+def consolidated_of(documents: ZarrFormat, snapshot: Snapshot) -> bytes | None:
     """Return the file with the consolidated metadata; None if it is missing or unreadable."""
     try:
-        return pin.read(documents.consolidated_file)
+        return snapshot.read(documents.consolidated_file)
     except (FormatError, ReadOnlyError):
         return None
 
 
-def has_consolidated(documents: ZarrFormat, pin: Pin) -> bool:
+def has_consolidated(documents: ZarrFormat, snapshot: Snapshot) -> bool:
     """Return whether there is consolidated metadata, of whatever quality."""
-    data = pin.read(documents.consolidated_file)
+    data = snapshot.read(documents.consolidated_file)
     return data is not None and documents.unconsolidated(data) != data
 
 
 def differences(
-    documents: ZarrFormat, pin: Pin, paths: Iterable[str]
+    documents: ZarrFormat, snapshot: Snapshot, paths: Iterable[str]
 ) -> Iterator[tuple[str, Literal["not in", "different in", "gone, and still in"]]]:
     """Yield the keys at and below some paths of which the consolidated metadata is wrong, and how.
 
@@ -72,13 +72,13 @@ def differences(
     CorruptDataError
         It is malformed.
     """
-    data = pin.read(documents.consolidated_file) or b""
+    data = snapshot.read(documents.consolidated_file) or b""
     try:
         listed = documents.listed(data)
     except MALFORMED:
         raise CorruptDataError("the consolidated metadata is malformed") from None
     for path in paths:
-        found = dict(documents.documents(pin, path))
+        found = dict(documents.documents(snapshot, path))
         if documents.version == 3:
             found = {posixpath.join(key, "zarr.json"): data for key, data in found.items()}
         for key, document in found.items():
@@ -90,19 +90,19 @@ def differences(
                 yield key, "gone, and still in"
 
 
-def lists_all(documents: ZarrFormat, pin: Pin) -> bool:
+def lists_all(documents: ZarrFormat, snapshot: Snapshot) -> bool:
     """Return whether the consolidated metadata names the groups and arrays that are there.
 
     Costs one file and a listing of each group: no document is read, and no array is looked into.
     What the documents say is not compared.
     """
-    data = consolidated_of(documents, pin)
+    data = consolidated_of(documents, snapshot)
     try:
         listed = documents.listed(data or b"")
     except MALFORMED:
         return False
     children = _children(listed)
-    return all(_is_same(documents, pin, group, names) for group, names in children.items())
+    return all(_is_same(documents, snapshot, group, names) for group, names in children.items())
 
 
 def _children(listed: Mapping[str, bytes]) -> dict[str, set[str]]:
@@ -121,13 +121,13 @@ def _children(listed: Mapping[str, bytes]) -> dict[str, set[str]]:
     return children
 
 
-def _is_same(documents: ZarrFormat, pin: Pin, group: str, listed: set[str]) -> bool:
+def _is_same(documents: ZarrFormat, snapshot: Snapshot, group: str, listed: set[str]) -> bool:
     """Return whether these names are those of the groups and arrays below a group."""
-    found = set(pin.names(group))
+    found = set(snapshot.names(group))
     if not listed <= found:
         return False
     return not any(
-        documents.kind(pin, posixpath.join(group, name)) is not None
+        documents.kind(snapshot, posixpath.join(group, name)) is not None
         for name in found - listed
         if not name.startswith(".") and name not in documents.node_files
     )

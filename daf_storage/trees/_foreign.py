@@ -17,7 +17,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 
 from daf_storage.base import METADATA_NAMES
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
-from daf_storage.stores import BytesZarrStore, Pin, PinnedZarrStore
+from daf_storage.stores import BytesZarrStore, Snapshot, SnapshotZarrStore
 from daf_storage.trees._decompress import decompress, limit_of_filtered, limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata
 
@@ -25,7 +25,7 @@ _DOCUMENTS = {2: ".zarray", 3: "zarr.json"}
 _COUNT_BYTES = 4
 
 
-class ForeignChunks(PinnedZarrStore):
+class ForeignChunks(SnapshotZarrStore):
     """A store of one array, of which zarr-python may decode the chunks.
 
     Parameters
@@ -38,10 +38,12 @@ class ForeignChunks(PinnedZarrStore):
         The array as messages name it.
     """
 
-    def __init__(self, pin: Pin, path: str, metadata: ArrayMetadata, *, what: str) -> None:
+    def __init__(
+        self, snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, what: str
+    ) -> None:
         document = metadata.document
         key = posixpath.join(path, _DOCUMENTS[metadata.version])
-        super().__init__(pin, {} if document is None else {key: document})
+        super().__init__(snapshot, {} if document is None else {key: document})
         self._metadata = metadata
         self._what = what
         self._last: tuple[str, memoryview | None] | None = None

@@ -57,7 +57,7 @@ from daf_storage.trees._hdf5_checks import (
 from daf_storage.trees._hdf5_heaps import check_heaps
 from daf_storage.trees._index_place import index_store, index_tree
 from daf_storage.trees._metadata import check_chunk_bytes
-from daf_storage.trees._protocol import ArrayInfo, NodeKind, WithoutFile, fill_blocks
+from daf_storage.trees._protocol import ArrayInfo, NodeKind, NotFileBacked, fill_blocks
 from daf_storage.trees._zarr import WritableZarrTree
 
 STAGING = STAGING_NAME
@@ -185,7 +185,7 @@ class Hdf5File:
         status = self._status()
         return None if status is None else file_identity(status)
 
-    def stamp(self) -> list[int] | None:
+    def fingerprint(self) -> list[int] | None:
         """Return inode, size and times of the file; None while it is too new to tell by them."""
         status = self._status()
         return None if status is None or not is_settled(status) else list(fingerprint(status))
@@ -508,7 +508,7 @@ class _Held:
         return self._object
 
 
-class Hdf5Array(WithoutFile):
+class Hdf5Array(NotFileBacked):
     """One dataset; see `StoredArray`."""
 
     def __init__(self, shared: Hdf5File, dataset: Any, *, what: str) -> None:
@@ -527,10 +527,10 @@ class Hdf5Array(WithoutFile):
     def _dataset(self) -> Any:
         return self._held.get()
 
-    def stamp(self) -> list[int] | None:
+    def fingerprint(self) -> list[int] | None:
         """Return what tells the file from what it was."""
         with self._shared.lock:
-            return self._shared.stamp()
+            return self._shared.fingerprint()
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if there is no room in the file for the elements, by what it says of its size."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from daf_storage.base import Packing, StorageType
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
-from daf_storage.stores import Pin
+from daf_storage.stores import Snapshot
 from daf_storage.trees._protocol import ArrayInfo, NodeKind
 
 ZarrVersion: TypeAlias = Literal[2, 3]
@@ -109,19 +109,19 @@ class ZarrFormat(Protocol):
         """The files of which each node has one or more, which say what it is."""
         ...
 
-    def kind(self, pin: Pin, path: str) -> NodeKind | None:
+    def kind(self, snapshot: Snapshot, path: str) -> NodeKind | None:
         """Return what is at ``path``."""
         ...
 
-    def array(self, pin: Pin, path: str, *, what: str) -> ArrayMetadata | None:
+    def array(self, snapshot: Snapshot, path: str, *, what: str) -> ArrayMetadata | None:
         """Return the metadata of an array; None if there is none."""
         ...
 
-    def marker(self, pin: Pin, name: str) -> Any:
+    def marker(self, snapshot: Snapshot, name: str) -> Any:
         """Return an attribute of the root group; None if it has none, or the version keeps none."""
         ...
 
-    def attribute(self, pin: Pin, path: str, name: str, *, what: str) -> Any:
+    def attribute(self, snapshot: Snapshot, path: str, name: str, *, what: str) -> Any:
         """Return an attribute of the group or array at ``path``; None if it has none."""
         ...
 
@@ -155,11 +155,11 @@ class ZarrFormat(Protocol):
         """Return the key of the single chunk of an array that is written."""
         ...
 
-    def documents(self, pin: Pin, path: str) -> Iterator[tuple[str, bytes]]:
+    def documents(self, snapshot: Snapshot, path: str) -> Iterator[tuple[str, bytes]]:
         """Yield the documents at and below ``path`` as compact JSON, to be consolidated."""
         ...
 
-    def consolidated(self, pin: Pin, documents: Mapping[str, bytes]) -> bytes:
+    def consolidated(self, snapshot: Snapshot, documents: Mapping[str, bytes]) -> bytes:
         """Return the consolidated metadata of these documents."""
         ...
 
@@ -178,7 +178,7 @@ class ZarrFormat(Protocol):
         ...
 
 
-def read_document(pin: Pin, key: str, *, what: str) -> bytes | None:
+def read_document(snapshot: Snapshot, key: str, *, what: str) -> bytes | None:
     """Return a metadata document; None if it is absent.
 
     Raises
@@ -187,13 +187,13 @@ def read_document(pin: Pin, key: str, *, what: str) -> bytes | None:
         It is larger than any metadata are.
     """
     limit = MAX_DOCUMENT_BYTES if posixpath.dirname(key) else MAX_CONSOLIDATED_BYTES
-    size_bytes = pin.size(key) if pin.is_local else 0
+    size_bytes = snapshot.size(key) if snapshot.is_local else 0
     if size_bytes is not None and size_bytes > limit:
         raise CorruptDataError(
             f"{what}: {posixpath.basename(key)} has {size_bytes:,} bytes, and metadata have no "
             f"more than {limit:,}; write the array again"
         )
-    return pin.read(key)
+    return snapshot.read(key)
 
 
 def parse_json(data: bytes, *, what: str) -> dict[str, Any]:

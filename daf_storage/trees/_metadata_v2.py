@@ -23,7 +23,7 @@ from daf_storage.errors import (
     UnsupportedDataError,
     UnsupportedInputError,
 )
-from daf_storage.stores import Pin
+from daf_storage.stores import Snapshot
 from daf_storage.trees._decompress import is_bounded
 from daf_storage.trees._metadata import (
     ArrayMetadata,
@@ -62,33 +62,33 @@ class ZarrV2:
     consolidated_file = CONSOLIDATED_FILE
     node_files: tuple[str, ...] = (".zarray", ".zgroup")
 
-    def kind(self, pin: Pin, path: str) -> NodeKind | None:
+    def kind(self, snapshot: Snapshot, path: str) -> NodeKind | None:
         """Return what is at ``path``: the presence of a document says it.
 
         What cannot be looked at is an array: the reason is raised when it is used.
         """
         try:
-            if pin.size(posixpath.join(path, ARRAY_FILE)) is not None:
+            if snapshot.size(posixpath.join(path, ARRAY_FILE)) is not None:
                 return "array"
-            return "group" if pin.size(posixpath.join(path, GROUP_FILE)) is not None else None
+            return "group" if snapshot.size(posixpath.join(path, GROUP_FILE)) is not None else None
         except (FormatError, ReadOnlyError):
             return "array"
 
-    def array(self, pin: Pin, path: str, *, what: str) -> ArrayMetadata | None:
+    def array(self, snapshot: Snapshot, path: str, *, what: str) -> ArrayMetadata | None:
         """Return the metadata of an array; None if there is none."""
-        data = read_document(pin, posixpath.join(path, ARRAY_FILE), what=what)
+        data = read_document(snapshot, posixpath.join(path, ARRAY_FILE), what=what)
         return None if data is None else parse_array(data, what=what)
 
-    def marker(self, pin: Pin, name: str) -> None:  # noqa: ARG002 - the same for both versions
+    def marker(self, snapshot: Snapshot, name: str) -> None:  # noqa: ARG002 - the same for both versions
         """Return nothing: the marker of Zarr v2 is an array."""
         return
 
-    def attribute(self, pin: Pin, path: str, name: str, *, what: str) -> Any:
+    def attribute(self, snapshot: Snapshot, path: str, name: str, *, what: str) -> Any:
         """Return an attribute of a group or array."""
         key = posixpath.join(path, ATTRIBUTES_FILE)
-        if (pin.size(key) or 0) <= len(ATTRIBUTES_BYTES):  # of a server: without a request
+        if (snapshot.size(key) or 0) <= len(ATTRIBUTES_BYTES):  # of a server: without a request
             return None
-        data = read_document(pin, key, what=what)
+        data = read_document(snapshot, key, what=what)
         return None if data is None else parse_json(data, what=f"{what}: {key}").get(name)
 
     def group_documents(self) -> dict[str, bytes]:
@@ -127,22 +127,22 @@ class ZarrV2:
         """Return the key of the single chunk of an array that is written."""
         return ".".join("0" * len(shape))
 
-    def documents(self, pin: Pin, path: str) -> Iterator[tuple[str, bytes]]:
+    def documents(self, snapshot: Snapshot, path: str) -> Iterator[tuple[str, bytes]]:
         """Yield the documents at and below ``path``."""
-        names = pin.names(path)
+        names = snapshot.names(path)
         for name in (GROUP_FILE, ARRAY_FILE):
-            data = _document(pin, posixpath.join(path, name)) if name in names else None
+            data = _document(snapshot, posixpath.join(path, name)) if name in names else None
             if data is None:
                 continue
             yield posixpath.join(path, name), data
-            attributes = _document(pin, posixpath.join(path, ATTRIBUTES_FILE))
+            attributes = _document(snapshot, posixpath.join(path, ATTRIBUTES_FILE))
             yield posixpath.join(path, ATTRIBUTES_FILE), attributes or ATTRIBUTES_BYTES
             if name == GROUP_FILE:
                 for child in names:
                     if not child.startswith(".z"):
-                        yield from self.documents(pin, posixpath.join(path, child))
+                        yield from self.documents(snapshot, posixpath.join(path, child))
 
-    def consolidated(self, pin: Pin, documents: Mapping[str, bytes]) -> bytes:  # noqa: ARG002 - as above
+    def consolidated(self, snapshot: Snapshot, documents: Mapping[str, bytes]) -> bytes:  # noqa: ARG002 - as above
         """Return the contents of ``.zmetadata``."""
         return render_consolidated(documents)
 
@@ -256,10 +256,10 @@ def render_consolidated(documents: Mapping[str, bytes]) -> bytes:
     )
 
 
-def _document(pin: Pin, path: str) -> bytes | None:
+def _document(snapshot: Snapshot, path: str) -> bytes | None:
     """Return a document to be consolidated; None if it is missing or cannot be used."""
     try:
-        return compact(read_document(pin, path, what=path))
+        return compact(read_document(snapshot, path, what=path))
     except (FormatError, ReadOnlyError):
         return None
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from daf_storage.base import Packing, StorageType
 from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError, UnsupportedDataError
-from daf_storage.stores import Pin
+from daf_storage.stores import Snapshot
 from daf_storage.trees._decompress import is_bounded
 from daf_storage.trees._metadata import (
     ArrayMetadata,
@@ -51,19 +51,19 @@ class ZarrV3:
     consolidated_file = NODE_FILE
     node_files: tuple[str, ...] = (NODE_FILE,)
 
-    def kind(self, pin: Pin, path: str) -> NodeKind | None:
+    def kind(self, snapshot: Snapshot, path: str) -> NodeKind | None:
         """Return what is at ``path``; a document that cannot be read is told when it is used."""
         try:
-            data = read_document(pin, posixpath.join(path, NODE_FILE), what=path)
+            data = read_document(snapshot, posixpath.join(path, NODE_FILE), what=path)
             if data is None:
                 return None
             return "group" if parse_json(data, what=path).get("node_type") == "group" else "array"
         except (FormatError, ReadOnlyError):
             return "array"
 
-    def array(self, pin: Pin, path: str, *, what: str) -> ArrayMetadata | None:
+    def array(self, snapshot: Snapshot, path: str, *, what: str) -> ArrayMetadata | None:
         """Return the metadata of an array; None if there is nothing, or a group."""
-        data = read_document(pin, posixpath.join(path, NODE_FILE), what=what)
+        data = read_document(snapshot, posixpath.join(path, NODE_FILE), what=what)
         if data is None:
             return None
         document = parse_json(data, what=f"{what}: {NODE_FILE}")
@@ -71,15 +71,15 @@ class ZarrV3:
             return None
         return parse_array(document, what=what)
 
-    def marker(self, pin: Pin, name: str) -> Any:
+    def marker(self, snapshot: Snapshot, name: str) -> Any:
         """Return an attribute of the root group."""
-        data = read_document(pin, NODE_FILE, what="the root")
+        data = read_document(snapshot, NODE_FILE, what="the root")
         attributes = None if data is None else parse_json(data, what=NODE_FILE).get("attributes")
         return attributes.get(name) if isinstance(attributes, dict) else None
 
-    def attribute(self, pin: Pin, path: str, name: str, *, what: str) -> Any:
+    def attribute(self, snapshot: Snapshot, path: str, name: str, *, what: str) -> Any:
         """Return an attribute of a group or array."""
-        data = read_document(pin, posixpath.join(path, NODE_FILE), what=what)
+        data = read_document(snapshot, posixpath.join(path, NODE_FILE), what=what)
         if data is None:
             return None
         attributes = parse_json(data, what=f"{what}: {NODE_FILE}").get("attributes", {})
@@ -135,10 +135,10 @@ class ZarrV3:
         """Return the key of the single chunk of an array that is written."""
         return "/".join(("c", *"0" * len(shape)))
 
-    def documents(self, pin: Pin, path: str) -> Iterator[tuple[str, bytes]]:
+    def documents(self, snapshot: Snapshot, path: str) -> Iterator[tuple[str, bytes]]:
         """Yield the documents at and below ``path``, but for the root's."""
         try:
-            data = compact(read_document(pin, posixpath.join(path, NODE_FILE), what=path))
+            data = compact(read_document(snapshot, posixpath.join(path, NODE_FILE), what=path))
         except (FormatError, ReadOnlyError):
             return
         if data is None:
@@ -146,17 +146,17 @@ class ZarrV3:
         if path:
             yield path, data
         if json.loads(data).get("node_type") == "group":
-            for child in pin.names(path):
+            for child in snapshot.names(path):
                 if child != NODE_FILE and not child.startswith("."):
-                    yield from self.documents(pin, posixpath.join(path, child))
+                    yield from self.documents(snapshot, posixpath.join(path, child))
 
-    def consolidated(self, pin: Pin, documents: Mapping[str, bytes]) -> bytes:
+    def consolidated(self, snapshot: Snapshot, documents: Mapping[str, bytes]) -> bytes:
         """Return the root's document with all others in it.
 
         Sorted, because zarr-python needs the keys of one group to be neighbours.  The documents
         are compact JSON already, so they are joined as text.
         """
-        old = pin.read(NODE_FILE)
+        old = snapshot.read(NODE_FILE)
         root = {**_GROUP, "attributes": {} if old is None else _attributes(old)}
         start = to_json(root).decode()[:-1]
         inline = ",\n".join(

@@ -76,7 +76,7 @@ class StoredArray(Protocol):
         """
         ...
 
-    def stamp(self) -> list[int] | None:
+    def fingerprint(self) -> list[int] | None:
         """Return numbers that are others whenever the elements are; None if that cannot be told."""
         ...
 
@@ -297,10 +297,10 @@ class WritableTree(Tree, Protocol):
         ...
 
 
-class WithoutFile:
+class NotFileBacked:
     """What arrays have in common whose elements are not the bytes of a file of their own."""
 
-    def stamp(self) -> list[int] | None:
+    def fingerprint(self) -> list[int] | None:
         """Return nothing: it cannot be told when the elements change."""
         return None
 

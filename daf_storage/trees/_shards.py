@@ -25,7 +25,7 @@ import pyarrow as pa
 from daf_storage.base import AnyArray, Packing, Span, StorageType
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, UnsupportedDataError, os_errors
-from daf_storage.stores import Pin
+from daf_storage.stores import Snapshot
 from daf_storage.trees._decompress import decompress, limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout
 
@@ -55,12 +55,12 @@ class _Box:
 class _ShardFile:
     """One file of small chunks: where each of them is."""
 
-    def __init__(self, pin: Pin, key: str, layout: ShardLayout, *, what: str) -> None:
+    def __init__(self, snapshot: Snapshot, key: str, layout: ShardLayout, *, what: str) -> None:
         self.key = key
-        self._pin = pin
+        self._snapshot = snapshot
         self._layout = layout
         self._what = what
-        self.size = pin.size(key)
+        self.size = snapshot.size(key)
         self._index: AnyArray | None = None
 
     def place(self, local: Position, position: Position) -> tuple[int, int] | None:
@@ -90,7 +90,7 @@ class _ShardFile:
         layout = self._layout
         index_bytes, needed = self.index_bytes(size)
         start = 0 if layout.index_at_start else size - needed
-        data = self._pin.read_ranges(self.key, [(start, start + needed)])[0]
+        data = self._snapshot.read_ranges(self.key, [(start, start + needed)])[0]
         stored = data[:index_bytes]
         if layout.has_checksum:
             checksum = struct.unpack("<I", data[index_bytes:])[0]
@@ -127,10 +127,12 @@ class ShardReader:
         The array as messages name it.
     """
 
-    def __init__(self, pin: Pin, path: str, metadata: ArrayMetadata, *, what: str) -> None:
+    def __init__(
+        self, snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, what: str
+    ) -> None:
         if metadata.shard is None:
             raise TypeError("the array is not one of many small chunks")
-        self._pin = pin
+        self._snapshot = snapshot
         self._path = path
         self._metadata = metadata
         self._layout: ShardLayout = metadata.shard
@@ -147,7 +149,7 @@ class ShardReader:
         """Return the file at a position of the grid of files."""
         if outer not in self._files:
             key = posixpath.join(self._path, self._metadata.chunk_key(outer))
-            self._files[outer] = _ShardFile(self._pin, key, self._layout, what=self._what)
+            self._files[outer] = _ShardFile(self._snapshot, key, self._layout, what=self._what)
         return self._files[outer]
 
     @property
@@ -205,7 +207,7 @@ class ShardReader:
         parts = [pa.array([], pa.string())]
         for position, data in self._chunks(list(self._positions(_Box((span,))))):
             start = position[0] * height
-            texts = self._texts(position, data)
+            texts = self._strings(position, data)
             first, last = max(span.start, start), min(span.stop, start + height)
             parts.append(texts.slice(first - start, last - first))
         if (
@@ -247,7 +249,7 @@ class ShardReader:
             some = positions[first : first + _FETCHED_CHUNKS]
             found: dict[Position, memoryview] = {}
             for file, places in self._places(some).items():
-                parts = self._pin.read_ranges(file.key, list(places.values()))
+                parts = self._snapshot.read_ranges(file.key, list(places.values()))
                 found.update(zip(places, parts, strict=True))
             for position in some:
                 yield position, found.get(position)
@@ -279,7 +281,7 @@ class ShardReader:
             )
         return np.frombuffer(decoded, dtype).reshape(shape)
 
-    def _texts(self, position: Position, data: memoryview | None) -> pa.Array:
+    def _strings(self, position: Position, data: memoryview | None) -> pa.Array:
         count = self._info.chunks[0]
         if data is None:
             return self._filled(count)

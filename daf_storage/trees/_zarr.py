@@ -31,13 +31,13 @@ from daf_storage.errors import (
     ReadOnlyError,
     UnsupportedDataError,
 )
-from daf_storage.stores import MmapZipStore, Pin, ReadableStore, Transaction, WritableStore
+from daf_storage.stores import MmapZipStore, ReadableStore, Snapshot, Transaction, WritableStore
 from daf_storage.trees._consolidated import Consolidated, consolidated_of, lists_all
 from daf_storage.trees._foreign import ForeignChunks
 from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat, ZarrVersion
 from daf_storage.trees._metadata_v2 import ZarrV2
 from daf_storage.trees._metadata_v3 import NODE_FILE, ZarrV3
-from daf_storage.trees._protocol import NodeKind, WithoutFile, fill_blocks
+from daf_storage.trees._protocol import NodeKind, NotFileBacked, fill_blocks
 from daf_storage.trees._shards import ShardReader, ShardWriter
 
 _MAX_CHUNKS: Final = 1 << 20
@@ -57,12 +57,12 @@ def zarr_formats() -> list[ZarrFormat]:
 
 def find_version(store: ReadableStore, root: str = "") -> ZarrVersion | None:
     """Return the version of the Zarr hierarchy that is there; None if there is none."""
-    pin = store.pin(root)
-    if pin is None:
+    snapshot = store.snapshot(root)
+    if snapshot is None:
         return None
-    if pin.size(NODE_FILE) is not None:
+    if snapshot.size(NODE_FILE) is not None:
         return 3
-    return 2 if _FORMATS[2].kind(pin, "") is not None else None
+    return 2 if _FORMATS[2].kind(snapshot, "") is not None else None
 
 
 class ZarrTree:
@@ -96,49 +96,49 @@ class ZarrTree:
         What cannot be opened is an array: the reason is raised when it is used.
         """
         try:
-            pin = self._pin(path)
+            snapshot = self._snapshot(path)
         except (FormatError, ReadOnlyError):
             if not path:
                 raise
             return "array"
-        return None if pin is None else self.format.kind(pin, "")
+        return None if snapshot is None else self.format.kind(snapshot, "")
 
     def children(self, path: str) -> dict[str, NodeKind]:
         """Return the groups and arrays directly below ``path``."""
-        pin = self._pin(path)
-        if pin is None:
+        snapshot = self._snapshot(path)
+        if snapshot is None:
             return {}
-        kinds = ((name, self._kind_below(pin, path, name)) for name in pin.names())
+        kinds = ((name, self._kind_below(snapshot, path, name)) for name in snapshot.names())
         return {name: kind for name, kind in kinds if kind is not None}
 
-    def _kind_below(self, pin: Pin, path: str, name: str) -> NodeKind | None:
+    def _kind_below(self, snapshot: Snapshot, path: str, name: str) -> NodeKind | None:
         """Return what is at ``name`` below a pinned group.
 
         An array may take the place of a group between the looks for the documents of either: what
         looks like neither is pinned itself and looked at again.
         """
-        kind = self.format.kind(pin, name)
-        if kind is None and pin.is_local and name not in METADATA_NAMES:
+        kind = self.format.kind(snapshot, name)
+        if kind is None and snapshot.is_local and name not in METADATA_NAMES:
             kind = self.kind(posixpath.join(path, name))
         return kind
 
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever something at or below ``path`` does."""
-        pin = self._pin(path)
-        return None if pin is None else pin.identity()
+        snapshot = self._snapshot(path)
+        return None if snapshot is None else snapshot.identity()
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path``, or what it is, does."""
-        pin = self._pin(path)
-        return None if pin is None else pin.listing_identity(self.format.node_files)
+        snapshot = self._snapshot(path)
+        return None if snapshot is None else snapshot.listing_identity(self.format.node_files)
 
     def node(self, path: str) -> ZarrNode | None:
         """Return the group or array at ``path``, pinned."""
-        pin = self._pin(path)
-        kind = None if pin is None else self.format.kind(pin, "")
-        if pin is None or kind is None:
+        snapshot = self._snapshot(path)
+        kind = None if snapshot is None else self.format.kind(snapshot, "")
+        if snapshot is None or kind is None:
             return None
-        return ZarrNode(pin, kind, self.format, what=f"{self.location}: {path}")
+        return ZarrNode(snapshot, kind, self.format, what=f"{self.location}: {path}")
 
     @property
     def index_tree(self) -> Self:
@@ -147,11 +147,11 @@ class ZarrTree:
 
     def marker(self, name: str) -> Any:
         """Return an attribute of the root; None if it has none."""
-        pin = self._pin("")
-        return None if pin is None else self.format.marker(pin, name)
+        snapshot = self._snapshot("")
+        return None if snapshot is None else self.format.marker(snapshot, name)
 
-    def _pin(self, path: str) -> Pin | None:
-        return self._store.pin(posixpath.join(self._root, path) if path else self._root)
+    def _snapshot(self, path: str) -> Snapshot | None:
+        return self._store.snapshot(posixpath.join(self._root, path) if path else self._root)
 
 
 class WritableZarrTree(ZarrTree):
@@ -253,13 +253,13 @@ class WritableZarrTree(ZarrTree):
 
     def is_consolidated(self) -> bool:
         """Return whether the consolidated metadata, if it is kept, names all that is there."""
-        pin = self._pin("")
-        return self._consolidated is None or pin is None or lists_all(self.format, pin)
+        snapshot = self._snapshot("")
+        return self._consolidated is None or snapshot is None or lists_all(self.format, snapshot)
 
     def consolidated(self) -> bytes | None:
         """Return the file that has the consolidated metadata; None if there is none."""
-        pin = self._pin("")
-        return None if pin is None else consolidated_of(self.format, pin)
+        snapshot = self._snapshot("")
+        return None if snapshot is None else consolidated_of(self.format, snapshot)
 
     def refresh(self) -> bool:
         """Write the consolidated metadata again; say whether it had been another one."""
@@ -268,9 +268,9 @@ class WritableZarrTree(ZarrTree):
             changes.refresh()
         return self.consolidated() != before
 
-    def root_pin(self) -> Pin | None:
+    def root_snapshot(self) -> Snapshot | None:
         """Return a view of the root."""
-        return self._pin("")
+        return self._snapshot("")
 
     def path_in_store(self, path: str) -> str:
         """Return the key prefix of a node."""
@@ -278,55 +278,61 @@ class WritableZarrTree(ZarrTree):
 
     def refresh_consolidated(self, changes: Transaction, path: str | None) -> None:
         """Bring the consolidated metadata up to date after a change at ``path`` (None: all)."""
-        pin = self._pin("")
-        if self._consolidated is not None and pin is not None:
-            data = self._consolidated.updated(pin, path)
+        snapshot = self._snapshot("")
+        if self._consolidated is not None and snapshot is not None:
+            data = self._consolidated.updated(snapshot, path)
             changes.replace_file(self.path_in_store(self.format.consolidated_file), data)
 
 
 class ZarrNode:
     """A pinned group or array; see `Node`."""
 
-    def __init__(self, pin: Pin, kind: NodeKind, documents: ZarrFormat, *, what: str) -> None:
+    def __init__(
+        self, snapshot: Snapshot, kind: NodeKind, documents: ZarrFormat, *, what: str
+    ) -> None:
         self.kind = kind
         self._identity: Hashable | None = None
         self._format = documents
-        self.pin = pin
+        self.snapshot = snapshot
         self._what = what
 
     @property
     def identity(self) -> Hashable:
         """What a cache goes by; looked for when it is first asked for, before anything is read."""
         if self._identity is None:
-            self._identity = self.pin.identity()
+            self._identity = self.snapshot.identity()
         return self._identity
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""
-        return isinstance(other, ZarrNode) and self.pin.is_same(other.pin)
+        return isinstance(other, ZarrNode) and self.snapshot.is_same(other.snapshot)
 
     def array(self, name: str = "") -> ZarrArray | PackedArray | None:
         """Return this array, or the one of that name below this group."""
         what = f"{self._what}/{name}" if name else self._what
-        metadata = self._format.array(self.pin, name, what=what)
+        metadata = self._format.array(self.snapshot, name, what=what)
         if metadata is None:
             return None
         if metadata.shard is not None:
-            return PackedArray(self.pin, name, metadata, what=what)
-        return ZarrArray(self.pin, name, metadata, what=what)
+            return PackedArray(self.snapshot, name, metadata, what=what)
+        return ZarrArray(self.snapshot, name, metadata, what=what)
 
     def attribute(self, name: str) -> Any:
         """Return an attribute of this group or array; None if it has none of this name."""
-        return self._format.attribute(self.pin, "", name, what=self._what)
+        return self._format.attribute(self.snapshot, "", name, what=self._what)
 
 
 class ZarrArray:
     """An array of a pinned node; see `StoredArray`."""
 
-    def __init__(self, pin: Pin, path: str, metadata: ArrayMetadata, *, what: str) -> None:
-        self.info = replace(metadata.info, is_mappable=metadata.info.is_mappable and pin.is_local)
-        self._is_ranged = metadata.info.is_mappable and not pin.is_local
-        self._pin = pin
+    def __init__(
+        self, snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, what: str
+    ) -> None:
+        self.info = replace(
+            metadata.info, is_mappable=metadata.info.is_mappable and snapshot.is_local
+        )
+        self._is_ranged = metadata.info.is_mappable and not snapshot.is_local
+        self._snapshot = snapshot
         self._path = path
         self._metadata = metadata
         self._what = what
@@ -359,7 +365,7 @@ class ZarrArray:
             return _as_strings(self._foreign(slice(None)), what=self._what)
         if self.info.size == 0:
             return pa.array([], pa.string())
-        data = self._pin.map(self._chunk_key())
+        data = self._snapshot.map(self._chunk_key())
         if data is None:
             return _as_strings(self._filled(), what=self._what)
         decoded = vlen.decode_vlen_utf8(data, what=self._what)
@@ -372,14 +378,14 @@ class ZarrArray:
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if files are missing or too short, by their sizes alone."""
-        if self.info.size == 0 or not self._pin.is_local:
+        if self.info.size == 0 or not self._snapshot.is_local:
             return
         is_needed = is_complete or self._metadata.fill_value is None
         if not self._metadata.has_plain_chunk:
             if is_needed:
                 self._check_chunks()
             return
-        size_bytes = self._pin.size(self._chunk_key())
+        size_bytes = self._snapshot.size(self._chunk_key())
         if size_bytes is None:
             if is_needed:
                 raise self._missing(self._metadata.first_chunk_key)
@@ -398,7 +404,7 @@ class ZarrArray:
         grid = [-(-n // c) for n, c in zip(self.info.shape, self.info.chunks, strict=True)]
         for position in (tuple(0 for _ in grid), tuple(n - 1 for n in grid)):
             key = self._metadata.chunk_key(position)
-            size_bytes = self._pin.size(posixpath.join(self._path, key))
+            size_bytes = self._snapshot.size(posixpath.join(self._path, key))
             if size_bytes is None:
                 raise self._missing(key)
             elements = min(math.prod(self.info.chunks), self.info.size)
@@ -410,7 +416,7 @@ class ZarrArray:
                 )
         count = math.prod(grid)
         if count > _MANY_CHUNKS and (len(grid) == 1 or self._metadata.separator == "."):
-            stored = len(self._pin.names(posixpath.join(self._path, self._metadata.prefix)))
+            stored = len(self._snapshot.names(posixpath.join(self._path, self._metadata.prefix)))
             if stored < count:
                 raise CorruptDataError(
                     f"{self._what}: {count:,} chunks are needed, and there are at most {stored:,}"
@@ -423,29 +429,29 @@ class ZarrArray:
             f"{self._what}: the chunk file {key!r} is missing, and the array {reason}"
         )
 
-    def stamp(self) -> list[int] | None:
+    def fingerprint(self) -> list[int] | None:
         """Return what tells the single plain chunk from any other."""
         if not self._metadata.has_plain_chunk or self.info.size == 0:
             return None
-        return self._pin.stamp(self._chunk_key())
+        return self._snapshot.fingerprint(self._chunk_key())
 
     def plain_strings(self) -> memoryview | None:
         """Return the single plain chunk of strings, mapped."""
         if not self.info.storage_type.is_string or not self._metadata.has_plain_chunk:
             return None
-        return self._pin.map(self._chunk_key())
+        return self._snapshot.map(self._chunk_key())
 
     def open_file(self) -> int | None:
         """Return a descriptor of the single plain chunk's file, if it has one of its own."""
         if not self._metadata.has_plain_chunk or self.info.size == 0:
             return None
-        return self._pin.open_file(self._chunk_key())
+        return self._snapshot.open_file(self._chunk_key())
 
     def _mapped(self) -> AnyArray:
         dtype = self.info.storage_type.dtype
         if self.info.size == 0:
             return _frozen(np.empty(self.info.shape, dtype))
-        data = self._pin.map(self._chunk_key())
+        data = self._snapshot.map(self._chunk_key())
         if data is None:
             return self._filled()
         if len(data) != self.info.size * dtype.itemsize:
@@ -460,14 +466,14 @@ class ZarrArray:
         shapes = [(span.size, *rest) for span in spans]
         if self.info.size == 0:
             return [_frozen(np.empty(shape, dtype)) for shape in shapes]
-        size = self._pin.size(self._chunk_key())
+        size = self._snapshot.size(self._chunk_key())
         if size is None:
             values = self._filled()
             return [values[span.slice] for span in spans]
         if size != self.info.size * dtype.itemsize:
             raise self._wrong_size(size)
         ranges = [(span.start * row_bytes, span.stop * row_bytes) for span in spans]
-        parts = self._pin.read_ranges(self._chunk_key(), ranges)
+        parts = self._snapshot.read_ranges(self._chunk_key(), ranges)
         return [
             np.frombuffer(part, dtype).reshape(shape)
             for part, shape in zip(parts, shapes, strict=True)
@@ -504,7 +510,7 @@ class ZarrArray:
         self._refuse_many_chunks(rows)
         try:
             array = zarr.open_array(
-                ForeignChunks(self._pin, self._path, self._metadata, what=self._what),
+                ForeignChunks(self._snapshot, self._path, self._metadata, what=self._what),
                 path=self._path,
                 mode="r",
                 zarr_format=self._metadata.version,
@@ -540,19 +546,21 @@ class ZarrArray:
         grid = itertools.product(range(first // height, -(-last // height)), *map(range, below))
         for position in grid:
             key = self._metadata.chunk_key(position)
-            if self._pin.size(posixpath.join(self._path, key)) is None:
+            if self._snapshot.size(posixpath.join(self._path, key)) is None:
                 raise self._missing(key)
 
     def _chunk_key(self) -> str:
         return posixpath.join(self._path, self._metadata.first_chunk_key)
 
 
-class PackedArray(WithoutFile):
+class PackedArray(NotFileBacked):
     """An array of many small chunks in one file, or in several; see `StoredArray`."""
 
-    def __init__(self, pin: Pin, path: str, metadata: ArrayMetadata, *, what: str) -> None:
+    def __init__(
+        self, snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, what: str
+    ) -> None:
         self.info = metadata.info
-        self._reader = ShardReader(pin, path, metadata, what=what)
+        self._reader = ShardReader(snapshot, path, metadata, what=what)
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if the file is missing or has no room for its index."""
@@ -592,8 +600,8 @@ class ZarrTransaction:
 
     def mark(self, name: str, numbers: tuple[int, ...]) -> None:
         """Mark the root with a few numbers: an attribute in Zarr v3, an array in v2."""
-        pin = self._tree.root_pin()
-        old = None if pin is None else pin.read(NODE_FILE)
+        snapshot = self._tree.root_snapshot()
+        old = None if snapshot is None else snapshot.read(NODE_FILE)
         for file, data in self._tree.format.root_document(old, {name: list(numbers)}).items():
             self._changes.replace_file(self._tree.path_in_store(file), data)
             self._refresh(None)

@@ -177,8 +177,8 @@ def _copy(
             raise errors.CorruptDataError(
                 f"{source.location}: scalar {name!r} is not stored as one element"
             )
-        is_text = array.info.storage_type.is_string
-        values = array.read_strings() if is_text else array.read().reshape(1)
+        is_string = array.info.storage_type.is_string
+        values = array.read_strings() if is_string else array.read().reshape(1)
         with _property(destination, layout.scalar_path(name)) as changes:
             changes.write_scalar(layout.scalar_path(name), values)
     for axis in sorted(source.axes_set()):
@@ -320,5 +320,5 @@ def _blocks(array: StoredArray) -> Iterator[Span]:
 
 
 def _size_bytes(array: StoredArray) -> int:
-    is_text = array.info.storage_type.is_string
-    return array.info.size * (16 if is_text else array.info.storage_type.dtype.itemsize)
+    is_string = array.info.storage_type.is_string
+    return array.info.size * (16 if is_string else array.info.storage_type.dtype.itemsize)

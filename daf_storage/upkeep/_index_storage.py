@@ -240,7 +240,7 @@ class IndexStorage:
         found: list[StoredArray] = []
         for name in place.columns:
             if name == NAME_VECTOR:
-                found.append(self._daf.text_array(place.axis, name))
+                found.append(self._daf.string_array(place.axis, name))
             else:
                 found += self._daf.open_vector(place.axis, name).all_arrays()
         return found
@@ -292,7 +292,7 @@ def _checksum(arrays: Mapping[str, AnyArray], numbers: list[int]) -> int:
 
 def _files(sources: list[StoredArray]) -> tuple[int, ...]:
     """Return inode, size and times of the files of some arrays; nothing if one has none."""
-    found = [source.stamp() for source in sources]
+    found = [source.fingerprint() for source in sources]
     return tuple(number for one in found if one for number in one) if all(found) else ()
 
 
@@ -314,9 +314,9 @@ def _parts(source: StoredArray) -> list[memoryview]:
     plain = source.plain_strings()
     if plain is not None:
         return [plain]
-    texts = source.read_strings()
-    kind = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-    offsets = np.frombuffer(texts.buffers()[1], kind)[texts.offset :][: len(texts) + 1]
-    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    strings = source.read_strings()
+    kind = np.int64 if pa.types.is_large_string(strings.type) else np.int32
+    offsets = np.frombuffer(strings.buffers()[1], kind)[strings.offset :][: len(strings) + 1]
+    data = np.frombuffer(strings.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
     lengths = np.diff(offsets).astype("<u4")
     return [lengths.view(np.uint8).data, data.data]

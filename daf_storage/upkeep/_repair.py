@@ -16,8 +16,8 @@ from daf_storage.data import (
     damage_of,
     layout,
     lost_entries,
-    mend_archive,
     one_each,
+    recover_archive,
     take_out_consolidated,
 )
 from daf_storage.opening import (
@@ -186,12 +186,12 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
             done.append(f"gave back {found.cut_bytes:,} bytes that belonged to no entry")
         for group in archives.groups_of(lease.resource):
             tree = WritableZarrTree(lease.resource, group, consolidated=False)
-            mended = mend_archive(lease.resource, tree, group)
-            lost += mended
+            recovered = recover_archive(lease.resource, tree, group)
+            lost += recovered
             prefix = f"{group}/" if group else ""
             done += [
                 f"took away {damage.path}, of which a part was missing"
-                for damage in mended
+                for damage in recovered
                 if damage.path
             ]
             done += [_missing(prefix + one) for one in _add_groups(tree)]

@@ -33,7 +33,7 @@ from daf_storage.opening import SHARED_ARCHIVE_SUFFIX, DafPath, groups_of, open_
 from daf_storage.stores import (
     DirectoryStore,
     MmapZipStore,
-    Pin,
+    Snapshot,
     abandoned,
     follow_links,
     is_remote,
@@ -174,12 +174,12 @@ def _verify_groups(
             yield Finding("error", prefix + layout.DAF, str(error))
             continue
         findings = list(_verify_data(DafReader(tree, name=where.given), add))
-        pin = store.pin(group)
-        if pin is not None and has_consolidated(tree.format, pin):
+        snapshot = store.snapshot(group)
+        if snapshot is not None and has_consolidated(tree.format, snapshot):
             remedy = (
                 f"'daf repair {where.given}' takes it out, since nothing is changed in archives"
             )
-            findings += _verify_consolidated(tree, pin, remedy)
+            findings += _verify_consolidated(tree, snapshot, remedy)
         for finding in findings:
             yield Finding(finding.level, prefix + finding.path, finding.problem)
 
@@ -200,17 +200,17 @@ def _verify_directory(where: DafPath) -> Iterator[Finding]:
             "a reordering was interrupted; do the same again to go on with it, or "
             f"'daf repair {where.given}' to clear away what it left",
         )
-    tree, pin = ZarrTree(store), store.pin("")
-    if pin is None:
+    tree, snapshot = ZarrTree(store), store.snapshot("")
+    if snapshot is None:
         return
     remedy = f"'daf repair {where.given}' writes it again"
     try:
-        is_there = has_consolidated(tree.format, pin)
+        is_there = has_consolidated(tree.format, snapshot)
     except DafError as error:
         yield Finding("error", tree.format.consolidated_file, str(error))
         return
     if is_there:
-        yield from _verify_consolidated(tree, pin, remedy)
+        yield from _verify_consolidated(tree, snapshot, remedy)
     else:
         yield Finding(
             "warning",
@@ -219,10 +219,10 @@ def _verify_directory(where: DafPath) -> Iterator[Finding]:
         )
 
 
-def _verify_consolidated(tree: ZarrTree, pin: Pin, remedy: str) -> Iterator[Finding]:
+def _verify_consolidated(tree: ZarrTree, snapshot: Snapshot, remedy: str) -> Iterator[Finding]:
     """Check that the metadata at the root repeats what is there."""
     try:
-        for key, problem in differences(tree.format, pin, layout.SKELETON):
+        for key, problem in differences(tree.format, snapshot, layout.SKELETON):
             yield Finding("warning", key, f"{problem} the consolidated metadata; {remedy}")
     except CorruptDataError as error:
         yield Finding("error", tree.format.consolidated_file, str(error))

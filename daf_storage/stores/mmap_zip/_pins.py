@@ -31,8 +31,8 @@ class Entries(Protocol):
         ...
 
 
-class ArchivePin:
-    """A view of the entries that an archive had at one moment; see `Pin`."""
+class ArchiveSnapshot:
+    """A view of the entries that an archive had at one moment; see `Snapshot`."""
 
     def __init__(
         self, archive: Entries, prefix: str, limit: int, entries: Hashable, state: Hashable
@@ -62,7 +62,7 @@ class ArchivePin:
         """Return what changes whenever something is added below the prefix, or rewritten."""
         return self._identity
 
-    def stamp(self, key: str) -> list[int] | None:  # noqa: ARG002 - as for all pins
+    def fingerprint(self, key: str) -> list[int] | None:  # noqa: ARG002 - as for all pins
         """Return nothing: an entry has no times of its own, and a rewritten one its old CRC."""
         return None
 
@@ -72,7 +72,7 @@ class ArchivePin:
 
     def is_same(self, other: object) -> bool:
         """Return whether another pin is of the very same entries."""
-        return isinstance(other, ArchivePin) and self.entries == other.entries
+        return isinstance(other, ArchiveSnapshot) and self.entries == other.entries
 
     def names(self, key: str = "") -> list[str]:
         """Return the names directly below ``key``, sorted."""

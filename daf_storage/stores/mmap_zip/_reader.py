@@ -15,7 +15,7 @@ from daf_storage.stores.mmap_zip import _codecs, _recovery
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._index import EntryIndex
 from daf_storage.stores.mmap_zip._locating import is_own_entry
-from daf_storage.stores.mmap_zip._pins import ArchivePin
+from daf_storage.stores.mmap_zip._pins import ArchiveSnapshot
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError
 
 
@@ -227,7 +227,7 @@ class ArchiveReader:
         with self._index_lock:
             return self._index.count_below(prefix)
 
-    def pin(self, prefix: str) -> ArchivePin | None:
+    def snapshot(self, prefix: str) -> ArchiveSnapshot | None:
         """Return a view of everything that is below ``prefix`` now."""
         self._check_open()
         with self._index_lock:
@@ -236,7 +236,7 @@ class ArchiveReader:
         if not count:
             return None
         entries = (id(self), self._generation, count)
-        return ArchivePin(self, prefix, limit, entries, self.file_state())
+        return ArchiveSnapshot(self, prefix, limit, entries, self.file_state())
 
     def file_state(self) -> Hashable:
         """Return what changes whenever another program writes into the archive in place."""

@@ -20,20 +20,20 @@ from hypothesis import given, settings
 
 from daf_query import AxisDataset, build_index, connect
 from daf_query.scan import (
-    Both,
+    And,
     Compare,
     Constant,
-    Either,
+    DictionaryCodes,
     In,
-    Null,
-    TextCodes,
+    IsNull,
+    Or,
     ZoneMap,
     columns_of,
     parse,
 )
 from daf_query.scan import _scanner as scanning
 from daf_query.scan._evaluate import Codes, evaluate, may_match
-from daf_query.scan._predicate import Truth
+from daf_query.scan._predicate import IsTrue
 from daf_storage import DafWriter, MemoryDaf, Packing
 from daf_storage.spi import Span
 
@@ -66,23 +66,23 @@ def u8(value: int) -> pa.Scalar:
         (pc.field("s").isin(["a", "b"]), In("s", ("a", "b"))),
         (~pc.field("i").isin([1]), In("i", (1,), is_negated=True)),
         (pc.field("u").isin([3, 300, -1]), In("u", (3,))),
-        (pc.field("f").is_null(), Null("f")),
-        (pc.field("f").is_valid(), Null("f", is_negated=True)),
-        (~pc.field("f").is_null(), Null("f", is_negated=True)),
-        (pc.field("b"), Truth("b")),
-        (~pc.field("b"), Truth("b", is_negated=True)),
+        (pc.field("f").is_null(), IsNull("f")),
+        (pc.field("f").is_valid(), IsNull("f", is_negated=True)),
+        (~pc.field("f").is_null(), IsNull("f", is_negated=True)),
+        (pc.field("b"), IsTrue("b")),
+        (~pc.field("b"), IsTrue("b", is_negated=True)),
         (pc.scalar(value=True), Constant(value=True)),
         (
             ~((pc.field("i") > 5) | pc.field("b")),
-            Both((Compare("i", "<=", 5), Truth("b", is_negated=True))),
+            And((Compare("i", "<=", 5), IsTrue("b", is_negated=True))),
         ),
         (
             (pc.field("i") > 5) & ((pc.field("i") < 9) & pc.field("b")),
-            Both((Compare("i", ">", 5), Compare("i", "<", 9), Truth("b"))),
+            And((Compare("i", ">", 5), Compare("i", "<", 9), IsTrue("b"))),
         ),
         (
             ~((pc.field("i") > 5) & pc.field("b")),
-            Either((Compare("i", "<=", 5), Truth("b", is_negated=True))),
+            Or((Compare("i", "<=", 5), IsTrue("b", is_negated=True))),
         ),
         (None, Constant(value=True)),
     ],
@@ -161,15 +161,15 @@ LEAVES = st.one_of(
         st.lists(st.sampled_from(["a", "zz", "q"]), max_size=3).map(tuple),
         st.booleans(),
     ),
-    st.builds(Null, st.sampled_from(["f", "i", "s"]), st.booleans()),
-    st.builds(Truth, st.just("b"), st.booleans()),
+    st.builds(IsNull, st.sampled_from(["f", "i", "s"]), st.booleans()),
+    st.builds(IsTrue, st.just("b"), st.booleans()),
     st.builds(Constant, st.booleans()),
 )
 PREDICATES = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
-        st.lists(inner, min_size=1, max_size=3).map(lambda p: Both(tuple(p))),
-        st.lists(inner, min_size=1, max_size=3).map(lambda p: Either(tuple(p))),
+        st.lists(inner, min_size=1, max_size=3).map(lambda p: And(tuple(p))),
+        st.lists(inner, min_size=1, max_size=3).map(lambda p: Or(tuple(p))),
     ),
     max_leaves=6,
 )
@@ -179,15 +179,15 @@ def holds(predicate: Any, row: dict[str, Any]) -> bool:
     """Return whether a predicate is true for one row: the slow, obvious way."""
     if isinstance(predicate, Constant):
         return predicate.value
-    if isinstance(predicate, Both | Either):
-        return (all if isinstance(predicate, Both) else any)(holds(p, row) for p in predicate.parts)
+    if isinstance(predicate, And | Or):
+        return (all if isinstance(predicate, And) else any)(holds(p, row) for p in predicate.parts)
     value = row[predicate.column]
     is_null = isinstance(value, float) and math.isnan(value)
-    if isinstance(predicate, Null):
+    if isinstance(predicate, IsNull):
         return is_null != predicate.is_negated
     if is_null:
         return False
-    if isinstance(predicate, Truth):
+    if isinstance(predicate, IsTrue):
         return bool(value) != predicate.is_negated
     if isinstance(predicate, In):
         return (value in predicate.values) != predicate.is_negated
@@ -220,13 +220,13 @@ def test_evaluating_equals_the_obvious_way(
         "i": rng.integers(-3, 4, count),
         "b": rng.random(count) < 0.5,
     }
-    texts = [["", "a", "b", "é", "zz"][n] for n in rng.integers(0, 5, count)]
-    rows = [{**{k: v[n].item() for k, v in columns.items()}, "s": texts[n]} for n in range(count)]
+    strings = [["", "a", "b", "é", "zz"][n] for n in rng.integers(0, 5, count)]
+    rows = [{**{k: v[n].item() for k, v in columns.items()}, "s": strings[n]} for n in range(count)]
     expected = [holds(predicate, row) for row in rows]
-    codes = TextCodes.of([pa.array(texts)], count)
-    values = {**columns, "s": pa.array(texts)}
+    codes = DictionaryCodes.of([pa.array(strings)], count)
+    values = {**columns, "s": pa.array(strings)}
     if coded:
-        values["s"] = Codes(codes.codes, codes.texts, codes.table)
+        values["s"] = Codes(codes.codes, codes.strings, codes.table)
     assert evaluate(predicate, values.__getitem__, count).tolist() == expected
     daf = MemoryDaf()
     daf.add_axis("cell", [str(n) for n in range(count)])
@@ -234,7 +234,7 @@ def test_evaluating_equals_the_obvious_way(
     for name, column in columns.items():
         daf.set_vector("cell", name, column)
         learnt = ZoneMap.of(count, column.dtype)
-        learnt.learn(Span(0, count), column)
+        learnt.record(Span(0, count), column)
         zones[name] = learnt.zones(0, 1)
     assert may_match(predicate, zones.__getitem__, 1)[0] or not any(expected)
 
@@ -242,8 +242,8 @@ def test_evaluating_equals_the_obvious_way(
 def test_every_choice_of_codes() -> None:
     """One string, neighbours, with gaps, from the first and to the last: the rows that have them."""
     names = ["a", "b", "c", "d", "e", "f"]
-    codes = TextCodes.of([pa.array([*names, *reversed(names)])], 12)
-    column = Codes(codes.codes, codes.texts, codes.table)
+    codes = DictionaryCodes.of([pa.array([*names, *reversed(names)])], 12)
+    column = Codes(codes.codes, codes.strings, codes.table)
     for size in range(1, len(names) + 1):
         for chosen in itertools.combinations(names, size):
             found = evaluate(In("s", chosen), lambda _: column, 12)
@@ -257,12 +257,12 @@ def test_every_small_zone_is_left_out_where_it_may(operator: str) -> None:
     for rows in itertools.product(numbers, repeat=3):
         column = np.array(rows)
         learnt = ZoneMap.of(3, column.dtype)
-        learnt.learn(Span(0, 3), column)
+        learnt.record(Span(0, 3), column)
         for value in (-1.0, 0.0, 1.0, 2.0, 3.0):
             predicate: Any = {
                 "in": In("f", (value, 9.0)),
                 "not in": In("f", (value, 9.0), is_negated=True),
-                "null": Null("f", is_negated=value > 0),
+                "null": IsNull("f", is_negated=value > 0),
             }.get(operator, Compare("f", operator, value))
             expected = any(holds(predicate, {"f": row}) for row in rows)
             found = bool(may_match(predicate, {"f": learnt.zones(0, 1)}.get, 1)[0])
@@ -325,21 +325,21 @@ def random_condition(rng: random.Random, depth: int = 2) -> str:
     if column == "flag":
         return rng.choice(["flag", "NOT flag", "flag = true", "flag IS NULL"])
     if column in ("donor", "id", "name"):
-        texts = {
+        strings = {
             "donor": ["N1", "", "é", "Z''9", "日本", "nope"],
             "id": ["id 5 ☃", "id 77 ☃", "id"],
             "name": ["c5", "c4999", "c"],
         }[column]
-        prefix = rng.choice(texts).replace("''", "")[: rng.randint(1, 3)]
-        few = ", ".join(f"'{t}'" for t in rng.sample(texts, rng.randint(1, len(texts))))
+        prefix = rng.choice(strings).replace("''", "")[: rng.randint(1, 3)]
+        few = ", ".join(f"'{t}'" for t in rng.sample(strings, rng.randint(1, len(strings))))
         return rng.choice(
             [
-                f"{column} {operator} '{rng.choice(texts)}'",
+                f"{column} {operator} '{rng.choice(strings)}'",
                 f"{column} IN ({few})",
                 f"{column} NOT IN ({few})",
                 f"{column} LIKE '{prefix}%'",
-                f"{column} NOT LIKE '{rng.choice(texts)[:1]}%'",
-                f"starts_with({column}, '{rng.choice(texts)[:1]}')",
+                f"{column} NOT LIKE '{rng.choice(strings)[:1]}%'",
+                f"starts_with({column}, '{rng.choice(strings)[:1]}')",
                 f"{column} IS NOT NULL",
             ]
         )

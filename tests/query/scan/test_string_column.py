@@ -8,33 +8,35 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from daf_query.scan import TextCodes, Values
+from daf_query.scan import DictionaryCodes, Values
 from daf_query.scan._evaluate import Codes
-from daf_query.scan._string_column import TextColumn
+from daf_query.scan._string_column import StringColumn
 from daf_storage import errors
 from daf_storage.spi import Span
 
 TEXTS = ["b", "a", "é", "b", ""] * 20
 
 
-def column(calls: list[str], **options: Any) -> TextColumn:
+def column(calls: list[str], **options: Any) -> StringColumn:
     """Return a column that writes down what it reads."""
-    texts = pa.array(TEXTS)
+    strings = pa.array(TEXTS)
 
     def decode() -> Any:
         calls.append("decode")
-        return texts
+        return strings
 
-    def encode() -> TextCodes:
+    def encode() -> DictionaryCodes:
         calls.append("encode")
-        return TextCodes.of(iter([texts.slice(0, 30), texts.slice(30)]), len(texts))
+        return DictionaryCodes.of(iter([strings.slice(0, 30), strings.slice(30)]), len(strings))
 
-    return TextColumn(decode, encode, **options)
+    return StringColumn(decode, encode, **options)
 
 
 def strings_of(values: Values) -> list[str]:
     """Return strings, or those behind codes."""
-    found: Any = values.texts.take(pa.array(values.codes)) if isinstance(values, Codes) else values
+    found: Any = (
+        values.strings.take(pa.array(values.codes)) if isinstance(values, Codes) else values
+    )
     listed: list[str] = found.to_pylist()
     return listed
 
@@ -49,16 +51,16 @@ def test_codes_and_strings_in_any_order() -> None:
         for step in order:
             if step == "v":
                 values = found.values(span)
-                texts = strings_of(values)
-                assert texts == TEXTS[3:9]
+                strings = strings_of(values)
+                assert strings == TEXTS[3:9]
             elif step == "a":
                 assert found.array(span).to_pylist() == TEXTS[3:9]
             elif step == "t":
                 assert found.take(span, places).to_pylist() == picked
             else:
                 values = found.pick(span, places)
-                texts = strings_of(values)
-                assert texts == picked
+                strings = strings_of(values)
+                assert strings == picked
         assert len(calls) == 1
 
 
@@ -74,13 +76,15 @@ def test_strings_are_there_after_another_thread_has_let_go_of_the_file() -> None
 def test_codes_of_too_few_strings() -> None:
     """Are an error, not rows of whatever was in memory."""
     with pytest.raises(errors.CorruptDataError, match="2 strings are stored where 3 should be"):
-        TextCodes.of(iter([pa.array(["a", "b"])]), 3)
+        DictionaryCodes.of(iter([pa.array(["a", "b"])]), 3)
 
 
 def test_many_distinct_strings_get_no_codes() -> None:
     """Seen from the first piece, or when there are more than fit."""
     many = pa.array([str(i) for i in range(10_000)])
-    assert not TextCodes.of(iter([many]), 10_000).is_useful
+    assert not DictionaryCodes.of(iter([many]), 10_000).is_useful
     later = [pa.array(["a"] * 9_000), pa.array([str(i) for i in range(70_000)])]
-    assert not TextCodes.of(iter(later), 79_000).is_useful
-    assert TextCodes.of(iter([pa.array(["a"] * 9_000), many]), 19_000).codes.dtype == np.uint16
+    assert not DictionaryCodes.of(iter(later), 79_000).is_useful
+    assert (
+        DictionaryCodes.of(iter([pa.array(["a"] * 9_000), many]), 19_000).codes.dtype == np.uint16
+    )

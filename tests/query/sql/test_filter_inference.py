@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 
 from daf_query import DafSession, build_point_index, connect
-from daf_query.scan import Both, Compare, Either, Predicate, compared
+from daf_query.scan import And, Compare, Or, Predicate, compared
 from daf_query.scan import _scanner as scanning
 from daf_query.scan._evaluate import evaluate
 from daf_query.scan._zone_map import ZONE_ROWS
@@ -77,15 +77,15 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("ab\ud
 
 
 @given(TEXT, st.lists(TEXT))
-def test_texts_that_begin_with_a_text_are_in_its_range(prefix: str, texts: list[str]) -> None:
+def test_texts_that_begin_with_a_text_are_in_its_range(prefix: str, strings: list[str]) -> None:
     """Also at the end of the code points; and no other in a range that has two ends."""
-    texts = [*texts, prefix, *(prefix + text for text in texts)]
+    strings = [*strings, prefix, *(prefix + text for text in strings)]
     predicate = begins("s", prefix)
     if predicate is None:
         assert prefix == ""
         return
-    found = evaluate(predicate, lambda _: pa.array(texts, pa.string()), len(texts))
-    starts = [text.startswith(prefix) for text in texts]
+    found = evaluate(predicate, lambda _: pa.array(strings, pa.string()), len(strings))
+    starts = [text.startswith(prefix) for text in strings]
     assert all(inside or not wanted for inside, wanted in zip(found, starts, strict=True))
     if not prefix.endswith("\U0010ffff"):
         assert found.tolist() == starts
@@ -237,7 +237,7 @@ def nested(depth: int, *, is_both: bool) -> Any:
 
 def values_of(predicate: Predicate | None) -> list[int]:
     """Return the constants that a predicate compares with."""
-    if isinstance(predicate, Both | Either):
+    if isinstance(predicate, And | Or):
         return [value for part in predicate.parts for value in values_of(part)]
     return [predicate.value] if isinstance(predicate, Compare) else []
 

@@ -185,9 +185,9 @@ def test_types_without_a_common_one() -> None:
     with pytest.warns(UnreadableVectorWarning) as caught:
         found = session.sql("SELECT dataset, name, age FROM cell ORDER BY 1, 2").to_pydict()
     assert found["dataset"] == ["numbers!", "numbers!", "words!", "words!"]
-    texts = " ".join(str(w.message) for w in caught)
-    assert "has types that have none in common (numbers!: int64, words!: string)" in texts
-    assert "a vector 'dataset' of its own" in texts
+    strings = " ".join(str(w.message) for w in caught)
+    assert "has types that have none in common (numbers!: int64, words!: string)" in strings
+    assert "a vector 'dataset' of its own" in strings
     with pytest.raises(errors.DafError, match="none in common"):
         session.sql("SELECT mixed FROM cell").to_pydict()
 

@@ -110,7 +110,7 @@ def test_what_is_left_to_zarr_python(tmp_path: Path) -> None:
     assert files is not None
     with pytest.raises(errors.CorruptDataError, match="chunk 1 is damaged"):
         files.decode(1, 3)
-    assert files.stamp(5) is None
+    assert files.fingerprint(5) is None
 
 
 def test_bytes_that_are_broken() -> None:

@@ -25,22 +25,22 @@ TEXTS = st.lists(
 )
 
 
-def expected(texts: list[str]) -> str | None:
+def expected(strings: list[str]) -> str | None:
     """Return the first string that a Counter counts more than once."""
-    return next((text for text, count in Counter(texts).items() if count > 1), None)
+    return next((text for text, count in Counter(strings).items() if count > 1), None)
 
 
 @given(TEXTS, st.integers(0, 3), st.sampled_from([pa.string(), pa.large_string()]))
 def test_the_first_duplicate_is_that_of_a_counter(
-    texts: list[str], start: int, kind: pa.DataType
+    strings: list[str], start: int, kind: pa.DataType
 ) -> None:
     """Of any strings, also of slices, whatever their widths."""
-    assert first_duplicate(pa.array(texts, kind).slice(start)) == expected(texts[start:])
+    assert first_duplicate(pa.array(strings, kind).slice(start)) == expected(strings[start:])
 
 
 @given(TEXTS, st.integers(1, 5), st.integers(1, 9), st.integers(1, 3))
 def test_hashes_that_meet_decide_nothing(
-    texts: list[str], rows: int, n_bytes: int, compared: int
+    strings: list[str], rows: int, n_bytes: int, compared: int
 ) -> None:
     """With hashes of two bits, blocks of a few rows, and few hashes compared at a time."""
     with pytest.MonkeyPatch.context() as patch:
@@ -48,27 +48,27 @@ def test_hashes_that_meet_decide_nothing(
         patch.setattr(duplicates, "_BLOCK_STRINGS", rows)
         patch.setattr(duplicates, "_MAX_BLOCK_BYTES", n_bytes)
         patch.setattr(duplicates, "_COMPARED_HASHES", compared)
-        found = first_duplicate(pa.array(texts, pa.string()))
-    assert (found is None) == (expected(texts) is None)
-    assert found is None or texts.count(found) > 1
+        found = first_duplicate(pa.array(strings, pa.string()))
+    assert (found is None) == (expected(strings) is None)
+    assert found is None or strings.count(found) > 1
 
 
 @given(TEXTS, st.integers(1, 5))
-def test_a_hash_depends_on_the_string_only(texts: list[str], cut: int) -> None:
+def test_a_hash_depends_on_the_string_only(strings: list[str], cut: int) -> None:
     """Not on its neighbours, on its place in the block, or on the type of the offsets."""
-    whole = hashes_of(pa.array(texts, pa.string())).tolist() if texts else []
-    parts = [hashes_of(pa.array([text], pa.large_string())).tolist()[0] for text in texts]
+    whole = hashes_of(pa.array(strings, pa.string())).tolist() if strings else []
+    parts = [hashes_of(pa.array([text], pa.large_string())).tolist()[0] for text in strings]
     assert whole == parts
-    if len(texts) > cut:
-        assert hashes_of(pa.array(texts).slice(cut)).tolist() == whole[cut:]
+    if len(strings) > cut:
+        assert hashes_of(pa.array(strings).slice(cut)).tolist() == whole[cut:]
 
 
 def test_similar_names_have_different_hashes() -> None:
     """Numbered names, and those that differ in length or in a NUL only: no two meet."""
-    texts = [f"cell_{n}" for n in range(200_000)]
-    texts += ["\0" * n for n in range(400)] + ["a" * n for n in range(1, 400)]
-    texts += [f"{n:030}" for n in range(20_000)] + [f"{n:020}x{n:020}" for n in range(20_000)]
-    assert np.unique(hashes_of(pa.array(texts))).size == len(texts)
+    strings = [f"cell_{n}" for n in range(200_000)]
+    strings += ["\0" * n for n in range(400)] + ["a" * n for n in range(1, 400)]
+    strings += [f"{n:030}" for n in range(20_000)] + [f"{n:020}x{n:020}" for n in range(20_000)]
+    assert np.unique(hashes_of(pa.array(strings))).size == len(strings)
 
 
 def test_blocks_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,10 +81,10 @@ def test_blocks_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(duplicates, "hashes_of", recorded)
     monkeypatch.setattr(duplicates, "_MAX_BLOCK_BYTES", 1000)
-    texts = [str(n) * 100 for n in range(100)] + ["y" * 5000]
-    assert first_duplicate(pa.array(texts)) is None
+    strings = [str(n) * 100 for n in range(100)] + ["y" * 5000]
+    assert first_duplicate(pa.array(strings)) is None
     assert max(seen) == 5000
-    assert sum(seen) == sum(map(len, texts))
+    assert sum(seen) == sum(map(len, strings))
     assert sorted(seen)[-2] <= 1000
 
 

@@ -382,10 +382,10 @@ def test_parts_of_sparse_strings_have_one_length(
     """As many positions as strings, or reading is an error; the other properties are readable."""
     path = tmp_path / "x.h5df"
     test_mostly_empty_strings_are_stored_sparse(tmp_path)
-    is_text = part.endswith("nztxt") and values != [5]
+    is_string = part.endswith("nztxt") and values != [5]
     with h5py.File(path, "r+") as file:
         del file[part]
-        file.create_dataset(part, data=values, dtype=h5py.string_dtype() if is_text else "u4")
+        file.create_dataset(part, data=values, dtype=h5py.string_dtype() if is_string else "u4")
     daf = H5df(path)
     with pytest.raises(errors.CorruptDataError, match=message):
         read_labels(daf, part)

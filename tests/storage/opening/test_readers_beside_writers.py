@@ -73,11 +73,11 @@ def test_a_replaced_matrix_is_always_found(
     daf.set_matrix("cell", "gene", "m", np.ones((2, 3)))
     values, todo = itertools.count(1), itertools.cycle(steps(reopen(path)))
     reader = ZarrDaf(path)
-    pin_of = DirectoryStore.pin
+    snapshot_of = DirectoryStore.snapshot
 
     def advance(count: int) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(DirectoryStore, "pin", pin_of)
+            patch.setattr(DirectoryStore, "snapshot", snapshot_of)
             for _ in range(count):
                 next(todo)(next(values))
 
@@ -85,16 +85,16 @@ def test_a_replaced_matrix_is_always_found(
         """Let the writer do ``count`` steps before look number ``at``; say if it came to that."""
         looks, has_advanced = 0, False
 
-        def pin(self: DirectoryStore, prefix: str) -> Any:
+        def snapshot(self: DirectoryStore, prefix: str) -> Any:
             nonlocal looks, has_advanced
             looks += prefix.endswith(("/m", "cell/gene", "gene/cell"))
             if looks > at and not has_advanced:
                 has_advanced = True
                 advance(count)
-            return pin_of(self, prefix)
+            return snapshot_of(self, prefix)
 
         with monkeypatch.context() as patch:
-            patch.setattr(DirectoryStore, "pin", pin)
+            patch.setattr(DirectoryStore, "snapshot", snapshot)
             found = dense(READS[read](reader))
         assert len(set(np.ravel(found).tolist())) == 1
         assert found.dtype != bool or found.all()
@@ -116,10 +116,10 @@ def test_a_list_of_names_while_a_group_becomes_an_array(
     daf = create(path)
     daf.add_axis("cell", ["a", "b", "c"])
     sparse = sp.csr_array(np.array([[0, 1, 0]]))
-    size_of = _directory.DirectoryPin.size
+    size_of = _directory.DirectorySnapshot.size
     seen: list[str] = []
 
-    def size(self: _directory.DirectoryPin, key: str) -> int | None:
+    def size(self: _directory.DirectorySnapshot, key: str) -> int | None:
         found = size_of(self, key)
         if key.startswith("v/") and not seen:
             seen.append(key)
@@ -127,7 +127,7 @@ def test_a_list_of_names_while_a_group_becomes_an_array(
         return found
 
     daf.set_vector("cell", "v", sparse)
-    monkeypatch.setattr(_directory.DirectoryPin, "size", size)
+    monkeypatch.setattr(_directory.DirectorySnapshot, "size", size)
     assert ZarrDaf(path).vectors_set("cell") == {"v"}
     assert seen
 

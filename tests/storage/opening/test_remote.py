@@ -308,7 +308,7 @@ def test_an_encrypted_entry_of_an_archive(folder: Path, flags: int) -> None:
         with pytest.raises(errors.UnsupportedDataError, match="score/0' is encrypted; decrypt"):
             daf.get_np_vector("cell", "score")
         with pytest.raises(errors.UnsupportedDataError, match="is encrypted"):
-            daf.tree.node("vectors/cell/score").pin.map("0")  # type: ignore[union-attr]
+            daf.tree.node("vectors/cell/score").snapshot.map("0")  # type: ignore[union-attr]
         assert daf.get_np_vector("cell", "type").size == 3
 
 

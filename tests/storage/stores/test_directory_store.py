@@ -118,10 +118,10 @@ def test_descriptors_are_closed(tmp_path: Path) -> None:
         changes.publish("a", replace=False)
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(100):
-        pin = store.pin("a")
-        assert pin is not None
-        pin.map("x")
-    del pin
+        snapshot = store.snapshot("a")
+        assert snapshot is not None
+        snapshot.map("x")
+    del snapshot
     assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
@@ -131,13 +131,13 @@ def test_what_is_pinned_is_not_deleted_until_it_is_free(tmp_path: Path) -> None:
     with store.transaction() as changes:
         changes.write("a/x", b"1")
         changes.publish("a", replace=False)
-    pin = store.pin("a")
-    assert pin is not None
+    snapshot = store.snapshot("a")
+    assert snapshot is not None
     with store.transaction() as changes:
         changes.remove("a")
-    assert store.pin("a") is None
-    assert pin.read("x") == b"1"
-    del pin
+    assert store.snapshot("a") is None
+    assert snapshot.read("x") == b"1"
+    del snapshot
     with store.transaction():
         pass
     assert list(tmp_path.iterdir()) == []
@@ -250,17 +250,17 @@ def test_a_replacement_in_two_steps_hides_nothing(
         changes.publish("a", replace=False)
     rename, has_missed = os.rename, threading.Event()
     found: list[bytes | None] = []
-    look = DirectoryStore._pin
+    look = DirectoryStore._snapshot
 
     def missing(self: DirectoryStore, prefix: str) -> Any:
-        pin = look(self, prefix)
-        if pin is None:
+        snapshot = look(self, prefix)
+        if snapshot is None:
             has_missed.set()
-        return pin
+        return snapshot
 
     def read() -> None:
-        pin = reader.pin("a/b")
-        found.append(None if pin is None else pin.read("x"))
+        snapshot = reader.snapshot("a/b")
+        found.append(None if snapshot is None else snapshot.read("x"))
 
     def between(source: Any, target: Any) -> None:
         if Path(target) == tmp_path / "a":
@@ -269,7 +269,7 @@ def test_a_replacement_in_two_steps_hides_nothing(
         rename(source, target)
 
     thread = threading.Thread(target=read)
-    monkeypatch.setattr(DirectoryStore, "_pin", missing)
+    monkeypatch.setattr(DirectoryStore, "_snapshot", missing)
     monkeypatch.setattr(os, "rename", between)
     with store.transaction() as changes:
         changes.write("a/b/x", b"2")
@@ -278,7 +278,7 @@ def test_a_replacement_in_two_steps_hides_nothing(
     assert found == [b"2"]
     with store.transaction() as changes:
         changes.remove("a")
-    assert reader.pin("a/b") is None
+    assert reader.snapshot("a/b") is None
 
 
 STRESS = """

@@ -840,9 +840,9 @@ def test_a_publication_is_visible_at_once(
 
         def look(self: ArchiveFile, offset: int, data: Any) -> None:
             write_at(self, offset, data)
-            above = store.pin("")
+            above = store.snapshot("")
             assert above is not None
-            seen.append((store.pin("new/v"), above.names("new")))
+            seen.append((store.snapshot("new/v"), above.names("new")))
             identities.add(above.identity())
 
         with store.batch() if outer == "in a batch" else nullcontext():
@@ -854,8 +854,8 @@ def test_a_publication_is_visible_at_once(
             monkeypatch.undo()
         assert len(seen) >= 3
         assert all(found == (None, []) for found in seen)
-        pin, above = store.pin("new/v"), store.pin("")
-        assert pin is not None
-        assert pin.names() == [".zarray", ".zattrs", "0"]
+        snapshot, above = store.snapshot("new/v"), store.snapshot("")
+        assert snapshot is not None
+        assert snapshot.names() == [".zarray", ".zattrs", "0"]
         assert above is not None
         assert above.identity() not in identities

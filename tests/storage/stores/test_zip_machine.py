@@ -108,12 +108,12 @@ class ArchiveMachine(RuleBasedStateMachine):
         self, prefix: str, values: dict[str, bytes], filled: int, last: int, part: float
     ) -> None:
         """Die in the middle of adding: all of it is there afterwards, or nothing."""
-        existed = self.store.pin(prefix) is not None
+        existed = self.store.snapshot(prefix) is not None
         crash_at(last, part, lambda: publish(prefix, values, filled)(self.store))
         assert self.store._file is not None
         self.store._file.close()
         self.store = MmapZipStore(self.path, "r+", max_file_size=LIMIT)
-        if not existed and self.store.pin(prefix) is not None:
+        if not existed and self.store.snapshot(prefix) is not None:
             publish(prefix, values, filled)(self.model)
 
     @precondition(lambda self: bool(self.store.keys()))
@@ -128,8 +128,8 @@ class ArchiveMachine(RuleBasedStateMachine):
     @invariant()
     def agree(self) -> None:
         """Keys and bytes are those of the model, for us and for another reader of the file."""
-        pin = self.model.pin("")
-        expected = {} if pin is None else dict(pin._entries)
+        snapshot = self.model.snapshot("")
+        expected = {} if snapshot is None else dict(snapshot._entries)
         assert self.store.keys() == sorted(expected)
         for key, data in expected.items():
             assert self.store.get(key) == data
@@ -143,7 +143,7 @@ class ArchiveMachine(RuleBasedStateMachine):
     def pins_agree(self) -> None:
         """Compare listings at every level."""
         for prefix in ("", "a", "b", "b/y", "nothing"):
-            ours, theirs = self.store.pin(prefix), self.model.pin(prefix)
+            ours, theirs = self.store.snapshot(prefix), self.model.snapshot(prefix)
             assert (ours is None) == (theirs is None)
             if ours is not None and theirs is not None:
                 assert ours.names() == theirs.names()
@@ -165,7 +165,7 @@ def test_the_machine_can_fail(tmp_path: Path) -> None:
     store, model = MmapZipStore(tmp_path / "x.zip", "w"), MemoryStore()
     publish("a", {"0": b"1"}, 0)(store)
     publish("a", {"0": b"2"}, 0)(model)
-    pin = model.pin("a")
-    assert pin is not None
-    assert store.get("a/0") != pin.map("0")
-    assert np.array_equal(np.frombuffer(pin.map("0") or b"", "u1"), [50])
+    snapshot = model.snapshot("a")
+    assert snapshot is not None
+    assert store.get("a/0") != snapshot.map("0")
+    assert np.array_equal(np.frombuffer(snapshot.map("0") or b"", "u1"), [50])

@@ -28,14 +28,14 @@ def put(path: Path, name: str, data: Any, **options: Any) -> None:
 
 
 def put_strings(
-    path: Path, name: str, texts: list[str], *, chunks: int, compressor: Any = None
+    path: Path, name: str, strings: list[str], *, chunks: int, compressor: Any = None
 ) -> None:
     """Store vlen-utf8 strings as old zarr-python versions do, chunk by chunk."""
     shutil.rmtree(path / name, ignore_errors=True)
     (path / name).mkdir(parents=True)
     document = {
         "zarr_format": 2,
-        "shape": [len(texts)],
+        "shape": [len(strings)],
         "chunks": [chunks],
         "dtype": "|O",
         "compressor": None if compressor is None else compressor.get_config(),
@@ -44,8 +44,8 @@ def put_strings(
         "filters": [{"id": "vlen-utf8"}],
     }
     (path / name / ".zarray").write_text(json.dumps(document))
-    for number, start in enumerate(range(0, len(texts), chunks)):
-        part = (texts[start : start + chunks] + [""] * chunks)[:chunks]
+    for number, start in enumerate(range(0, len(strings), chunks)):
+        part = (strings[start : start + chunks] + [""] * chunks)[:chunks]
         data = bytes(numcodecs.VLenUTF8().encode(np.array(part, dtype=object)))
         data = data if compressor is None else bytes(compressor.encode(data))
         (path / name / str(number)).write_bytes(data)
@@ -241,8 +241,8 @@ def test_writing_to_a_foreign_data_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize("chunks", [2, 3])
 def test_strings_that_zarr_python_wrote(tiny_path: Path, chunks: int) -> None:
     """Zarr's own string arrays of format 2, compressed as it does by default."""
-    texts = np.array(["red", "", "bläu"], dtype=np.dtypes.StringDType())
-    put(tiny_path, "vectors/cell/t", texts, chunks=(chunks,), compressors="auto")
+    strings = np.array(["red", "", "bläu"], dtype=np.dtypes.StringDType())
+    put(tiny_path, "vectors/cell/t", strings, chunks=(chunks,), compressors="auto")
     assert ZarrDaf(tiny_path).get_np_vector("cell", "t").tolist() == ["red", "", "bläu"]
     assert connect(tiny_path).sql("SELECT t FROM cell WHERE t > 'b' ORDER BY t").to_pydict() == {
         "t": ["bläu", "red"]

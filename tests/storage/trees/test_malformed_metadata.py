@@ -117,10 +117,10 @@ def parsed(documents: ZarrFormat, data: bytes) -> ArrayMetadata | None:
     store = MemoryStore()
     name = ".zarray" if documents.version == 2 else "zarr.json"
     store._entries = {f"x/{name}": memoryview(data)}
-    pin = store.pin("")
-    assert pin is not None
-    documents.kind(pin, "x")
-    return documents.array(pin, "x", what="here: x")
+    snapshot = store.snapshot("")
+    assert snapshot is not None
+    documents.kind(snapshot, "x")
+    return documents.array(snapshot, "x", what="here: x")
 
 
 def refusal(documents: ZarrFormat, data: bytes) -> str | None:

@@ -9,7 +9,7 @@ import pytest
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, verify
 from daf_storage.base import _strings as strings
 from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
-from daf_storage.stores._zarr_adapter import PinnedZarrStore
+from daf_storage.stores._zarr_adapter import SnapshotZarrStore
 from daf_storage.testing import ChangingTreeSuite
 from daf_storage.trees import WritableTree, WritableZarrTree, _zarr
 
@@ -64,7 +64,7 @@ def test_many_strings_are_filled_in_place(
         assert isinstance(daf, DafWriter)
         daf.add_axis("cell", names)
         assert daf.axis_entries("cell").tolist() == names
-        chunks.append(bytes(daf.text_array("cell", "name").plain_strings() or b""))
+        chunks.append(bytes(daf.string_array("cell", "name").plain_strings() or b""))
         daf.close()
         if suffix:
             assert ZarrDaf(path).axis_entries("cell").tolist() == names
@@ -78,9 +78,9 @@ def test_stores_of_pins_are_equal_if_the_pin_is() -> None:
     with store.transaction() as changes:
         changes.write("a", b"1")
         changes.publish("a", replace=False)
-    pin, other = store.pin(""), store.pin("")
-    assert pin is not None
+    snapshot, other = store.snapshot(""), store.snapshot("")
+    assert snapshot is not None
     assert other is not None
-    assert PinnedZarrStore(pin) == PinnedZarrStore(pin)
-    assert PinnedZarrStore(pin) != PinnedZarrStore(other)
-    assert PinnedZarrStore(pin) != pin
+    assert SnapshotZarrStore(snapshot) == SnapshotZarrStore(snapshot)
+    assert SnapshotZarrStore(snapshot) != SnapshotZarrStore(other)
+    assert SnapshotZarrStore(snapshot) != snapshot

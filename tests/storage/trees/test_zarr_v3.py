@@ -525,8 +525,8 @@ def test_zarr_python_is_the_oracle_of_packed_arrays(reference: Path) -> None:
 class _Counting(MemoryStore):
     """A store that counts the ranges that are read of packed files."""
 
-    def pin(self, prefix: str) -> Any:
-        found = super().pin(prefix)
+    def snapshot(self, prefix: str) -> Any:
+        found = super().snapshot(prefix)
         read = None if found is None else found.read_ranges
 
         def counted(key: str, ranges: list[tuple[int, int]]) -> Any:
