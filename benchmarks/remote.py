@@ -90,7 +90,7 @@ def main() -> None:
             files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
             total = sum(file.stat().st_size for file in files)
             with SlowServer(path) as server:
-                threading.Thread(target=server.serve_forever, daemon=True).start()
+                threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
                 fast, slow = (measure(server, cells, latency) for latency in (0.0, 0.05))
                 server.shutdown()
             for (what, requests, sent, taken), (*_, late) in zip(fast, slow, strict=True):

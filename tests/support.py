@@ -55,7 +55,7 @@ def reopen(path: Path) -> DafWriter:
 def served(path: Path) -> Iterator[DafServer]:
     """Serve a path on loopback while the block runs."""
     with DafServer(path) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
             yield server

@@ -193,7 +193,7 @@ def lie(form: Form) -> Callable[[], Case]:
         def case(_folder: Path, rng: random.Random) -> None:
             trick = rng.choice(sorted(TRICKS))
             server = _LyingServer(base.path.parent, trick, rng)
-            thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+            thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
             thread.start()
             try:
                 url = f"http://127.0.0.1:{server.server_port}/{base.path.name}"

@@ -82,7 +82,7 @@ class _WatchedHandler(serving._Handler):
 def served(path: Path, fault: Fault | None = None) -> Iterator[Watched]:
     """Serve a path while the block runs."""
     with Watched(path, fault) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
             yield server
@@ -400,7 +400,7 @@ def plainly_served(folder: Path) -> Iterator[str]:
     """Serve a folder as ``python -m http.server`` does while the block runs."""
     handler = partial(_Plain, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"

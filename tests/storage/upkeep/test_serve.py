@@ -37,7 +37,7 @@ def server(tmp_path: Path) -> Iterator[DafServer]:
 def running(path: Path, **options: Any) -> Iterator[DafServer]:
     """Run a server while the block runs."""
     with DafServer(path, **options) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
             yield server
