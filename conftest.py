@@ -31,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if "TMPDIR" in os.environ or not _has_room(_MEMORY):
         return
     folder = Path(tempfile.mkdtemp(prefix="daf-tests-", dir=_MEMORY))
+    folder.chmod(0o755)  # also for tests that have become another user
     config.stash[_FOLDER] = folder
     os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = str(folder)
     tempfile.tempdir = None  # so that it is looked up again
