@@ -57,7 +57,7 @@ class TreeSuite:
         assert array.read().dtype == kind.dtype
         assert not array.read().flags.writeable
 
-    @pytest.mark.parametrize("texts", [[], [""], ["a", "é", "", "x" * 300]])
+    @pytest.mark.parametrize("strings", [[], [""], ["a", "é", "", "x" * 300]])
     def test_strings(self, tree: WritableTree, strings: list[str]) -> None:
         """Strings of any length, and none."""
         self.put(tree, "a", strings)
