@@ -68,3 +68,15 @@ def test_the_benchmark_of_names_runs() -> None:
         check=True,
     )
     assert found.stdout.count(" GB\n") == 5
+
+
+@pytest.mark.skipif(not (FOLDER.parent / ".git").exists(), reason="there is no earlier revision")
+def test_two_revisions_are_compared() -> None:
+    """Both give the same answers, and each task has a line with its ratio."""
+    found = subprocess.run(
+        [sys.executable, str(FOLDER / "compare.py"), "HEAD", "--small"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.count(" x\n") == 15
