@@ -1,4 +1,4 @@
-"""Measure this revision beside an earlier one, in one run: has anything become slower?
+"""Measure this revision beside an earlier one, in one run: whether anything has become slower.
 
     python benchmarks/compare.py REVISION [--small] [--rounds 5]
 
