@@ -1,4 +1,4 @@
-"""A matrix slice in other people's shapes: Arrow, pandas, polars, AnnData and files."""
+"""Convert a matrix slice to Arrow, pandas, polars, AnnData and files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from daf_query._row_files import COMPRESSED, compressed
-from daf_query.scan import number_array
+from daf_query.scan import NAME, number_array
 from daf_storage import DafReader, errors
 from daf_storage.spi import axis_frame, find_output, open_output, optional_import, output_path
 
@@ -74,22 +74,26 @@ def long_table(part: Slice) -> pa.Table:
     second = part.columns_axis
     if second == part.rows_axis:
         second = f"{second}_2"
-    is_string = data.dtype == object
     columns = {
         part.rows_axis: _named(part, part.rows_axis, part.row_positions, row),
         second: _named(part, part.columns_axis, part.column_positions, column),
-        VALUE: pa.array(data, pa.string()) if is_string else number_array(data),
+        VALUE: _strings(data) if data.dtype == object else number_array(data),
     }
     return pa.table(columns)
 
 
 def _named(
-    part: Slice, axis: str, positions: npt.NDArray[np.int64], which: npt.NDArray[Any]
+    part: Slice, axis: str, positions: npt.NDArray[np.int64], offsets: npt.NDArray[Any]
 ) -> pa.DictionaryArray:
+    """Return the entry of each element, by its offset within the selected positions."""
     unique, inverse = np.unique(positions, return_inverse=True)
-    names = part.daf.get_pa_vector(axis, "name").take(pa.array(unique))
-    codes = pa.array(inverse[which].astype(np.int32))
+    names = part.daf.get_pa_vector(axis, NAME).take(pa.array(unique))
+    codes = pa.array(inverse[offsets].astype(np.int32))
     return pa.DictionaryArray.from_arrays(codes, names)
+
+
+def _strings(values: Any) -> pa.Array:
+    return pa.array(values, pa.string())
 
 
 def wide_pandas(part: Slice) -> Any:
@@ -114,15 +118,15 @@ def wide_table(part: Slice) -> pa.Table:
     first = part.rows_axis
     while first in names:
         first = f"{first}_"
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
         raise errors.DuplicateEntriesError(
-            f"a table cannot have two columns named {twice[0]!r}; "
+            f"a table cannot have two columns named {repeated[0]!r}; "
             "select each column once, or use to_arrow() or to_scipy()"
         )
-    is_string = dense.dtype == object
-    arrays = [pa.array(dense[:, j], pa.string() if is_string else None) for j in range(len(names))]
-    return pa.table([pa.array(part.rows, pa.string()), *arrays], names=[first, *names])
+    array = _strings if dense.dtype == object else pa.array
+    arrays = [array(dense[:, position]) for position in range(len(names))]
+    return pa.table([_strings(part.rows), *arrays], names=[first, *names])
 
 
 def to_anndata(part: Slice) -> Any:
@@ -136,31 +140,36 @@ def to_anndata(part: Slice) -> Any:
     return anndata.AnnData(X=matrix, obs=obs, var=var, uns={**more, **uns})
 
 
-def save(part: Slice, path: Path, kind: str | None = None) -> None:
-    """Write the slice to a file; what is there is replaced when the new file is complete."""
-    kind = check_format(path, kind)
-    if kind == "mtx":
+def save(part: Slice, path: Path, file_format: str | None = None) -> None:
+    """Write the slice to a file; an old file is replaced when the new one is complete."""
+    file_format = check_format(path, file_format)
+    if file_format == "mtx":
         _save_names(part, path)
-    if kind == "h5ad":
+    if file_format == "h5ad":
         with output_path(path) as prepared:
             to_anndata(part).write_h5ad(prepared)
         return
     with open_output(path) as file, compressed(file, path) as sink:
-        _WRITERS[kind](part, sink)
+        _WRITERS[file_format](part, sink)
 
 
-def check_format(path: Path, kind: str | None = None) -> str:
-    """Return the format that is given, or else that of the suffix; refuse what is none."""
-    name = path.name.removesuffix(COMPRESSED)
-    kind = Path(name).suffix.removeprefix(".") if kind is None else kind
-    is_compressed = name != path.name
-    if kind not in FORMATS or (is_compressed and kind not in TEXT):
+def check_format(path: Path, file_format: str | None = None) -> str:
+    """Return the format that is given, or else that of the suffix; refuse an unknown one."""
+    name = _uncompressed(path)
+    file_format = name.suffix.removeprefix(".") if file_format is None else file_format
+    is_compressed = name != path
+    if file_format not in FORMATS or (is_compressed and file_format not in TEXT):
         raise errors.InvalidInputError(
             f"cannot write {str(path)!r}: the suffix {path.suffix!r} is not one of "
-            f"{', '.join(f'.{one}' for one in FORMATS)} (those of text also with {COMPRESSED}), "
-            "and no format is given"
+            f"{', '.join(f'.{known}' for known in FORMATS)} (those of text also with "
+            f"{COMPRESSED}), and no format is given"
         )
-    return kind
+    return file_format
+
+
+def _uncompressed(path: Path) -> Path:
+    """Return the path without the suffix of compression."""
+    return path.parent / path.name.removesuffix(COMPRESSED)
 
 
 def _save_names(part: Slice, path: Path) -> None:
@@ -171,9 +180,8 @@ def _save_names(part: Slice, path: Path) -> None:
             "choose a format that has all of it in one"
         )
     for names, suffix in ((part.rows, ".rows.tsv"), (part.columns, ".columns.tsv")):
-        name = path.with_name(path.name.removesuffix(COMPRESSED))
-        with open_output(name.with_suffix(suffix)) as file:
-            file.write("".join(f"{one}\n" for one in names).encode())
+        with open_output(_uncompressed(path).with_suffix(suffix)) as file:
+            file.write("".join(f"{name}\n" for name in names).encode())
 
 
 def _write_npz(part: Slice, file: IO[bytes]) -> None:

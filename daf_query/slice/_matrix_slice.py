@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from daf_query.slice import _export as export
 from daf_query.slice._gather import SlicePlan, gather_dense, gather_sparse, plan_slice
-from daf_query.slice._selector import Selection
+from daf_query.slice._selection import Selection
 from daf_storage import DafReader, Origin
 from daf_storage.spi import ForkLock
 

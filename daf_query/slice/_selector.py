@@ -1,10 +1,9 @@
-"""From what people pass as ``rows=`` and ``columns=`` to positions along an axis."""
+"""Turn a selector, which is passed as ``rows=`` or ``columns=``, into a `Selection`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
+from daf_query.slice._selection import Selection
 from daf_query.sql import Engine, strip_prefixes, translate_planning_error
 from daf_storage import DafReader, errors
 
@@ -34,29 +34,19 @@ _SELECT = re.compile(
 _WRAPPERS = ("Projection", "Limit", "SubqueryAlias", "Distinct")
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which entries of an axis, in which order."""
-
-    positions: npt.NDArray[np.int64]
-    """0-based positions; any order, duplicates allowed."""
-    is_all: bool
-    """Whether it is every entry in the order of the axis."""
-
-
-def is_select(text: str) -> bool:
-    """Return whether a text is a whole query, not a part of one."""
-    return _SELECT.match(text) is not None
+def is_select(sql: str) -> bool:
+    """Return whether SQL is a whole query, not a part of one."""
+    return _SELECT.match(sql) is not None
 
 
 def resolve(
     engine: Engine, schema: str, axis: str, selector: Selector, *, keyword: str, other: str
 ) -> Selection:
-    """Return the positions that a selector means; ``keyword`` and ``other`` are for messages."""
+    """Return the entries that a selector chooses; ``keyword`` and ``other`` are for messages."""
     daf = engine.daf(schema)
     length = daf.axis_length(axis)
     if selector is None:
-        return Selection(np.arange(length), is_all=True)
+        return Selection.all(length)
     if isinstance(selector, str):
         if is_select(selector):
             positions = _from_select(engine, daf, axis, selector, keyword)
@@ -64,8 +54,7 @@ def resolve(
             positions = _from_predicate(engine, schema, axis, selector, keyword, other)
     else:
         positions = _from_list(daf, axis, selector, length, keyword)
-    is_all = positions.size == length and bool(np.array_equal(positions, np.arange(length)))
-    return Selection(positions, is_all=is_all)
+    return Selection.of(positions, length)
 
 
 def _from_predicate(
@@ -73,19 +62,18 @@ def _from_predicate(
 ) -> npt.NDArray[np.int64]:
     if not predicate.strip():
         raise errors.QueryError(f"{keyword}= is an empty predicate; leave it out to take all")
-    table = f"{quoted(schema)}.{quoted(axis)}"
-    start = f"SELECT {quoted(INDEX)} FROM {table} WHERE (\n"  # noqa: S608 - see below
+    start = f"SELECT {quoted(INDEX)} FROM {quoted(schema)}.{quoted(axis)} WHERE (\n"  # noqa: S608 - see below
     # Not an injection: the query is read-only, one statement, and the predicate is SQL by design.
     query = f"{start}{predicate}\n)"
     try:
-        found = engine.plan_raw(query).to_arrow_table()
+        table = engine.plan_raw(query).to_arrow_table()
     except Exception as error:  # the engine raises plain Exceptions
         explained = explained_of(error, predicate, query, engine)
         daf = engine.daf(schema)
         if not isinstance(explained, errors.VectorNotFoundError):
             raise type(explained)(f"{keyword}= on axis {axis!r}: {explained}") from error
         raise _wrong_axis(explained, daf, predicate, keyword, axis, other) from error
-    return np.sort(found.column(0).to_numpy().astype(np.int64))
+    return np.sort(table.column(0).to_numpy().astype(np.int64))
 
 
 def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.int64]:
@@ -94,14 +82,13 @@ def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.
         raise errors.QueryError("the order is empty; write what comes after ORDER BY")
     if is_select(by):
         return _from_select(engine, engine.daf(schema), axis, by, "by")
-    table = f"{quoted(schema)}.{quoted(axis)}"
-    start = f"SELECT {quoted(INDEX)} FROM {table} ORDER BY\n"  # noqa: S608 - as above
+    start = f"SELECT {quoted(INDEX)} FROM {quoted(schema)}.{quoted(axis)} ORDER BY\n"  # noqa: S608 - as above
     query = f"{start}{by}\n, {quoted(INDEX)}"
     try:
-        found = engine.plan_raw(query).to_arrow_table()
+        table = engine.plan_raw(query).to_arrow_table()
     except Exception as error:  # the engine raises plain Exceptions
         raise explained_of(error, by, query, engine, what="order") from error
-    positions: npt.NDArray[np.int64] = found.column(0).to_numpy().astype(np.int64)
+    positions: npt.NDArray[np.int64] = table.column(0).to_numpy().astype(np.int64)
     return positions
 
 
@@ -120,8 +107,8 @@ def _wrong_axis(
         hint = f": pass this predicate as {opposite}="
     else:
         bare = predicate.strip().strip("'\"")
-        found = daf.axis_indices(axis, [bare], allow_missing=True, allow_empty=True)
-        if found[0] >= 0:
+        positions = daf.axis_indices(axis, [bare], allow_missing=True, allow_empty=True)
+        if positions[0] >= 0:
             hint = f"; to take an entry by its name pass a list: {keyword}=[{bare!r}]"
     return errors.VectorNotFoundError(f"{keyword}= on axis {axis!r}: {error}{hint}")
 
@@ -129,7 +116,7 @@ def _wrong_axis(
 def explained_of(
     error: Exception, predicate: str, query: str, engine: Engine, *, what: str = "predicate"
 ) -> errors.DafError:
-    """Explain an error; places are counted within the predicate, not within our query."""
+    """Explain an error; lines and columns are those of the predicate, not of our query."""
     explained = translate_planning_error(error, query, engine.schemas, engine.shared)
     if isinstance(explained, errors.QueryError) and "syntax error" in str(explained):
         match = re.search(r"Line: (\d+), Column: (\d+)", str(error))
@@ -137,10 +124,10 @@ def explained_of(
         lines = predicate.split("\n")
         is_inside = match is not None and 0 <= line < len(lines)
         column = int(match.group(2)) if match and is_inside else len(lines[-1]) + 1
-        said = str(explained).split("\n", 1)[0].split(": ", 1)[1]
+        reason = str(explained).split("\n", 1)[0].split(": ", 1)[1]
         shown = lines[line] if is_inside else lines[-1]
         return errors.QueryError(
-            f"SQL syntax error in the {what}: {said}\n  {shown}\n  {' ' * (column - 1)}^"
+            f"SQL syntax error in the {what}: {reason}\n  {shown}\n  {' ' * (column - 1)}^"
         )
     return explained
 
@@ -178,10 +165,10 @@ def _is_ordered(frame: Any) -> bool:
     """Return whether the query ends in an ORDER BY."""
     plan = frame.logical_plan()
     while True:
-        kind = type(plan.to_variant()).__name__
-        if kind == "Sort":
+        node_type = type(plan.to_variant()).__name__
+        if node_type == "Sort":
             return True
-        if kind not in _WRAPPERS:
+        if node_type not in _WRAPPERS:
             return False
         plan = plan.inputs()[0]
 
@@ -222,8 +209,8 @@ def _integers(column: Any, keyword: str) -> npt.NDArray[np.int64]:
         raise errors.QueryError(
             f"{keyword}=: the column {INDEX!r} holds {column.type}, not integers"
         )
-    found: npt.NDArray[np.int64] = column.to_numpy().astype(np.int64)
-    return found
+    integers: npt.NDArray[np.int64] = column.to_numpy().astype(np.int64)
+    return integers
 
 
 def _refuse_nulls(column: Any, name: str, keyword: str) -> None:

@@ -1,0 +1,33 @@
+"""The chosen entries of an axis, by their positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which entries of an axis, in which order."""
+
+    positions: npt.NDArray[np.int64]
+    """0-based positions along the axis; any order, duplicates allowed."""
+    is_all: bool
+    """Whether it is every entry in the order of the axis."""
+
+    @classmethod
+    def of(cls, positions: npt.NDArray[np.int64], axis_length: int) -> Selection:
+        """Return the selection of these positions of an axis.
+
+        >>> Selection.of(np.array([0, 1]), 2).is_all, Selection.of(np.array([1, 0]), 2).is_all
+        (True, False)
+        """
+        is_all = positions.size == axis_length and np.array_equal(positions, np.arange(axis_length))
+        return cls(positions, is_all=bool(is_all))
+
+    @classmethod
+    def all(cls, axis_length: int) -> Selection:
+        """Return the selection of every entry of an axis."""
+        return cls(np.arange(axis_length), is_all=True)
