@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.covering import CoveringTests, measure, moved_lines
+from tests.mutants.covering import CoveringTests, is_of_module, measure, moved_lines
 from tests.mutants.mutations import Mutation, mutations
 from tests.mutants.trying import try_all
 
@@ -86,7 +86,7 @@ def is_small(number):
 def rarely_tested(number):
     return number + 1
 """,
-    "tests/test_small.py": """\
+    "tests/query/test_small.py": """\
 import os
 from daf_query.small import is_small, rarely_tested
 
@@ -108,7 +108,7 @@ def test_small_project(
 ) -> None:
     """Noticed, survived, hanging, rarely_tested; a test that fails anyway notices nothing."""
     for name, text in SMALL.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     mutants = Path(__file__).with_name("mutants")
     (tmp_path / "tests" / "mutants").symlink_to(mutants)
@@ -136,7 +136,7 @@ def test_small_project(
     before = file.read_text()
     found = {one.mutation: one for one in try_all(tried, tmp_path, folder, jobs=1)}
     assert [found[one].is_noticed for one in tried] == [True, False, True, False]
-    assert found[tried[0]].by == "tests/test_small.py::test_small"
+    assert found[tried[0]].by == "tests/query/test_small.py::test_small"
     assert found[tried[2]].by == "limit reached"
     assert not found[tried[3]].by  # tried on the tests of its package, as no test executes it
     assert " mutants again" in capsys.readouterr().out
@@ -144,8 +144,11 @@ def test_small_project(
 
 
 def test_tests_of_a_line(tmp_path: Path) -> None:
-    """A line that nobody was seen executing has the tests of its module."""
+    """A line that nobody was seen executing has the tests of its module, each function in turn."""
     (tmp_path / "measured").mkdir()
-    tests = {"tests/test_small.py::a", "tests/test_other.py::b"}
+    file = "tests/query/scan/test_small.py"
+    tests = {f"{file}::a[1]", f"{file}::a[2]", f"{file}::b", "tests/query/test_small.py::c"}
     covering = CoveringTests(tmp_path, tmp_path, tests)
-    assert covering.of_line("daf_query/_small.py", 3) == ["tests/test_small.py::a"]
+    found = covering.of_line("daf_query/scan/_small.py", 3)
+    assert found == [f"{file}::a[1]", f"{file}::b", f"{file}::a[2]"]
+    assert not is_of_module("tests/storage/test_small.py::a", "daf_query/_small.py")

@@ -19,6 +19,8 @@ relative_files = true
 omit = */testing/*
 """
 _PACKAGES = ("daf_storage", "daf_query")
+_ELSEWHERE = ("tests/test_torture.py", "tests/test_benchmarks.py", "tests/test_mutants.py")
+"""Tests that run the packages in other processes, which are not traced."""
 
 
 def measure(root: Path, folder: Path, *, only: list[str], jobs: int) -> int:
@@ -40,7 +42,7 @@ def measure(root: Path, folder: Path, *, only: list[str], jobs: int) -> int:
     settings.write_text(_SETTINGS)
     command = [sys.executable, "-m", "pytest", "-q", "--numprocesses", str(jobs)]
     command += ["--cov", "--cov-context=test", f"--cov-config={settings}", "--cov-report="]
-    command += ["--deselect", "tests/test_torture.py", *only]
+    command += ["--dist", "worksteal", *(f"--ignore={file}" for file in _ELSEWHERE), *only]
     data = layer / "coverage.sqlite"
     environment = os.environ | {"COVERAGE_FILE": str(data), "PYTHONPATH": str(root)}
     return subprocess.run(command, cwd=root, env=environment, check=False).returncode
@@ -89,22 +91,44 @@ class CoveringTests:
         the other tests of the line's module come last, and, for a line without a test, those that
         execute most lines of the file.
         """
-        module = {test for test in self._existing if _is_of_module(test, path)}
+        module = {test for test in self._existing if is_of_module(test, path)}
         found = self._tests[path][line]
         others = module - found
         if not found:
             lines = Counter(test for tests in self._tests[path].values() for test in tests)
             others |= {test for test, _ in lines.most_common(40)}
-        return [
-            *sorted(found, key=lambda test: (test not in module, self._lines[test], test)),
-            *sorted(others, key=lambda test: (test not in module, self._lines[test], test)),
-        ]
+        return [*self._ordered(found, module), *self._ordered(others, module)]
+
+    def _ordered(self, tests: set[str], module: set[str]) -> list[str]:
+        """Return tests of the module and specific ones first; of each function one, then more."""
+        turns: Counter[str] = Counter()
+        turn: dict[str, int] = {}
+        specific = sorted(tests, key=lambda test: (self._lines[test], test))
+        for test in specific:
+            function = test.partition("[")[0]
+            turn[test] = turns[function]
+            turns[function] += 1
+        return sorted(specific, key=lambda test: (turn[test], test not in module))
 
 
-def _is_of_module(test: str, path: str) -> bool:
-    """Return whether a file of tests is named like a module or the package that it is in."""
-    file = Path(test.partition("::")[0]).stem.removeprefix("test_")
-    return file in (Path(path).stem.strip("_"), Path(path).parent.name)
+def is_of_module(test: str, path: str) -> bool:
+    """Return whether a test is in the file that belongs to a module, or to the room it is in.
+
+    Examples
+    --------
+    >>> is_of_module("tests/query/scan/test_column.py::test", "daf_query/scan/_column.py")
+    True
+    >>> is_of_module("tests/query/table/test_zarr.py::test", "daf_storage/trees/_zarr.py")
+    False
+    >>> is_of_module("tests/storage/h5ad/test_h5ad.py::test", "daf_storage/h5ad/_import.py")
+    True
+    """
+    file, module = Path(test.partition("::")[0]), Path(path)
+    package, *rooms = module.parts[:-1]
+    folder = Path("tests", package.removeprefix("daf_"), *rooms)
+    in_room = (folder / f"test_{module.stem.strip('_')}.py", folder / f"test_{folder.name}.py")
+    is_of_room = file.parent == folder.parent and file.name.startswith(f"test_{folder.name}")
+    return file in (module, *in_room) or (bool(rooms) and is_of_room)
 
 
 def moved_lines(before: str, after: str) -> dict[int, int]:
