@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.scan import INDEX, NAME
-from daf_query.slice import explained_of, is_select, positions_in, quoted
-from daf_query.sql import Engine
+from daf_query.slice import explained_of, is_select, positions_in
+from daf_query.sql import Engine, quoted_name
 from daf_storage import DafReader, errors
 
 _VALUE = "value"
@@ -45,9 +45,9 @@ def derived(engine: Engine, schema: str, axis: str, query: str) -> pa.Array:
 
 
 def _of_expression(engine: Engine, schema: str, axis: str, text: str) -> pa.Table:
-    table = f"{quoted(schema)}.{quoted(axis)}"
+    table = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: the query is read-only, one statement, and the expression is SQL by design.
-    query = f"SELECT {quoted(INDEX)}, (\n{text}\n) AS {_VALUE} FROM {table}"  # noqa: S608
+    query = f"SELECT {quoted_name(INDEX)}, (\n{text}\n) AS {_VALUE} FROM {table}"  # noqa: S608
     try:
         return engine.plan_raw(query).to_arrow_table()
     except Exception as error:  # the engine raises plain Exceptions

@@ -21,8 +21,8 @@ from daf_query.sql import (
     Explanation,
     QueryResult,
     SessionContext,
+    query_result,
     reporting,
-    translate_execution_error,
 )
 from daf_query.table import TableDataset
 from daf_storage import DafReader, DafWriter, ShowProgress, errors
@@ -218,8 +218,8 @@ class DafSession:
         Returns
         -------
         QueryResult
-            A ``datafusion.DataFrame``, with ``to_pandas()``, ``to_polars()``, ``to_duckdb()``,
-            ``to_arrow_table()``, ``to_pylist()``, ``batches()``, ``save(path)`` and more.
+            With ``to_pandas()``, ``to_polars()``, ``to_duckdb()``, ``to_arrow_table()``,
+            ``to_pylist()``, ``batches()``, ``save(path)``, ``filter(...)`` and more.
 
         Raises
         ------
@@ -230,9 +230,7 @@ class DafSession:
         ReadOnlyError
             The query would change something.
         """
-        again = self._engine.replanning(query) if allow == "read" else None
-        planned = self._engine.plan_twice(query, allow=allow)
-        return QueryResult(planned.frame, translate_execution_error, again, final=planned.final)
+        return query_result(self._engine, query, allow=allow)
 
     def explain(self, query: str) -> Explanation:
         """Run a query and tell what it cost: ranges left out and read, values of each column.
@@ -253,7 +251,7 @@ class DafSession:
             frame = self.sql(query)
             rows = sum(batch.num_rows for batch in frame.collect())
             seconds = time.perf_counter() - started
-            plan = str(frame.execution_plan().display_indent())
+            plan = str(frame.frame.execution_plan().display_indent())
             scans = tuple(report for report in reports if report.read)
         hits = sum(report.cache_hits for report in reports)
         return Explanation(query, seconds, rows, scans, hits, plan)

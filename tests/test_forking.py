@@ -59,7 +59,7 @@ if os.fork() == 0:
         tell("part", lambda: part.to_numpy().tolist())
         tell("dataset", lambda: dataset.count_rows())
     if before in ("plan", "run"):
-        for name in ("to_pydict", "to_arrow_table", "count", "collect", "show", "schema"):
+        for name in ("to_pydict", "to_arrow_table", "count", "collect", "show", "__len__"):
             tell(name, getattr(result, name))
         tell("batches", lambda: list(result.batches()))
         tell("stream", lambda: result.__arrow_c_stream__())
@@ -94,7 +94,7 @@ def test_a_child_answers_or_refuses(tiny_path: Path, before: str) -> None:
     assert told["part"].startswith("[[")
     assert told["dataset"] == "3"
     if before != "connect":
-        names = ("to_pydict", "to_arrow_table", "count", "collect", "show", "schema", "batches", "stream", "filter")  # fmt: skip
+        names = ("to_pydict", "to_arrow_table", "count", "collect", "show", "__len__", "batches", "stream", "filter")  # fmt: skip
         assert {told[name] for name in names} == {_REFUSED}
 
 

@@ -15,7 +15,6 @@ from daf_query.slice._selector import (
     is_select,
     order_of,
     positions_in,
-    quoted,
     resolve,
 )
 
@@ -29,7 +28,6 @@ __all__ = [
     "is_select",
     "order_of",
     "positions_in",
-    "quoted",
     "resolve",
     "slice_matrix",
 ]

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
 from daf_query.slice._selection import Selection
-from daf_query.sql import Engine, strip_prefixes, translate_planning_error
+from daf_query.sql import Engine, quoted_name, strip_prefixes, translate_planning_error
 from daf_storage import DafReader, errors
 
 Selector: TypeAlias = (
@@ -62,7 +62,8 @@ def _from_predicate(
 ) -> npt.NDArray[np.int64]:
     if not predicate.strip():
         raise errors.QueryError(f"{keyword}= is an empty predicate; leave it out to take all")
-    start = f"SELECT {quoted(INDEX)} FROM {quoted(schema)}.{quoted(axis)} WHERE (\n"  # noqa: S608 - see below
+    name = f"{quoted_name(schema)}.{quoted_name(axis)}"
+    start = f"SELECT {quoted_name(INDEX)} FROM {name} WHERE (\n"  # noqa: S608 - see below
     # Not an injection: the query is read-only, one statement, and the predicate is SQL by design.
     query = f"{start}{predicate}\n)"
     try:
@@ -82,8 +83,9 @@ def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.
         raise errors.QueryError("the order is empty; write what comes after ORDER BY")
     if is_select(by):
         return _from_select(engine, engine.daf(schema), axis, by, "by")
-    start = f"SELECT {quoted(INDEX)} FROM {quoted(schema)}.{quoted(axis)} ORDER BY\n"  # noqa: S608 - as above
-    query = f"{start}{by}\n, {quoted(INDEX)}"
+    name = f"{quoted_name(schema)}.{quoted_name(axis)}"
+    start = f"SELECT {quoted_name(INDEX)} FROM {name} ORDER BY\n"  # noqa: S608 - as above
+    query = f"{start}{by}\n, {quoted_name(INDEX)}"
     try:
         table = engine.plan_raw(query).to_arrow_table()
     except Exception as error:  # the engine raises plain Exceptions
@@ -232,8 +234,3 @@ def _checked(
             f"positions count from 0 to {length - 1:,}"
         )
     return positions
-
-
-def quoted(name: str) -> str:
-    """Return a name as SQL quotes it."""
-    return '"' + name.replace('"', '""') + '"'

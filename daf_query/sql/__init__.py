@@ -20,8 +20,9 @@ from daf_query.sql._error_translation import (
 )
 from daf_query.sql._explain import Explanation
 from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
+from daf_query.sql._names import quoted_name
 from daf_query.sql._never_null import NeverNullWarning
-from daf_query.sql._result import QueryResult
+from daf_query.sql._result import QueryResult, query_result
 from daf_query.sql._unique_columns import DuplicateColumnsWarning
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
     "QueryResult",
     "SessionContext",
     "geometry_boxes",
+    "query_result",
+    "quoted_name",
     "reporting",
     "strip_prefixes",
     "translate_execution_error",

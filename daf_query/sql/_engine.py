@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
@@ -27,6 +27,7 @@ from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_planning_error
 from daf_query.sql._filter_inference import implied
 from daf_query.sql._in_lists import may_merge
+from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._never_null import columns_asked_for_null, is_never_null, is_settled, warn
 from daf_query.sql._pitfalls import check_plan, safe_sql
 from daf_query.sql._residual_filters import TableName, conditions_of
@@ -206,27 +207,15 @@ class Engine:
         """
         try:
             return self._plan_raw(query, allow=allow, once=once)
-        except Exception as error:  # the engine raises plain Exceptions
-            raise translate_planning_error(error, query, self.schemas, self.shared) from error
+        except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
+            raise self.translated(error, query) from None
 
-    def replanning(self, query: str) -> Callable[[], datafusion.DataFrame | None]:
-        """Return what plans a query again if columns turned out to be unreadable since now.
+    def translated(self, error: Exception, query: str) -> errors.DafError:
+        """Return an error of planning a query in the words of the data sets."""
+        return translate_planning_error(error, query, self.schemas, self.shared)
 
-        It returns None if there is nothing new to leave out.
-        """
-        before = self._broken_count()
-
-        def again() -> datafusion.DataFrame | None:
-            nonlocal before
-            count = self._broken_count()
-            if count == before:
-                return None
-            before = count
-            return self.plan(query)
-
-        return again
-
-    def _broken_count(self) -> int:
+    def broken_count(self) -> int:
+        """Return how often a column turned out to be unreadable while it was read."""
         shared = sum(table.table_columns.broken.count for table in self.shared.values())
         return shared + sum(schema.broken_count for schema in self.schemas.values())
 
@@ -350,7 +339,7 @@ class Engine:
         names = self._planned(match["query"]).schema().names
         if not duplicates_in(names):
             return query
-        columns = ", ".join(map(_quoted, unique_names(names)))
+        columns = ", ".join(map(quoted_name, unique_names(names)))
         end = match.end("name")
         return f"{query[:end]} ({columns}){query[end:]}"
 
@@ -361,8 +350,8 @@ class Engine:
         match = _CREATE_VIEW.match(query)
         if match is None:
             return
-        parts = [_unquoted(part) for part in (match["schema"], match["name"])]
-        name = (parts[0] or self._default, parts[1])
+        schema = self._default if match["schema"] is None else unquoted_name(match["schema"])
+        name = (schema, unquoted_name(match["name"]))
         if self._has_added(name) and (match["replace"] or name not in self._views):
             self._views.pop(name, None)
             self._views[name] = match["query"]
@@ -415,7 +404,9 @@ def _connected_again(
     for name, table in shared.items():
         engine.share(name, table)
     for (schema, name), query in views.items():
-        engine.plan(f"CREATE VIEW {_quoted(schema)}.{_quoted(name)} AS {query}", allow="write")
+        engine.plan(
+            f"CREATE VIEW {quoted_name(schema)}.{quoted_name(name)} AS {query}", allow="write"
+        )
     return engine
 
 
@@ -435,13 +426,3 @@ def _has_unconverted(frame: datafusion.DataFrame) -> bool:
 def _is_named(name: str, query: str) -> bool:
     """Return whether a query has a name, or something that looks like it."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", query) is not None
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _unquoted(name: str | None) -> str:
-    if name is None:
-        return ""
-    return name[1:-1].replace('""', '"') if name.startswith('"') else name

@@ -62,7 +62,7 @@ def warn(location: str, table: str, column: str, schema: pa.Schema) -> None:
             f"{location}: IS NULL is true for no row of {table!r}, since {column!r} holds strings; "
             f"which of them are missing is in {flag!r}, so ask for that instead",
             NeverNullWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
         return
     warnings.warn(
@@ -70,5 +70,5 @@ def warn(location: str, table: str, column: str, schema: pa.Schema) -> None:
         "a missing one is stored as ''; ask for = '' instead, or, if '' stands for nothing else "
         "there, store the vector again with empty_is_missing=True",
         NeverNullWarning,
-        stacklevel=6,
+        stacklevel=7,
     )

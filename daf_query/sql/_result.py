@@ -2,27 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import datafusion
 import pyarrow as pa
+from datafusion.expr import SortExpr
 
 from daf_query._row_files import SUFFIXES, Format, Rows, format_of, save_rows
 from daf_query.scan import size_bytes
+from daf_query.sql._engine import Allow, Engine, Planned
 from daf_query.sql._engine_fork import ENGINE
+from daf_query.sql._error_translation import translate_execution_error
+from daf_query.sql._names import quoted_name
+from daf_query.sql._pitfalls import safe_sql
 from daf_storage import DafError, ShowProgress, errors
 from daf_storage.spi import optional_import, progress_bar
 
 _T = TypeVar("_T")
 
+Step: TypeAlias = Callable[[datafusion.DataFrame], datafusion.DataFrame]
+"""What is built upon the rows of a query."""
 
-class QueryResult(datafusion.DataFrame):
+_ORDER: Final = re.compile(
+    r"\s+(?P<direction>ASC|DESC)?(?:\s*NULLS\s+(?P<nulls>FIRST|LAST))?\s*$", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A query, which can be planned again."""
+
+    engine: Engine
+    query: str
+    allow: Allow
+
+    def translated(self, error: Exception) -> DafError:
+        """Return an error of building upon the query in the words of the data set."""
+        return self.engine.translated(error, self.query)
+
+
+def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
+    """Plan a query, to be executed when its rows are asked for."""
+    broken_count = engine.broken_count()
+    planned = engine.plan_twice(query, allow=allow)
+    return QueryResult(_Statement(engine, query, allow), planned, broken_count=broken_count)
+
+
+class QueryResult:
     """The rows of a query, computed each time that they are asked for; `DafSession.sql` makes one.
 
-    It is a ``datafusion.DataFrame``, with all of its methods; those here raise errors in the words
-    of the data set.  Numbers are not copied on their way from the mapped file into Arrow.
+    `filter`, `select`, `sort`, `limit` and the like return another result.  All that takes Arrow
+    data takes one (``pl.DataFrame(result)``, ``pa.table(result)``, DuckDB).  Numbers are not copied
+    on their way from the mapped file into Arrow.
 
     Examples
     --------
@@ -31,34 +66,71 @@ class QueryResult(datafusion.DataFrame):
     >>> daf.add_axis("cell", ["A", "B"])
     >>> daf.set_vector("cell", "age", [30, 60])
     >>> result = daf_query.connect(daf).sql("SELECT name, age FROM cell ORDER BY age")
-    >>> result.to_pydict()
-    {'name': ['A', 'B'], 'age': [30, 60]}
+    >>> len(result), result.to_pydict()
+    (2, {'name': ['A', 'B'], 'age': [30, 60]})
     >>> result.to_pandas(arrow_backed=True).dtypes["age"]
     int64[pyarrow]
+    >>> result.filter("age > 40").select("name", "age / 10 AS decade").to_pylist()
+    [{'name': 'B', 'decade': 6}]
     """
 
     def __init__(
         self,
-        frame: datafusion.DataFrame,
-        explain: Callable[[Exception], Exception],
-        again: Callable[[], datafusion.DataFrame | None] | None = None,
+        statement: _Statement,
+        planned: Planned,
         *,
-        final: datafusion.DataFrame | None = None,
+        broken_count: int,
+        steps: tuple[Step, ...] = (),
     ) -> None:
-        super().__init__(frame.df)
-        self._final = final
-        self._explain = explain
-        self._again = again
+        self._statement = statement
+        self._planned = planned
+        self._broken_count = broken_count
+        self._steps = steps
 
     @property
-    def df(self) -> Any:
-        """The engine's own frame; refused in a process that lacks the engine's threads."""
+    def frame(self) -> datafusion.DataFrame:
+        """The frame of DataFusion, for what this class does not offer; its errors are its own."""
         ENGINE.check()
-        return self._own_frame
+        return self._planned.frame
 
-    @df.setter
-    def df(self, frame: Any) -> None:
-        self._own_frame = frame
+    @property
+    def schema(self) -> pa.Schema:
+        """The names and types of the columns."""
+        return self.frame.schema()
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.schema.names)
+
+    def __len__(self) -> int:
+        """Return the number of rows, by computing them."""
+        return self.count()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield a dictionary of Python values per row, as the rows are computed."""
+        for batch in self.batches():
+            yield from batch.to_pylist()
+
+    def __repr__(self) -> str:
+        return self._run(lambda: repr(self._executed()))
+
+    def _repr_html_(self) -> str:
+        return self._run(lambda: str(self._executed()._repr_html_()))
+
+    def show(self, count: int = 20) -> None:
+        """Print the first rows."""
+        self._run(lambda: self._executed().show(count))
+
+    def __arrow_c_schema__(self) -> object:
+        """Return the schema for Arrow's C interface."""
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the stream of batches for Arrow's C interface."""
+        rows = self.rows()
+        reader = pa.RecordBatchReader.from_batches(rows.schema, rows.batches)
+        return reader.__arrow_c_stream__(requested_schema)
 
     def __reduce__(self) -> NoReturn:
         """Refuse: a result is a plan of this process."""
@@ -67,8 +139,58 @@ class QueryResult(datafusion.DataFrame):
             "and the SQL"
         )
 
+    def filter(self, *predicates: str | datafusion.Expr) -> QueryResult:
+        """Return the rows for which all predicates are true: SQL, or expressions of DataFusion."""
+        return self._then(lambda frame: frame.filter(*_expressions(frame, predicates)))
+
+    def select(self, *columns: str | datafusion.Expr) -> QueryResult:
+        """Return some columns: names, other SQL (``"age / 10 AS decade"``), or expressions."""
+        return self._then(lambda frame: frame.select(*_expressions(frame, columns)))
+
+    def drop(self, *names: str) -> QueryResult:
+        """Return all columns but those of some names."""
+
+        def build(frame: datafusion.DataFrame) -> datafusion.DataFrame:
+            known = frame.schema().names
+            for name in names:
+                if name not in known:
+                    raise errors.VectorNotFoundError(
+                        f"the result has no column {name!r} to leave out; it has "
+                        f"{errors.known_names(known, none='none')}{errors.nearest(name, known)}"
+                    )
+            kept = [quoted_name(name) for name in known if name not in names]
+            return frame.select(*kept)
+
+        return self._then(build)
+
+    def sort(self, *columns: str | datafusion.Expr | SortExpr) -> QueryResult:
+        """Return the rows in another order: names or SQL (``"age DESC"``), or expressions."""
+        return self._then(lambda frame: frame.sort(*_sort_keys(frame, columns)))
+
+    def limit(self, count: int, offset: int = 0) -> QueryResult:
+        """Return at most ``count`` rows, after ``offset`` others."""
+        return self._then(lambda frame: frame.limit(count, offset))
+
+    def head(self, count: int = 5) -> QueryResult:
+        """Return the first rows."""
+        return self.limit(count)
+
+    def distinct(self) -> QueryResult:
+        """Return each different row once."""
+        return self._then(lambda frame: frame.distinct())
+
+    def _then(self, step: Step) -> QueryResult:
+        """Return a result that is built upon this one."""
+        try:
+            frame = step(self.frame)
+        except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
+            raise self._statement.translated(error) from None
+        steps = (*self._steps, step)
+        count = self._broken_count
+        return QueryResult(self._statement, Planned(frame), broken_count=count, steps=steps)
+
     def _run(self, work: Callable[[], _T]) -> _T:
-        """Run something, and say what went wrong in our words.
+        """Run something that executes the query, with errors in the words of the data set.
 
         Where a column turns out to be unreadable that the query does not name (``SELECT *``), it
         is run again without it.
@@ -78,24 +200,27 @@ class QueryResult(datafusion.DataFrame):
                 return work()
             except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
                 if not self._is_planned_again():
-                    raise self._explain(error) from None
+                    raise translate_execution_error(error) from None
 
     def _is_planned_again(self) -> bool:
         """Plan the query without columns that turned out to be unreadable; say if that worked."""
+        engine, count = self._statement.engine, self._statement.engine.broken_count()
+        if self._statement.allow != "read" or count == self._broken_count:
+            return False
+        self._broken_count = count
         try:
-            frame = None if self._again is None else self._again()
-        except DafError:  # it names them
+            frame = engine.plan(self._statement.query)
+            for step in self._steps:
+                frame = step(frame)
+        except Exception:  # noqa: BLE001 - it names them; so the first error is what matters
             return False
-        if frame is None:
-            return False
-        self.df = frame.df
-        self._final = None
+        self._planned = Planned(frame)
         return True
 
     def _executed(self) -> datafusion.DataFrame:
-        """Return what is executed for the rows of the query itself; `df` is for building upon."""
-        ENGINE.check()
-        return datafusion.DataFrame(self.df) if self._final is None else self._final
+        """Return what is executed for the rows of the query itself; `frame` is to build upon."""
+        frame = self.frame
+        return frame if self._planned.final is None else self._planned.final
 
     def collect(self) -> list[pa.RecordBatch]:
         """Return the rows as batches of Arrow."""
@@ -172,10 +297,10 @@ class QueryResult(datafusion.DataFrame):
                 try:
                     batch = next(stream, None)
                 except Exception as error:  # noqa: BLE001 - as above
-                    raise self._explain(error) from None
+                    raise translate_execution_error(error) from None
 
         first = self._run(begin)
-        return Rows(self.schema(), batches(first))
+        return Rows(self.schema, batches(first))
 
     def save(
         self,
@@ -205,10 +330,10 @@ class QueryResult(datafusion.DataFrame):
             There is no such folder.
         """
         target = Path(path)
-        kind = format_of(target) if format is None else format
-        if kind not in SUFFIXES.values():
+        chosen = format_of(target) if format is None else format
+        if chosen not in SUFFIXES.values():
             has = ", ".join(dict.fromkeys(SUFFIXES.values()))
-            raise errors.InvalidInputError(f"there is no format {kind!r}; there are {has}")
+            raise errors.InvalidInputError(f"there is no format {chosen!r}; there are {has}")
         total = 0
         rows = self.rows()
         with progress_bar("save", None, show=progress) as bar:
@@ -220,5 +345,36 @@ class QueryResult(datafusion.DataFrame):
                     total += batch.num_rows
                     bar.add(sum(map(size_bytes, batch.columns)))
 
-            save_rows(Rows(rows.schema, counted()), target, kind)
+            save_rows(Rows(rows.schema, counted()), target, chosen)
         return total
+
+
+def _expressions(
+    frame: datafusion.DataFrame, columns: Sequence[str | datafusion.Expr]
+) -> list[datafusion.Expr]:
+    """Return columns as expressions; a name is taken as it is, other strings are SQL."""
+    return [_expression(frame, column) for column in columns]
+
+
+def _expression(frame: datafusion.DataFrame, column: str | datafusion.Expr) -> datafusion.Expr:
+    if not isinstance(column, str):
+        return column
+    if column in frame.schema().names:
+        return datafusion.col(quoted_name(column))
+    return frame.parse_sql_expr(safe_sql(column, is_part=True))
+
+
+def _sort_keys(
+    frame: datafusion.DataFrame, columns: Sequence[str | datafusion.Expr | SortExpr]
+) -> list[datafusion.Expr | SortExpr]:
+    return [_sort_key(frame, column) if isinstance(column, str) else column for column in columns]
+
+
+def _sort_key(frame: datafusion.DataFrame, written: str) -> SortExpr:
+    """Return a key that is written as after ORDER BY; where NULLs go is as there, too."""
+    order = None if written in frame.schema().names else _ORDER.search(written)
+    column = written if order is None else written[: order.start()]
+    direction, nulls = ("", "") if order is None else order.group("direction", "nulls")
+    is_ascending = (direction or "ASC").upper() == "ASC"
+    is_nulls_first = nulls.upper() == "FIRST" if nulls else not is_ascending
+    return _expression(frame, column).sort(ascending=is_ascending, nulls_first=is_nulls_first)

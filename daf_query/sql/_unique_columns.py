@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import datafusion
 
+from daf_query.sql._names import quoted_name
 from daf_storage import errors
 
 _PASSED_THROUGH: Final = ("Limit", "Sort", "Filter", "Distinct")
@@ -86,10 +87,12 @@ def with_unique_columns(
             f"the query yields more than one column named {', '.join(map(repr, twice))}: "
             f"{renamed}; name them with AS",
             DuplicateColumnsWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
     chosen = [
-        (datafusion.col(_quoted(name)) if column is None else datafusion.Expr(column)).alias(new)
+        (datafusion.col(quoted_name(name)) if column is None else datafusion.Expr(column)).alias(
+            new
+        )
         for column, name, new in zip(columns, names, own, strict=True)
     ]
     return frame.select(*chosen)
@@ -147,7 +150,3 @@ def _kind(plan: Any) -> str:
         return type(plan.to_variant()).__name__
     except Exception:  # noqa: BLE001 - nodes that the bindings have no class for
         return ""
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

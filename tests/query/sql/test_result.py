@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
+import datafusion
 import duckdb
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from daf_query import DafSession, connect
+from daf_query import DafSession, QueryResult, connect
 from daf_query._row_files import SUFFIXES, Format, Rows, write_rows
 from daf_storage import DafWriter, errors, open_daf
 from tests.support import create, is_mapped, reopen
@@ -96,11 +97,120 @@ def test_duckdb_and_polars(session: DafSession) -> None:
     assert result.to_pydict()["name"] == [row[0] for row in rows]
 
 
-def test_it_is_a_frame_of_the_engine(session: DafSession) -> None:
-    """With all of its methods."""
-    found = session.sql("SELECT age FROM cell").limit(3).to_pydict()
-    assert len(found["age"]) == 3
-    assert pa.table(session.sql("SELECT age FROM cell WHERE age = 89")).num_rows == N // 90
+def test_results_are_built_upon(session: DafSession) -> None:
+    """By names, SQL and expressions of the engine, as DuckDB does it; each is a result again."""
+    result = session.sql('SELECT index, age, score, is_odd AS "Is Odd" FROM cell')
+    built = (
+        result.filter("age >= 80", datafusion.col("index") < 1000)
+        .select("Is Odd", "index", "age / 10 AS decade", datafusion.col("age"))
+        .sort("age DESC", "index")
+        .limit(50, offset=10)
+    )
+    assert isinstance(built, QueryResult)
+    whole = result.to_arrow_table()
+    expected = duckdb.sql(
+        'SELECT "Is Odd", index, age // 10 AS decade, age FROM whole '
+        "WHERE age >= 80 AND index < 1000 ORDER BY age DESC, index LIMIT 50 OFFSET 10"
+    ).to_arrow_table()
+    assert built.to_pylist() == expected.to_pylist()
+    assert result.drop("score", "Is Odd").column_names == ["index", "age"]
+    assert len(result.select("age").distinct()) == 90
+    assert whole.num_rows == len(result) == N
+
+
+@pytest.mark.parametrize(
+    "key", ["score", "score DESC", "score nulls first", "score DESC NULLS LAST", "-score asc"]
+)
+def test_missing_values_are_sorted_as_by_order_by(session: DafSession, key: str) -> None:
+    """A key of `sort` means what it means in SQL."""
+    query = "SELECT index, CASE WHEN index % 3 > 0 THEN age END AS score FROM cell WHERE index < 20"
+    expected = session.sql(f"{query} ORDER BY {key}, index")
+    assert session.sql(query).sort(key, "index").to_pydict() == expected.to_pydict()
+
+
+def test_results_built_upon_keep_errors_and_files(session: DafSession, tmp_path: Path) -> None:
+    """A wrong name is one of our errors, as is what goes wrong later; rows are saved."""
+    result = session.sql("SELECT name, age FROM cell")
+    for build in (
+        lambda: result.filter("agee > 3"),
+        lambda: result.select("agee"),
+        lambda: result.sort("agee"),
+        lambda: result.drop("agee"),
+    ):
+        with pytest.raises(errors.VectorNotFoundError, match=r"'agee'.*age"):
+            build()
+    with pytest.raises(errors.QueryError, match="syntax error"):
+        result.filter("age > ")
+    with pytest.raises(errors.QueryError, match="Divide by zero"):
+        result.select("1 / (age - age)").to_pydict()
+    assert result.filter("age = 89").save(tmp_path / "x.parquet") == N // 90
+    assert sum(batch.num_rows for batch in result.limit(7).batches()) == 7
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "age NOT IN (2, NULL)",
+        "age = NULL",
+        "age IS NOT DISTINCT FROM NULL",
+        "CASE WHEN age > 1 THEN NULL ELSE TRUE END",
+        "NULL",
+        "donor LIKE 'N1%' AND score > 0.5",
+    ],
+)
+def test_filters_that_are_added_are_answered_as_in_the_query(
+    session: DafSession, predicate: str
+) -> None:
+    """Also with NULL, and with a second list for one column."""
+    query = "SELECT index, age, score, donor FROM cell WHERE age IN (1, 2)"
+    expected = session.sql(f"{query} AND ({predicate}) ORDER BY index").to_pydict()
+    assert session.sql(query).filter(predicate).sort("index").to_pydict() == expected
+
+
+def test_sql_that_is_added_is_as_safe_as_a_query(session: DafSession) -> None:
+    """What the engine answers wrongly is refused there, too."""
+    with pytest.raises(errors.QueryError, match=r"operator \^ is refused"):
+        session.sql("SELECT age FROM cell").select("age ^ 2")
+
+
+def test_results_are_arrow_data(session: DafSession) -> None:
+    """Whatever takes Arrow data takes a result, also one that is built upon another."""
+    result = session.sql(QUERY)
+    expected = result.to_arrow_table()
+    assert pa.table(result).equals(expected)
+    assert pa.schema(result.schema) == expected.schema
+    assert pl.DataFrame(result).equals(pl.DataFrame(expected))
+    assert duckdb.sql("SELECT count(*) FROM result").fetchall() == [(len(result),)]
+    assert pa.table(result.filter("age = 89")).num_rows == N // 90
+    assert result.column_names == expected.column_names
+    wanted = pa.schema([pa.field("age", pa.float32())])
+    cast = pa.table(session.sql("SELECT age FROM cell LIMIT 3"), schema=wanted)
+    assert cast.schema == wanted
+
+
+def test_rows_are_iterated(session: DafSession) -> None:
+    """As dictionaries, in the order of the query."""
+    result = session.sql("SELECT index, age FROM cell ORDER BY index LIMIT 5")
+    assert list(result) == result.to_pylist()
+    assert [row["index"] for row in result] == [0, 1, 2, 3, 4]
+
+
+def test_what_notebooks_show(session: DafSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first rows; an error is ours."""
+    result = session.sql("SELECT name, age FROM cell ORDER BY index")
+    result.show(2)
+    for shown in (repr(result), result._repr_html_(), capsys.readouterr().out):
+        assert "age" in shown
+        assert "c1" in shown
+    with pytest.raises(errors.QueryError, match="Divide by zero"):
+        repr(session.sql("SELECT 1 / (age - age) AS x FROM cell"))
+
+
+def test_the_frame_of_the_engine(session: DafSession) -> None:
+    """For what a result does not offer."""
+    frame = session.sql("SELECT age FROM cell").frame
+    assert isinstance(frame, datafusion.DataFrame)
+    assert frame.limit(3).count() == 3
 
 
 def _of_rows(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

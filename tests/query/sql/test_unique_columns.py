@@ -149,7 +149,7 @@ def test_below_other_parts_of_a_query(session: DafSession, query: str, names: li
     """Under LIMIT, DISTINCT, GROUP BY and ORDER BY; beside expressions."""
     with pytest.warns(DuplicateColumnsWarning):
         result = session.sql(query)
-    assert result.schema().names == names
+    assert result.column_names == names
     assert result.to_arrow_table().column_names == names
 
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import zarr
 from zarr.core.dtype import VariableLengthBytes
 
-from daf_query import DafSession, append_rows, build_spatial_index, connect, zarr_table
+from daf_query import DafSession, QueryResult, append_rows, build_spatial_index, connect, zarr_table
 from daf_query.index import RTree
 from daf_query.sql._geometry import box_of_wkb, point_within
 from tests.query.table.test_zarr import recorded_chunks
@@ -235,7 +236,12 @@ def test_a_result_that_is_built_upon(grid: Path) -> None:
     session, plain = session_of(grid), without_index(grid)
     assert is_settled(session, query)
     key = datafusion.col("bbox").sort(ascending=False)
-    for change in (lambda one: one, lambda one: one.repartition(2), lambda one: one.limit(100)):
+    changes: list[Callable[[QueryResult], Any]] = [
+        lambda result: result,
+        lambda result: result.frame.repartition(2),
+        lambda result: result.limit(100),
+    ]
+    for change in changes:
         found, expected = (
             change(each.sql(query)).sort(key, datafusion.col("n")).to_pydict()
             for each in (session, plain)

@@ -437,7 +437,7 @@ def test_sql_scans_while_a_writer_appends(tmp_path: Path) -> None:
     def query() -> None:
         session = connect(ZarrDaf(path))
         while not stop.is_set():
-            name = f"v{len(session.sql('SELECT * FROM cell LIMIT 0').schema()) - 4}"
+            name = f"v{len(session.sql('SELECT * FROM cell LIMIT 0').schema) - 4}"
             found = session.sql(
                 f"SELECT count(*) AS n, min({name}) AS low, max({name}) AS high FROM cell "
                 "WHERE s = 'a'"
