@@ -17,18 +17,23 @@ mapped file when its values are asked for.
 [[2, 3], [4, 5]]
 """
 
-from daf_query._zarr_append import append_rows, build_spatial_index
-from daf_query.index import UnusedIndexWarning, build_index, build_point_index, rebuild_indexes
-from daf_query.session import DafSession, connect
-from daf_query.slice import MatrixSlice
-from daf_query.sql import DuplicateColumnsWarning, Explanation, NeverNullWarning, QueryResult
-from daf_query.table import (
-    AxisDataset,
-    TableDataset,
-    UnreadableVectorWarning,
-    ZarrTable,
-    zarr_table,
-)
+from typing import TYPE_CHECKING
+
+from daf_storage.spi import lazy_names
+
+if TYPE_CHECKING:
+    from daf_query._zarr_append import append_rows, build_spatial_index
+    from daf_query.index import UnusedIndexWarning, build_index, build_point_index, rebuild_indexes
+    from daf_query.session import DafSession, connect
+    from daf_query.slice import MatrixSlice
+    from daf_query.sql import DuplicateColumnsWarning, Explanation, NeverNullWarning, QueryResult
+    from daf_query.table import (
+        AxisDataset,
+        TableDataset,
+        UnreadableVectorWarning,
+        ZarrTable,
+        zarr_table,
+    )
 
 __all__ = [
     "AxisDataset",
@@ -50,3 +55,37 @@ __all__ = [
     "rebuild_indexes",
     "zarr_table",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "daf_query._zarr_append": (
+            "append_rows",
+            "build_spatial_index",
+        ),
+        "daf_query.index": (
+            "UnusedIndexWarning",
+            "build_index",
+            "build_point_index",
+            "rebuild_indexes",
+        ),
+        "daf_query.session": (
+            "DafSession",
+            "connect",
+        ),
+        "daf_query.slice": ("MatrixSlice",),
+        "daf_query.sql": (
+            "DuplicateColumnsWarning",
+            "Explanation",
+            "NeverNullWarning",
+            "QueryResult",
+        ),
+        "daf_query.table": (
+            "AxisDataset",
+            "TableDataset",
+            "UnreadableVectorWarning",
+            "ZarrTable",
+            "zarr_table",
+        ),
+    },
+)

@@ -13,51 +13,56 @@ puts each property in place in one atomic step.
 [[0, 2, 4], [1, 3, 5]]
 """
 
+from typing import TYPE_CHECKING
+
 from daf_storage import errors, settings
-from daf_storage.base import (
-    CodecName,
-    MatrixInfo,
-    OpenMode,
-    Packing,
-    Progress,
-    ShowProgress,
-    VectorInfo,
-)
-from daf_storage.data import (
-    MAJOR_VERSION,
-    MINOR_VERSION,
-    REQUIRED,
-    Convention,
-    ConventionWarning,
-    DafReader,
-    DafWriter,
-    Damage,
-    EmptySparse,
-    Origin,
-    RecoveryWarning,
-)
-from daf_storage.errors import DafError
-from daf_storage.h5ad import (
-    AnnDataWarning,
-    Report,
-    ReportItem,
-    export_h5ad,
-    from_anndata,
-    import_h5ad,
-    to_anndata,
-)
-from daf_storage.opening import H5df, MemoryDaf, UnsafeAlignmentWarning, ZarrDaf, open_daf
-from daf_storage.stores import DAF_DATA_OFFSET_ALIGNMENT
-from daf_storage.upkeep import (
-    DafServer,
-    Finding,
-    RepairReport,
-    convert,
-    copy_all,
-    reorder_axes,
-    repair,
-    verify,
-)
+from daf_storage._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from daf_storage.base import (
+        CodecName,
+        MatrixInfo,
+        OpenMode,
+        Packing,
+        Progress,
+        ShowProgress,
+        VectorInfo,
+    )
+    from daf_storage.data import (
+        MAJOR_VERSION,
+        MINOR_VERSION,
+        REQUIRED,
+        Convention,
+        ConventionWarning,
+        DafReader,
+        DafWriter,
+        Damage,
+        EmptySparse,
+        Origin,
+        RecoveryWarning,
+    )
+    from daf_storage.errors import DafError
+    from daf_storage.h5ad import (
+        AnnDataWarning,
+        Report,
+        ReportItem,
+        export_h5ad,
+        from_anndata,
+        import_h5ad,
+        to_anndata,
+    )
+    from daf_storage.opening import H5df, MemoryDaf, UnsafeAlignmentWarning, ZarrDaf, open_daf
+    from daf_storage.stores import DAF_DATA_OFFSET_ALIGNMENT
+    from daf_storage.upkeep import (
+        DafServer,
+        Finding,
+        RepairReport,
+        convert,
+        copy_all,
+        reorder_axes,
+        repair,
+        verify,
+    )
 
 __all__ = [
     "DAF_DATA_OFFSET_ALIGNMENT",
@@ -103,3 +108,59 @@ __all__ = [
     "to_anndata",
     "verify",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "daf_storage.base": (
+            "CodecName",
+            "MatrixInfo",
+            "OpenMode",
+            "Packing",
+            "Progress",
+            "ShowProgress",
+            "VectorInfo",
+        ),
+        "daf_storage.data": (
+            "MAJOR_VERSION",
+            "MINOR_VERSION",
+            "REQUIRED",
+            "Convention",
+            "ConventionWarning",
+            "DafReader",
+            "DafWriter",
+            "Damage",
+            "EmptySparse",
+            "Origin",
+            "RecoveryWarning",
+        ),
+        "daf_storage.errors": ("DafError",),
+        "daf_storage.h5ad": (
+            "AnnDataWarning",
+            "Report",
+            "ReportItem",
+            "export_h5ad",
+            "from_anndata",
+            "import_h5ad",
+            "to_anndata",
+        ),
+        "daf_storage.opening": (
+            "H5df",
+            "MemoryDaf",
+            "UnsafeAlignmentWarning",
+            "ZarrDaf",
+            "open_daf",
+        ),
+        "daf_storage.stores": ("DAF_DATA_OFFSET_ALIGNMENT",),
+        "daf_storage.upkeep": (
+            "DafServer",
+            "Finding",
+            "RepairReport",
+            "convert",
+            "copy_all",
+            "reorder_axes",
+            "repair",
+            "verify",
+        ),
+    },
+)

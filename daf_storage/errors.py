@@ -51,6 +51,10 @@ class DafError(Exception):
     """Root of every error that this software raises on purpose."""
 
 
+class DafWarning(UserWarning):
+    """Root of every warning of this software; the command ``daf`` prints them."""
+
+
 class InvalidInputError(DafError, ValueError):
     """What the caller passed is wrong."""
 

@@ -4,51 +4,56 @@ What users of data sets need is in `daf_storage` itself.  What is here changes m
 is documented in docs/reference/spi.md.
 """
 
-from daf_storage.base import (
-    SERVER_CLIENT,
-    DecodedCache,
-    ForkLock,
-    Span,
-    StorageType,
-    ThreadedLibrary,
-    decode_vlen_bytes,
-    decode_vlen_utf8,
-    optional_import,
-    progress_bar,
-)
-from daf_storage.data import (
-    SparseMatrixParts,
-    SparseVectorParts,
-    StoredMatrix,
-    StoredVector,
-    plain_values,
-    stored_numbers,
-)
-from daf_storage.h5ad import axis_frame
-from daf_storage.stores import (
-    DirectoryStore,
-    MappingStore,
-    MemoryStore,
-    MmapZipStore,
-    Recovery,
-    ZarrArchiveStore,
-    find_output,
-    is_remote,
-    open_output,
-    open_regular,
-    output_directory,
-    output_path,
-    shown_url,
-)
-from daf_storage.trees import INDEXES_SUFFIX, StoredArray, decompress_chunk
-from daf_storage.upkeep import (
-    IndexKind,
-    IndexPlace,
-    IndexSource,
-    IndexStorage,
-    StoredIndex,
-    data_set_paths,
-)
+from typing import TYPE_CHECKING
+
+from daf_storage._lazy import lazy_module, lazy_names
+
+if TYPE_CHECKING:
+    from daf_storage.base import (
+        SERVER_CLIENT,
+        DecodedCache,
+        ForkLock,
+        Span,
+        StorageType,
+        ThreadedLibrary,
+        decode_vlen_bytes,
+        decode_vlen_utf8,
+        optional_import,
+        progress_bar,
+    )
+    from daf_storage.data import (
+        SparseMatrixParts,
+        SparseVectorParts,
+        StoredMatrix,
+        StoredVector,
+        plain_values,
+        stored_numbers,
+    )
+    from daf_storage.h5ad import axis_frame
+    from daf_storage.stores import (
+        DirectoryStore,
+        MappingStore,
+        MemoryStore,
+        MmapZipStore,
+        Recovery,
+        ZarrArchiveStore,
+        find_output,
+        is_remote,
+        open_output,
+        open_regular,
+        output_directory,
+        output_path,
+        shown_url,
+    )
+    from daf_storage.trees import INDEXES_SUFFIX, StoredArray, decompress_chunk
+    from daf_storage.upkeep import (
+        IndexKind,
+        IndexPlace,
+        IndexSource,
+        IndexStorage,
+        StoredIndex,
+        data_set_paths,
+    )
 
 __all__ = [
     "INDEXES_SUFFIX",
@@ -81,6 +86,8 @@ __all__ = [
     "decompress_chunk",
     "find_output",
     "is_remote",
+    "lazy_module",
+    "lazy_names",
     "open_output",
     "open_regular",
     "optional_import",
@@ -91,3 +98,58 @@ __all__ = [
     "shown_url",
     "stored_numbers",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "daf_storage.base": (
+            "SERVER_CLIENT",
+            "DecodedCache",
+            "ForkLock",
+            "Span",
+            "StorageType",
+            "ThreadedLibrary",
+            "decode_vlen_bytes",
+            "decode_vlen_utf8",
+            "optional_import",
+            "progress_bar",
+        ),
+        "daf_storage.data": (
+            "SparseMatrixParts",
+            "SparseVectorParts",
+            "StoredMatrix",
+            "StoredVector",
+            "plain_values",
+            "stored_numbers",
+        ),
+        "daf_storage.h5ad": ("axis_frame",),
+        "daf_storage.stores": (
+            "DirectoryStore",
+            "MappingStore",
+            "MemoryStore",
+            "MmapZipStore",
+            "Recovery",
+            "ZarrArchiveStore",
+            "find_output",
+            "is_remote",
+            "open_output",
+            "open_regular",
+            "output_directory",
+            "output_path",
+            "shown_url",
+        ),
+        "daf_storage.trees": (
+            "INDEXES_SUFFIX",
+            "StoredArray",
+            "decompress_chunk",
+        ),
+        "daf_storage.upkeep": (
+            "IndexKind",
+            "IndexPlace",
+            "IndexSource",
+            "IndexStorage",
+            "StoredIndex",
+            "data_set_paths",
+        ),
+    },
+)

@@ -25,6 +25,17 @@ def test_the_benchmarks_run(script: str, lines: int) -> None:
     assert found.stdout.count(" x\n") == lines
 
 
+def test_the_doors_are_measured() -> None:
+    """It prints a line for each."""
+    found = subprocess.run(
+        [sys.executable, str(FOLDER / "doors.py"), "--small"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.count(" modules: ") == 11
+
+
 def test_every_pair_of_formats_is_equal() -> None:
     """It prints the matrix of all ordered pairs, each compared with what was put in."""
     found = subprocess.run(

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("daf_query", "daf_storage")
 MOST_MODULES = 8
-EVERYWHERE = ("daf_storage.errors", "daf_storage.settings")
+EVERYWHERE = ("daf_storage._lazy", "daf_storage.errors", "daf_storage.settings")
 
 
 def _modules() -> Iterator[tuple[str, Path]]:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import os
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from daf_query.cli._exit_codes import DONE, FAILED, INTERRUPTED
 from daf_query.cli._parser import build_parser
 from daf_query.cli._signals import Terminated, end_in_order
 from daf_query.cli._standard_streams import prepare_standard_streams
-from daf_query.sql import DuplicateColumnsWarning, NeverNullWarning, strip_prefixes
-from daf_query.table import UnreadableVectorWarning
-from daf_storage import ConventionWarning, DafError, RecoveryWarning, errors
+from daf_storage import DafError, errors
+from daf_storage.spi import lazy_module
 
-_SHOWN_WARNINGS = (
-    UnreadableVectorWarning,
-    DuplicateColumnsWarning,
-    NeverNullWarning,
-    ConventionWarning,
-    RecoveryWarning,
-)
+if TYPE_CHECKING:
+    from daf_query import sql
+else:
+    sql = lazy_module("daf_query.sql")
 
 
 def run() -> NoReturn:
@@ -54,9 +51,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            for category in _SHOWN_WARNINGS:
-                warnings.simplefilter("always", category)
-            code = options.command(options)
+            warnings.simplefilter("always", errors.DafWarning)
+            code = _run_command(options)
         sys.stdout.flush()
     except BrokenPipeError:
         code = DONE
@@ -73,8 +69,16 @@ def main(arguments: Sequence[str]) -> int:
     except MemoryError:
         return _fail("not enough memory for the result; ask for fewer rows or columns", FAILED)
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-        return _fail(strip_prefixes(str(error)) or type(error).__name__, FAILED)
+        return _fail(sql.strip_prefixes(str(error)) or type(error).__name__, FAILED)
     return DONE if code is None else int(code)
+
+
+def _run_command(options: argparse.Namespace) -> int | None:
+    """Import the module of a command, and run its function."""
+    module, _, function = options.command.partition(".")
+    command = getattr(importlib.import_module(f"daf_query.cli.{module}"), function)
+    code: int | None = command(options)
+    return code
 
 
 def _target(error: OSError, options: argparse.Namespace) -> str:
@@ -87,7 +91,7 @@ def _target(error: OSError, options: argparse.Namespace) -> str:
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning of ours in one line; those of other packages are not for users."""
-    if isinstance(message, _SHOWN_WARNINGS):
+    if isinstance(message, errors.DafWarning):
         print(f"daf: warning: {message}", file=sys.stderr)
 
 

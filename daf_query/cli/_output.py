@@ -55,14 +55,6 @@ def to_standard_output(kind: str | None) -> str:
     return "/dev/stdout"
 
 
-def described(path: str) -> str:
-    """Return a file that was written, with its size if it has one."""
-    output = find_output(path)
-    if not output.is_regular:
-        return path
-    return f"{path} ({human_bytes(output.path.stat().st_size)})"
-
-
 def to_stdout(result: QueryResult, kind: Kind, *, max_rows: int | None) -> None:
     """Print the rows of a query."""
     if kind == "table":
@@ -151,16 +143,3 @@ def _cell(value: Any) -> str:
         return f"{value:.1f}" if is_large else f"{value:.6g}"
     text = " ".join(str(value).split("\n"))
     return text if len(text) <= _MAX_CELL else f"{text[: _MAX_CELL - 1]}…"
-
-
-def human_bytes(size: float) -> str:
-    """Return a size for people.
-
-    >>> human_bytes(1536)
-    '1.5 KiB'
-    """
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"

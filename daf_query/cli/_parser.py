@@ -1,16 +1,32 @@
-"""The arguments of each command, with examples."""
+"""The arguments of each command, with examples.
+
+Must not import what it parses for: a command is named by its module in this room and its function,
+and imported when it runs.  A test compares the lists of choices with what they stand for.
+"""
 
 from __future__ import annotations
 
 import argparse
-from importlib.metadata import version
-from typing import get_args
+from typing import TYPE_CHECKING, Any, Final
 
-from daf_query.cli import _commands
-from daf_query.slice import FORMATS as SLICE_FORMATS
-from daf_storage import CodecName
+from daf_storage.spi import lazy_module
 
-FORMATS = ("table", "csv", "tsv", "json", "ndjson", "parquet", "arrow")
+if TYPE_CHECKING:
+    from importlib import metadata
+else:
+    metadata = lazy_module("importlib.metadata")
+
+FORMATS: Final = ("table", "csv", "tsv", "json", "ndjson", "parquet", "arrow")
+SLICE_FORMATS: Final = ("h5ad", "npz", "mtx", "csv", "tsv", "parquet", "arrow")
+CODECS: Final = ("blosc-zstd", "blosc-lz4", "zstd", "gzip")
+
+
+class _Version(argparse.Action):
+    """Prints the version, which takes a while to find, when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"daf {metadata.version('daf-query')}")
+        parser.exit()
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -34,7 +50,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
   130 interrupted, 143 terminated
 'daf COMMAND --help' says more; DAF_DEBUG=1 shows where an error comes from.""",
     )
-    parser.add_argument("--version", action="version", version=f"daf {version('daf-query')}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_import(commands)
     _add_info(commands)
@@ -102,7 +118,7 @@ def _add_import(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     _add_strict(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT")
     _add_quiet(parser)
-    parser.set_defaults(command=_commands.import_command)
+    parser.set_defaults(command="_transfer.import_command")
 
 
 def _add_info(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -114,7 +130,7 @@ def _add_info(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     )
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("--format", choices=("text", "json"), default="text")
-    parser.set_defaults(command=_commands.info_command)
+    parser.set_defaults(command="_info.info_command")
 
 
 def _add_sql(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -148,7 +164,7 @@ def _add_sql(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="run it, and tell which ranges and values it read instead of printing its rows",
     )
     _add_quiet(parser)
-    parser.set_defaults(command=_commands.sql_command)
+    parser.set_defaults(command="_query.sql_command")
 
 
 def _add_extract(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -176,7 +192,7 @@ def _add_extract(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--format", choices=SLICE_FORMATS, help="default: by the suffix of FILE")
     _add_quiet(parser)
-    parser.set_defaults(command=_commands.extract_command)
+    parser.set_defaults(command="_query.extract_command")
 
 
 def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -195,7 +211,7 @@ def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     _add_strict(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT.h5ad")
     _add_quiet(parser)
-    parser.set_defaults(command=_commands.export_command)
+    parser.set_defaults(command="_transfer.export_command")
 
 
 def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -222,9 +238,7 @@ def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action="store_true",
         help="cut large arrays into small chunks and compress them (Zarr v3 and HDF5)",
     )
-    parser.add_argument(
-        "--codec", choices=get_args(CodecName), help="how to compress; blosc-zstd by default"
-    )
+    parser.add_argument("--codec", choices=CODECS, help="how to compress; blosc-zstd by default")
     parser.add_argument("--level", type=int, help="from 1, fast, to 9 (zstd: 22), small")
     parser.add_argument(
         "--link",
@@ -232,7 +246,7 @@ def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="between directories: share the files that are the same, by hard links",
     )
     _add_quiet(parser)
-    parser.set_defaults(command=_commands.convert_command)
+    parser.set_defaults(command="_transfer.convert_command")
 
 
 def _add_reorder(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -249,7 +263,7 @@ def _add_reorder(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--by", required=True, metavar="ORDER", help="what comes after ORDER BY in SQL"
     )
     _add_quiet(parser)
-    parser.set_defaults(command=_commands.reorder_command)
+    parser.set_defaults(command="_axes.reorder_command")
 
 
 def _add_index(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -269,7 +283,7 @@ def _add_index(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--points", metavar=("X", "Y"), nargs=2, help="two vectors of coordinates, indexed together"
     )
     _add_quiet(parser)
-    parser.set_defaults(command=_commands.index_command)
+    parser.set_defaults(command="_axes.index_command")
 
 
 def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -282,7 +296,7 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "  daf verify pbmc.daf.zarr --format json | jq '.findings[].path'",
     )
     _add_report(parser)
-    parser.set_defaults(command=_commands.verify_command)
+    parser.set_defaults(command="_upkeep.verify_command")
 
 
 def _add_repair(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -293,7 +307,7 @@ def _add_repair(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "  daf repair pbmc.daf.zarr.zip\n  daf repair pbmc.daf.zarr && daf verify pbmc.daf.zarr",
     )
     _add_report(parser)
-    parser.set_defaults(command=_commands.repair_command)
+    parser.set_defaults(command="_upkeep.repair_command")
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
@@ -327,7 +341,7 @@ def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="ORIGIN",
         help="let web pages of this origin read it (CORS); * for all, by default none",
     )
-    parser.set_defaults(command=_commands.serve_command)
+    parser.set_defaults(command="_upkeep.serve_command")
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -344,7 +358,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         default="daf-demo",
         help="a folder, or the data set to make in one (default: daf-demo/pbmc.daf.zarr)",
     )
-    parser.set_defaults(command=_commands.demo_command)
+    parser.set_defaults(command="_demo.demo_command")
 
 
 def _add_strict(parser: argparse.ArgumentParser) -> None:

@@ -10,10 +10,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from daf_storage import errors
 from daf_storage.spi import ForkLock
 
 
-class UnusedIndexWarning(UserWarning):
+class UnusedIndexWarning(errors.DafWarning):
     """An index is damaged or does not fit its table, so it is not used."""
 
 

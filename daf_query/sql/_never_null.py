@@ -11,12 +11,13 @@ import pyarrow as pa
 from daf_query.scan import NAME
 from daf_query.sql._tokens import Token, tokens_of
 from daf_query.table import DATASET
+from daf_storage import errors
 
 _FLAG_SUFFIX = "_is_missing"
 _STRINGS = (pa.string(), pa.string_view())
 
 
-class NeverNullWarning(UserWarning):
+class NeverNullWarning(errors.DafWarning):
     """A query asks which strings are NULL, of a column in which none is."""
 
 

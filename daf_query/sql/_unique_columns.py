@@ -16,7 +16,7 @@ _PASSED_THROUGH: Final = ("Limit", "Sort", "Filter", "Distinct")
 """Plan nodes that have the columns of what is below them."""
 
 
-class DuplicateColumnsWarning(UserWarning):
+class DuplicateColumnsWarning(errors.DafWarning):
     """A query yields several columns of one name, so some were renamed."""
 
 

@@ -77,7 +77,7 @@ class TableColumns:
         return pa.schema([column.field for column in self.columns.values()])
 
 
-class UnreadableVectorWarning(UserWarning):
+class UnreadableVectorWarning(errors.DafWarning):
     """A vector cannot be read, so a table lacks its column."""
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse as sp
 
+from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray
 from daf_storage.data._casting import stored_numbers
 from daf_storage.data._containers import holds_strings, plain_values, strings_array
@@ -25,6 +25,11 @@ from daf_storage.data._sparse_inputs import (
     sparse_vector_input,
 )
 from daf_storage.errors import UnsupportedInputError
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 _MAX_STRING_BYTES: Final = 2**31 - 1
 

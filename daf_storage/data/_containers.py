@@ -11,15 +11,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, one_array
 from daf_storage.data._casting import position_of
 from daf_storage.errors import UnsupportedInputError
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = lazy_module("pyarrow.compute")
 
 _EXACT_IN_ANY_FLOAT: Final = 2**24
 

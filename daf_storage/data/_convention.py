@@ -12,7 +12,7 @@ import reprlib
 import warnings
 from typing import Final
 
-from daf_storage.errors import CorruptDataError, ReadOnlyError
+from daf_storage.errors import CorruptDataError, DafWarning, ReadOnlyError
 from daf_storage.trees import Node
 
 ATTRIBUTE: Final = "daf_convention"
@@ -28,7 +28,7 @@ class Convention(enum.Enum):
     """Of a vector of strings: an empty string stands for a missing value."""
 
 
-class ConventionWarning(UserWarning):
+class ConventionWarning(DafWarning):
     """A convention of a stored property is unreadable or unknown, and is ignored."""
 
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-import scipy.sparse as sp
 
 from daf_storage import errors
+from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, first_duplicate, one_array
 from daf_storage.data._coercion import StringMatrixInput, matrix_input, scalar_input, vector_input
 from daf_storage.data._containers import strings_array
 from daf_storage.data._layout import StoredMatrix
 from daf_storage.data._sparse_inputs import SparseVectorInput
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
+    pc = lazy_module("pyarrow.compute")
 
 _FEW_AMONG = 16
 

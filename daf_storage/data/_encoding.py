@@ -5,19 +5,24 @@ Knows transactions and the shapes that input was turned into; decides nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_storage import errors
+from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, StorageType
 from daf_storage.data import _layout as layout
 from daf_storage.data import _relayout as relayout
 from daf_storage.data._coercion import StringMatrixInput
 from daf_storage.data._sparse_inputs import SparseMatrixInput, SparseVectorInput
 from daf_storage.trees import TreeTransaction
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = lazy_module("pyarrow.compute")
 
 _BLOCK_BYTES = 1 << 24
 

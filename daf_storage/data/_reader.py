@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-import scipy.sparse as sp
 
 from daf_storage import errors
+from daf_storage._lazy import lazy_module
 from daf_storage.base import (
     INDEX_VECTOR,
     NAME_VECTOR,
@@ -59,6 +58,11 @@ from daf_storage.trees import Node, StoredArray, Tree
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow.compute as pc
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
+    pc = lazy_module("pyarrow.compute")
 
 
 class _Required(enum.Enum):

@@ -7,12 +7,18 @@ that may be mapped files; opens nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
+from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Span
 from daf_storage.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 _BLOCK_ELEMENTS = 1 << 20
 _TILE = 512

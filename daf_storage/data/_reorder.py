@@ -10,13 +10,13 @@ import hashlib
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse as sp
 
 from daf_storage import errors
+from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.data import _layout as layout
 from daf_storage.data import kept
@@ -26,6 +26,11 @@ from daf_storage.data._encoding import index_type, write_text
 from daf_storage.data._layout import StoredMatrix, StoredVector
 from daf_storage.data._reader import DafReader
 from daf_storage.trees import StoredArray, TreeTransaction, WritableTree
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 _BLOCK_ELEMENTS = 1 << 21
 

@@ -8,14 +8,19 @@ here.  Pure.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import scipy.sparse as sp
 
+from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray
 from daf_storage.data._casting import numeric_type, position_of, stored_numbers
 from daf_storage.errors import UnsupportedInputError
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 _COMPRESSED: Final = ("csc", "csr", "bsr")
 _LARGEST_SURE_SUM: Final = 2.0**62

@@ -7,14 +7,19 @@ from which decoding restores the value.  What would not come back as it was is r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from daf_storage._lazy import lazy_module
 from daf_storage.base import StorageType, pandas
 from daf_storage.errors import UnsupportedInputError
 from daf_storage.h5ad import _columns
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 Note = dict[str, Any]
 

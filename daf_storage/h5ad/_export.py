@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import scipy.sparse as sp
 
 from daf_storage import errors
+from daf_storage._lazy import lazy_module
 from daf_storage.base import (
     NAME_VECTOR,
     Progress,
@@ -29,6 +29,11 @@ from daf_storage.h5ad._notes import Notes
 from daf_storage.h5ad._report import AnnDataWarning, Report
 from daf_storage.h5ad._restore import KeptParts, with_kept_columns
 from daf_storage.stores import check_output, output_path
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 _BLOCK_BYTES = 64 << 20
 _COLOR = "color"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from daf_storage._lazy import lazy_module
 from daf_storage.base import optional_import, pandas
 from daf_storage.h5ad._report import Report
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 _RESERVED = "_index"
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
+from daf_storage._lazy import lazy_module
 from daf_storage.base import Progress, Span, StorageType
 from daf_storage.data import DafWriter, EmptySparse, column_blocks
 from daf_storage.errors import CorruptDataError
 from daf_storage.h5ad._report import Report
 from daf_storage.h5ad._sources import DenseSource, SparseSource
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 _BLOCK_BYTES = 64 << 20
 

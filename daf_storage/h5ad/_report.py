@@ -6,10 +6,10 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Literal
 
-from daf_storage.errors import UnsupportedInputError
+from daf_storage.errors import DafWarning, UnsupportedInputError
 
 
-class AnnDataWarning(UserWarning):
+class AnnDataWarning(DafWarning):
     """A part of an AnnData was not carried over, or not as it was."""
 
 

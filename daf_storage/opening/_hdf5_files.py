@@ -17,7 +17,7 @@ from daf_storage.trees import ALIGNMENT, Hdf5File, h5py, require_space_in
 REGISTRY: Registry[Hdf5File] = Registry("HDF5 file")
 
 
-class UnsafeAlignmentWarning(UserWarning):
+class UnsafeAlignmentWarning(errors.DafWarning):
     """An HDF5 file was opened so that what is written to it will not be aligned."""
 
 

@@ -7,6 +7,9 @@ of a ZIP archive, `MappingStore` in any mutable mapping.
 Must not know Zarr metadata or Daf.
 """
 
+from typing import TYPE_CHECKING
+
+from daf_storage._lazy import lazy_names
 from daf_storage.stores._allocate import allocate
 from daf_storage.stores._directory import DirectoryStore, interrupted_exchange, unfinished_rebuilds
 from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint, is_settled
@@ -31,15 +34,17 @@ from daf_storage.stores._scratch import (
     scratch,
     was_interrupted,
 )
-from daf_storage.stores._zarr_adapter import BytesZarrStore, SnapshotZarrStore
 from daf_storage.stores.mmap_zip import (
     DAF_DATA_OFFSET_ALIGNMENT,
     MmapZipStore,
     Recovery,
     RemoteArchive,
-    ZarrArchiveStore,
     replace_archive,
 )
+
+if TYPE_CHECKING:  # these need zarr-python
+    from daf_storage.stores._zarr_adapter import BytesZarrStore, SnapshotZarrStore
+    from daf_storage.stores.mmap_zip import ZarrArchiveStore
 
 __all__ = [
     "DAF_DATA_OFFSET_ALIGNMENT",
@@ -83,3 +88,11 @@ __all__ = [
     "unfinished_rebuilds",
     "was_interrupted",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "daf_storage.stores._zarr_adapter": ("BytesZarrStore", "SnapshotZarrStore"),
+        "daf_storage.stores.mmap_zip": ("ZarrArchiveStore",),
+    },
+)

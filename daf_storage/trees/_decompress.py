@@ -11,13 +11,18 @@ import lzma
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import google_crc32c
-import numcodecs
 import pyarrow as pa
 
+from daf_storage._lazy import lazy_module
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
+
+if TYPE_CHECKING:
+    import numcodecs
+else:
+    numcodecs = lazy_module("numcodecs")
 
 _BLOSC_HEADER_BYTES: Final = 16
 _CHECKSUM_BYTES: Final = 4

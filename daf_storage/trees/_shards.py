@@ -15,19 +15,24 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile, gettempdir
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import google_crc32c
-import numcodecs
 import numpy as np
 import pyarrow as pa
 
+from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Packing, Span, StorageType
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, UnsupportedDataError, os_errors
 from daf_storage.stores import Snapshot
 from daf_storage.trees._decompress import decompress, limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout
+
+if TYPE_CHECKING:
+    import numcodecs
+else:
+    numcodecs = lazy_module("numcodecs")
 
 _MAX_CHUNKS: Final = 1 << 24
 _ABSENT: Final = 2**64 - 1

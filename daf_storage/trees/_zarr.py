@@ -15,12 +15,12 @@ import posixpath
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
-import zarr
 
+from daf_storage._lazy import lazy_module
 from daf_storage.base import METADATA_NAMES, AnyArray, Packing, Span, StorageType
 from daf_storage.base import strings as vlen
 from daf_storage.errors import (
@@ -33,12 +33,19 @@ from daf_storage.errors import (
 )
 from daf_storage.stores import MmapZipStore, ReadableStore, Snapshot, Transaction, WritableStore
 from daf_storage.trees._consolidated import Consolidated, consolidated_of, lists_all
-from daf_storage.trees._foreign import ForeignChunks
 from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat, ZarrVersion
 from daf_storage.trees._metadata_v2 import ZarrV2
 from daf_storage.trees._metadata_v3 import NODE_FILE, ZarrV3
 from daf_storage.trees._protocol import NodeKind, NotFileBacked, fill_blocks
 from daf_storage.trees._shards import ShardReader, ShardWriter
+
+if TYPE_CHECKING:
+    import zarr
+
+    from daf_storage.trees import _foreign as foreign
+else:
+    zarr = lazy_module("zarr")
+    foreign = lazy_module("daf_storage.trees._foreign")
 
 _MAX_CHUNKS: Final = 1 << 20
 _MANY_CHUNKS: Final = 1 << 8
@@ -510,7 +517,7 @@ class ZarrArray:
         self._refuse_many_chunks(rows)
         try:
             array = zarr.open_array(
-                ForeignChunks(self._snapshot, self._path, self._metadata, what=self._what),
+                foreign.ForeignChunks(self._snapshot, self._path, self._metadata, what=self._what),
                 path=self._path,
                 mode="r",
                 zarr_format=self._metadata.version,

@@ -5,14 +5,18 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import scipy.sparse as sp
-
+from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, StorageType, name_problem, optional_import
 from daf_storage.data.kept import _image
 from daf_storage.errors import CorruptDataError
 from daf_storage.trees import StoredArray, Tree, TreeTransaction, WritableTree
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 GROUP: Final = "anndata"
 """The group beside ``scalars``, ``axes``, ``vectors`` and ``matrices``."""

@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
+from daf_storage._lazy import lazy_module
 from daf_storage.base import pandas
 from daf_storage.errors import UnsupportedDataError, UnsupportedInputError
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 _MAX_ELEMENTS = 10_000
 """Larger arrays are elements: the document is read whole whenever a part of it is needed."""

@@ -5,6 +5,9 @@ records of the format (`_records`), where to find them (`_locating`), what to ke
 (`_recovery`) and the order of the writes (`_appender`) are apart from one another.
 """
 
+from typing import TYPE_CHECKING
+
+from daf_storage._lazy import lazy_names
 from daf_storage.stores.mmap_zip._archive import MAX_FILE_SIZE, MmapZipStore
 from daf_storage.stores.mmap_zip._checking import (
     Rebuilt,
@@ -16,7 +19,9 @@ from daf_storage.stores.mmap_zip._checking import (
 from daf_storage.stores.mmap_zip._opening import Recovery, replace_archive
 from daf_storage.stores.mmap_zip._records import DAF_DATA_OFFSET_ALIGNMENT
 from daf_storage.stores.mmap_zip._remote import RemoteArchive
-from daf_storage.stores.mmap_zip._zarr_store import ZarrArchiveStore
+
+if TYPE_CHECKING:  # this one needs zarr-python
+    from daf_storage.stores.mmap_zip._zarr_store import ZarrArchiveStore
 
 __all__ = [
     "DAF_DATA_OFFSET_ALIGNMENT",
@@ -32,3 +37,7 @@ __all__ = [
     "replace_archive",
     "unused_bytes",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__, {"daf_storage.stores.mmap_zip._zarr_store": ("ZarrArchiveStore",)}
+)

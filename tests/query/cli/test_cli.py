@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from daf_query.cli import _output, main
-from daf_query.cli._commands import matrix_axes
+from daf_query.cli import _summary, main
+from daf_query.cli._query import matrix_axes
 from daf_storage import MemoryDaf, ZarrDaf, errors
 from daf_storage.h5ad._matrices import MatrixWriter
 from tests.storage.h5ad.test_h5ad import read
@@ -470,7 +470,7 @@ def test_unreadable_arrays_are_listed(capsys: pytest.CaptureFixture[str], tiny_p
 )
 def test_sizes_for_people(size: int, text: str) -> None:
     """In the unit that fits."""
-    assert _output.human_bytes(size) == text
+    assert _summary.human_bytes(size) == text
 
 
 def test_a_progress_bar_is_shown_on_request(

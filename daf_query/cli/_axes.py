@@ -1,0 +1,52 @@
+"""What changes how the entries of an axis are stored: their order and their indexes."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from daf_query._zarr_append import build_spatial_index
+from daf_query.cli._summary import progress_of
+from daf_query.index import build_index, build_point_index
+from daf_query.session import connect
+from daf_query.table import GEOMETRY
+from daf_storage import DafError, DafWriter, open_daf
+
+
+def reorder_command(options: argparse.Namespace) -> None:
+    """Put an axis into another order and say so."""
+    with connect(open_daf(options.path, "r+")) as session:
+        session.reorder_axis(options.axis, options.by, progress=progress_of(options))
+    if not options.quiet:
+        print(f"reordered axis {options.axis} of {options.path} by {options.by}")
+
+
+def index_command(options: argparse.Namespace) -> None:
+    """Build indexes and say which."""
+    try:
+        opened = open_daf(options.path, "r+")
+    except DafError:
+        if options.points is None and Path(options.path, options.axis).is_dir():
+            _index_table(options)
+            return
+        raise
+    with opened as daf:
+        assert isinstance(daf, DafWriter)  # noqa: S101 - that is what the mode means
+        done = []
+        if options.vectors or options.points is None:
+            names = options.vectors or None
+            done = build_index(daf, options.axis, names, progress=progress_of(options))
+        if options.points is not None:
+            build_point_index(daf, options.axis, *options.points)
+            done.append(f"the points ({', '.join(options.points)})")
+    if not options.quiet:
+        listed = ", ".join(done) or "nothing: no text has many different values"
+        print(f"indexed {listed} of axis {options.axis} of {options.path}")
+
+
+def _index_table(options: argparse.Namespace) -> None:
+    """Build the R-trees of a group of Zarr arrays."""
+    for column in options.vectors or [GEOMETRY]:
+        count = build_spatial_index(options.path, column, options.axis)
+        if not options.quiet:
+            print(f"indexed {column} of {count:,} rows of {options.axis} of {options.path}")

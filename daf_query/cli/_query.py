@@ -1,0 +1,106 @@
+"""SQL and slices of matrices."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from daf_query.cli import _output
+from daf_query.cli._summary import described, progress_of
+from daf_query.session import connect
+from daf_query.slice import check_format
+from daf_storage import DafReader, errors
+from daf_storage.spi import progress_bar
+
+
+def sql_command(options: argparse.Namespace) -> None:
+    """Print or write the rows of a query."""
+    output = _output.file_of(options.output)
+    kind: _output.Kind = options.format or _output.format_of(output)
+    with connect(options.path) as session:
+        if options.explain:
+            _output.explanation(session.explain(options.query), kind)
+            return
+        frame = session.sql(options.query)
+        if output is None:
+            _output.to_stdout(frame, kind, max_rows=options.max_rows)
+        else:
+            _output.to_file(frame, kind, Path(output), progress=progress_of(options))
+
+
+def extract_command(options: argparse.Namespace) -> None:
+    """Write a slice of a matrix."""
+    output = _output.file_of(options.output)
+    target = output or _output.to_standard_output(options.format)
+    check_format(Path(target), options.format)
+    with connect(options.path) as session:
+        daf = session.data_set()
+        rows_axis, columns_axis = matrix_axes(
+            daf, options.matrix, options.rows_axis, options.columns_axis
+        )
+        part = session.matrix(
+            rows_axis, columns_axis, options.matrix, rows=options.rows, columns=options.columns
+        )
+        element_bytes = part.dtype.itemsize + 4
+        with progress_bar("extract", part.plan.cost_bytes, show=progress_of(options)) as progress:
+            part.load(progress=lambda done: progress.add(done * element_bytes))
+        part.save(target, format=options.format)
+        if not options.quiet:
+            where = "standard output" if output is None else described(output)
+            print(
+                f"wrote {part.shape[0]:,} {rows_axis} x {part.shape[1]:,} {columns_axis} "
+                f"({part.nnz:,} non-zero) to {where}",
+                file=sys.stderr if output is None else sys.stdout,
+            )
+
+
+def matrix_axes(
+    daf: DafReader, name: str, rows_axis: str | None, columns_axis: str | None
+) -> tuple[str, str]:
+    """Return the axes of a matrix of which only the name is known.
+
+    Raises
+    ------
+    MatrixNotFoundError
+        There is none of this name.
+    InvalidInputError
+        There are several, and the axes given do not tell which.
+    """
+    for axis in (rows_axis, columns_axis):
+        if axis is not None and not daf.has_axis(axis):
+            raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+    matrices = daf.summary().matrices
+    pairs = {(m.info.rows_axis, m.info.columns_axis) for m in matrices if m.info.name == name}
+    if not pairs:
+        known = {m.info.name for m in matrices}
+        has = errors.known_names(known, none="no matrices")
+        raise errors.MatrixNotFoundError(
+            f"{daf.location}: there is no matrix {name!r}; there are {has}"
+            f"{errors.nearest(name, known)}"
+        )
+    given = {axis for axis in (rows_axis, columns_axis) if axis is not None}
+    fitting = [pair for pair in pairs if given <= set(pair)]
+    main = _main_axes(daf)
+    if len(fitting) > 1 and set(main) in [set(pair) for pair in fitting]:
+        fitting = [main]
+    if len(fitting) != 1:
+        listed = "; ".join(f"{rows} x {columns}" for rows, columns in sorted(pairs))
+        raise errors.InvalidInputError(
+            f"{daf.location}: matrix {name!r} exists for the axes {listed}; "
+            "say which with --rows-axis and --columns-axis"
+        )
+    first, second = fitting[0]
+    is_turned = rows_axis == second or columns_axis == first
+    if not given and second == main[0]:
+        is_turned = True
+    return (second, first) if is_turned and first != second else (first, second)
+
+
+def _main_axes(daf: DafReader) -> tuple[str, str]:
+    """Return the axes that were obs and var when the data set was imported."""
+    obs, var = (
+        str(daf.get_scalar(key, default=default))
+        for key, default in (("obs_is", "obs"), ("var_is", "var"))
+    )
+    return obs, var

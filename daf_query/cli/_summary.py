@@ -1,0 +1,48 @@
+"""What a command says of itself: sizes, files that were written, whether to show progress."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from daf_storage import ShowProgress
+from daf_storage.spi import find_output
+
+
+def human_bytes(size: float) -> str:
+    """Return a size for people.
+
+    >>> human_bytes(1536)
+    '1.5 KiB'
+    """
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def described(path: str) -> str:
+    """Return a file that was written, with its size if it has one."""
+    output = find_output(path)
+    if not output.is_regular:
+        return path
+    return f"{path} ({human_bytes(output.path.stat().st_size)})"
+
+
+def size_bytes(path: str) -> int:
+    """Return how many bytes a data set has on disk."""
+    container = Path(path.split("#/", 1)[0])
+    if container.is_file():
+        return container.stat().st_size
+    return sum(
+        (Path(parent) / name).stat().st_size
+        for parent, _, names in os.walk(container)
+        for name in names
+    )
+
+
+def progress_of(options: argparse.Namespace) -> ShowProgress:
+    """Return whether a command shows a progress bar."""
+    return "never" if options.quiet else "auto"

@@ -1,0 +1,105 @@
+"""Whole data sets in and out: from and to AnnData, and from one format to another."""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+from daf_query.cli._summary import described, human_bytes, progress_of, size_bytes
+from daf_storage import (
+    AnnDataWarning,
+    Packing,
+    Report,
+    convert,
+    export_h5ad,
+    import_h5ad,
+    open_daf,
+)
+
+
+def import_command(options: argparse.Namespace) -> None:
+    """Import an h5ad file and say what came of it."""
+    started = time.monotonic()
+    warnings.simplefilter("ignore", AnnDataWarning)  # the report lists them
+    report = import_h5ad(
+        options.source,
+        options.destination,
+        obs_is=options.obs_is,
+        var_is=options.var_is,
+        X_is=options.X_is,
+        categorical_axes=options.axis_of,
+        relayout=not options.one_layout,
+        duplicates="make_unique" if options.make_unique else "error",
+        strict=options.strict,
+        overwrite=options.overwrite,
+        progress=progress_of(options),
+    )
+    if options.quiet:
+        return
+    seconds = time.monotonic() - started
+    with open_daf(options.destination) as daf:
+        found = daf.summary()
+    lengths = " x ".join(f"{axis.length:,} {axis.name}" for axis in found.axes[:2])
+    vectors = sum(len(axis.vectors) for axis in found.axes)
+    size = human_bytes(size_bytes(options.destination))
+    print(
+        f"imported {options.source} into {options.destination} in {seconds:.1f} s\n"
+        f"{lengths}; {len(found.axes)} axes, {vectors} vectors, "
+        f"{len(found.matrices)} {'matrix' if len(found.matrices) == 1 else 'matrices'}, "
+        f"{size} on disk"
+    )
+    _print_report(report)
+
+
+def export_command(options: argparse.Namespace) -> None:
+    """Export a data set and say what came of it."""
+    warnings.simplefilter("ignore", AnnDataWarning)  # the report lists them
+    with open_daf(options.path) as daf:
+        report = export_h5ad(
+            daf,
+            options.destination,
+            obs_is=options.obs_is,
+            var_is=options.var_is,
+            X_is=options.X_is,
+            strict=options.strict,
+            overwrite=options.overwrite,
+            progress=progress_of(options),
+        )
+    if not options.quiet:
+        print(f"exported {options.path} to {described(options.destination)}")
+        _print_report(report)
+
+
+def convert_command(options: argparse.Namespace) -> None:
+    """Copy a data set into another format and say what came of it."""
+    started = time.monotonic()
+    convert(
+        options.source,
+        options.destination,
+        overwrite=options.overwrite,
+        zarr_format=options.zarr_format,
+        packed=_packing(options),
+        link=options.link,
+        progress=progress_of(options),
+    )
+    if not options.quiet:
+        seconds = time.monotonic() - started
+        size = human_bytes(size_bytes(options.destination))
+        print(
+            f"converted {options.source} to {options.destination} in {seconds:.1f} s, and compared "
+            f"the two; {size} on disk"
+        )
+
+
+def _packing(options: argparse.Namespace) -> bool | Packing:
+    """Return how to pack, from the options of the command line."""
+    if not options.packed and options.codec is None and options.level is None:
+        return False
+    level = -1 if options.level is None else options.level
+    return Packing(options.codec or Packing().codec, level)
+
+
+def _print_report(report: Report) -> None:
+    for item in report.items:
+        print(f"  {item}")

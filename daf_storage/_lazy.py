@@ -1,0 +1,76 @@
+"""Lazy doors: names and modules that are imported when they are first used.
+
+A *door* is the ``__init__`` of a package, or a module that only exports names of others.  With
+`lazy_names` it costs nothing until a name is taken from it.  A *lazy module* stands for a package
+that is expensive to import, and that many programs never need.
+
+Must not import anything expensive, nor anything of the package: the doors import it first.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+
+def lazy_names(
+    door: str, origins: Mapping[str, tuple[str, ...]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the ``__getattr__`` and the ``__dir__`` of a door (PEP 562).
+
+    Parameters
+    ----------
+    door
+        Its ``__name__``.
+    origins
+        The modules that have the names, and the names of each.
+
+    Examples
+    --------
+    >>> getattr_of_door, dir_of_door = lazy_names("math", {"fractions": ("Fraction",)})
+    >>> getattr_of_door("Fraction")
+    <class 'fractions.Fraction'>
+    >>> "Fraction" in dir_of_door()
+    True
+    """
+    modules = {name: module for module, names in origins.items() for name in names}
+
+    def getattr_of_door(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {door!r} has no attribute {name!r}", name=name, obj=door)
+        value = getattr(importlib.import_module(modules[name]), name)
+        setattr(sys.modules[door], name, value)
+        return value
+
+    def dir_of_door() -> list[str]:
+        return sorted({*vars(sys.modules[door]), *modules})
+
+    return getattr_of_door, dir_of_door
+
+
+class _LazyModule(ModuleType):
+    """A module that is imported when an attribute of it is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self.__name__), name)
+
+    def __repr__(self) -> str:
+        return f"<lazy module {self.__name__!r}>"
+
+
+def lazy_module(name: str) -> Any:
+    """Return a module that is imported when an attribute of it is first used.
+
+    For a package that is always installed; for others there is `optional_import`.
+
+    Examples
+    --------
+    >>> lazy_module("zoneinfo")
+    <lazy module 'zoneinfo'>
+    >>> lazy_module("fractions").Fraction(1, 2)
+    Fraction(1, 2)
+    """
+    return _LazyModule(name)
