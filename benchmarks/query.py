@@ -24,7 +24,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from daf_query import build_index, connect
+from daf_query import connect
+from daf_query.index import build_index
 from daf_storage import DafWriter, open_daf
 
 INDEXED = ("IN of 100 names", "a number")

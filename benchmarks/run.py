@@ -166,7 +166,7 @@ def open_and_slice(h5ad: Path, path: Path, scale: Scale) -> None:
 def sql(path: Path, parquet: Path, scale: Scale) -> None:
     """SQL over the cells, against the same engine over Parquet."""
     session = daf_query.connect(path)
-    pq.write_table(session.dataset("cell").to_table(), parquet)
+    pq.write_table(session.table("cell").to_table(), parquet)
     other = datafusion.SessionContext()
     other.register_parquet("cell", parquet)
     queries = {

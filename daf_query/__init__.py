@@ -23,10 +23,16 @@ from daf_storage.spi import lazy_names
 
 if TYPE_CHECKING:
     from daf_query._zarr_append import append_rows, build_spatial_index
-    from daf_query.index import UnusedIndexWarning, build_index, build_point_index, rebuild_indexes
+    from daf_query.index import UnusedIndexWarning, rebuild_indexes
     from daf_query.session import DafSession, connect
     from daf_query.slice import MatrixSlice
-    from daf_query.sql import DuplicateColumnsWarning, Explanation, NeverNullWarning, QueryResult
+    from daf_query.sql import (
+        DuplicateColumnsWarning,
+        Explanation,
+        NeverNullWarning,
+        QueryPlan,
+        QueryResult,
+    )
     from daf_query.table import (
         AxisDataset,
         TableDataset,
@@ -42,14 +48,13 @@ __all__ = [
     "Explanation",
     "MatrixSlice",
     "NeverNullWarning",
+    "QueryPlan",
     "QueryResult",
     "TableDataset",
     "UnreadableVectorWarning",
     "UnusedIndexWarning",
     "ZarrTable",
     "append_rows",
-    "build_index",
-    "build_point_index",
     "build_spatial_index",
     "connect",
     "rebuild_indexes",
@@ -65,8 +70,6 @@ __getattr__, __dir__ = lazy_names(
         ),
         "daf_query.index": (
             "UnusedIndexWarning",
-            "build_index",
-            "build_point_index",
             "rebuild_indexes",
         ),
         "daf_query.session": (
@@ -78,6 +81,7 @@ __getattr__, __dir__ = lazy_names(
             "DuplicateColumnsWarning",
             "Explanation",
             "NeverNullWarning",
+            "QueryPlan",
             "QueryResult",
         ),
         "daf_query.table": (

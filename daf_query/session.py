@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
 from daf_query._derived_vector import derived
 from daf_query._sources import Source, opened, schema_name
+from daf_query.index import build_index, build_point_index
 from daf_query.slice import MatrixSlice, Selector, order_of, resolve, slice_matrix
 from daf_query.sql import (
     ENGINE,
@@ -19,6 +20,7 @@ from daf_query.sql import (
     DafSchema,
     Engine,
     Explanation,
+    QueryPlan,
     QueryResult,
     SessionContext,
     query_result,
@@ -131,8 +133,8 @@ class DafSession:
         schemas = self._engine.schemas.items()
         return {name: schema.daf for name, schema in schemas if isinstance(schema, DafSchema)}
 
-    def data_set(self, schema: str | None = None) -> DafReader:
-        """Return the data set behind a schema; of a session with one, that.
+    def reader(self, schema: str | None = None) -> DafReader:
+        """Return the reader of a data set; with one connected, of that.
 
         Raises
         ------
@@ -232,8 +234,23 @@ class DafSession:
         """
         return query_result(self._engine, query, allow=allow)
 
-    def explain(self, query: str) -> Explanation:
-        """Run a query and tell what it cost: ranges left out and read, values of each column.
+    def explain(self, query: str) -> QueryPlan:
+        """Plan a query and return the plan; nothing is executed.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 2, 3])
+        >>> print(connect(daf).explain("SELECT name FROM cell WHERE age > 2").logical)
+        Projection: cell.name
+          TableScan: cell projection=[name, age], full_filters=[cell.age > Int64(2)]
+        """
+        return self.sql(query).explain()
+
+    def explain_analyze(self, query: str) -> Explanation:
+        """Run a query and report what it cost: zones left out and read, values of each column.
 
         Examples
         --------
@@ -242,21 +259,21 @@ class DafSession:
         >>> daf.add_axis("cell", ["A", "B", "C"])
         >>> daf.set_vector("cell", "age", [1, 2, 3])
         >>> daf.set_vector("cell", "score", [0.1, 0.2, 0.3])
-        >>> told = connect(daf).explain("SELECT score FROM cell WHERE age > 2")
-        >>> told.rows, told.scans[0].values
+        >>> report = connect(daf).explain_analyze("SELECT score FROM cell WHERE age > 2")
+        >>> report.rows, report.scans[0].values
         (1, {'age': 3, 'score': 1})
         """
         with reporting() as reports:
             started = time.perf_counter()
-            frame = self.sql(query)
-            rows = sum(batch.num_rows for batch in frame.collect())
+            result = self.sql(query)
+            rows = sum(batch.num_rows for batch in result.collect())
             seconds = time.perf_counter() - started
-            plan = str(frame.frame.execution_plan().display_indent())
+            plan = result.explain().physical
             scans = tuple(report for report in reports if report.read)
         hits = sum(report.cache_hits for report in reports)
         return Explanation(query, seconds, rows, scans, hits, plan)
 
-    def dataset(self, axis: str, *, schema: str | None = None) -> TableDataset:
+    def table(self, axis: str, *, schema: str | None = None) -> TableDataset:
         """Return the table of an axis as a pyarrow Dataset, for DuckDB, polars and pyarrow.
 
         Parameters
@@ -318,7 +335,7 @@ class DafSession:
         [[2, 3]]
         """
         schema_name = self._tables(schema).name
-        daf = self.data_set(schema_name)
+        daf = self.reader(schema_name)
         for axis in (rows_axis, columns_axis):
             if not daf.has_axis(axis):
                 raise errors.axis_not_found(daf.location, axis, daf.axes_set())
@@ -428,6 +445,70 @@ class DafSession:
         has_missing = values.null_count > 0
         values = values.fill_null("") if has_missing else values
         daf.set_vector(axis, name, values, overwrite=overwrite, empty_is_missing=has_missing)
+
+    def build_index(
+        self,
+        axis: str,
+        names: str | Sequence[str] | None = None,
+        *,
+        schema: str | None = None,
+        progress: ShowProgress = "auto",
+    ) -> list[str]:
+        """Store indexes with which rows are found by value at once; return which vectors have one.
+
+        A query uses one by itself.  What is written later makes an index stale, which is noticed,
+        and it is not used.
+
+        Parameters
+        ----------
+        names
+            Vectors, ``name`` for the entries; by default the entries, and vectors of strings with
+            many different values.
+        schema
+            Which data set, where several are connected.
+        progress
+            Whether to show a bar on stderr.
+
+        Raises
+        ------
+        ReadOnlyError
+            The data set was opened for reading.
+        NotFoundError
+            There is no such axis or vector.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 3, 2])
+        >>> connect(daf).build_index("cell", "age")
+        ['age']
+        """
+        _, daf = self._writable(schema, axis)
+        return build_index(daf, axis, names, progress=progress)
+
+    def build_point_index(self, axis: str, x: str, y: str, *, schema: str | None = None) -> int:
+        """Store an index over two vectors of coordinates; return how many entries it has.
+
+        It is used for boxes and for polygons.
+
+        Parameters
+        ----------
+        x, y
+            Two vectors of numbers.
+        schema
+            Which data set, where several are connected.
+
+        Raises
+        ------
+        ReadOnlyError
+            The data set was opened for reading.
+        VectorNotFoundError
+            There is no such vector.
+        """
+        _, daf = self._writable(schema, axis)
+        return build_point_index(daf, axis, x, y)
 
     def _writable(self, schema: str | None, axis: str) -> tuple[str, DafWriter]:
         """Return the name of a schema, and its data set, which has an axis and can be changed."""

@@ -29,7 +29,7 @@ db = None if before == "nothing" else daf_query.connect(daf)
 table = daf_query.AxisDataset(daf, "cell")
 if db is not None:
     part = db.matrix("cell", "gene", "UMIs", rows=[1], columns=["FOXA1"])
-    dataset = db.dataset("cell")
+    dataset = db.table("cell")
 if before in ("plan", "run"):
     result = db.sql("SELECT name FROM cell WHERE age > 1")
 if before == "run":

@@ -57,7 +57,7 @@ def test_relative_paths(tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     """They lead to the same place from another directory."""
     monkeypatch.chdir(tiny_path.parent)
     daf = open_daf(tiny_path.name)
-    table, part = connect(daf).dataset("cell"), connect(daf).matrix("cell", "gene", "UMIs")
+    table, part = connect(daf).table("cell"), connect(daf).matrix("cell", "gene", "UMIs")
     made = pickle.dumps((daf, table, part))
     monkeypatch.chdir("/")
     daf, table, part = pickle.loads(made)
@@ -102,7 +102,7 @@ def test_what_cannot_be_pickled_says_why(tiny_path: Path) -> None:
     memory = fill(MemoryDaf(name="tiny"))
     session = connect(memory)
     part = session.matrix("cell", "gene", "UMIs")
-    for one in (session.dataset("cell"), part, connect([memory, open_daf(tiny_path)]).dataset("cell")):  # fmt: skip
+    for one in (session.table("cell"), part, connect([memory, open_daf(tiny_path)]).table("cell")):  # fmt: skip
         with pytest.raises(errors.InvalidInputError, match="no path leads to .*copy_all"):
             pickle.dumps(one)
     for writer in (memory, reopen(tiny_path), connect(reopen(tiny_path))):
@@ -122,7 +122,7 @@ def test_a_path_that_is_gone(tiny_path: Path) -> None:
     daf = open_daf(tiny_path)
     session = connect(daf)
     part = session.matrix("cell", "gene", "UMIs")
-    made = [pickle.dumps(one) for one in (daf, session, session.dataset("cell"), part)]
+    made = [pickle.dumps(one) for one in (daf, session, session.table("cell"), part)]
     tiny_path.rename(tiny_path.with_name("elsewhere.daf.zarr"))
     for one in made:
         with pytest.raises(errors.SourceNotFoundError, match="tiny.daf.zarr; beside it are elsewh"):
@@ -131,7 +131,7 @@ def test_a_path_that_is_gone(tiny_path: Path) -> None:
 
 def test_tables(path: str) -> None:
     """Filtered or not; those of a writer are opened for reading."""
-    table = connect(path).dataset("cell")
+    table = connect(path).table("cell")
     assert again(table).to_table().equals(table.to_table())
     old = table.filter(pc.field("age") > 30).filter(pc.field("age") < 90)
     assert again(old).to_table(columns=["name"]).to_pydict() == {"name": [CELLS[1]]}
@@ -142,7 +142,7 @@ def test_tables(path: str) -> None:
 def test_tables_and_slices_of_a_writer(tiny_path: Path) -> None:
     """Are opened for reading where they are unpickled."""
     session = connect(reopen(tiny_path))
-    assert again(session.dataset("cell")).count_rows() == 3
+    assert again(session.table("cell")).count_rows() == 3
     part = again(session.matrix("cell", "gene", "UMIs"))
     assert not part.daf.is_writable
     reader = reopen(tiny_path).read_only()
@@ -155,7 +155,7 @@ def test_unions(tiny_path: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_path, tmp_path / "other.daf.zarr")
     reopen(tmp_path / "other.daf.zarr").set_vector("cell", "extra", [1, 2, 3])
     session = connect(str(tmp_path / "*.daf.zarr"))
-    table = session.dataset("cell")
+    table = session.table("cell")
     assert again(table).to_table().equals(table.to_table())
     few = table.filter(pc.field("extra") > 1)
     assert again(again(few)).to_table(columns=["dataset", "extra"]).to_pylist() == [

@@ -121,7 +121,7 @@ def test_comparisons_keep_the_rows_that_pandas_keeps(data: st.DataObject) -> Non
         literal = str(value)
     compare = {"=": "eq", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}[operator]
     kept = frame[getattr(frame[column], compare)(value)]
-    found = connect(daf).dataset("cell").to_table().to_pandas()
+    found = connect(daf).table("cell").to_table().to_pandas()
     assert found.name.tolist() == frame.name.tolist()
     query = f"SELECT name FROM cell WHERE {column} {operator} {literal} ORDER BY index"
     assert connect(daf).sql(query).to_pydict()["name"] == kept.name.tolist()

@@ -14,7 +14,8 @@ import pytest
 import scipy.sparse
 import zarr
 
-from daf_query import DafSession, build_index, build_point_index, connect, zarr_table
+from daf_query import DafSession, connect, zarr_table
+from daf_query.index import build_index, build_point_index
 from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, copy_all, open_daf
 from daf_storage.stores import DirectoryStore, MmapZipStore
 
@@ -105,7 +106,7 @@ def rewrite(path: Path, source: Path) -> None:
 def answers(session: DafSession) -> list[Any]:
     """Return what a session says of everything."""
     found: list[Any] = [session.sql(query).to_pydict() for query in QUERIES]
-    daf = session.data_set()
+    daf = session.reader()
     found += [daf.axis_entries("cell").tolist(), daf.axis_entries("gene").tolist()]
     found += [daf.get_np_vector("cell", name).tolist() for name in ("age", "barcode", "donor")]
     rows: list[Any] = [[3, 77], "age > 2100", "name LIKE '_00%' AND barcode <> 'é003'"]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from daf_query._row_files import BINARY, Format, json_lines, lists_of, write_rows
 from daf_query._row_files import format_of as format_of_rows
 from daf_query.slice import TEXT
-from daf_query.sql import Explanation, QueryResult
+from daf_query.sql import Explanation, QueryPlan, QueryResult
 from daf_storage import ShowProgress, errors
 from daf_storage.spi import find_output, open_output
 
@@ -83,11 +83,11 @@ def to_file(result: QueryResult, kind: Kind, path: Path, *, progress: ShowProgre
         file.write(text.encode())
 
 
-def explanation(told: Explanation, kind: str) -> None:
-    """Print what a query cost."""
+def explanation(explained: QueryPlan | Explanation, kind: str) -> None:
+    """Print the plan of a query, or what it cost."""
     if kind not in ("table", "json"):
-        raise errors.InvalidInputError(f"what a query cost is a table or json, not {kind}")
-    print(json.dumps(told.as_dict(), indent=2) if kind == "json" else told)
+        raise errors.InvalidInputError(f"a plan is printed as a table or json, not {kind}")
+    print(json.dumps(explained.as_dict(), indent=2) if kind == "json" else explained)
 
 
 def as_table(result: QueryResult, *, max_rows: int | None) -> str:

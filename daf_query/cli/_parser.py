@@ -142,6 +142,7 @@ def _add_sql(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         '  daf sql pbmc.daf.zarr "SELECT * FROM cell WHERE age > 60" -o old.parquet\n'
         '  daf sql pbmc.daf.zarr "SELECT name FROM gene WHERE is_marker" --format ndjson\n'
         '  daf sql pbmc.daf.zarr "SHOW TABLES"\n'
+        '  daf sql pbmc.daf.zarr "SELECT name FROM cell WHERE age > 60" --analyze\n'
         "  daf sql 'runs/*.daf.zarr' \"SELECT dataset, count(*) FROM cell GROUP BY dataset\"",
     )
     parser.add_argument("path", metavar="PATH")
@@ -161,7 +162,12 @@ def _add_sql(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="run it, and tell which ranges and values it read instead of printing its rows",
+        help="print the plan instead of the rows, and execute nothing",
+    )
+    parser.add_argument(
+        "--analyze",
+        action="store_true",
+        help="execute it, and print which ranges and values it read instead of the rows",
     )
     _add_quiet(parser)
     parser.set_defaults(command="_query.sql_command")

@@ -19,8 +19,9 @@ def sql_command(options: argparse.Namespace) -> None:
     output = _output.file_of(options.output)
     kind: _output.Kind = options.format or _output.format_of(output)
     with connect(options.path) as session:
-        if options.explain:
-            _output.explanation(session.explain(options.query), kind)
+        if options.explain or options.analyze:
+            run = session.explain_analyze if options.analyze else session.explain
+            _output.explanation(run(options.query), kind)
             return
         frame = session.sql(options.query)
         if output is None:
@@ -35,7 +36,7 @@ def extract_command(options: argparse.Namespace) -> None:
     target = output or _output.to_standard_output(options.format)
     check_format(Path(target), options.format)
     with connect(options.path) as session:
-        daf = session.data_set()
+        daf = session.reader()
         rows_axis, columns_axis = matrix_axes(
             daf, options.matrix, options.rows_axis, options.columns_axis
         )

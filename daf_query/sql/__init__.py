@@ -18,7 +18,7 @@ from daf_query.sql._error_translation import (
     translate_execution_error,
     translate_planning_error,
 )
-from daf_query.sql._explain import Explanation
+from daf_query.sql._explain import Explanation, QueryPlan
 from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
 from daf_query.sql._names import quoted_name
 from daf_query.sql._never_null import NeverNullWarning
@@ -36,6 +36,7 @@ __all__ = [
     "Engine",
     "Explanation",
     "NeverNullWarning",
+    "QueryPlan",
     "QueryResult",
     "SessionContext",
     "geometry_boxes",

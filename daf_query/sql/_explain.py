@@ -1,4 +1,4 @@
-"""What a query did: the ranges and columns that it read, and how long it took."""
+"""What a query would do, and what it did: its plan; the ranges and columns that it read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,30 @@ from daf_query.scan import ScanReport
 
 
 @dataclass(frozen=True)
+class QueryPlan:
+    """How a query would be executed; `DafSession.explain` returns it."""
+
+    query: str
+    """The query."""
+    logical: str
+    """The optimised plan: which columns and filters the tables are given, what is joined."""
+    physical: str
+    """The steps that are executed."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return both plans as plain Python, for machines."""
+        return {"logical": self.logical, "physical": self.physical}
+
+    def __str__(self) -> str:
+        return f"{self.logical}\n\n{self.physical}".rstrip()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+@dataclass(frozen=True)
 class Explanation:
-    """What running a query once has cost; `DafSession.explain` returns it."""
+    """What running a query once has cost; `DafSession.explain_analyze` returns it."""
 
     query: str
     """The query."""
@@ -22,7 +44,7 @@ class Explanation:
     scans: tuple[ScanReport, ...]
     """The tables that were read, in the order in which that began."""
     cache_hits: int
-    """How often something decoded or learnt by an earlier query was used."""
+    """How often something computed by an earlier query was used."""
     plan: str
     """The engine's own plan."""
 

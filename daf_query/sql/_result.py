@@ -17,6 +17,7 @@ from daf_query.scan import size_bytes
 from daf_query.sql._engine import Allow, Engine, Planned
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_execution_error
+from daf_query.sql._explain import QueryPlan
 from daf_query.sql._names import quoted_name
 from daf_query.sql._pitfalls import safe_sql
 from daf_storage import DafError, ShowProgress, errors
@@ -117,6 +118,17 @@ class QueryResult:
 
     def _repr_html_(self) -> str:
         return self._run(lambda: str(self._executed()._repr_html_()))
+
+    def explain(self) -> QueryPlan:
+        """Return the plan; nothing is executed."""
+
+        def plan() -> QueryPlan:
+            frame = self._executed()
+            logical = str(frame.optimized_logical_plan().display_indent())
+            physical = str(frame.execution_plan().display_indent())
+            return QueryPlan(self._statement.query, logical, physical)
+
+        return self._run(plan)
 
     def show(self, count: int = 20) -> None:
         """Print the first rows."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from daf_query import DafSession, connect
+from daf_query.sql import reporting
 from daf_storage import MemoryDaf, ZarrDaf, errors
 from tests.support import CELLS, create, fill, reopen
 
@@ -71,10 +72,10 @@ def test_several_data_sets_are_schemas(tiny_path: Path) -> None:
     with pytest.raises(errors.NotFoundError, match="no data set 'c' is connected; there are a, b"):
         session.sql("SELECT * FROM c.cell")
     with pytest.raises(errors.InvalidInputError, match="say which with schema="):
-        session.dataset("cell")
+        session.table("cell")
     with pytest.raises(errors.NotFoundError, match="no data set 'c'"):
-        session.dataset("cell", schema="c")
-    assert session.dataset("cell", schema="b").count_rows() == 2
+        session.table("cell", schema="c")
+    assert session.table("cell", schema="b").count_rows() == 2
     assert session.matrix("cell", "gene", "UMIs", schema="a").shape == (3, 4)
 
 
@@ -280,7 +281,7 @@ class TestViews:
         assert session.sql("SELECT * FROM old").to_pydict() == {"name": ["a", "b"], "age": [5.5, 6]}
         assert session.sql('SELECT age FROM "very old"').to_pydict() == {"age": [5.5, 6]}
         assert session.sql("SELECT count(*) AS n FROM old").to_pydict() == {"n": [2]}
-        told = session.explain("SELECT name FROM old WHERE age > 5.7")
+        told = session.explain_analyze("SELECT name FROM old WHERE age > 5.7")
         assert (told.rows, told.scans[0].values["name"]) == (1, 1)
 
     def test_views_are_replaced_and_dropped(self) -> None:
@@ -319,3 +320,37 @@ class TestViews:
         session.sql("CREATE VIEW ages AS SELECT age FROM one.cell", allow="write")
         daf.set_vector("cell", "age", ["x", "y", "z"], overwrite=True)
         assert session.sql("SELECT max(age) AS m FROM ages").to_pydict() == {"m": ["z"]}
+
+
+def test_explain_only_plans(tiny_path: Path) -> None:
+    """The plan of a query says what tables are given; no column is read for it."""
+    session = connect(tiny_path)
+    query = "SELECT name, 1 / (age - age) AS x FROM cell WHERE age > 40"
+    with reporting() as reports:
+        plan = session.explain(query)
+    assert plan.query == query
+    assert "TableScan: cell" in plan.logical
+    assert "Exec" in plan.physical
+    assert plan.logical in str(plan)
+    assert plan.logical.splitlines()[0] in plan._repr_html_()
+    assert [report for report in reports if report.read] == []
+    with pytest.raises(errors.VectorNotFoundError, match="agee"):
+        session.explain("SELECT agee FROM cell")
+
+
+def test_indexes_are_built_by_the_session(tiny_path: Path) -> None:
+    """Of a data set that is open for writing; each is used by the next query."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(10_000)])
+    daf.set_vector("cell", "age", np.arange(10_000) % 5000)
+    session = connect(daf)
+    assert session.build_index("cell", "age") == ["age"]
+    assert session.build_point_index("cell", "age", "age") == 10_000
+    scan = session.explain_analyze("SELECT name FROM cell WHERE age = 60").scans[0]
+    assert list(scan.indexes) == ["age"]
+    with pytest.raises(errors.NotFoundError, match="cel"):
+        session.build_index("cel")
+    with pytest.raises(errors.ReadOnlyError, match=r"mode 'r\+'"):
+        connect(tiny_path).build_index("cell", "age")
+    with pytest.raises(errors.ReadOnlyError, match=r"mode 'r\+'"):
+        connect(tiny_path).build_point_index("cell", "age", "age")

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from daf_query import DafSession, build_index, connect
+from daf_query import DafSession, connect
+from daf_query.index import build_index
 from daf_storage.spi import StorageType
 from tests.torture.samples import STRINGS, Form, create
 from tests.torture.tally import WrongAnswerError

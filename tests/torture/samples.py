@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from daf_query import build_index
+from daf_query.index import build_index
 from daf_storage import DafError, DafReader, DafWriter, MemoryDaf, Packing, copy_all, open_daf
 
 Form = Literal[

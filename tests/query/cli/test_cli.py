@@ -609,13 +609,24 @@ class TestArchives:
 
 
 def test_what_a_query_costs(tiny_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``daf sql --explain``, for people and for machines; other formats are refused."""
+    """``daf sql --analyze``, for people and for machines; other formats are refused."""
     query = "SELECT name FROM cell WHERE age > 40"
-    assert main(["sql", str(tiny_path), query, "--explain"]) == 0
+    assert main(["sql", str(tiny_path), query, "--analyze"]) == 0
     told = capsys.readouterr().out
     assert told.startswith("2 rows in ")
     assert "filter   age > 40" in told
-    assert main(["sql", str(tiny_path), query, "--explain", "--format", "json"]) == 0
+    assert main(["sql", str(tiny_path), query, "--analyze", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["scans"][0]["rows_out"] == 2
-    assert main(["sql", str(tiny_path), query, "--explain", "--format", "csv"]) == 1
+    assert main(["sql", str(tiny_path), query, "--analyze", "--format", "csv"]) == 1
     assert "a table or json, not csv" in capsys.readouterr().err
+
+
+def test_the_plan_of_a_query(tiny_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``daf sql --explain`` prints it, also of a query that would fail, for nothing is executed."""
+    query = "SELECT 1 / (age - age) AS x FROM cell WHERE age > 40"
+    assert main(["sql", str(tiny_path), query, "--explain"]) == 0
+    assert "filter_expr=(age > 40)" in capsys.readouterr().out
+    assert main(["sql", str(tiny_path), query, "--explain", "--format", "json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"logical", "physical"}
+    assert main(["sql", str(tiny_path), query, "--analyze"]) == 1
+    assert "Divide by zero" in capsys.readouterr().err

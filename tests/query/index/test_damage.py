@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import pytest
 import zarr
 
-from daf_query import UnusedIndexWarning, build_index, build_point_index, connect, rebuild_indexes
+from daf_query import UnusedIndexWarning, connect, rebuild_indexes
 from daf_query.cli import main
-from daf_query.index import RTree, UnfitIndexError
+from daf_query.index import RTree, UnfitIndexError, build_index, build_point_index
 from daf_query.index import _build as index_building
 from daf_query.index._rtree import levels_of
 from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf, verify
@@ -115,7 +115,7 @@ def _many_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rows_of(daf: Any, filters: Sequence[Any] = FILTERS) -> list[list[int]]:
     """Return the rows for which each filter is true."""
-    table = connect(daf).dataset("cell")
+    table = connect(daf).table("cell")
     columns = ["index", "name", "barcode"]
     return [table.to_table(columns=columns, filter=one).to_pylist() for one in filters]
 
@@ -144,7 +144,7 @@ def test_each_index_is_used(path: Path) -> None:
         "score > 0.99",
         "x BETWEEN 3 AND 5 AND y BETWEEN 0 AND 9",
     ):
-        told = connect(path).explain(f"SELECT index FROM cell WHERE {query}")
+        told = connect(path).explain_analyze(f"SELECT index FROM cell WHERE {query}")
         used.update(told.scans[0].indexes)
     assert used == {"name", "barcode", "age", "donor", "group", "score", "x, y"}
     with open_daf(path) as daf:
@@ -284,7 +284,7 @@ def test_arrays_that_make_no_sense(
     """Of another type, out of bounds or contradictory, with a right checksum: one warning, a scan."""
     stored(path, place, change)
     with connect(path) as session:
-        table = session.dataset("cell")
+        table = session.table("cell")
         columns = ["index", "name", "barcode"]
         with pytest.warns(UnusedIndexWarning, match=why) as caught:
             found = [table.to_table(columns=columns, filter=one).to_pylist() for one in 2 * FILTERS]
@@ -354,7 +354,7 @@ def test_verify_finds_it_and_repair_builds_it_again(
         assert f"built the index {place.path} again, which was damaged" in done
     assert [one for one in verify(path) if one.level == "error"] == []
     assert rebuild_indexes(path) == []
-    told = connect(path).explain("SELECT index FROM cell WHERE age = 7")
+    told = connect(path).explain_analyze("SELECT index FROM cell WHERE age = 7")
     assert told.scans[0].indexes == ["age"]
     assert rows_of(path) == plain_rows()
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from daf_query import UnusedIndexWarning, build_index, build_point_index, connect, rebuild_indexes
+from daf_query import UnusedIndexWarning, connect, rebuild_indexes
 from daf_query.cli import main
+from daf_query.index import build_index, build_point_index
 from daf_storage import DafWriter, H5df, convert, errors, open_daf, verify
 from daf_storage.spi import IndexPlace, IndexStorage
 
@@ -47,7 +48,7 @@ def made(path: str | Path, *, turned: bool = False) -> None:
 
 def used(path: Any) -> list[str]:
     """Return the indexes that a query uses."""
-    return connect(path).explain(QUERY).scans[0].indexes
+    return connect(path).explain_analyze(QUERY).scans[0].indexes
 
 
 @pytest.fixture(autouse=True)

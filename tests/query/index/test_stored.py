@@ -19,10 +19,11 @@ import scipy.sparse
 import zarr
 from hypothesis import given
 
-from daf_query import UnusedIndexWarning, build_index, build_point_index, connect
+from daf_query import UnusedIndexWarning, connect
 from daf_query.cli import main
 from daf_query.index import _stored as indexes
 from daf_query.index import _string_hash as hashing
+from daf_query.index import build_index, build_point_index
 from daf_query.scan._zone_map import ZONE_ROWS
 from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, convert, errors, open_daf, verify
 from daf_storage.base import _strings as strings
@@ -85,7 +86,7 @@ def test_the_rows_are_the_same(path: Path) -> None:
     session = connect(path)
     assert [session.sql(query).to_pydict() for query in QUERIES] == expected
     assert expected[0] == {"name": ["é4999"], "age": [4999]}
-    told = session.explain(QUERIES[1])
+    told = session.explain_analyze(QUERIES[1])
     assert told.scans[0].index_rows == 2
     assert told.scans[0].values["age"] == 2
     assert "index    left 2 rows" in str(told)
@@ -120,14 +121,14 @@ def test_a_stale_index_is_not_used(tmp_path: Path) -> None:
     build_index(daf, "cell")
     session = connect(daf)
     query = "SELECT name FROM cell WHERE code = 'x007'"
-    assert session.explain(query).scans[0].index_rows == 1
+    assert session.explain_analyze(query).scans[0].index_rows == 1
     daf.set_vector("cell", "code", [f"x{99 - i:03}" for i in range(100)], overwrite=True)
     assert session.sql(query).to_pydict() == {"name": ["c92"]}
-    assert session.explain(query).scans[0].index_rows is None
+    assert session.explain_analyze(query).scans[0].index_rows is None
     time.sleep(0.15)
     assert session.sql(query).to_pydict() == {"name": ["c92"]}
     assert build_index(daf, "cell", ["code"]) == ["code"]
-    assert session.explain(query).scans[0].index_rows == 1
+    assert session.explain_analyze(query).scans[0].index_rows == 1
     chunk = path / "vectors/cell/code/0"
     data = chunk.read_bytes()
     chunk.write_bytes(
@@ -199,7 +200,7 @@ def test_a_fragment_of_an_index_and_another_filter(path: Path) -> None:
     """The rows that an index left out for one filter are there for another."""
     with reopen(path) as daf:
         build_index(daf, "cell")
-    table = connect(path).dataset("cell")
+    table = connect(path).table("cell")
     only = pc.field("name") == "é7"
     fragments = list(table.get_fragments(only))
     assert sum(f.to_table(filter=only).num_rows for f in fragments) == 1
@@ -288,7 +289,7 @@ def test_rows_found_by_numbers_are_the_same(numbers: DafWriter) -> None:
     assert build_point_index(numbers, "cell", "x", "y") == N
     indexed = connect(numbers)
     assert [indexed.sql(query).to_pydict() for query in queries] == expected
-    told = {c: indexed.explain(q).scans for c, q in zip(CONDITIONS, queries, strict=True)}
+    told = {c: indexed.explain_analyze(q).scans for c, q in zip(CONDITIONS, queries, strict=True)}
     for condition, used in {
         "u = 7": ["u"],
         "u > 254": ["u"],
@@ -299,7 +300,9 @@ def test_rows_found_by_numbers_are_the_same(numbers: DafWriter) -> None:
         "x BETWEEN 10 AND 12 AND y BETWEEN 3 AND 4": ["x, y"],
     }.items():
         assert [scan.indexes for scan in told[condition]] == [used], condition
-    box = indexed.explain("SELECT f FROM cell WHERE x > 10.0 AND x < 12 AND y > 3.0 AND y < 4")
+    box = indexed.explain_analyze(
+        "SELECT f FROM cell WHERE x > 10.0 AND x < 12 AND y > 3.0 AND y < 4"
+    )
     assert box.rows < 100
 
 
@@ -312,10 +315,10 @@ def test_a_look_up_of_a_number_reads_its_rows_alone(tmp_path: Path) -> None:
     daf.set_vector("cell", "score", np.arange(N) / 7)
     build_index(daf, "cell", ["code"])
     session = connect(path)
-    told = session.explain("SELECT score FROM cell WHERE code BETWEEN 10 AND 12")
+    told = session.explain_analyze("SELECT score FROM cell WHERE code BETWEEN 10 AND 12")
     assert told.scans[0].values == {"code": 6, "score": 3}
     assert told.scans[0].indexes == ["code"]
-    told = session.explain("SELECT score FROM cell WHERE code > 100")
+    told = session.explain_analyze("SELECT score FROM cell WHERE code > 100")
     assert told.scans[0].indexes == []
     assert told.rows == N - 101
 
@@ -330,7 +333,7 @@ def test_lists_of_rows_where_few_values_are_distinct(tmp_path: Path) -> None:
     group = zarr.open_group(path / "indexes/cell/donor/lookup", mode="r")
     assert dict(group.arrays())["key"].shape == (50,)
     assert dict(group.arrays())["first"].shape == (51,)
-    found = connect(path).explain("SELECT index FROM cell WHERE donor = 'd7'")
+    found = connect(path).explain_analyze("SELECT index FROM cell WHERE donor = 'd7'")
     assert (found.rows, found.scans[0].indexes) == (N // 50, ["donor"])
 
 
@@ -342,10 +345,10 @@ def test_stored_ranges_are_there_from_the_first_query(tmp_path: Path) -> None:
     daf.add_axis("cell", [str(i) for i in range(n)])
     daf.set_vector("cell", "batch", np.arange(n) // 10)
     query = "SELECT count(*) AS n FROM cell WHERE batch > 100000"
-    assert connect(path).explain(query).scans[0].rows_pruned == 0
+    assert connect(path).explain_analyze(query).scans[0].rows_pruned == 0
     assert build_index(daf, "cell", []) == []
     assert build_index(daf, "cell") == ["name"]
-    told = connect(path).explain(query)
+    told = connect(path).explain_analyze(query)
     assert [scan for scan in told.scans if scan.read] == []
     assert told.plan
     daf.set_vector("cell", "batch", np.arange(n), overwrite=True)
@@ -387,7 +390,7 @@ def test_a_copied_directory_keeps_its_indexes(path: Path, tmp_path: Path) -> Non
     else:
         copy.parent.mkdir()
         shutil.copyfile(path, copy)
-    told = connect(copy).explain("SELECT age FROM cell WHERE barcode = 'code 6'")
+    told = connect(copy).explain_analyze("SELECT age FROM cell WHERE barcode = 'code 6'")
     assert told.scans[0].indexes == ["barcode"]
 
 
@@ -455,7 +458,7 @@ def test_random_changes_indexes_and_queries(
             build_index(made, "cell", rng.sample(["name", "f", "i", "s"], 2))
             build_point_index(made, "cell", "f", "g")
         connection = duckdb.connect()
-        connection.register("whole", session.dataset("cell").to_table())
+        connection.register("whole", session.table("cell").to_table())
         for _ in range(5):
             one, two = random_condition(rng), random_condition(rng)
             condition = f"({one}) {rng.choice(['AND', 'OR', 'AND NOT'])} ({two})"

@@ -18,7 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daf_query import DafSession, build_index, connect
+from daf_query import DafSession, connect
+from daf_query.index import build_index
 from daf_query.scan import _scanner as scanning
 from daf_query.scan import _string_column as texts
 from daf_query.scan._missing_strings import nulls_for_empty
@@ -145,7 +146,7 @@ def test_filters_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
             found.validate(full=True)
             rows = [tuple(row.values()) for row in found.to_pylist()]
             assert rows == expected, condition
-        cell = db.dataset("cell")
+        cell = db.table("cell")
         assert duckdb.sql(query).fetchall() == expected, (condition, cell)
         counts = "SELECT count(few), count(many), count(plain), count(*), min(few) FROM"
         found = db.sql(f"{counts} cell WHERE {condition}").to_pylist()[0]
@@ -207,7 +208,7 @@ def test_pyarrow_and_polars(name: str) -> None:
     by_arrow, by_polars = EXPRESSIONS[name]
     frame = pl.DataFrame({"name": list("uvwxyz"), "few": [one or None for one in values]})
     expected = frame.filter(by_polars).rows()
-    table = connect(daf).dataset("cell")
+    table = connect(daf).table("cell")
     found = table.to_table(columns=["name", "few"], filter=by_arrow)
     assert [tuple(row.values()) for row in found.to_pylist()] == expected
     assert table.count_rows(filter=by_arrow) == len(expected)
@@ -238,7 +239,7 @@ def test_ranges_without_missing_strings_are_left_out(
     strings[ZONE_ROWS + 5] = ""
     db = session_of(strings)
     db.sql("SELECT count(*) FROM cell WHERE donor = 'd001'").to_pylist()
-    scan = db.explain("SELECT index FROM cell WHERE donor IS NULL").scans[0]
+    scan = db.explain_analyze("SELECT index FROM cell WHERE donor IS NULL").scans[0]
     assert (scan.rows_out, scan.pruned) == (1, 2)
     found = db.sql("SELECT index FROM cell WHERE donor IS NULL").to_pydict()
     assert found == {"index": [ZONE_ROWS + 5]}
@@ -277,7 +278,7 @@ def test_a_few_rows_found_by_an_index(tmp_path: Path) -> None:
 def test_the_convention_goes_with_the_vector() -> None:
     """Replaced or deleted, and set again: `''` is a string then, in an open session too."""
     db = session_of(["a", "", "b"])
-    daf = db.data_set()
+    daf = db.reader()
     assert isinstance(daf, DafWriter)
     query = "SELECT name FROM cell WHERE donor IS NULL"
     assert db.sql(query).to_pydict() == {"name": ["c1"]}
@@ -298,7 +299,7 @@ def test_the_convention_goes_with_the_vector() -> None:
 def test_a_query_that_was_planned_before_the_vector_was_replaced() -> None:
     """It would yield nulls where it said that there are none: an error says so."""
     db = session_of(["a", "", "b"])
-    daf = db.data_set()
+    daf = db.reader()
     assert isinstance(daf, DafWriter)
     daf.set_vector("cell", "donor", ["a", "", "b"], overwrite=True)
     frame = db.sql("SELECT donor FROM cell")
@@ -313,10 +314,10 @@ def test_saving_a_vector_with_missing_strings() -> None:
     db.save_vector("cell", "copy", "donor")
     assert db.sql("SELECT copy FROM cell").to_pydict() == {"copy": ["a", None, "b"]}
     db.save_vector("cell", "upper", "CASE WHEN donor = 'a' THEN upper(donor) END")
-    assert db.data_set().get_np_vector("cell", "upper").tolist() == ["A", "", ""]
-    assert db.data_set().vector_info("cell", "upper").empty_is_missing
+    assert db.reader().get_np_vector("cell", "upper").tolist() == ["A", "", ""]
+    assert db.reader().vector_info("cell", "upper").empty_is_missing
     db.save_vector("cell", "filled", "coalesce(donor, '')")
-    assert not db.data_set().vector_info("cell", "filled").empty_is_missing
+    assert not db.reader().vector_info("cell", "filled").empty_is_missing
     with pytest.raises(errors.QueryError, match="nullif"):
         db.save_vector("cell", "both", "CASE WHEN index = 0 THEN '' ELSE donor END")
 
@@ -419,7 +420,7 @@ def test_nothing_missing_leaves_no_convention() -> None:
     """A column without gaps can hold '' later on, and cannot be NULL."""
     frame = pd.DataFrame({"c": pd.Categorical(["x", "y"]), "s": ["", "b"]}, index=["A", "B"])
     daf = from_anndata(anndata.AnnData(obs=frame, X=np.zeros((2, 1), np.float32)))
-    assert not connect(daf).dataset("obs").schema.field("c").nullable
+    assert not connect(daf).table("obs").schema.field("c").nullable
     assert not daf.vector_info("obs", "s").empty_is_missing
 
 

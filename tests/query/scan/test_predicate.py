@@ -18,7 +18,8 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 
-from daf_query import AxisDataset, build_index, connect
+from daf_query import AxisDataset, connect
+from daf_query.index import build_index
 from daf_query.scan import (
     And,
     Compare,

@@ -80,7 +80,7 @@ def test_ranges_in_which_a_filter_cannot_be_true_are_left_out(
     session.sql(
         "SELECT count(*) AS n FROM cell WHERE score > 0.5 OR batch > 100 OR day = ''"
     ).to_pydict()
-    told = session.explain(query)
+    told = session.explain_analyze(query)
     assert session.sql(query).to_pydict() == first
     read = sum(scan.read for scan in told.scans)
     assert read == parts
@@ -107,8 +107,8 @@ def test_what_was_learnt_is_forgotten_with_the_vector(session: DafSession, daf: 
 def test_other_columns_are_read_where_rows_are_left(session: DafSession) -> None:
     """Values of a filter's columns, cheap ones first, and of the others only those that are returned."""
     query = "SELECT score, name FROM cell WHERE day = 'day 07' AND is_odd AND score > 0.99"
-    session.explain(query)
-    told = session.explain(query)
+    session.explain_analyze(query)
+    told = session.explain_analyze(query)
     scan = told.scans[0]
     assert scan.values["day"] == ZONE_ROWS
     assert scan.values["is_odd"] == ZONE_ROWS
@@ -176,7 +176,7 @@ def test_what_is_decoded_is_remembered_within_a_budget(monkeypatch: pytest.Monke
 
 def test_a_limit_stops_early(session: DafSession) -> None:
     """Without an order, parts behind the rows that were asked for are not read."""
-    told = session.explain("SELECT score FROM cell WHERE is_odd LIMIT 5")
+    told = session.explain_analyze("SELECT score FROM cell WHERE is_odd LIMIT 5")
     assert told.rows == 5
     assert told.scans[0].read < told.scans[0].ranges
 
@@ -209,8 +209,8 @@ def test_counting_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_an_explanation(session: DafSession) -> None:
     """Text for people, plain values for machines."""
     query = "SELECT avg(score) AS s FROM cell WHERE batch = 3 AND day <> 'x'"
-    session.explain(query)
-    told = session.explain(query)
+    session.explain_analyze(query)
+    told = session.explain_analyze(query)
     text = str(told)
     assert text.startswith("1 rows in ")
     assert "table cell: 197,608 rows" in text
@@ -222,7 +222,7 @@ def test_an_explanation(session: DafSession) -> None:
     assert json.loads(json.dumps(told.as_dict()))["scans"][0]["pruned"] == 3
     assert told._repr_html_().startswith("<pre>")
     assert "Exec" in told.plan
-    assert session.explain("SELECT 1").scans == ()
+    assert session.explain_analyze("SELECT 1").scans == ()
 
 
 def test_runs_of_chunks() -> None:
@@ -287,7 +287,7 @@ def test_ranges_know_which_of_few_strings_they_have(
     query = "SELECT count(*) AS n FROM cell WHERE kind = 'm'"
     expected = int(((odd == 0) & (zone % 2 == 1)).sum())
     assert session.sql(query).to_pydict() == {"n": [expected]}
-    assert session.explain(query).scans[0].read == 2
+    assert session.explain_analyze(query).scans[0].read == 2
 
 
 def test_chunks_that_are_not_aligned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +298,7 @@ def test_chunks_that_are_not_aligned(tmp_path: Path, monkeypatch: pytest.MonkeyP
     meta.create_array("a", data=np.arange(5000.0), chunks=(100,))
     meta.create_array("b", data=np.arange(5000.0), chunks=(701,))
     session = connect(zarr_table(tmp_path))
-    told = session.explain("SELECT sum(b) AS s FROM meta WHERE a >= 0")
+    told = session.explain_analyze("SELECT sum(b) AS s FROM meta WHERE a >= 0")
     assert told.scans[0].split == {"b": 7}
     assert "column   b: 5,000 values, 40,000 bytes; 7 chunks lie in two ranges" in str(told)
     assert session.sql("SELECT sum(b) AS s FROM meta WHERE a >= 0").to_pydict() == {
@@ -309,7 +309,7 @@ def test_chunks_that_are_not_aligned(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_other_engines_leave_ranges_out(daf: DafWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     """DuckDB and polars hand their filters to the same table."""
     monkeypatch.setattr(scanning, "PART_ROWS", ZONE_ROWS)
-    cell = connect(daf).dataset("cell")
+    cell = connect(daf).table("cell")
     cell.to_table(columns=["index"], filter=pc.field("batch") == 77)  # learns the ranges
     reports: list[scanning.ScanReport] = []
     cell = cell.with_reports(reports)

@@ -43,7 +43,7 @@ class Oracles:
     """DuckDB and the engine itself, over the same table in memory."""
 
     def __init__(self, session: DafSession) -> None:
-        table = session.dataset("cell").to_table()
+        table = session.table("cell").to_table()
         self._duckdb = duckdb.connect()
         self._duckdb.register("cell", table)
         self._engine = datafusion.SessionContext()
@@ -179,16 +179,16 @@ def test_null_in_other_tables_and_statements(session: DafSession, tmp_path: Path
     assert pq.read_table(path).to_pydict() == expected
     scalars = session.sql("SELECT value FROM scalars WHERE name IN (NULL, 'version')")
     assert scalars.to_pydict() == {"value": ["3"]}
-    told = session.explain("SELECT n FROM cell WHERE n IN (NULL, 3)")
+    told = session.explain_analyze("SELECT n FROM cell WHERE n IN (NULL, 3)")
     assert told.rows == len(expected["n"])
 
 
 def test_other_filters_are_still_handed_to_the_table(session: DafSession) -> None:
     """A query without such a constant, or where it goes away, reads what it did before."""
     for condition in ("n = 3 AND s IS NOT NULL", "f IS NULL", "n IN (CAST(3 AS BIGINT))"):
-        scan = session.explain(f"SELECT u FROM cell WHERE {condition}").scans[0]
+        scan = session.explain_analyze(f"SELECT u FROM cell WHERE {condition}").scans[0]
         assert scan.predicate
-    scan = session.explain("SELECT u FROM cell WHERE n IN (NULL, 3)").scans[0]
+    scan = session.explain_analyze("SELECT u FROM cell WHERE n IN (NULL, 3)").scans[0]
     assert not scan.predicate
 
 
@@ -214,9 +214,9 @@ def test_an_explanation_is_of_its_own_query(
 
     query = "SELECT sum(n) AS s FROM cell WHERE u > 3"
     session.sql(query).to_pydict()
-    alone = session.explain(query)
+    alone = session.explain_analyze(query)
     monkeypatch.setattr(session_module, "time", Clock())
-    told = session.explain(query)
+    told = session.explain_analyze(query)
     assert [scan.predicate for scan in told.scans] == ["u > 3"]
     assert sorted(told.scans[0].values) == ["n", "u"]
     assert told.cache_hits == alone.cache_hits
@@ -227,7 +227,10 @@ def test_explanations_side_by_side(session: DafSession) -> None:
     found: dict[int, list[str]] = {}
 
     def run(number: int) -> None:
-        told = [session.explain(f"SELECT sum(n) AS s FROM cell WHERE u > {number}") for _ in "abc"]
+        told = [
+            session.explain_analyze(f"SELECT sum(n) AS s FROM cell WHERE u > {number}")
+            for _ in "abc"
+        ]
         found[number] = [scan.predicate for one in told for scan in one.scans]
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
@@ -241,7 +244,7 @@ def test_explanations_side_by_side(session: DafSession) -> None:
 def test_cache_hits_are_counted_for_the_query(session: DafSession) -> None:
     """What an earlier query decoded is found by a later one."""
     session.sql("SELECT count(*) AS n FROM cell WHERE s = 'b'").to_pydict()
-    assert session.explain("SELECT count(*) AS n FROM cell WHERE s = 'b'").cache_hits > 0
+    assert session.explain_analyze("SELECT count(*) AS n FROM cell WHERE s = 'b'").cache_hits > 0
 
 
 def test_registering_leaves_the_table_as_it_is(tmp_path: Path) -> None:
@@ -253,7 +256,7 @@ def test_registering_leaves_the_table_as_it_is(tmp_path: Path) -> None:
     sessions = [connect(MemoryDaf(name=name)) for name in "ab"]
     for one in sessions:
         one.register(table, "numbers")
-        told = one.explain("SELECT n FROM numbers WHERE n > 7")
+        told = one.explain_analyze("SELECT n FROM numbers WHERE n > 7")
         assert (told.rows, len(told.scans)) == (2, 1)
     assert vars(table) == before
     registered: list[Any] = [one._engine.shared["numbers"] for one in sessions]

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 
-from daf_query import DafSession, build_point_index, connect
+from daf_query import DafSession, connect
+from daf_query.index import build_point_index
 from daf_query.scan import And, Compare, Or, Predicate, compared
 from daf_query.scan import _scanner as scanning
 from daf_query.scan._evaluate import evaluate
@@ -146,7 +147,7 @@ def test_ranges_are_left_out_by_conditions_of_the_engine(
 ) -> None:
     """Of Float32, compared with a decimal; by LIKE; and the rows are those of the whole table."""
     query = f"SELECT count(*) AS n, sum(index) AS s FROM cell WHERE {condition}"
-    told = session.explain(query)
+    told = session.explain_analyze(query)
     assert sum(scan.read for scan in told.scans) == zones
     assert session.sql(query).to_pylist() == plainly(session, query)
 
@@ -155,7 +156,7 @@ def plainly(session: DafSession, query: str) -> list[dict[str, Any]]:
     """Return what the engine answers over the same table in memory."""
     config = datafusion.SessionConfig().with_default_catalog_and_schema("daf", "one")
     context = datafusion.SessionContext(config)
-    whole = session.dataset("cell").to_table().combine_chunks()
+    whole = session.table("cell").to_table().combine_chunks()
     context.register_record_batches("cell", [whole.to_batches()])
     rows: list[dict[str, Any]] = context.sql(query).to_pylist()
     return rows
@@ -271,7 +272,7 @@ def test_a_long_condition_leaves_out_what_it_may(
         f"(f < 0.{number:03} AND donor LIKE '%{number}')" for number in range(count)
     )
     query = f"SELECT count(*) AS n, sum(index) AS s FROM cell WHERE {condition}"
-    told = session.explain(query)
+    told = session.explain_analyze(query)
     assert sum(scan.read for scan in told.scans) == zones
     assert session.sql(query).to_pylist() == plainly(session, query)
 
@@ -298,7 +299,7 @@ def test_cells_within_a_polygon(tmp_path: Path, dtype: str) -> None:
     def told() -> tuple[list[str], list[str], int]:
         session = connect(path)
         geodatafusion.register_all(session.context)
-        scan = session.explain(query).scans[0]
+        scan = session.explain_analyze(query).scans[0]
         return session.sql(query).to_pydict()["name"], scan.indexes, scan.rows_out
 
     found, indexes, n_rows = told()

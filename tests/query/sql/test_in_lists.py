@@ -51,7 +51,7 @@ def session() -> DafSession:
 def theirs(session: DafSession) -> duckdb.DuckDBPyConnection:
     """Return DuckDB over the same tables."""
     connection = duckdb.connect()
-    connection.register("cell", session.dataset("cell").to_table())
+    connection.register("cell", session.table("cell").to_table())
     for statement in _CREATED:
         connection.execute(statement)
     return connection
@@ -221,9 +221,12 @@ def test_tables_use_lists_that_are_kept_apart(session: DafSession) -> None:
     """The list that stays as it is, and what others say."""
     query = "SELECT name FROM cell WHERE x IN (1, 2) AND x IN (2, 3)"
     assert safe_sql(query) == f"{query}::BOOLEAN"
-    assert session.explain(query).scans[0].predicate == "(x == 1 OR x == 2) AND (x == 2 OR x == 3)"
+    assert (
+        session.explain_analyze(query).scans[0].predicate
+        == "(x == 1 OR x == 2) AND (x == 2 OR x == 3)"
+    )
     query = "SELECT name FROM cell WHERE s IN ('1', '2', '3', '5') AND (s = '1' OR y = 2)"
-    predicate = session.explain(query).scans[0].predicate
+    predicate = session.explain_analyze(query).scans[0].predicate
     assert predicate is not None
     assert "s IN" in predicate
 

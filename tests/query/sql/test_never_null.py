@@ -44,7 +44,7 @@ def test_a_warning_names_the_column_once(session: DafSession, condition: str, co
 
 def test_where_an_import_kept_missing_values_apart(session: DafSession) -> None:
     """An empty string was a value there as well: the vector that tells them apart is named."""
-    daf = session.data_set()
+    daf = session.reader()
     assert isinstance(daf, DafWriter)
     daf.set_vector("cell", "plain_is_missing", [True, False])
     with pytest.warns(NeverNullWarning, match="which of them are missing is in 'plain_is_missing'"):
@@ -79,7 +79,7 @@ def test_slices_and_the_command_line_say_it_too(
     assert session.tables() == ["cell", "scalars"]
     main(["sql", str(tmp_path / "x.daf.zarr"), "SELECT name FROM cell WHERE plain IS NULL"])
     assert "daf: warning: " in capsys.readouterr().err
-    session.data_set().close()
+    session.reader().close()
     daf = create(tmp_path / "y.daf.zarr")
     daf.add_axis("cell", ["A", "B"])
     daf.set_matrix("cell", "cell", "m", [[1, 2], [3, 4]])

@@ -34,7 +34,7 @@ def by_duckdb(session: DafSession, query: str) -> list[str]:
     """Return the rows of a query as DuckDB has them, over the same tables in memory."""
     connection = duckdb.connect()
     for axis in ("cell", "gene"):
-        connection.register(axis, session.dataset(axis).to_table())
+        connection.register(axis, session.table(axis).to_table())
     return sorted(map(repr, connection.sql(query).fetchall()))
 
 
@@ -142,7 +142,7 @@ def test_what_would_be_wrong_is_refused(session: DafSession, query: str, message
     """With the reason, and what to write instead; as a view and as a whole SELECT too."""
     for attempt in (
         lambda: session.sql(query),
-        lambda: session.explain(query),
+        lambda: session.explain_analyze(query),
         lambda: session.sql(f"CREATE VIEW v AS {query}", allow="write"),
         lambda: session.matrix("cell", "cell", "m", rows=query),
     ):

@@ -166,7 +166,7 @@ def test_filters_of_parts_of_columns(
 ) -> None:
     """Are what Arrow says of them, not a column that nobody named."""
     with pytest.raises(pa.ArrowInvalid, match=message):
-        connect(tiny_path).dataset("cell").to_table(filter=expression)
+        connect(tiny_path).table("cell").to_table(filter=expression)
 
 
 def test_three_engines_agree(large: AxisDataset) -> None:
@@ -269,7 +269,7 @@ class TestReads:
 
 def test_a_dataset_outlives_its_session(tiny_path: Path) -> None:
     """Tables that were read stay valid after everything else is gone."""
-    table = connect(tiny_path).dataset("cell").to_table()
+    table = connect(tiny_path).table("cell").to_table()
     gc.collect()
     assert table.column("age").to_pylist() == [30, 60, 90]
 

@@ -199,7 +199,7 @@ def test_every_form_of_the_rows(grid: Path, tmp_path: Path) -> None:
         assert [n for batch in result.batches() for n in batch["n"].to_pylist()] == expected
         assert sum(batch.num_rows for batch in result.collect()) == result.count() == 16
         assert result.save(tmp_path / "rows.csv") == 16
-        assert session.explain(query).rows == 16
+        assert session.explain_analyze(query).rows == 16
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def expected(folder: Path) -> pa.Table:
     """Return the rows of all, as polars joins tables."""
     frames = []
     for day in sorted(N):
-        frame = pl.from_arrow(connect(folder / f"{day}.daf.zarr").dataset("cell").to_table())
+        frame = pl.from_arrow(connect(folder / f"{day}.daf.zarr").table("cell").to_table())
         assert isinstance(frame, pl.DataFrame)
         frames.append(frame.select(pl.lit(day).alias("dataset"), pl.all()))
     return pl.concat(frames, how="diagonal_relaxed").to_arrow()
@@ -72,7 +72,7 @@ def expected(folder: Path) -> pa.Table:
 
 def test_the_rows_of_all(session: DafSession, expected: pa.Table) -> None:
     """With a column that says of which each is; numbers as the smallest type that holds them."""
-    table = session.dataset("cell").to_table()
+    table = session.table("cell").to_table()
     assert table.num_rows == sum(N.values())
     assert session.tables() == ["cell", "donor"]
     kinds = {field.name: str(field.type) for field in table.schema}
@@ -123,7 +123,7 @@ def test_filters_are_those_of_the_whole_table(
     query = f"SELECT name, count, note, score FROM cell WHERE {condition} ORDER BY name"
     theirs = connection.sql(query).fetchall()
     assert [tuple(row.values()) for row in session.sql(query).to_pylist()] == theirs
-    cell = session.dataset("cell")
+    cell = session.table("cell")
     assert duckdb.sql(query).fetchall() == theirs
     assert isinstance(cell, ds.Dataset)
 
@@ -146,7 +146,7 @@ def test_random_filters_equal_duckdb(session: DafSession, expected: pa.Table) ->
 
 def test_other_engines_scan_it(session: DafSession) -> None:
     """Polars and pyarrow, with filters of their own."""
-    cell = session.dataset("cell")
+    cell = session.table("cell")
     frame = pl.scan_pyarrow_dataset(cell).filter(pl.col("count") > 4).collect()
     wanted = (pc.field("count") > 4) & (pc.field("dataset") == "monday")
     assert frame.height == cell.count_rows(filter=pc.field("count") > 4)
@@ -166,9 +166,11 @@ def test_other_engines_scan_it(session: DafSession) -> None:
 
 def test_what_cannot_match_is_not_read(session: DafSession) -> None:
     """A data set by its name; one in which the column is null; and the rest is as for one."""
-    told = session.explain("SELECT score FROM cell WHERE dataset = 'monday' AND n_genes > 240")
+    told = session.explain_analyze(
+        "SELECT score FROM cell WHERE dataset = 'monday' AND n_genes > 240"
+    )
     assert [scan.table for scan in told.scans] == ["monday.cell"]
-    told = session.explain("SELECT score FROM cell WHERE count > 7")
+    told = session.explain_analyze("SELECT score FROM cell WHERE count > 7")
     assert {scan.table for scan in told.scans} == {"monday.cell", "friday.cell"}
     assert sum(scan.values["score"] for scan in told.scans) == told.rows
 
@@ -258,7 +260,7 @@ def test_what_is_refused(folder: Path, session: DafSession) -> None:
     with pytest.raises(errors.ExistsError, match="two of 2 data sets are called"):
         connect([one, one])
     with pytest.raises(errors.AxisNotFoundError, match="runs"):
-        session.dataset("nope")
+        session.table("nope")
     with pytest.raises(errors.VectorNotFoundError, match="n_gene"):
         session.sql("SELECT n_gene FROM cell")
 
@@ -297,7 +299,7 @@ def test_many_data_sets() -> None:
     for number in range(40):
         daf = MemoryDaf()
         daf.add_axis("cell", [f"{number} {i}" for i in range(10)])
-        parts[f"run{number}"] = connect(daf).dataset("cell")
+        parts[f"run{number}"] = connect(daf).table("cell")
     table = UnionDataset("cell", parts, location="many")
     assert len(list(table.get_fragments())) <= 8
     assert table.count_rows() == 400

@@ -173,7 +173,7 @@ def test_a_copy_in_an_archive(path: Path) -> None:
             file.write(one, one.relative_to(path))
     time.sleep(SETTLED_SECONDS)
     session = session_of(archive)
-    told = session.explain(QUERY)
+    told = session.explain_analyze(QUERY)
     assert (told.rows, told.scans[0].index_rows) == (5, 5)
     data = archive.read_bytes()
     chunk = (path / "meta/bbox/c/0").read_bytes()

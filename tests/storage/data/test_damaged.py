@@ -158,7 +158,7 @@ def test_damage_in_sql(tiny_path: Path, damage: str) -> None:
     session = connect(tiny_path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreadableVectorWarning)
-        session.dataset("cell")
+        session.table("cell")
     with pytest.raises(Exception, match=message):
         session.sql("SELECT sum(age) FROM cell").to_pylist()
     found = session.sql("SELECT count(*) AS n FROM cell WHERE type = 'TCell'").to_pydict()

@@ -507,7 +507,7 @@ def test_a_handful_of_requests_for_many_vectors(
     convert(path, target, zarr_format=zarr_format)
     with served(target) as server:
         session = connect(server.url)
-        assert session.data_set().description().count("Float64") == 50
+        assert session.reader().description().count("Float64") == 50
         found = session.sql("SELECT sum(v7) AS s FROM cell WHERE v9 > 20").to_pydict()
         assert found == {"s": [float(np.arange(12, 500).sum() + 7 * 488)]}
         assert len(server.asked) <= 12
