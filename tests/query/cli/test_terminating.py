@@ -26,9 +26,10 @@ from tests.support import PBMC, contents, create, fill
 PAUSED = """
 import sys, time
 from daf_query import cli
-from daf_storage import copying, reordering
-from daf_query import saving, indexes
+from daf_query import _row_files
+from daf_storage.data import _reorder
 from daf_storage.h5ad import _export, _matrices
+from daf_storage.upkeep import _copy
 
 def pausing(function):
     def paused(*args, **kwargs):
@@ -39,11 +40,11 @@ def pausing(function):
     return paused
 
 for owner, name in (
-    (copying, "_compare"),
+    (_copy, "_compare"),
     (_matrices.MatrixWriter, "write"),
     (_export._Exporter, "write_matrices"),
-    (saving, "write_rows"),
-    (reordering, "_write_matrix"),
+    (_row_files, "write_rows"),
+    (_reorder, "_write_matrix"),
 ):
     setattr(owner, name, pausing(getattr(owner, name)))
 sys.argv[0] = "daf"
