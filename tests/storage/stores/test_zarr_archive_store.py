@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
 from zarr.abc.store import Store
@@ -191,7 +192,8 @@ def test_zarrs_state_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
         return ArchiveMachine(ZarrArchiveStore(path))
 
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        machine,  # type: ignore[arg-type] # a factory is fine settings=settings(max_examples=25, stateful_step_count=20, deadline=None)
+        machine,  # type: ignore[arg-type] # a factory is fine
+        settings=settings(max_examples=50, stateful_step_count=30, deadline=None),
     )
 
 
