@@ -7,35 +7,74 @@ import re
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from daf_query.sql import Collection
-from daf_query.table import META, TableDataset, zarr_table
-from daf_storage import DafReader, errors, open_daf
+from daf_query.table import (
+    META,
+    TableDataset,
+    UserTable,
+    is_user_table,
+    table_name,
+    user_table,
+    zarr_table,
+)
+from daf_storage import DafReader, DafWriter, errors, open_daf
 from daf_storage.spi import INDEXES_SUFFIX, is_remote
 
 Source: TypeAlias = str | Path | DafReader | TableDataset | Sequence[str | Path | DafReader]
 """A path of a data set, a reader of one, or a table; a pattern or a list for several as one."""
+
+Frame: TypeAlias = Any
+"""A table that a user brings: of pandas, polars, DuckDB, Arrow or whatever hands out Arrow."""
+
+Connected: TypeAlias = DafReader | Collection | TableDataset | UserTable
+"""What can be connected, opened."""
+
+Mode: TypeAlias = Literal["r", "r+"]
+"""Whether data sets are opened for reading, or for changing what is there as well."""
 
 _SUFFIXES: Final = re.compile(r"(\.dafs?)?(\.zarr|\.h5dfs?)?(\.zip)?$")
 _DAF: Final = re.compile(r"\.(dafs?\.zarr|h5dfs?)(\.zip)?(#/.*)?$")
 _GROUP_FILES: Final = ("zarr.json", ".zgroup")
 
 
-def opened(source: object) -> DafReader | Collection | TableDataset:
-    """Open what can be connected: a data set, several as one, or a table."""
-    if isinstance(source, DafReader | TableDataset):
+def opened(source: object, mode: Mode = "r") -> Connected:
+    """Open what can be connected: a data set, several as one, or a table.
+
+    Raises
+    ------
+    InvalidModeError
+        The mode is neither ``r`` nor ``r+``; or ``r+`` was asked for what is only read.
+    """
+    if mode not in ("r", "r+"):
+        raise errors.InvalidModeError(
+            f"connect() has the modes 'r' and 'r+', not {mode!r}; create a data set with open_daf()"
+        )
+    if isinstance(source, DafReader):
+        return _in_mode(source, mode)
+    if isinstance(source, TableDataset):
         return source
+    if is_user_table(source):
+        return user_table(source)
     if isinstance(source, str | Path):
         if _is_table(source):
             return zarr_table(source)
-        return _matching(str(source)) if _is_pattern(source) else open_daf(source)
+        return _matching(str(source), mode) if _is_pattern(source) else open_daf(source, mode)
     if isinstance(source, Sequence) and source:
-        return _collection(source, f"{len(source):,} data sets")
+        return _collection(source, f"{len(source):,} data sets", mode)
     raise errors.InvalidInputError(
         f"cannot connect to {source!r} of type {type(source).__name__}; pass a path, a reader, a "
-        "pattern of paths, a list, or a mapping of names to any of them"
+        "pattern of paths, a list, a data frame, or a mapping of names to any of them"
     )
+
+
+def _in_mode(daf: DafReader, mode: Mode) -> DafReader:
+    if mode == "r+" and not isinstance(daf, DafWriter):
+        raise errors.ReadOnlyError(
+            f"{daf.location}: it was opened for reading; open it with mode 'r+', or pass its path"
+        )
+    return daf
 
 
 def _is_table(path: str | Path) -> bool:
@@ -58,14 +97,14 @@ def _is_pattern(path: str | Path) -> bool:
     return glob.has_magic(str(path)) and not is_remote(path) and not Path(path).exists()
 
 
-def _matching(pattern: str) -> Collection:
+def _matching(pattern: str, mode: Mode) -> Collection:
     """Open all data sets whose path matches a pattern."""
     before, separator, group = pattern.partition("#/")
     found = sorted(glob.glob(before, recursive=True))  # noqa: PTH207 - Path.glob is relative
     paths = [path + separator + group for path in found if not _is_index(Path(path))]
     if not paths:
         raise errors.SourceNotFoundError(f"no file or directory matches {pattern!r}")
-    return _collection(paths, pattern)
+    return _collection(paths, pattern, mode)
 
 
 def _is_index(path: Path) -> bool:
@@ -76,11 +115,14 @@ def _is_index(path: Path) -> bool:
     )
 
 
-def _collection(sources: Iterable[object], location: str) -> Collection:
+def _collection(sources: Iterable[object], location: str, mode: Mode) -> Collection:
     """Open several data sets as one; each is called by its file name, or its path if two agree."""
     opened: list[tuple[str, DafReader]] = []
     for source in sources:
-        daf = source if isinstance(source, DafReader) else open_daf(str(source))
+        if isinstance(source, DafReader):
+            daf = _in_mode(source, mode)
+        else:
+            daf = open_daf(str(source), mode)
         opened.append((daf.name if daf.location.startswith("<") else daf.location, daf))
     stems = [_stem(path) for path, _ in opened]
     members: dict[str, DafReader] = {}
@@ -95,12 +137,18 @@ def _collection(sources: Iterable[object], location: str) -> Collection:
     return Collection(location, members)
 
 
-def schema_name(source: object, found: DafReader | Collection | TableDataset) -> str:
+def schema_name(source: object, found: Connected) -> str:
     """Return what people would call a data set: its file name; several, that of their folder."""
     if isinstance(found, DafReader):
         return _stem(found.location)
     if isinstance(found, TableDataset):
         return found.table_columns.table
+    if isinstance(found, UserTable):
+        if isinstance(source, str | Path):
+            return table_name(source)
+        raise errors.InvalidInputError(
+            f"{found.location} has no name; say what queries call it: register(frame, 'samples')"
+        )
     folder = Path(source).parent.name if isinstance(source, str | Path) else ""
     return folder if folder and not glob.has_magic(folder) else "all"
 

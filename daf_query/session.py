@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from daf_query._derived_vector import derived
-from daf_query._sources import Source, opened, schema_name
+from daf_query._sources import Connected, Frame, Mode, Source, opened, schema_name
 from daf_query.index import build_index, build_point_index
 from daf_query.slice import MatrixSlice, Selector, order_of, resolve, slice_matrix
 from daf_query.sql import (
@@ -26,14 +26,19 @@ from daf_query.sql import (
     query_result,
     reporting,
 )
-from daf_query.table import TableDataset
+from daf_query.table import TableDataset, UserTable
 from daf_storage import DafReader, DafWriter, ShowProgress, errors
 
 CACHE_BYTES = 512 << 20
 """How much a session remembers of what was decoded, if nobody says."""
 
 
-def connect(source: Source | Mapping[str, Source], *, cache_bytes: int = CACHE_BYTES) -> DafSession:
+def connect(
+    source: Source | Mapping[str, Source | Frame],
+    *,
+    mode: Mode = "r",
+    cache_bytes: int = CACHE_BYTES,
+) -> DafSession:
     """Open one data set or several for SQL.
 
     Parameters
@@ -44,6 +49,9 @@ def connect(source: Source | Mapping[str, Source], *, cache_bytes: int = CACHE_B
         (``runs/*.daf.zarr``) or a list of data sets is one schema, ``runs``: its tables have the
         rows of all of them, and a column ``dataset`` with the name of each.  Any other Zarr
         directory or archive with a group ``meta`` is one table, ``meta`` (see `zarr_table`).
+        In a mapping also tables of your own, see `DafSession.register`.
+    mode
+        ``r+`` opens paths so that `DafSession.save_vector` and `DafSession.reorder_axis` work.
     cache_bytes
         How much of what was decoded (strings, their codes, packed chunks) is remembered for later
         queries, about; the least recently used is forgotten first.
@@ -71,15 +79,17 @@ def connect(source: Source | Mapping[str, Source], *, cache_bytes: int = CACHE_B
     if isinstance(source, Mapping):
         if not source:
             raise errors.InvalidInputError("connect() was given no data set")
-        named = {name: opened(one) for name, one in source.items()}
+        named = {name: opened(one, mode) for name, one in source.items()}
     else:
-        found = opened(source)
+        found = opened(source, mode)
         named = {schema_name(source, found): found}
-    tables = {name: one for name, one in named.items() if isinstance(one, TableDataset)}
-    data_sets = {name: one for name, one in named.items() if not isinstance(one, TableDataset)}
+    data_sets = {
+        name: one for name, one in named.items() if isinstance(one, DafReader | Collection)
+    }
     session = DafSession(data_sets, cache_bytes=cache_bytes)
-    for name, table in tables.items():
-        session.register(table, name)
+    for name, one in named.items():
+        if name not in data_sets:
+            session._add(one, name)  # noqa: SLF001 - our own
     return session
 
 
@@ -152,25 +162,30 @@ class DafSession:
             table if is_single else f"{schema}.{table}"
             for schema, tables in self._engine.schemas.items()
             for table in tables.table_names
-            if table not in self._engine.shared
+            if table not in self._engine.shared and table not in self._engine.user_tables
         ]
-        return own + sorted(self._engine.shared)
+        return own + sorted({*self._engine.shared, *self._engine.user_tables})
 
-    def register(self, source: Source, name: str | None = None) -> None:
-        """Connect another data set, as a schema, or a table of any kind.
+    def register(self, source: Source | Frame, name: str | None = None) -> None:
+        """Connect another data set, as a schema, or a table of your own.
 
         Parameters
         ----------
         source
             A path or a reader of a data set; a pattern of paths or a list, for several as one
-            (see `connect`); a path of a Zarr group or a table, such as `zarr_table` makes.
+            (see `connect`); a path of a Zarr group or a table, such as `zarr_table` makes; a data
+            frame of pandas or polars, a DuckDB relation, an Arrow table, dataset or stream; a
+            Parquet, Arrow, CSV or TSV file (also ``.csv.gz``).
         name
-            The schema or table name; by default that of the file, or of the table.
+            The schema or table name; by default that of the file, or of the table.  A frame
+            needs one.
 
         Raises
         ------
         ExistsError
-            Something is connected by this name.
+            Something is connected by this name, or an axis has it.
+        SourceNotFoundError, CorruptDataError
+            There is no such file, or it is not what its suffix says.
 
         Examples
         --------
@@ -181,28 +196,46 @@ class DafSession:
         >>> session.register(other, "other")
         >>> session.sql("SELECT count(*) AS n FROM other.donor").to_pydict()
         {'n': [2]}
+
+        >>> import pandas
+        >>> session.register(pandas.DataFrame({"id": ["N1"], "centre": ["Basel"]}), "samples")
+        >>> session.sql(
+        ...     "SELECT name, centre FROM other.donor JOIN samples ON name = samples.id"
+        ... ).to_pydict()
+        {'name': ['N1'], 'centre': ['Basel']}
         """
-        found = opened(source)
-        own = name or schema_name(source, found)
-        self._check_free(own)
-        if isinstance(found, TableDataset):
-            self._engine.share(own, found)
+        connected = opened(source)
+        self._add(connected, schema_name(source, connected) if name is None else name)
+
+    def _add(self, connected: Connected, name: str) -> None:
+        """Add what was opened."""
+        self._check_free(name)
+        if isinstance(connected, TableDataset):
+            self._engine.share(name, connected)
+        elif isinstance(connected, UserTable):
+            self._engine.add_user_table(name, connected)
         else:
-            self._engine.add(own, found)
+            self._engine.add(name, connected)
 
     def unregister(self, name: str) -> None:
         """Let go of a data set or a table; what was opened for it is closed."""
         if name in self._engine.shared:
             del self._engine.shared[name]
             return
+        if name in self._engine.user_tables:
+            self._engine.drop_user_table(name)
+            return
         if name not in self._engine.schemas:
-            known = [*self._engine.schemas, *self._engine.shared]
+            known = [*self._engine.schemas, *self._engine.shared, *self._engine.user_tables]
             has = errors.known_names(known, none="nothing")
             raise errors.NotFoundError(f"nothing is connected as {name!r}; there are {has}")
         self._engine.schemas.pop(name).close()
 
     def _check_free(self, name: str) -> None:
-        if name in self._engine.schemas or name in self._engine.shared or name == "public":
+        if not str(name).strip():
+            raise errors.InvalidNameError(f"{name!r} is no name for a table; pass a word")
+        taken = {*self._engine.schemas, *self._engine.shared, *self._engine.user_tables}
+        if name in {*taken, "public", "information_schema"}:
             raise errors.ExistsError(
                 f"something is connected as {name!r} already; pass another name, or unregister it"
             )

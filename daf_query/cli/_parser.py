@@ -7,6 +7,7 @@ and imported when it runs.  A test compares the lists of choices with what they 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from daf_storage.spi import lazy_module
@@ -33,9 +34,35 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     """Keeps the examples as they are written."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser of which an optional argument may come after the options, too."""
+
+    one_of: tuple[str, ...] = ()
+    """Arguments of which exactly one has to be given."""
+
+    def parse_known_args(  # type: ignore[override] # the overloads say the same of any namespace
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse the arguments that are known."""
+        options, rest = super().parse_known_args(args, namespace)
+        for action in self._get_positional_actions():
+            late = next((one for one in rest if " " in one or not one.startswith("-")), None)
+            is_missing = getattr(options, action.dest, None) == action.default
+            if action.nargs == "?" and is_missing and late is not None:
+                setattr(options, action.dest, late)
+                rest.remove(late)
+        if self.one_of and sum(getattr(options, name) is not None for name in self.one_of) != 1:
+            self.error(f"give one of {' and '.join(map(self._shown, self.one_of))}")
+        return options, rest
+
+    def _shown(self, name: str) -> str:
+        action = next(one for one in self._actions if one.dest == name)
+        return " ".join([*action.option_strings[:1], str(action.metavar)])
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="daf",
         formatter_class=_Help,
         description="SQL over single-cell metadata, then just the slice of the matrix you ask for.",
@@ -68,11 +95,11 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
 
 
 def _add(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],  # the only name it has
+    commands: argparse._SubParsersAction[_Parser],  # the only name it has
     name: str,
     summary: str,
     examples: str,
-) -> argparse.ArgumentParser:
+) -> _Parser:
     return commands.add_parser(
         name,
         help=summary,
@@ -82,7 +109,7 @@ def _add(
     )
 
 
-def _add_import(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_import(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = _add(
         commands,
         "import",
@@ -121,7 +148,7 @@ def _add_import(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.set_defaults(command="_transfer.import_command")
 
 
-def _add_info(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_info(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = _add(
         commands,
         "info",
@@ -133,7 +160,7 @@ def _add_info(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.set_defaults(command="_info.info_command")
 
 
-def _add_sql(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_sql(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = _add(
         commands,
         "sql",
@@ -143,10 +170,25 @@ def _add_sql(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         '  daf sql pbmc.daf.zarr "SELECT name FROM gene WHERE is_marker" --format ndjson\n'
         '  daf sql pbmc.daf.zarr "SHOW TABLES"\n'
         '  daf sql pbmc.daf.zarr "SELECT name FROM cell WHERE age > 60" --analyze\n'
-        "  daf sql 'runs/*.daf.zarr' \"SELECT dataset, count(*) FROM cell GROUP BY dataset\"",
+        "  daf sql 'runs/*.daf.zarr' \"SELECT dataset, count(*) FROM cell GROUP BY dataset\"\n"
+        "  daf sql pbmc.daf.zarr -f query.sql\n"
+        "  daf sql pbmc.daf.zarr --table samples=samples.csv \\\n"
+        '      "SELECT cell.name, centre FROM cell JOIN samples ON donor = samples.id"',
     )
     parser.add_argument("path", metavar="PATH")
-    parser.add_argument("query", metavar="QUERY")
+    parser.add_argument(
+        "query", metavar="QUERY", nargs="?", help="'-': read it from standard input"
+    )
+    parser.add_argument(
+        "-f", "--file", metavar="FILE.sql", help="a file with the query; comments are allowed"
+    )
+    parser.add_argument(
+        "--table",
+        metavar="NAME=FILE",
+        action="append",
+        default=[],
+        help="a table of your own, .csv, .tsv, .parquet or .arrow (also .csv.gz); repeatable",
+    )
     parser.add_argument(
         "--format", choices=FORMATS, help="default: by the suffix of FILE, else table"
     )
@@ -170,10 +212,11 @@ def _add_sql(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="execute it, and print which ranges and values it read instead of the rows",
     )
     _add_quiet(parser)
+    parser.one_of = ("query", "file")
     parser.set_defaults(command="_query.sql_command")
 
 
-def _add_extract(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_extract(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = _add(
         commands,
         "extract",
@@ -201,7 +244,7 @@ def _add_extract(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(command="_query.extract_command")
 
 
-def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_export(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = _add(
         commands,
         "export",
@@ -220,7 +263,7 @@ def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.set_defaults(command="_transfer.export_command")
 
 
-def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_convert(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = _add(
         commands,
         "convert",
@@ -255,7 +298,7 @@ def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(command="_transfer.convert_command")
 
 
-def _add_reorder(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_reorder(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = _add(
         commands,
         "reorder",
@@ -272,7 +315,7 @@ def _add_reorder(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(command="_axes.reorder_command")
 
 
-def _add_index(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_index(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = _add(
         commands,
         "index",
@@ -292,7 +335,7 @@ def _add_index(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(command="_axes.index_command")
 
 
-def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_verify(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = _add(
         commands,
         "verify",
@@ -305,7 +348,7 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.set_defaults(command="_upkeep.verify_command")
 
 
-def _add_repair(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_repair(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = _add(
         commands,
         "repair",
@@ -322,7 +365,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     _add_quiet(parser)
 
 
-def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = _add(
         commands,
         "serve",
@@ -350,7 +393,7 @@ def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(command="_upkeep.serve_command")
 
 
-def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_demo(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = _add(
         commands,
         "demo",

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 from daf_query.cli import _output
+from daf_query.cli._query_text import named_table, query_of
 from daf_query.cli._summary import described, progress_of
 from daf_query.session import connect
 from daf_query.slice import check_format
+from daf_query.table import is_user_table
 from daf_storage import DafReader, errors
 from daf_storage.spi import progress_bar
 
@@ -18,12 +20,19 @@ def sql_command(options: argparse.Namespace) -> None:
     """Print or write the rows of a query."""
     output = _output.file_of(options.output)
     kind: _output.Kind = options.format or _output.format_of(output)
+    query = query_of(options)
     with connect(options.path) as session:
+        for name, path in map(named_table, options.table):
+            if not is_user_table(path):
+                raise errors.InvalidInputError(
+                    f"--table {path}: a table is a .csv, .tsv, .parquet or .arrow file, also .csv.gz"
+                )
+            session.register(path, name)
         if options.explain or options.analyze:
             run = session.explain_analyze if options.analyze else session.explain
-            _output.explanation(run(options.query), kind)
+            _output.explanation(run(query), kind)
             return
-        frame = session.sql(options.query)
+        frame = session.sql(query)
         if output is None:
             _output.to_stdout(frame, kind, max_rows=options.max_rows)
         else:

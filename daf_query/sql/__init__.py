@@ -23,6 +23,7 @@ from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
 from daf_query.sql._names import quoted_name
 from daf_query.sql._never_null import NeverNullWarning
 from daf_query.sql._result import QueryResult, query_result
+from daf_query.sql._statements import one_statement
 from daf_query.sql._unique_columns import DuplicateColumnsWarning
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "QueryResult",
     "SessionContext",
     "geometry_boxes",
+    "one_statement",
     "query_result",
     "quoted_name",
     "reporting",

@@ -38,7 +38,8 @@ from daf_query.sql._unique_columns import (
     unique_names,
     with_unique_columns,
 )
-from daf_query.table import TableDataset, ZarrTable
+from daf_query.sql._user_tables import engine_table
+from daf_query.table import TableDataset, UserTable, ZarrTable
 from daf_storage import DafReader, errors
 from daf_storage.spi import DecodedCache
 
@@ -117,8 +118,11 @@ class Engine:
         """What was decoded and learnt, of all data sets together."""
         self.shared: dict[str, TableDataset] = {}
         """Tables that belong to no data set, by name."""
+        self.user_tables: dict[str, UserTable] = {}
+        """Tables that a user brought, by name."""
         self.schemas: dict[str, AxisSchema] = {}
         """The tables of each data set, or of several as one, by schema name."""
+        self._public = SharedSchema(self.shared)
         for name, daf in data_sets.items():
             self.add(name, daf)
         if default is None:
@@ -127,7 +131,6 @@ class Engine:
         self._views: dict[TableName, str] = {}
         self._unrestricted: set[str] = set()
         self._hinted: set[tuple[str, str, str]] = set()
-        self._public = SharedSchema(self.shared)
         config = (
             datafusion.SessionConfig()
             .with_information_schema(enabled=True)
@@ -148,7 +151,7 @@ class Engine:
             f"{schema.name}.{name}"
             for schema in (*self.schemas.values(), self._public)
             for name in schema.added
-            if (schema.name, name) not in views
+            if (schema.name, name) not in views and name not in self.user_tables
         ]
         if created:
             raise errors.InvalidInputError(
@@ -156,7 +159,7 @@ class Engine:
                 "pickled, since they are in memory; save their rows to files, or drop them"
             )
         sources = {name: _source_of(schema) for name, schema in self.schemas.items()}
-        state = (sources, dict(self.shared), dict(self._views))
+        state = (sources, dict(self.shared), dict(self.user_tables), dict(self._views))
         return _connected_again, (*state, self._cache_bytes, self._default)
 
     def share(self, name: str, table: TableDataset) -> None:
@@ -172,6 +175,37 @@ class Engine:
             self.schemas[name] = CollectionSchema(name, members, daf.location, self.shared)
         else:
             self.schemas[name] = DafSchema(name, daf, self.cache.part(), self.shared)
+        for title, table in self.user_tables.items():
+            if self.schemas[name].table_exist(title):
+                del self.schemas[name]
+                raise errors.ExistsError(
+                    f"{name!r} has a table {title!r}, and so has this session; unregister that one"
+                )
+            self.schemas[name].register_table(title, engine_table(table))
+
+    def add_user_table(self, name: str, table: UserTable) -> None:
+        """Add a table that a user brought; every schema has it.
+
+        Raises
+        ------
+        ExistsError
+            An axis, or a table that a query created, has this name.
+        """
+        for schema in (*self.schemas.values(), self._public):
+            if schema.table_exist(name):
+                raise errors.ExistsError(
+                    f"there is a table {name!r} already; register this one under another name"
+                )
+        read = engine_table(table)
+        self.user_tables[name] = table
+        for schema in (*self.schemas.values(), self._public):
+            schema.register_table(name, read)
+
+    def drop_user_table(self, name: str) -> None:
+        """Let go of a table that a user brought."""
+        del self.user_tables[name]
+        for schema in (*self.schemas.values(), self._public):
+            schema.deregister_table(name)
 
     def daf(self, name: str) -> DafReader:
         """Return the data set behind a schema.
@@ -395,6 +429,7 @@ def _source_of(schema: AxisSchema) -> DafReader | Collection:
 def _connected_again(
     sources: Mapping[str, DafReader | Collection],
     shared: Mapping[str, TableDataset],
+    user_tables: Mapping[str, UserTable],
     views: Mapping[TableName, str],
     cache_bytes: int,
     default: str,
@@ -403,6 +438,8 @@ def _connected_again(
     engine = Engine(sources, cache_bytes, default=default)
     for name, table in shared.items():
         engine.share(name, table)
+    for name, user_table in user_tables.items():
+        engine.add_user_table(name, user_table)
     for (schema, name), query in views.items():
         engine.plan(
             f"CREATE VIEW {quoted_name(schema)}.{quoted_name(name)} AS {query}", allow="write"

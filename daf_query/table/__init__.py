@@ -21,6 +21,13 @@ from daf_query.table._dataset import (
 from daf_query.table._raw_bits import register_raw_bits
 from daf_query.table._settled_rows import SettledRows
 from daf_query.table._union import DATASET, UnionDataset
+from daf_query.table._user_table import (
+    UserTable,
+    arrow_table,
+    is_user_table,
+    table_name,
+    user_table,
+)
 from daf_query.table._zarr import GEOMETRY, INDEXES, META, PENDING, ZarrTable, zarr_table
 from daf_query.table._zarr_rtrees import ATTRIBUTE, attributes_of, source_of
 
@@ -38,12 +45,17 @@ __all__ = [
     "TableDataset",
     "UnionDataset",
     "UnreadableVectorWarning",
+    "UserTable",
     "ZarrTable",
+    "arrow_table",
     "attributes_of",
     "axis_columns",
     "broken_columns",
+    "is_user_table",
     "register_raw_bits",
     "source_of",
+    "table_name",
+    "user_table",
     "warn_of_problems",
     "warn_once",
     "zarr_table",

@@ -1,0 +1,53 @@
+"""The SQL of a command: an argument, a file, or standard input."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from daf_query.sql import one_statement
+from daf_storage import errors
+
+STANDARD_INPUT: Final = "-"
+
+
+def query_of(options: argparse.Namespace) -> str:
+    """Return the query of ``daf sql``, which is given in one of three ways."""
+    if options.query is not None and options.query != STANDARD_INPUT:
+        return one_statement(options.query)
+    path = options.query if options.file is None else options.file
+    return one_statement(read_text(path), source="standard input" if path == "-" else path)
+
+
+def read_text(path: str) -> str:
+    """Return the text of a file, or of standard input for ``-``.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is no such file.
+    InvalidInputError
+        It is not UTF-8.
+    """
+    where = "standard input" if path == STANDARD_INPUT else path
+    with errors.os_errors(where):
+        with open(
+            0 if path == STANDARD_INPUT else path, "rb", closefd=path != STANDARD_INPUT
+        ) as file:
+            data = file.read()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise errors.InvalidInputError(
+            f"{where}: this is not UTF-8 text (byte {error.start:,}); save the file as UTF-8"
+        ) from error
+
+
+def named_table(given: str) -> tuple[str | None, str]:
+    """Return the name and the path of a table: ``NAME=FILE`` or ``FILE``.
+
+    >>> named_table("samples=data/s.csv"), named_table("s.csv")
+    (('samples', 'data/s.csv'), (None, 's.csv'))
+    """
+    name, separator, path = given.partition("=")
+    return (name, path) if separator else (None, given)

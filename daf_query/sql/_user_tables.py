@@ -1,0 +1,23 @@
+"""Tables that a user brings, as the engine reads them: it evaluates every filter itself."""
+
+from __future__ import annotations
+
+import datafusion
+import pyarrow as pa
+from datafusion.catalog import Table
+
+from daf_query.table import UserTable
+
+_ALL_ROWS = 1 << 62
+
+
+def engine_table(table: UserTable) -> datafusion.DataFrame:
+    """Return a table for the engine.
+
+    No filter gets past a limit, even if it is larger than any table: pyarrow, which reads the
+    files, compares NaN otherwise than the engine does.
+    """
+    context = datafusion.SessionContext()
+    if isinstance(table.rows, pa.Table):
+        return context.from_arrow(table.rows)
+    return context.read_table(Table(table.rows)).limit(_ALL_ROWS)

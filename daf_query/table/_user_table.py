@@ -1,0 +1,260 @@
+"""Tables that a user brings: data frames, Arrow, and Parquet, Arrow or CSV files.
+
+A frame becomes an Arrow table that shares its memory where it can; a CSV file is read into one;
+Parquet and Arrow files stay where they are.  Must not know the engine.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.dataset as ds
+
+from daf_query.scan import INDEX, NAME
+from daf_storage import errors
+
+_FILE: Final = re.compile(
+    r"\.(?P<format>parquet|arrow|feather|csv|tsv)(?P<gzip>\.gz)?$", re.IGNORECASE
+)
+_STREAMED: Final = {"parquet": "parquet", "arrow": "ipc", "feather": "ipc"}
+_MISSING_NUMBERS: Final = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL")
+
+
+@dataclass(frozen=True)
+class UserTable:
+    """Rows that belong to no data set."""
+
+    rows: pa.Table | ds.Dataset
+    """In memory, or in files that are read when a query asks for them."""
+    location: str
+    """A file, or the type of the object, for messages."""
+
+
+def is_user_table(source: object) -> bool:
+    """Return whether an object is a frame, or the path of a file of rows.
+
+    >>> is_user_table("samples.csv.gz"), is_user_table("pbmc.daf.zarr")
+    (True, False)
+    """
+    if isinstance(source, str | Path):
+        return table_format(source) is not None
+    return isinstance(source, ds.Dataset | ds.Scanner) or _is_frame(source)
+
+
+def table_format(path: str | Path) -> str | None:
+    """Return ``parquet``, ``arrow``, ``feather``, ``csv`` or ``tsv`` by the suffix, or None."""
+    match = _FILE.search(str(path))
+    if match is None or (match["gzip"] and match["format"].lower() in _STREAMED):
+        return None
+    return match["format"].lower()
+
+
+def table_name(path: str | Path) -> str:
+    """Return the name of a file without its suffix.
+
+    >>> table_name("data/samples.csv.gz")
+    'samples'
+    """
+    return _FILE.sub("", Path(path).name)
+
+
+def user_table(source: Any) -> UserTable:
+    """Return the rows of a frame or a file.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is no such file.
+    CorruptDataError
+        The file cannot be read as what its suffix says.
+    InvalidInputError
+        The object is not a table, or has two columns of one name.
+    """
+    if isinstance(source, str | Path):
+        return _of_file(Path(source))
+    location = f"a {type(source).__module__.partition('.')[0]} {type(source).__name__}"
+    if isinstance(source, ds.Dataset):
+        _check_columns(source.schema.names, location)
+        return UserTable(source, location)
+    return UserTable(arrow_table(source), location)
+
+
+def arrow_table(frame: Any) -> pa.Table:
+    """Return a frame as an Arrow table: of pandas, polars, DuckDB, Arrow, or a query result.
+
+    An index of pandas becomes a column by its name; one that has no name, and is not just the
+    positions, becomes the column ``name``.
+
+    Raises
+    ------
+    InvalidInputError
+        It is not a table; a column holds values of mixed types; or two have one name.
+    """
+    location = f"a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
+    try:
+        table = _converted(frame)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        if isinstance(error, errors.DafError):
+            raise
+        reason = "; ".join(str(part) for part in error.args) or type(error).__name__
+        raise errors.InvalidInputError(
+            f"{location} cannot be used as a table: {reason}; give each column values of one type"
+        ) from error
+    _check_columns(table.column_names, location)
+    return _plain(table)
+
+
+def _is_frame(source: object) -> bool:
+    if isinstance(source, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        return True
+    if _is_pandas(source) or hasattr(source, "to_arrow_table"):
+        return True
+    return hasattr(source, "__arrow_c_stream__") or _is_lazy(source)
+
+
+def _is_pandas(source: object) -> bool:
+    pandas = sys.modules.get("pandas")  # an object of a module that is not loaded is none of its
+    return pandas is not None and isinstance(source, pandas.DataFrame)
+
+
+def _is_lazy(source: object) -> bool:
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(source, polars.LazyFrame)
+
+
+def _converted(frame: Any) -> pa.Table:
+    if _is_pandas(frame):
+        return _of_pandas(frame)
+    if _is_lazy(frame):
+        frame = frame.collect()
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if isinstance(frame, pa.RecordBatchReader):
+        return frame.read_all()
+    if hasattr(frame, "to_arrow_table"):
+        found: pa.Table = frame.to_arrow_table()
+        return found
+    return pa.table(frame)
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    index = frame.index
+    names = [str(name) for name in frame.columns]
+    frame = frame.set_axis(names, axis=1)
+    is_positions = type(index).__name__ == "RangeIndex" and index.name is None
+    if not is_positions:
+        if index.nlevels == 1 and index.name is None:
+            frame = frame.rename_axis(NAME if NAME not in names else INDEX)
+        taken = sorted({str(level) for level in frame.index.names} & set(names))
+        if taken:
+            raise errors.InvalidInputError(
+                f"the index of a pandas DataFrame has the name of a column, {taken[0]!r}; rename "
+                "it with rename_axis(), or leave it out with reset_index(drop=True)"
+            )
+    _check_columns(names, "a pandas DataFrame")
+    return pa.Table.from_pandas(frame, preserve_index=not is_positions)
+
+
+def _check_columns(names: list[str], location: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1}) if names else []
+    if twice:
+        raise errors.InvalidInputError(
+            f"{location} has two columns {twice[0]!r}; rename one of them"
+        )
+    if not names:
+        raise errors.InvalidInputError(f"{location} has no columns")
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return a table with strings in the layouts that every engine reads, without notes."""
+    columns = [_plain_column(column) for column in table.columns]
+    fields = [
+        pa.field(field.name, column.type, field.nullable)
+        for field, column in zip(table.schema, columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields)).unify_dictionaries()
+
+
+def _plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if column.type == pa.string_view():
+        return column.cast(pa.string())
+    if not pa.types.is_dictionary(column.type):
+        return column
+    chunks = [_plain_dictionary(chunk) for chunk in column.chunks]
+    if chunks:
+        return pa.chunked_array(chunks)
+    values = pa.string() if _is_string(column.type.value_type) else column.type.value_type
+    return pa.chunked_array([], pa.dictionary(pa.int32(), values, column.type.ordered))
+
+
+def _plain_dictionary(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    values = array.dictionary
+    if _is_string(values.type):
+        values = values.cast(pa.string())
+    codes = array.indices.cast(pa.int32())
+    return pa.DictionaryArray.from_arrays(codes, values, ordered=array.type.ordered)
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
+
+
+def _of_file(path: Path) -> UserTable:
+    if not path.exists():
+        raise errors.SourceNotFoundError(f"no such file: {path}")
+    kind = table_format(path)
+    if kind is None:
+        raise errors.InvalidInputError(
+            f"{path}: the suffix is none of a table; there are .parquet, .arrow, .feather, .csv, "
+            ".tsv, .csv.gz and .tsv.gz"
+        )
+    try:
+        rows = _read_csv(path, kind) if kind not in _STREAMED else _dataset(path, _STREAMED[kind])
+    except pa.ArrowException as error:
+        reason = " ".join(str(error).split())
+        raise errors.CorruptDataError(f"{path}: this is not a {kind} file: {reason}") from error
+    except (OSError, EOFError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise errors.from_os_error(error, str(path)) from error
+        raise errors.CorruptDataError(f"{path}: this is not a {kind} file: {error}") from error
+    names = rows.schema.names
+    _check_columns(names, str(path))
+    return UserTable(rows, str(path))
+
+
+def _dataset(path: Path, kind: str) -> ds.Dataset:
+    return ds.dataset(str(path), format=kind, partitioning="hive")
+
+
+def _read_csv(path: Path, kind: str) -> pa.Table:
+    """Read a text file: types by the values; an empty text is missing, of a number also NA."""
+    table = pacsv.read_csv(
+        str(path),
+        parse_options=pacsv.ParseOptions(
+            delimiter="\t" if kind == "tsv" else ",", newlines_in_values=True
+        ),
+        convert_options=pacsv.ConvertOptions(null_values=list(_MISSING_NUMBERS)),
+    )
+    for place, field in enumerate(table.schema):
+        if pa.types.is_binary(field.type):
+            raise errors.CorruptDataError(
+                f"{path}: the column {field.name!r} is not UTF-8 text; save the file as UTF-8"
+            )
+        column = table.column(place)
+        if pa.types.is_null(field.type):
+            table = table.set_column(place, field.name, column.cast(pa.string()))
+        elif pa.types.is_string(field.type):
+            missing = pa.scalar(None, pa.string())
+            table = table.set_column(
+                place, field.name, pc.if_else(pc.equal(column, ""), missing, column)
+            )
+    return table

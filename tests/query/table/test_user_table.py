@@ -1,0 +1,275 @@
+"""Tests of tables that a user brings: frames, Arrow, and files of rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from daf_query import DafSession, connect
+from daf_query.table import arrow_table
+from daf_storage import MemoryDaf, errors
+
+ROWS = pa.table(
+    {
+        "id": ["N1", "N2", "N3"],
+        "age": pa.array([30, None, 50], pa.int16()),
+        "since": pa.array([dt.date(2020, 1, 2), None, dt.date(2021, 3, 4)], pa.date32()),
+        "ok": pa.array([True, None, False]),
+    }
+)
+EXPECTED = ROWS.to_pylist()
+
+
+class _Stream:
+    """Only the protocol of a stream of Arrow."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return ROWS.__arrow_c_stream__(requested_schema)
+
+
+FRAMES: dict[str, Callable[[], Any]] = {
+    "pandas": lambda: ROWS.to_pandas(types_mapper=pd.ArrowDtype),
+    "polars": lambda: pl.from_arrow(ROWS),
+    "lazy": lambda: pl.from_arrow(ROWS).lazy(),  # type: ignore[union-attr] # it is a frame
+    "table": lambda: ROWS,
+    "sliced": lambda: pa.concat_tables([ROWS.slice(0, 1), ROWS.slice(1)]),
+    "batch": lambda: ROWS.to_batches()[0],
+    "reader": ROWS.to_reader,
+    "stream": _Stream,
+    "dataset": lambda: ds.dataset(ROWS),
+    "relation": lambda: duckdb.from_arrow(ROWS),
+}
+
+
+@pytest.fixture
+def session() -> DafSession:
+    """Return a session with donors, to be joined."""
+    daf = MemoryDaf(name="tiny")
+    daf.add_axis("donor", ["N3", "N1", "N9"])
+    daf.set_vector("donor", "n", [3, 1, 9])
+    return connect({"tiny": daf})
+
+
+@pytest.mark.parametrize("form", FRAMES)
+def test_frames_keep_rows_and_types_and_join(session: DafSession, form: str) -> None:
+    """Whatever holds a table is one in SQL: types, NULLs, filters and joins with an axis."""
+    session.register(FRAMES[form](), "samples")
+    result = session.sql("SELECT * FROM samples ORDER BY id")
+    assert result.to_pylist() == EXPECTED
+    kinds = result.to_arrow_table().schema
+    assert kinds.field("age").type == pa.int16()
+    assert kinds.field("since").type == pa.date32()
+    joined = session.sql(
+        "SELECT name, age FROM donor JOIN samples ON name = id WHERE age > 20 ORDER BY n"
+    )
+    assert joined.to_pydict() == {"name": ["N1", "N3"], "age": [30, 50]}
+    assert session.sql("SELECT count(*) AS n FROM samples WHERE ok IS NULL").to_pydict() == {
+        "n": [1]
+    }
+    assert session.tables() == ["donor", "scalars", "samples"]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather", "csv", "tsv", "csv.gz", "TSV"])
+def test_files_keep_rows_and_names(session: DafSession, tmp_path: Path, suffix: str) -> None:
+    """Parquet, Arrow and text files are tables; the file name is the table's."""
+    path = tmp_path / f"my samples*.{suffix}"
+    if suffix == "parquet":
+        pq.write_table(ROWS, path)
+    elif suffix in ("arrow", "feather"):
+        pyarrow.feather.write_feather(ROWS, str(path))
+    else:
+        text = "id,age,since,ok\nN1,30,2020-01-02,true\nN2,NA,,\nN3,50,2021-03-04,false\n"
+        text = text.replace(",", "\t") if "tsv" in suffix.lower() else text
+        path.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())
+    session.register(path)
+    result = session.sql('SELECT * FROM "my samples*" ORDER BY id')
+    assert result.to_pylist() == EXPECTED
+    only = session.sql("SELECT id FROM \"my samples*\" WHERE since >= '2021-01-01'")
+    assert only.to_pydict() == {"id": ["N3"]}
+
+
+def test_texts_of_a_csv_file(session: DafSession, tmp_path: Path) -> None:
+    """An empty text is NULL, NA is a text; a column of numbers has neither; TRUE is a boolean."""
+    path = tmp_path / "s.csv"
+    path.write_text('\ufeffid,n,t,none,yes\na,NA,NA,,TRUE\nb,1.5,,NA,FALSE\nc,,"x\ny",,\n', "utf-8")
+    session.register(path)
+    assert session.sql("SELECT * FROM s").to_pydict() == {
+        "id": ["a", "b", "c"],
+        "n": [None, 1.5, None],
+        "t": ["NA", None, "x\ny"],
+        "none": [None, None, None],
+        "yes": [True, False, None],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "what"),
+    [
+        ("a.parquet", b"hello", "a.parquet: this is not a parquet file"),
+        ("a.parquet", b"", "a.parquet: this is not a parquet file"),
+        ("a.arrow", b"hello", "a.arrow: this is not a arrow file"),
+        ("a.csv", b"", "a.csv: this is not a csv file"),
+        ("a.csv", b"a,b\n1\n", "a.csv: this is not a csv file"),
+        ("a.csv", b"a,a\n1,2\n", "a.csv has two columns 'a'"),
+        ("a.csv", b"a\n\xff\xfe\n", "a.csv: the column 'a' is not UTF-8"),
+        ("a.csv.gz", b"hello", "a.csv.gz: this is not a csv file"),
+        ("a.csv.gz", gzip.compress(b"a\n1\n" * 99)[:-12], "a.csv.gz"),
+    ],
+)
+def test_a_bad_file_is_named(
+    session: DafSession, tmp_path: Path, name: str, data: bytes, what: str
+) -> None:
+    """A file that is not what its suffix says is an error that names it."""
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(errors.DafError) as raised:
+        session.register(path)
+    assert what in str(raised.value)
+    assert session.tables() == ["donor", "scalars"]
+
+
+def test_no_file(session: DafSession, tmp_path: Path) -> None:
+    """A path without a file says so."""
+    with pytest.raises(errors.SourceNotFoundError, match=r"no such file: .*gone\.csv"):
+        session.register(tmp_path / "gone.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("donor", errors.ExistsError),
+        ("scalars", errors.ExistsError),
+        ("tiny", errors.ExistsError),
+        ("public", errors.ExistsError),
+        ("information_schema", errors.ExistsError),
+        ("", errors.InvalidNameError),
+        (None, errors.InvalidInputError),
+    ],
+)
+def test_names_are_checked(
+    session: DafSession, name: str | None, error: type[errors.DafError]
+) -> None:
+    """An axis is not hidden by a table, and a frame needs a name."""
+    with pytest.raises(error):
+        session.register(ROWS, name)
+
+
+def test_a_data_set_with_an_axis_of_that_name_is_refused(session: DafSession) -> None:
+    """A table that was registered first does not hide an axis that comes later."""
+    session.register(ROWS, "cell")
+    other = MemoryDaf(name="other")
+    other.add_axis("cell", ["A"])
+    with pytest.raises(errors.ExistsError, match="unregister"):
+        session.register(other, "other")
+    assert session.schemas.keys() == {"tiny"}
+    session.unregister("cell")
+    session.register(other, "other")
+    assert session.tables() == ["tiny.donor", "tiny.scalars", "other.cell", "other.scalars"]
+
+
+def test_several_data_sets_share_a_table(session: DafSession) -> None:
+    """A table is seen with any number of data sets, and goes when it is unregistered."""
+    session.register(ROWS, "samples")
+    more = MemoryDaf(name="more")
+    session.register(more, "more")
+    assert session.tables()[-1] == "samples"
+    assert session.tables().count("samples") == 1
+    query = "SELECT count(*) AS n FROM samples JOIN tiny.donor ON name = id"
+    assert session.sql(query).to_pydict() == {"n": [2]}
+    session.unregister("samples")
+    with pytest.raises(errors.NotFoundError):
+        session.sql(query)
+
+
+def test_connect_takes_tables_of_a_mapping(tmp_path: Path) -> None:
+    """A mapping may name data sets and tables of one's own."""
+    daf = MemoryDaf()
+    daf.add_axis("donor", ["N1"])
+    (tmp_path / "s.csv").write_text("id\nN1\n")
+    session = connect({"pbmc": daf, "samples": tmp_path / "s.csv", "frame": ROWS})
+    assert session.sql(
+        "SELECT count(*) AS n FROM donor JOIN samples ON name = samples.id JOIN frame "
+        "ON frame.id = name"
+    ).to_pydict() == {"n": [1]}
+
+
+def test_categoricals_are_dictionaries() -> None:
+    """Categoricals of pandas and polars keep their codes, their order and whether it counts."""
+    values = pd.Categorical(["b", None, "a"], ["b", "a", "z"], ordered=True)
+    table = arrow_table(pd.DataFrame({"c": values}))
+    assert table.schema.field("c").type == pa.dictionary(pa.int32(), pa.string(), ordered=True)
+    assert table.column("c").combine_chunks().dictionary.to_pylist() == ["b", "a", "z"]
+    listed = pl.DataFrame({"c": pl.Series(["b", None, "a"], dtype=pl.Enum(["b", "a", "z"]))})
+    assert arrow_table(listed).column("c").to_pylist() == ["b", None, "a"]
+    session = connect(MemoryDaf(name="tiny"))
+    session.register(pd.DataFrame({"c": values}), "t")
+    kept = session.sql("SELECT c FROM t WHERE c IS NOT NULL").to_pandas()["c"]
+    assert isinstance(kept.dtype, pd.CategoricalDtype)
+    assert kept.tolist() == ["b", "a"]
+
+
+def test_the_index_of_pandas() -> None:
+    """Positions are no column, names are the column ``name``, a named index is a column."""
+    frame = pd.DataFrame({"n": [1, 2]})
+    assert arrow_table(frame).column_names == ["n"]
+    assert arrow_table(frame.set_index(pd.Index(["A", "B"]))).column("name").to_pylist() == [
+        "A",
+        "B",
+    ]
+    named = frame.set_index(pd.Index(["A", "B"], name="barcode"))
+    assert set(arrow_table(named).column_names) == {"n", "barcode"}
+    with pytest.raises(errors.InvalidInputError, match="rename_axis"):
+        arrow_table(frame.set_index(pd.Index(["A", "B"], name="n")))
+
+
+def test_columns_of_mixed_types_are_refused(session: DafSession) -> None:
+    """The message names the column; two columns of one name are refused as well."""
+    with pytest.raises(errors.InvalidInputError, match="column c with type object"):
+        session.register(pd.DataFrame({"c": [1, "x"]}), "t")
+    with pytest.raises(errors.InvalidInputError, match="two columns 'a'"):
+        session.register(pd.DataFrame(np.zeros((1, 2)), columns=["a", "a"]), "t")
+    with pytest.raises(errors.InvalidInputError, match="cannot connect"):
+        session.register(3, "t")
+
+
+def test_a_session_with_tables_can_be_pickled(tmp_path: Path) -> None:
+    """The rows of a frame go along, a file is opened again."""
+    session = connect({"frame": ROWS})
+    pq.write_table(ROWS, tmp_path / "p.parquet")
+    session.register(tmp_path / "p.parquet")
+    again = pickle.loads(pickle.dumps(session))
+    query = "SELECT frame.id FROM frame JOIN p ON frame.id = p.id ORDER BY 1"
+    assert again.sql(query).to_pydict() == {"id": ["N1", "N2", "N3"]}
+
+
+def test_a_file_that_is_replaced_is_read_as_it_is(session: DafSession, tmp_path: Path) -> None:
+    """Each query reads the file again: it is not copied into memory."""
+    path = tmp_path / "p.parquet"
+    pq.write_table(ROWS, path)
+    session.register(path)
+    pq.write_table(ROWS.slice(0, 1), path)
+    assert session.sql("SELECT id FROM p").to_pydict() == {"id": ["N1"]}
+
+
+def test_nan_compares_alike_in_files_and_frames(session: DafSession, tmp_path: Path) -> None:
+    """The engine evaluates filters of all of them, so that the answers are the same."""
+    rows = pa.table({"x": [1.0, float("nan"), None]})
+    pq.write_table(rows, tmp_path / "p.parquet")
+    session.register(tmp_path / "p.parquet")
+    session.register(rows, "f")
+    answers = [session.sql(f"SELECT count(*) AS n FROM {t} WHERE x > 0").to_pydict() for t in "pf"]
+    assert answers[0] == answers[1]
