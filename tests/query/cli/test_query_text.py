@@ -71,7 +71,9 @@ def test_bad_files(capsys: pytest.CaptureFixture[str], path: str, tmp_path: Path
     assert "line 1, column 11" in run(capsys, "sql", path, "SELECT 1; SELECT 2")[2]
 
 
-@pytest.mark.parametrize("arguments", [[], ["SELECT 1", "-f", "q.sql"], ["-f", "q.sql", "SELECT 1"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["SELECT 1", "-f", "q.sql"], ["-f", "q.sql", "SELECT 1"]]
+)
 def test_wrong_usage(capsys: pytest.CaptureFixture[str], path: str, arguments: list[str]) -> None:
     """No query, or two, is wrong usage."""
     with pytest.raises(SystemExit) as ended:
