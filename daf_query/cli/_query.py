@@ -25,7 +25,7 @@ def sql_command(options: argparse.Namespace) -> None:
         for name, path in map(named_table, options.table):
             if not is_user_table(path):
                 raise errors.InvalidInputError(
-                    f"--table {path}: a table is a .csv, .tsv, .parquet or .arrow file, also .csv.gz"
+                    f"--table {path}: a table is a .csv, .csv.gz, .tsv, .parquet or .arrow file"
                 )
             session.register(path, name)
         if options.explain or options.analyze:

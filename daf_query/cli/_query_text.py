@@ -30,11 +30,11 @@ def read_text(path: str) -> str:
         It is not UTF-8.
     """
     where = "standard input" if path == STANDARD_INPUT else path
-    with errors.os_errors(where):
-        with open(
-            0 if path == STANDARD_INPUT else path, "rb", closefd=path != STANDARD_INPUT
-        ) as file:
-            data = file.read()
+    with (
+        errors.os_errors(where),
+        open(0 if path == STANDARD_INPUT else path, "rb", closefd=path != STANDARD_INPUT) as file,
+    ):
+        data = file.read()
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
