@@ -7,7 +7,7 @@ from daf_storage import errors
 
 
 def one_statement(text: str, *, source: str = "the query") -> str:
-    r"""Return a text without the semicolon at its end; places in it stay the same.
+    """Return a text without the semicolon at its end; places in it stay the same.
 
     Parameters
     ----------
@@ -23,10 +23,10 @@ def one_statement(text: str, *, source: str = "the query") -> str:
     --------
     >>> one_statement("SELECT 1; -- the end")
     'SELECT 1'
-    >>> one_statement("SELECT 1;\nSELECT 2")
+    >>> one_statement("SELECT 1; SELECT 2")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    daf_storage.errors.QueryError: the query has several statements, the second begins at line 2...
+    daf_storage.errors.QueryError: the query has several statements, the second begins at line 1, ...
     """
     end: int | None = None
     is_empty = True

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daf_query.cli import main
-from daf_storage import ZarrDaf
+from tests.support import create
 
 QUERY = "-- how many\nSELECT count(*) AS n FROM cell; -- the end\n"
 
@@ -17,7 +17,7 @@ QUERY = "-- how many\nSELECT count(*) AS n FROM cell; -- the end\n"
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     """Return a data set with three cells of two donors."""
-    daf = ZarrDaf(tmp_path / "tiny.daf.zarr", "w")
+    daf = create(tmp_path / "tiny.daf.zarr")
     daf.add_axis("cell", ["A", "B", "C"])
     daf.set_vector("cell", "donor", ["N1", "N2", "N1"])
     return str(tmp_path / "tiny.daf.zarr")
