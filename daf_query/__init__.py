@@ -24,6 +24,7 @@ from daf_storage.spi import lazy_names
 if TYPE_CHECKING:
     from daf_query._zarr_append import append_rows, build_spatial_index
     from daf_query.index import UnusedIndexWarning, rebuild_indexes
+    from daf_query.scan import ScanOptions
     from daf_query.session import DafSession, connect
     from daf_query.slice import MatrixSlice
     from daf_query.sql import (
@@ -50,6 +51,7 @@ __all__ = [
     "NeverNullWarning",
     "QueryPlan",
     "QueryResult",
+    "ScanOptions",
     "TableDataset",
     "UnreadableVectorWarning",
     "UnusedIndexWarning",
@@ -72,6 +74,7 @@ __getattr__, __dir__ = lazy_names(
             "UnusedIndexWarning",
             "rebuild_indexes",
         ),
+        "daf_query.scan": ("ScanOptions",),
         "daf_query.session": (
             "DafSession",
             "connect",

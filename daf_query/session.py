@@ -11,6 +11,7 @@ from typing import Self
 from daf_query._derived_vector import derived
 from daf_query._sources import Connected, Frame, Mode, Source, opened, schema_name
 from daf_query.index import build_index, build_point_index
+from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.slice import MatrixSlice, Selector, order_of, resolve, slice_matrix
 from daf_query.sql import (
     ENGINE,
@@ -38,6 +39,7 @@ def connect(
     *,
     mode: Mode = "r",
     cache_bytes: int = CACHE_BYTES,
+    scan_options: ScanOptions = DEFAULT_OPTIONS,
 ) -> DafSession:
     """Open one data set or several for SQL.
 
@@ -55,6 +57,8 @@ def connect(
     cache_bytes
         How much of what was decoded (strings, their codes, packed chunks) is remembered for later
         queries, about; the least recently used is forgotten first.
+    scan_options
+        How tables are cut, pruned and read; the defaults suit all sizes.
 
     Returns
     -------
@@ -86,7 +90,7 @@ def connect(
     data_sets = {
         name: one for name, one in named.items() if isinstance(one, DafReader | Collection)
     }
-    session = DafSession(data_sets, cache_bytes=cache_bytes)
+    session = DafSession(data_sets, cache_bytes=cache_bytes, scan_options=scan_options)
     for name, one in named.items():
         if name not in data_sets:
             session._add(one, name)  # noqa: SLF001 - our own
@@ -104,8 +108,9 @@ class DafSession:
         data_sets: Mapping[str, DafReader | Collection],
         *,
         cache_bytes: int = CACHE_BYTES,
+        scan_options: ScanOptions = DEFAULT_OPTIONS,
     ) -> None:
-        self._engine = Engine(data_sets, cache_bytes)
+        self._engine = Engine(data_sets, cache_bytes, scan_options=scan_options)
 
     @property
     def cached_bytes(self) -> int:

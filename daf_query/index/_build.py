@@ -265,7 +265,7 @@ def _build_ranges(daf: DafWriter, axis: str, name: str) -> None:
     source = storage.source(place)
     info = daf.vector_info(axis, name)
     read = daf.open_vector(axis, name).reader()
-    zones = ZoneMap.of(info.length, info.storage_type.dtype)
+    zones = ZoneMap.unknown(info.length, info.storage_type.dtype)
     for start in range(0, info.length, _BLOCK_ROWS):
         span = Span(start, min(start + _BLOCK_ROWS, info.length))
         zones.record(span, read(span))

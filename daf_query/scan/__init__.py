@@ -23,6 +23,8 @@ from daf_query.scan._column import (
 from daf_query.scan._evaluate import Positions, Values
 from daf_query.scan._membership import with_sql_membership
 from daf_query.scan._missing_strings import offsets_of
+from daf_query.scan._options import DEFAULT_OPTIONS, ScanOptions
+from daf_query.scan._partition import balanced
 from daf_query.scan._predicate import (
     And,
     Compare,
@@ -36,12 +38,12 @@ from daf_query.scan._predicate import (
     compared,
     parse,
 )
-from daf_query.scan._scanner import CPUS, FindPoints, Scan, ScanReport, balanced
+from daf_query.scan._scanner import FindPoints, Scan, ScanReport
 from daf_query.scan._string_column import DictionaryCodes
 from daf_query.scan._zone_map import ZoneMap
 
 __all__ = [
-    "CPUS",
+    "DEFAULT_OPTIONS",
     "INDEX",
     "NAME",
     "And",
@@ -57,6 +59,7 @@ __all__ = [
     "Positions",
     "Predicate",
     "Scan",
+    "ScanOptions",
     "ScanReport",
     "Values",
     "VectorColumn",

@@ -17,13 +17,12 @@ import pyarrow as pa
 
 from daf_query.scan._evaluate import Positions, Values
 from daf_query.scan._missing_strings import nulls_for_empty
+from daf_query.scan._options import ScanOptions
 from daf_query.scan._predicate import Predicate
 from daf_query.scan._string_column import DictionaryCodes, StringColumn
-from daf_query.scan._zone_map import ZONE_ROWS, ZoneMap
+from daf_query.scan._zone_map import ZoneMap
 from daf_storage import DafReader, VectorInfo, errors
 from daf_storage.spi import DecodedCache, ForkLock, Span, StorageType, StoredVector
-
-_SELECTIVE = 128
 
 INDEX = "index"
 NAME = "name"
@@ -48,10 +47,10 @@ class OpenColumn(Protocol):
         """What was learnt of its ranges; None where that is not worth it, or nothing yet."""
         ...
 
-    def find(self, conditions: Sequence[Predicate], length: int) -> Positions | None:
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions on it may be true, ascending.
 
-        None if no index tells, or they are too many of the column's ``length`` to be worth it.
+        None without an index, or if they are more than ``max_rows``.
         """
         ...
 
@@ -118,7 +117,7 @@ class Column(Protocol):
         """Whether its values are strings or bytes, which are dear to compare."""
         ...
 
-    def open(self, cache: DecodedCache) -> OpenColumn:
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Begin to read it."""
         ...
 
@@ -155,7 +154,7 @@ class VectorColumn:
         can_be_null = is_float or self.info.empty_is_missing
         return pa.field(self.info.name, arrow_type(kind), nullable=can_be_null)
 
-    def open(self, cache: DecodedCache) -> OpenColumn:
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Begin to read it.
 
         Raises
@@ -166,7 +165,7 @@ class VectorColumn:
         daf = self.daf
         key = (daf.location, self.info.axis, self.info.name)
         if self.info.name == INDEX:
-            return IndexColumn(self.info.length)
+            return IndexColumn(self.info.length, options)
         if self.info.name == NAME:
             identity = daf.vector_identity(self.info.axis, NAME)
             array = daf.string_array(self.info.axis, NAME)
@@ -184,14 +183,11 @@ class VectorColumn:
                 "replaced while it was being queried; run the query again"
             )
         if self.info.storage_type.is_string:
-            return self._strings(stored, cache, key)
-        kind = self.info.storage_type.dtype
+            return self._strings(stored, cache, key, options)
         zones = cache.get(
-            (*key, "zones"),
+            (*key, "zones", options.zone_rows),
             stored.identity,
-            lambda: (
-                self.indexes.ranges(self.info.name, cache) or ZoneMap.of(stored.info.length, kind)
-            ),
+            lambda: self._zone_map(cache, options.zone_rows),
         )
 
         def lookup() -> Numbers | None:
@@ -213,7 +209,12 @@ class VectorColumn:
                 return found
 
             return NumberColumn(
-                stored.info, stored.reader, zones, lookup, remember=remember, recall=recall
+                stored.info,
+                stored.reader,
+                zones,
+                lookup,
+                remember=remember,
+                recall=recall,
             )
         return NumberColumn(
             stored.info,
@@ -223,11 +224,22 @@ class VectorColumn:
             view=lambda: cache.get((*key, "view"), stored.identity, lambda: _View.of(stored)),
         )
 
+    def _zone_map(self, cache: DecodedCache, zone_rows: int) -> ZoneMap:
+        """Return the stored zone map, or one that is filled while the column is read."""
+        stored = self.indexes.ranges(self.info.name, cache)
+        if stored is not None and stored.zone_rows == zone_rows:
+            return stored
+        return ZoneMap.unknown(self.info.length, self.info.storage_type.dtype, zone_rows)
+
     def _strings(
-        self, stored: StoredVector, cache: DecodedCache, key: tuple[Hashable, ...]
+        self,
+        stored: StoredVector,
+        cache: DecodedCache,
+        key: tuple[Hashable, ...],
+        options: ScanOptions,
     ) -> StringColumn:
         """Begin to read a vector of strings."""
-        place = (*key, "codes")
+        place = (*key, "codes", options.zone_rows, options.max_distinct_strings)
         empty_is_missing = stored.info.empty_is_missing
         identity = (stored.identity, empty_is_missing)
         strings = cache.peek((*key, "strings"), identity)
@@ -246,7 +258,7 @@ class VectorColumn:
                 place,
                 identity,
                 lambda: DictionaryCodes.of(
-                    batches, stored.info.length, empty_is_missing=empty_is_missing
+                    batches, stored.info.length, options, empty_is_missing=empty_is_missing
                 ),
             )
             return codes
@@ -276,13 +288,10 @@ def _is_alike(found: VectorInfo, expected: VectorInfo) -> bool:
 class IndexColumn:
     """The positions along the axis."""
 
-    def __init__(self, length: int) -> None:
-        starts = np.arange(0, length, ZONE_ROWS)
-        self.zones: ZoneMap | None = ZoneMap(
-            starts, np.minimum(starts + ZONE_ROWS, length) - 1, length, is_known=True
-        )
+    def __init__(self, length: int, options: ScanOptions) -> None:
+        self.zones: ZoneMap | None = ZoneMap.of_positions(length, options.zone_rows)
 
-    def find(self, conditions: Sequence[Predicate], length: int) -> None:  # noqa: ARG002
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> None:  # noqa: ARG002
         """Return nothing: the ranges do as well."""
         return
 
@@ -363,10 +372,10 @@ class NumberColumn:
         self._remember = remember
         self._recall = recall
 
-    def find(self, conditions: Sequence[Predicate], length: int) -> Positions | None:
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions may be true, by the index."""
         index = self._lookup()
-        return None if index is None else index.find(conditions, length // _SELECTIVE)
+        return None if index is None else index.find(conditions, max_rows)
 
     def load(self) -> None:
         """Map or fetch the vector, and let go of its files."""

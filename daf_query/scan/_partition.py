@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from daf_storage.spi import Span
+
+_T = TypeVar("_T")
 
 
 def common_step(chunk_rows: Iterable[int], *, length: int) -> int:
@@ -67,3 +70,22 @@ def aligned_spans(length: int, *, step: int, target_rows: int) -> list[Span]:
     """
     rows = max(math.ceil(target_rows / step), 1) * step
     return [Span(start, min(start + rows, length)) for start in range(0, length, rows)]
+
+
+def balanced(items: Sequence[_T], size: Callable[[_T], int], *, max_groups: int) -> list[list[_T]]:
+    """Divide items into groups of neighbours of about the same size, one for a thread each.
+
+    >>> spans = [Span(i, i + 1) for i in range(5)]
+    >>> [len(group) for group in balanced(spans, lambda span: span.size, max_groups=2)]
+    [3, 2]
+    """
+    sizes = [size(item) for item in items]
+    total, done = sum(sizes), 0
+    count = min(max_groups, len(items))
+    groups: list[list[_T]] = []
+    for item, item_size in zip(items, sizes, strict=True):
+        if not groups or (done * count >= total * len(groups) and len(groups) < count):
+            groups.append([])
+        groups[-1].append(item)
+        done += item_size
+    return groups

@@ -7,7 +7,6 @@ with numpy, and takes the other columns only where rows are left.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,22 +18,10 @@ import pyarrow as pa
 from daf_query.scan import _partition as planning
 from daf_query.scan._column import Column, OpenColumn, size_bytes
 from daf_query.scan._evaluate import Codes, Mask, Positions, Values, Zones, evaluate, may_match
+from daf_query.scan._options import DEFAULT_OPTIONS, ScanOptions
 from daf_query.scan._predicate import And, Compare, Constant, In, Predicate, columns_of, describe
-from daf_query.scan._zone_map import ZONE_ROWS
 from daf_storage.spi import DecodedCache, ForkLock, Span
 
-CPUS = os.cpu_count() or 1
-"""How many parts can be scanned side by side."""
-
-PART_ROWS = 1 << 20
-"""The rows on which a filter is evaluated at a time."""
-
-MIN_PART_ROWS = 1 << 16
-"""The fewest rows that are worth a part of their own."""
-
-_MIN_BATCH_ROWS = 1 << 15
-_SELECTIVE = 16
-_FEW_ROWS = 1 << 14
 _EMPTY = pa.schema([])
 _UNTOLD = ("lock", "cache")
 
@@ -128,7 +115,9 @@ class Scan:
         report: ScanReport,
         rows: Positions | None = None,
         points: FindPoints = lambda *_: (),
+        options: ScanOptions = DEFAULT_OPTIONS,
     ) -> None:
+        self._options = options
         self._points = points
         self._rows = rows
         self._columns = columns
@@ -151,7 +140,7 @@ class Scan:
         with self._lock:
             if name not in self._open:
                 column = self._columns[name]
-                self._open[name] = column.open(self._cache)
+                self._open[name] = column.open(self._cache, self._options)
                 split = planning.split_chunks(self._parts, column.chunk_rows, length=self._length)
                 if split:
                     self.report.split[name] = split
@@ -164,8 +153,9 @@ class Scan:
         step = planning.step_of(
             [chunks.pop(name) for name in filtered], chunks.values(), length=self._length
         )
-        share = -(-self._length // (2 * CPUS))
-        target = min(PART_ROWS, max(share, MIN_PART_ROWS))
+        options = self._options
+        share = -(-self._length // (2 * options.threads))
+        target = min(options.partition_rows, max(share, options.min_partition_rows))
         parts = planning.aligned_spans(self._length, step=step, target_rows=target)
         self.report.ranges = len(parts)
         self._parts = parts
@@ -180,7 +170,7 @@ class Scan:
             kept = [part for part, (a, b) in zip(kept, ends.reshape(-1, 2), strict=True) if a < b]
         self.report.pruned = len(parts) - len(kept)
         self.report.rows_pruned = self._length - sum(part.size for part in kept)
-        if self._rows is not None and kept and self._rows.size <= _FEW_ROWS:
+        if self._rows is not None and kept and self._rows.size <= options.single_partition_rows:
             return [Span(kept[0].start, kept[-1].stop)]  # a part each would take longer
         return kept
 
@@ -190,14 +180,16 @@ class Scan:
         for condition in _conditions(predicate):
             if isinstance(condition, Compare | In):
                 by_column.setdefault(condition.column, []).append(condition)
-        found = {
-            name: self._opened(name).find(conditions, self._length)
-            for name, conditions in by_column.items()
-        }
+        options = self._options
+        found: dict[str, Positions | None] = {}
+        for name, conditions in by_column.items():
+            is_string = self._columns[name].is_string
+            divisor = options.string_index_divisor if is_string else options.number_index_divisor
+            found[name] = self._opened(name).find(conditions, self._length // divisor)
         numbers = [name for name in by_column if not self._columns[name].is_string]
         if len(numbers) > 1:
             for points in self._points(numbers, self._cache):
-                rows = points.find(by_column, self._length // _SELECTIVE)
+                rows = points.find(by_column, self._length // options.point_index_divisor)
                 found[", ".join(points.columns)] = rows
         for name, rows in found.items():
             if rows is not None:
@@ -208,7 +200,8 @@ class Scan:
 
     def _possible(self, predicate: Predicate, parts: Sequence[Span], step: int) -> list[Span]:
         """Return what is left of the parts where zones say that the filter may be true."""
-        count = -(-self._length // ZONE_ROWS)
+        zone_rows = self._options.zone_rows
+        count = -(-self._length // zone_rows)
         known: dict[str, Zones | None] = {}
         for name in columns_of(predicate):
             zones = self._opened(name).zones
@@ -218,10 +211,10 @@ class Scan:
             return list(parts)
         kept = []
         for part in parts:
-            inside = found[(found >= part.start // ZONE_ROWS) & (found * ZONE_ROWS < part.stop)]
+            inside = found[(found >= part.start // zone_rows) & (found * zone_rows < part.stop)]
             if inside.size:
-                start = max(int(inside[0]) * ZONE_ROWS // step * step, part.start)
-                stop = -(-(int(inside[-1]) + 1) * ZONE_ROWS // step) * step
+                start = max(int(inside[0]) * zone_rows // step * step, part.start)
+                stop = -(-(int(inside[-1]) + 1) * zone_rows // step) * step
                 kept.append(Span(start, min(stop, part.stop)))
         return kept
 
@@ -243,7 +236,7 @@ class Scan:
             if batch is None:
                 continue
             few.append(batch)
-            if sum(one.num_rows for one in few) >= _MIN_BATCH_ROWS:
+            if sum(one.num_rows for one in few) >= self._options.min_batch_rows:
                 yield _joined(few, schema)
                 few = []
         if few:
@@ -290,7 +283,11 @@ class Scan:
                 found = evaluate(condition, self._values(part), part.size)
                 mask = found if mask is None else mask & found
                 count = int(np.count_nonzero(mask))
-                if count and count * _SELECTIVE <= part.size and not (is_last and are_counted):
+                if (
+                    count
+                    and count * self._options.sparse_divisor <= part.size
+                    and not (is_last and are_counted)
+                ):
                     places = np.flatnonzero(mask)
             else:
                 found = evaluate(condition, self._values_at(part, places), places.size)
@@ -337,24 +334,6 @@ def _conditions(predicate: Predicate | None) -> Sequence[Predicate]:
     if predicate is None:
         return ()
     return predicate.parts if isinstance(predicate, And) else (predicate,)
-
-
-def balanced(parts: Sequence[Span], *, max_groups: int | None = None) -> list[list[Span]]:
-    """Divide parts into groups of about the same number of rows, one for a thread each.
-
-    >>> [len(group) for group in balanced([Span(i, i + 1) for i in range(5)], max_groups=2)]
-    [3, 2]
-    """
-    total = sum(part.size for part in parts)
-    count = min(max_groups or CPUS, len(parts))
-    groups: list[list[Span]] = []
-    done = 0
-    for part in parts:
-        if not groups or (done * count >= total * len(groups) and len(groups) < count):
-            groups.append([])
-        groups[-1].append(part)
-        done += part.size
-    return groups
 
 
 def _batch_of(arrays: list[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:

@@ -16,13 +16,12 @@ import pyarrow.compute as pc
 
 from daf_query.scan._evaluate import Codes, Mask, Positions, Values, of_strings
 from daf_query.scan._missing_strings import nulls_for_empty
+from daf_query.scan._options import DEFAULT_OPTIONS, ZONE_ROWS, ScanOptions
 from daf_query.scan._predicate import Predicate
 from daf_query.scan._zone_map import ZoneMap
 from daf_storage import errors
 from daf_storage.spi import ForkLock, Span
 
-_MAX_DISTINCT = 1 << 16
-_SELECTIVE = 16
 _BATCH_ROWS = 1 << 17
 _SAMPLE_ROWS = 1 << 13
 _MAX_DISTINCT_OF_SAMPLE = 1 << 11
@@ -101,10 +100,10 @@ class StringColumn:
             if self._codes.is_useful:
                 self._decode = None
 
-    def find(self, conditions: Sequence[Predicate], length: int) -> Positions | None:
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions may be true, by the index."""
         index = self._lookup()
-        return None if index is None else index.find(conditions, length // _SELECTIVE)
+        return None if index is None else index.find(conditions, max_rows)
 
     def _lookup(self) -> StringSource | None:
         with self._lock:
@@ -187,11 +186,13 @@ class DictionaryCodes:
     Where empty strings stand for missing values, the first of the sorted strings is null.
     """
 
-    def __init__(self, codes: npt.NDArray[Any] | None, strings: pa.Array) -> None:
+    def __init__(
+        self, codes: npt.NDArray[Any] | None, strings: pa.Array, zone_rows: int = ZONE_ROWS
+    ) -> None:
         self.codes: npt.NDArray[Any] = np.empty(0, np.uint8) if codes is None else codes
         self.strings = strings
         self.is_useful = codes is not None
-        self.zones = ZoneMap.of_codes(codes, self.table) if codes is not None else None
+        self.zones = None if codes is None else ZoneMap.of_codes(codes, self.table, zone_rows)
         self._tables: dict[Hashable, Mask] = {}
 
     @property
@@ -201,7 +202,12 @@ class DictionaryCodes:
 
     @classmethod
     def of(
-        cls, batches: Iterable[pa.Array], length: int, *, empty_is_missing: bool = False
+        cls,
+        batches: Iterable[pa.Array],
+        length: int,
+        options: ScanOptions = DEFAULT_OPTIONS,
+        *,
+        empty_is_missing: bool = False,
     ) -> DictionaryCodes:
         """Return the codes of strings, given in pieces; useless ones if too many are distinct."""
         codes = np.empty(length, np.uint16)
@@ -211,7 +217,7 @@ class DictionaryCodes:
             values = encoded.dictionary.cast(pa.string())
             is_new = pc.is_null(pc.index_in(values, value_set=known))
             known = pa.concat_arrays([known, values.filter(is_new)])
-            if len(known) > _MAX_DISTINCT or _is_varied(encoded, place):
+            if len(known) > options.max_distinct_strings or _is_varied(encoded, place):
                 return cls(None, pa.array([], pa.string()))
             ranks = pc.index_in(values, value_set=known).to_numpy().astype(np.uint16)
             np.take(ranks, encoded.indices.to_numpy(), out=codes[place : place + len(encoded)])
@@ -227,15 +233,16 @@ class DictionaryCodes:
         return cls(
             rank[codes] if length else None,
             nulls_for_empty(strings) if empty_is_missing else strings,
+            options.zone_rows,
         )
 
     @classmethod
-    def of_one(cls, strings: pa.Array, length: int) -> DictionaryCodes:
+    def of_constant(cls, strings: pa.Array, length: int, options: ScanOptions) -> DictionaryCodes:
         """Return the codes of a single string, the same in all rows; takes no memory."""
-        found = cls(None, strings)
-        found.codes, found.is_useful = np.broadcast_to(np.uint8(0), length), True
-        found.zones = ZoneMap.of_constant(length, found.table)
-        return found
+        constant = cls(None, strings)
+        constant.codes, constant.is_useful = np.broadcast_to(np.uint8(0), length), True
+        constant.zones = ZoneMap.of_constant(length, constant.table, options.zone_rows)
+        return constant
 
     def values(self, span: Span) -> Codes:
         """Return the codes of a range."""

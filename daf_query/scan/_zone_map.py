@@ -1,4 +1,4 @@
-"""What was learnt of ranges of rows: the smallest and the largest value of each."""
+"""Zone maps: minimum, maximum and null count of each zone, 65,536 rows by default."""
 
 from __future__ import annotations
 
@@ -9,15 +9,29 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_query.scan._evaluate import Bits, Mask, Zones, present_bits
+from daf_query.scan._options import ZONE_ROWS
 from daf_query.scan._predicate import Predicate
 from daf_storage.spi import Span
 
-ZONE_ROWS = 1 << 16
-"""The rows of which the smallest and the largest value are remembered together."""
-
 
 class ZoneMap:
-    """The smallest and largest values of ranges of rows, as far as somebody has read them."""
+    """The minimum, maximum and null count of each zone, as far as its values were read.
+
+    Parameters
+    ----------
+    low, high
+        By zone; of strings, dictionary codes.
+    length
+        Number of rows of the column.
+    zone_rows
+        Rows per zone; the last one may have fewer.
+    is_known
+        Whether the bounds are those of the column already.
+    table
+        Returns for which of the distinct strings a predicate is true.
+    present
+        Which of few distinct strings each zone has, a bit each.
+    """
 
     def __init__(
         self,
@@ -25,22 +39,24 @@ class ZoneMap:
         high: npt.NDArray[Any],
         length: int,
         *,
+        zone_rows: int,
         is_known: bool,
         table: Callable[[Predicate], Mask] | None = None,
         present: Bits | None = None,
     ) -> None:
         self._low, self._high = low, high
         self._length = length
+        self.zone_rows = zone_rows
         self._is_known = np.full(len(low), is_known)
         self._nulls = np.zeros(len(low), np.int64)
-        self._sizes = np.minimum(length - ZONE_ROWS * np.arange(len(low)), ZONE_ROWS)
+        self._sizes = np.minimum(length - zone_rows * np.arange(len(low)), zone_rows)
         self._table = table
         self._present = present
 
     @property
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """What is known, to be stored."""
-        rows = np.array([ZONE_ROWS], np.int64)
+        """The arrays that are stored."""
+        rows = np.array([self.zone_rows], np.int64)
         return {"low": self._low, "high": self._high, "null": self._nulls, "zone": rows}
 
     @classmethod
@@ -53,7 +69,7 @@ class ZoneMap:
         *,
         zone_rows: int,
     ) -> ZoneMap:
-        """Return the zone map of a column of some length, all of it known; shares the arrays.
+        """Return a stored zone map of a column of some length; shares the arrays.
 
         Raises
         ------
@@ -63,13 +79,13 @@ class ZoneMap:
         count = -(-length // ZONE_ROWS)
         if {len(low), len(high), len(null_counts)} != {count} or zone_rows != ZONE_ROWS:
             raise ValueError(f"it has no {count:,} ranges of {ZONE_ROWS:,} rows")
-        found = cls(low, high, length, is_known=True)
-        found._nulls = null_counts
-        if np.any(null_counts < 0) or np.any(null_counts > found._sizes):
+        zone_map = cls(low, high, length, zone_rows=zone_rows, is_known=True)
+        zone_map._nulls = null_counts
+        if np.any(null_counts < 0) or np.any(null_counts > zone_map._sizes):
             raise ValueError("it counts more nulls than rows")
-        if not np.all((low <= high) | (null_counts == found._sizes)):
+        if not np.all((low <= high) | (null_counts == zone_map._sizes)):
             raise ValueError("its largest values are smaller than the smallest")
-        return found
+        return zone_map
 
     @property
     def nbytes(self) -> int:
@@ -77,29 +93,48 @@ class ZoneMap:
         return int(self._low.nbytes + self._high.nbytes) + 17 * len(self._low) + 256
 
     @classmethod
-    def of(cls, length: int, kind: np.dtype[Any]) -> ZoneMap:
-        """Return one of which nothing is known yet."""
-        count = -(-length // ZONE_ROWS)
-        kind = kind.newbyteorder("=")
-        return cls(np.zeros(count, kind), np.zeros(count, kind), length, is_known=False)
+    def unknown(cls, length: int, dtype: np.dtype[Any], zone_rows: int = ZONE_ROWS) -> ZoneMap:
+        """Return the zone map of a column of which nothing was read yet."""
+        count = -(-length // zone_rows)
+        bounds = np.zeros((2, count), dtype.newbyteorder("="))
+        return cls(bounds[0], bounds[1], length, zone_rows=zone_rows, is_known=False)
 
     @classmethod
-    def of_codes(cls, codes: npt.NDArray[Any], table: Callable[[Predicate], Mask]) -> ZoneMap:
-        """Return that of strings, whose bounds are codes."""
-        starts = np.arange(0, len(codes), ZONE_ROWS)
+    def of_positions(cls, length: int, zone_rows: int) -> ZoneMap:
+        """Return the zone map of the positions along an axis."""
+        low = np.arange(0, length, zone_rows)
+        high = np.minimum(low + zone_rows, length) - 1
+        return cls(low, high, length, zone_rows=zone_rows, is_known=True)
+
+    @classmethod
+    def of_codes(
+        cls, codes: npt.NDArray[Any], table: Callable[[Predicate], Mask], zone_rows: int
+    ) -> ZoneMap:
+        """Return the zone map of strings, whose bounds are dictionary codes."""
+        starts = np.arange(0, len(codes), zone_rows)
         low = np.minimum.reduceat(codes, starts)
         high = np.maximum.reduceat(codes, starts)
         present = present_bits(codes, starts, int(high.max(initial=0)) + 1)
-        return cls(low, high, len(codes), is_known=True, table=table, present=present)
+        return cls(
+            low,
+            high,
+            len(codes),
+            zone_rows=zone_rows,
+            is_known=True,
+            table=table,
+            present=present,
+        )
 
     @classmethod
-    def of_constant(cls, length: int, table: Callable[[Predicate], Mask]) -> ZoneMap:
-        """Return that of a string that is the same in all rows."""
-        code = np.zeros(-(-length // ZONE_ROWS), np.uint8)
-        return cls(code, code, length, is_known=True, table=table)
+    def of_constant(
+        cls, length: int, table: Callable[[Predicate], Mask], zone_rows: int
+    ) -> ZoneMap:
+        """Return the zone map of a string that is the same in all rows."""
+        code = np.zeros(-(-length // zone_rows), np.uint8)
+        return cls(code, code, length, zone_rows=zone_rows, is_known=True, table=table)
 
     def zones(self, first: int, last: int) -> Zones:
-        """Return what is known of some ranges."""
+        """Return the bounds of some zones."""
         part = slice(first, last)
         return Zones(
             self._low[part],
@@ -112,9 +147,10 @@ class ZoneMap:
         )
 
     def record(self, span: Span, values: npt.NDArray[Any]) -> None:
-        """Take note of values that were read anyway; threads that do so twice write the same."""
-        for zone in range(-(-span.start // ZONE_ROWS), len(self._low)):
-            start, stop = zone * ZONE_ROWS, min((zone + 1) * ZONE_ROWS, self._length)
+        """Update the zones that lie in a range that was read; idempotent, so needs no lock."""
+        zone_rows = self.zone_rows
+        for zone in range(-(-span.start // zone_rows), len(self._low)):
+            start, stop = zone * zone_rows, min((zone + 1) * zone_rows, self._length)
             if stop > span.stop:
                 return
             if not self._is_known[zone]:

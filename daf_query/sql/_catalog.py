@@ -17,7 +17,7 @@ import datafusion
 import pyarrow as pa
 from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
-from daf_query.scan import Positions, Predicate, ScanReport
+from daf_query.scan import DEFAULT_OPTIONS, Positions, Predicate, ScanOptions, ScanReport
 from daf_query.sql._residual_filters import TableName
 from daf_query.table import (
     AxisDataset,
@@ -219,8 +219,11 @@ class DafSchema(AxisSchema):
         daf: DafReader,
         cache: DecodedCache,
         shared: Mapping[str, TableDataset] = MappingProxyType({}),
+        *,
+        scan_options: ScanOptions = DEFAULT_OPTIONS,
     ) -> None:
         super().__init__(name, shared)
+        self._scan_options = scan_options
         self._daf = daf
         self.cache = cache
         self._known: dict[str, tuple[Hashable, TableColumns]] = {}
@@ -272,7 +275,9 @@ class DafSchema(AxisSchema):
                 self._known[axis] = known
         columns = known[1].readable()
         warn_of_problems(columns, self._warned)
-        return AxisDataset(self._daf, axis, columns=columns, cache=self.cache)
+        return AxisDataset(
+            self._daf, axis, columns=columns, cache=self.cache, options=self._scan_options
+        )
 
     @property
     def broken_count(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
 
+from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql._catalog import (
     PUBLIC,
     AxisSchema,
@@ -112,8 +113,10 @@ class Engine:
         cache_bytes: int,
         *,
         default: str | None = None,
+        scan_options: ScanOptions = DEFAULT_OPTIONS,
     ) -> None:
         self._cache_bytes = cache_bytes
+        self._scan_options = scan_options
         self.cache = DecodedCache(max_bytes=cache_bytes)
         """What was decoded and learnt, of all data sets together."""
         self.shared: dict[str, TableDataset] = {}
@@ -160,21 +163,24 @@ class Engine:
             )
         sources = {name: _source_of(schema) for name, schema in self.schemas.items()}
         state = (sources, dict(self.shared), dict(self.user_tables), dict(self._views))
-        return _connected_again, (*state, self._cache_bytes, self._default)
+        return _connected_again, (*state, self._cache_bytes, self._default, self._scan_options)
 
     def share(self, name: str, table: TableDataset) -> None:
         """Add a table that belongs to no data set; the one that was given stays as it is."""
-        self.shared[name] = table.with_cache(self.cache.part())
+        self.shared[name] = table.with_cache(self.cache.part()).with_options(self._scan_options)
 
     def add(self, name: str, daf: DafReader | Collection) -> None:
         """Add a data set, or several as one, as a schema."""
         if isinstance(daf, Collection):
             members = {
-                key: DafSchema(key, one, self.cache.part()) for key, one in daf.members.items()
+                key: DafSchema(key, one, self.cache.part(), scan_options=self._scan_options)
+                for key, one in daf.members.items()
             }
             self.schemas[name] = CollectionSchema(name, members, daf.location, self.shared)
         else:
-            self.schemas[name] = DafSchema(name, daf, self.cache.part(), self.shared)
+            self.schemas[name] = DafSchema(
+                name, daf, self.cache.part(), self.shared, scan_options=self._scan_options
+            )
         for title, table in self.user_tables.items():
             if self.schemas[name].table_exist(title):
                 del self.schemas[name]
@@ -433,9 +439,10 @@ def _connected_again(
     views: Mapping[TableName, str],
     cache_bytes: int,
     default: str,
+    scan_options: ScanOptions,
 ) -> Engine:
     """Return an engine over what another had."""
-    engine = Engine(sources, cache_bytes, default=default)
+    engine = Engine(sources, cache_bytes, default=default, scan_options=scan_options)
     for name, table in shared.items():
         engine.share(name, table)
     for name, user_table in user_tables.items():

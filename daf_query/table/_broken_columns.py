@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from daf_query.scan import Column, OpenColumn, Positions, Predicate, Values, ZoneMap
+from daf_query.scan import Column, OpenColumn, Positions, Predicate, ScanOptions, Values, ZoneMap
 from daf_storage.errors import CorruptDataError, ReadOnlyError, UnsupportedDataError
 from daf_storage.spi import DecodedCache, Span
 
@@ -110,9 +110,9 @@ class _GuardedColumn:
         """Whether its values are strings or bytes."""
         return self.column.is_string
 
-    def open(self, cache: DecodedCache) -> OpenColumn:
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Begin to read it."""
-        opened = self.broken.reading(self.name, lambda: self.column.open(cache))
+        opened = self.broken.reading(self.name, lambda: self.column.open(cache, options))
         return _OpenGuarded(opened, self.name, self.broken)
 
 
@@ -129,9 +129,9 @@ class _OpenGuarded:
         """Smallest and largest values of ranges of rows, as far as they are known."""
         return self._column.zones
 
-    def find(self, conditions: Sequence[Predicate], length: int) -> Positions | None:
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions may be true."""
-        return self._broken.reading(self._name, lambda: self._column.find(conditions, length))
+        return self._broken.reading(self._name, lambda: self._column.find(conditions, max_rows))
 
     def load(self) -> None:
         """Get ready to be read."""

@@ -21,6 +21,7 @@ import pyarrow.dataset as ds
 
 from daf_query.index import StoredIndexes
 from daf_query.scan import (
+    DEFAULT_OPTIONS,
     INDEX,
     NAME,
     Column,
@@ -29,6 +30,7 @@ from daf_query.scan import (
     Positions,
     Predicate,
     Scan,
+    ScanOptions,
     ScanReport,
     VectorColumn,
     balanced,
@@ -132,6 +134,8 @@ class TableDataset(ds.UnionDataset):
         What was decoded and learnt by other scans, to be shared with them.
     reports
         Where to leave a report of each scan.
+    options
+        How its rows are cut, pruned and read.
     """
 
     def __init__(
@@ -143,7 +147,9 @@ class TableDataset(ds.UnionDataset):
         rows: Positions | None = None,
         cache: DecodedCache | None = None,
         reports: list[ScanReport] | None = None,
+        options: ScanOptions = DEFAULT_OPTIONS,
     ) -> None:
+        self._options = options
         self._columns = columns
         self._location = location
         self._base_filter = base_filter
@@ -186,6 +192,11 @@ class TableDataset(ds.UnionDataset):
         return self._cache
 
     @property
+    def options(self) -> ScanOptions:
+        """How its rows are cut, pruned and read."""
+        return self._options
+
+    @property
     def is_filtered(self) -> bool:
         """Whether `filter` leaves only some of the rows."""
         own = (self._base_filter, self._rows, self._implied)
@@ -211,7 +222,8 @@ class TableDataset(ds.UnionDataset):
         """
         expression = _expression(filter)
         scan = self._scan()
-        groups = balanced(scan.parts(self._parsed(_both(self._base_filter, expression))))
+        parts = scan.parts(self._parsed(_both(self._base_filter, expression)))
+        groups = balanced(parts, lambda part: part.size, max_groups=self._options.threads)
         return (TableFragment(self, scan, group, expression) for group in groups or [[Span(0, 0)]])
 
     def readable(self) -> Self:
@@ -281,7 +293,7 @@ class TableDataset(ds.UnionDataset):
         report = ScanReport(own.table, own.length, cache=cache)
         if self._reports is not None:
             self._reports.append(report)
-        return Scan(own.columns, own.length, cache, report, self._rows, own.points)
+        return Scan(own.columns, own.length, cache, report, self._rows, own.points, self._options)
 
     def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
         """Return what a filter says; None if Arrow has to evaluate it.
@@ -331,6 +343,10 @@ class TableDataset(ds.UnionDataset):
     def with_cache(self, cache: DecodedCache) -> Self:
         """Return the same table, which keeps what it decodes in a cache."""
         return self._changed(cache=cache)
+
+    def with_options(self, options: ScanOptions) -> Self:
+        """Return the same table, which is cut, pruned and read in another way."""
+        return self._changed(options=options)
 
     def _changed(self, **changes: Any) -> Self:
         """Return a copy that differs in something and shares what was decoded."""
@@ -440,7 +456,7 @@ class AxisDataset(TableDataset):
         The axis; its entries are the rows.
     columns
         Its columns, where they are known already.
-    cache, reports
+    cache, reports, options
         See `TableDataset`.
 
     Examples
@@ -461,12 +477,14 @@ class AxisDataset(TableDataset):
         columns: TableColumns | None = None,
         cache: DecodedCache | None = None,
         reports: list[ScanReport] | None = None,
+        options: ScanOptions = DEFAULT_OPTIONS,
     ) -> None:
         super().__init__(
             columns or axis_columns(daf, axis),
             location=daf.location,
             cache=cache,
             reports=reports,
+            options=options,
         )
         self._daf = daf
 

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from daf_query.scan import Column, OpenColumn, Positions, Predicate, Values, ZoneMap, cast_to
+from daf_query.scan import (
+    Column,
+    OpenColumn,
+    Positions,
+    Predicate,
+    ScanOptions,
+    Values,
+    ZoneMap,
+    cast_to,
+)
 from daf_storage.spi import DecodedCache, Span
 
 
@@ -56,9 +65,9 @@ class SettledColumn:
         """Whether its values are strings or bytes."""
         return self.column.is_string
 
-    def open(self, cache: DecodedCache) -> OpenColumn:
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Begin to read it."""
-        opened = self.column.open(cache)
+        opened = self.column.open(cache, options)
         if not self.settled.is_current():
             return opened
         return _OpenSettled(opened, self.settled, self.field.type)
@@ -77,9 +86,9 @@ class _OpenSettled:
         """Smallest and largest values of ranges of rows, as far as they are known."""
         return self._column.zones
 
-    def find(self, conditions: Sequence[Predicate], length: int) -> Positions | None:
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions may be true."""
-        return self._column.find(conditions, length)
+        return self._column.find(conditions, max_rows)
 
     def load(self) -> None:
         """Get ready to be read."""

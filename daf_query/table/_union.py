@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from daf_query.scan import (
-    CPUS,
+    DEFAULT_OPTIONS,
     INDEX,
     NAME,
     And,
@@ -32,8 +32,10 @@ from daf_query.scan import (
     Or,
     Positions,
     Predicate,
+    ScanOptions,
     ScanReport,
     Values,
+    balanced,
     columns_of,
     number_array,
 )
@@ -79,15 +81,24 @@ class UnionDataset(TableDataset):
 'name': ['monday 1', 'monday 2', 'tuesday 1', 'tuesday 2']}
     """
 
-    def __init__(self, table: str, parts: Mapping[str, TableDataset], *, location: str) -> None:
+    def __init__(
+        self,
+        table: str,
+        parts: Mapping[str, TableDataset],
+        *,
+        location: str,
+    ) -> None:
         broken: dict[str, str] = {}
         for part in parts.values():
             broken.update(part.table_columns.problems)
         schemas = {name: part.schema for name, part in parts.items()}
         fields, problems = unified(schemas, table, broken)
         length = sum(part.table_columns.length for part in parts.values())
+        options = next((part.options for part in parts.values()), DEFAULT_OPTIONS)
         columns: dict[str, Column] = {field.name: _Absent(field) for field in fields}
-        super().__init__(TableColumns(table, length, columns, problems), location=location)
+        super().__init__(
+            TableColumns(table, length, columns, problems), location=location, options=options
+        )
         self._parts: list[_Part] = [_Part(name, part, fields) for name, part in parts.items()]
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
@@ -101,7 +112,7 @@ class UnionDataset(TableDataset):
     ) -> Iterator[Any]:
         """Yield groups of row ranges that can be scanned side by side."""
         fragments = [one for part in self._parts for one in part.get_fragments(filter)]
-        groups = _grouped(fragments, CPUS)
+        groups = balanced(fragments, _row_count, max_groups=self._options.threads)
         return (UnionFragment(self, group) for group in groups)
 
     def scanner(
@@ -133,6 +144,12 @@ class UnionDataset(TableDataset):
     def with_cache(self, cache: DecodedCache) -> Self:
         """Return the same table; each part keeps what it decodes in a part of a cache."""
         return self._with([part.with_cache(cache.part()) for part in self._parts])
+
+    def with_options(self, options: ScanOptions) -> Self:
+        """Return the same table, which is cut, pruned and read in another way."""
+        changed = self._with([part.with_options(options) for part in self._parts])
+        changed._options = options  # noqa: SLF001 - our own
+        return changed
 
     @property
     def is_filtered(self) -> bool:
@@ -202,6 +219,7 @@ class _Part(TableDataset):
             TableColumns(f"{name}.{own.table}", own.length, columns, {}, own.points),
             location=table.location,
             cache=table.cache,
+            options=table.options,
         )
         self._absent = frozenset(n for n, one in columns.items() if isinstance(one, _Absent))
 
@@ -295,17 +313,8 @@ def _common(kinds: set[pa.DataType]) -> pa.DataType | None:
     return pa.from_numpy_dtype(found)
 
 
-def _grouped(fragments: Sequence[TableFragment], count: int) -> list[list[TableFragment]]:
-    """Divide fragments into groups of about as many rows."""
-    sizes = [sum(part.size for part in one.parts) for one in fragments]
-    total, done = sum(sizes), 0
-    groups: list[list[TableFragment]] = []
-    for one, size in zip(fragments, sizes, strict=True):
-        if not groups or (done * count >= total * len(groups) and len(groups) < count):
-            groups.append([])
-        groups[-1].append(one)
-        done += size
-    return groups
+def _row_count(fragment: TableFragment) -> int:
+    return sum(part.size for part in fragment.parts)
 
 
 def _chained(scanners: Sequence[Any]) -> Any:
@@ -328,20 +337,20 @@ class _Same:
     is_string = True
     chunk_rows = 0
 
-    def open(self, cache: DecodedCache) -> OpenColumn:  # noqa: ARG002 - nothing to remember
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:  # noqa: ARG002 - nothing to decode
         """Begin to read it."""
-        return _OpenSame(self.text, self.length)
+        return _OpenSame(self.text, self.length, options)
 
 
 class _OpenSame:
     """A column with the same text in all rows, being read."""
 
-    def __init__(self, text: str, length: int) -> None:
+    def __init__(self, text: str, length: int, options: ScanOptions) -> None:
         self._strings = pa.array([text], pa.string())
-        self._codes = DictionaryCodes.of_one(self._strings, length)
+        self._codes = DictionaryCodes.of_constant(self._strings, length, options)
         self.zones = self._codes.zones
 
-    def find(self, conditions: Sequence[Predicate], length: int) -> None:  # noqa: ARG002
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> None:  # noqa: ARG002
         """Return nothing: the ranges do as well."""
         return
 
@@ -373,7 +382,7 @@ class _Absent:
     is_string = True  # nothing that could be counted in bytes
     chunk_rows = 0
 
-    def open(self, cache: DecodedCache) -> OpenColumn:  # noqa: ARG002 - nothing to remember
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:  # noqa: ARG002 - nothing to decode
         """Begin to read it."""
         return _OpenAbsent(self.field.type)
 
@@ -386,7 +395,7 @@ class _OpenAbsent:
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
 
-    def find(self, conditions: Sequence[Predicate], length: int) -> None:  # noqa: ARG002
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> None:  # noqa: ARG002
         """Return nothing."""
         return
 
@@ -427,9 +436,9 @@ class _Nullable:
         """Whether its values are strings."""
         return self.column.is_string
 
-    def open(self, cache: DecodedCache) -> OpenColumn:
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Begin to read it."""
-        return self.column.open(cache)
+        return self.column.open(cache, options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -445,9 +454,9 @@ class _Converted:
         """How many rows are stored together."""
         return self.column.chunk_rows
 
-    def open(self, cache: DecodedCache) -> OpenColumn:
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Begin to read it."""
-        return _OpenConverted(self.column.open(cache), self.field.type)
+        return _OpenConverted(self.column.open(cache, options), self.field.type)
 
 
 class _OpenConverted:
@@ -459,7 +468,7 @@ class _OpenConverted:
         self._column = column
         self._dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
 
-    def find(self, conditions: Sequence[Predicate], length: int) -> None:  # noqa: ARG002
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> None:  # noqa: ARG002
         """Return nothing: the constants are of another type than the column."""
         return
 

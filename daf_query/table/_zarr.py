@@ -20,7 +20,15 @@ import pyarrow as pa
 import zarr
 
 from daf_query.index import RTree, warn_once
-from daf_query.scan import OpenColumn, Positions, Predicate, Values, cast_to, runs_of_chunks
+from daf_query.scan import (
+    OpenColumn,
+    Positions,
+    Predicate,
+    ScanOptions,
+    Values,
+    cast_to,
+    runs_of_chunks,
+)
 from daf_query.table._broken_columns import BrokenColumns
 from daf_query.table._dataset import TableColumns, TableDataset, warn_of_problems
 from daf_query.table._settled_rows import SettledColumn, SettledRows
@@ -262,7 +270,7 @@ class ZarrColumn:
         """Whether its values are strings or bytes."""
         return _is_variable(self.field.type)
 
-    def open(self, cache: DecodedCache) -> OpenColumn:
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:  # noqa: ARG002 - neither codes nor zone maps
         """Begin to read it.
 
         Of a directory, chunks are remembered while their files stay the same.  Elsewhere nothing
@@ -300,7 +308,7 @@ class OpenZarrColumn:
         self._column = column
         self._last = threading.local()
 
-    def find(self, conditions: Sequence[Predicate], length: int) -> None:  # noqa: ARG002
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> None:  # noqa: ARG002
         """Return nothing: only axes have such indexes."""
         return
 

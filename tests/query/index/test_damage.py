@@ -7,6 +7,7 @@ import shutil
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pyarrow.compute as pc
 import pytest
 import zarr
 
-from daf_query import UnusedIndexWarning, connect, rebuild_indexes
+import daf_query
+from daf_query import ScanOptions, UnusedIndexWarning, rebuild_indexes
 from daf_query.cli import main
 from daf_query.index import RTree, UnfitIndexError, build_index, build_point_index
 from daf_query.index import _build as index_building
@@ -26,6 +28,15 @@ from daf_storage.spi import IndexPlace, IndexStorage
 rtree = pytest.importorskip("geoindex_rs.rtree")
 
 N = 600
+
+connect = partial(
+    daf_query.connect,
+    scan_options=ScanOptions(
+        number_index_divisor=4, string_index_divisor=4, point_index_divisor=4, sparse_divisor=4
+    ),
+)
+"""Connects so that indexes are used for a large part of so small a table."""
+
 SETTLED_SECONDS = 0.15
 
 FILTERS: list[Any] = [
@@ -104,13 +115,6 @@ def path(made: Path, tmp_path: Path) -> Path:
     path = tmp_path / made.name
     shutil.copytree(made, path)
     return path
-
-
-@pytest.fixture(autouse=True)
-def _many_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let indexes be used for a large part of so small a table."""
-    for module in ("_column", "_string_column", "_scanner"):
-        monkeypatch.setattr(f"daf_query.scan.{module}._SELECTIVE", 4)
 
 
 def rows_of(daf: Any, filters: Sequence[Any] = FILTERS) -> list[list[int]]:

@@ -6,13 +6,15 @@ import hashlib
 import io
 import shutil
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from daf_query import UnusedIndexWarning, connect, rebuild_indexes
+import daf_query
+from daf_query import ScanOptions, UnusedIndexWarning, rebuild_indexes
 from daf_query.cli import main
 from daf_query.index import build_index, build_point_index
 from daf_storage import DafWriter, H5df, convert, errors, open_daf, verify
@@ -21,6 +23,15 @@ from daf_storage.spi import IndexPlace, IndexStorage
 h5py = pytest.importorskip("h5py")
 
 N = 300
+
+connect = partial(
+    daf_query.connect,
+    scan_options=ScanOptions(
+        number_index_divisor=4, string_index_divisor=4, point_index_divisor=4, sparse_divisor=4
+    ),
+)
+"""Connects so that indexes are used for a large part of so small a table."""
+
 SETTLED_SECONDS = 0.15
 QUERY = "SELECT index FROM cell WHERE age = 7"
 AGE = IndexPlace("cell", "lookup", ("age",))
@@ -49,13 +60,6 @@ def made(path: str | Path, *, turned: bool = False) -> None:
 def used(path: Any) -> list[str]:
     """Return the indexes that a query uses."""
     return connect(path).explain_analyze(QUERY).scans[0].indexes
-
-
-@pytest.fixture(autouse=True)
-def _many_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let indexes be used for a large part of so small a table."""
-    for module in ("_column", "_string_column", "_scanner"):
-        monkeypatch.setattr(f"daf_query.scan.{module}._SELECTIVE", 4)
 
 
 def digest(path: Path) -> str:

@@ -24,7 +24,7 @@ from daf_query.cli import main
 from daf_query.index import _stored as indexes
 from daf_query.index import _string_hash as hashing
 from daf_query.index import build_index, build_point_index
-from daf_query.scan._zone_map import ZONE_ROWS
+from daf_query.scan._options import ZONE_ROWS, ScanOptions
 from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, convert, errors, open_daf, verify
 from daf_storage.base import _strings as strings
 from daf_storage.spi import DecodedCache
@@ -425,14 +425,12 @@ def random_condition(rng: random.Random) -> str:
 
 
 @pytest.mark.parametrize("name", [*MADE, "memory"])
-def test_random_changes_indexes_and_queries(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_random_changes_indexes_and_queries(name: str, tmp_path: Path) -> None:
     """Whatever was replaced after an index was built, the rows are those that DuckDB finds."""
     pytest.importorskip("geoindex_rs")
-    monkeypatch.setattr("daf_query.scan._column._SELECTIVE", 2)
-    monkeypatch.setattr("daf_query.scan._string_column._SELECTIVE", 2)
-    monkeypatch.setattr("daf_query.scan._scanner._SELECTIVE", 3)
+    options = ScanOptions(
+        number_index_divisor=2, string_index_divisor=2, point_index_divisor=3, sparse_divisor=3
+    )
     made: Any = MemoryDaf() if name == "memory" else open_daf(tmp_path / name, "w", **MADE[name])
     rng, numbers = random.Random(name), np.random.default_rng(len(name))
     n = 800
@@ -449,7 +447,7 @@ def test_random_changes_indexes_and_queries(
     made.add_axis("cell", [f"c{i}" for i in range(n)])
     for column in "figs":
         made.set_vector("cell", column, vector(column))
-    session = connect(made, cache_bytes=rng.choice([0, 1 << 28]))
+    session = connect(made, cache_bytes=rng.choice([0, 1 << 28]), scan_options=options)
     for _ in range(12):
         if rng.random() < 0.4 and not made.is_append_only:
             column = rng.choice("figs")

@@ -20,10 +20,8 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
 from daf_query.index import build_index
-from daf_query.scan import _scanner as scanning
-from daf_query.scan import _string_column as texts
 from daf_query.scan._missing_strings import nulls_for_empty
-from daf_query.scan._zone_map import ZONE_ROWS
+from daf_query.scan._options import DEFAULT_OPTIONS, ZONE_ROWS, ScanOptions
 from daf_storage import (
     ConventionWarning,
     DafWriter,
@@ -138,25 +136,23 @@ def test_filters_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
     names = ", ".join(oracle.column_names)
     query = f"SELECT {names} FROM cell WHERE {condition} ORDER BY index"
     limit = data.draw(st.sampled_from([1 << 16, 3]))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(texts, "_MAX_DISTINCT", limit)
-        db = connect(daf)
-        for _ in range(2):  # the second one reads what was decoded by the first
-            found = db.sql(query).to_arrow_table()
-            found.validate(full=True)
-            rows = [tuple(row.values()) for row in found.to_pylist()]
-            assert rows == expected, condition
-        cell = db.table("cell")
-        assert duckdb.sql(query).fetchall() == expected, (condition, cell)
-        counts = "SELECT count(few), count(many), count(plain), count(*), min(few) FROM"
-        found = db.sql(f"{counts} cell WHERE {condition}").to_pylist()[0]
-        counted = duckdb.sql(f"{counts} oracle WHERE {condition}").fetchall()
-        assert [tuple(found.values())] == counted, condition
-        groups = f"WHERE {condition} GROUP BY few ORDER BY few NULLS FIRST"
-        by_value = db.sql(f"SELECT few, count(*) FROM cell {groups}").to_pylist()
-        assert [tuple(row.values()) for row in by_value] == duckdb.sql(
-            f"SELECT few, count(*) FROM oracle {groups}"
-        ).fetchall()
+    db = connect(daf, scan_options=ScanOptions(max_distinct_strings=limit))
+    for _ in range(2):  # the second one reads what was decoded by the first
+        found = db.sql(query).to_arrow_table()
+        found.validate(full=True)
+        rows = [tuple(row.values()) for row in found.to_pylist()]
+        assert rows == expected, condition
+    cell = db.table("cell")
+    assert duckdb.sql(query).fetchall() == expected, (condition, cell)
+    counts = "SELECT count(few), count(many), count(plain), count(*), min(few) FROM"
+    found = db.sql(f"{counts} cell WHERE {condition}").to_pylist()[0]
+    counted = duckdb.sql(f"{counts} oracle WHERE {condition}").fetchall()
+    assert [tuple(found.values())] == counted, condition
+    groups = f"WHERE {condition} GROUP BY few ORDER BY few NULLS FIRST"
+    by_value = db.sql(f"SELECT few, count(*) FROM cell {groups}").to_pylist()
+    assert [tuple(row.values()) for row in by_value] == duckdb.sql(
+        f"SELECT few, count(*) FROM oracle {groups}"
+    ).fetchall()
 
 
 @pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
@@ -221,23 +217,20 @@ def test_pyarrow_and_polars(name: str) -> None:
 # Ranges of rows, indexes, and what replaces a vector
 
 
-def session_of(strings: list[str]) -> DafSession:
+def session_of(strings: list[str], options: ScanOptions = DEFAULT_OPTIONS) -> DafSession:
     """Return a session over one vector of strings of which some are missing."""
     daf = MemoryDaf()
     daf.add_axis("cell", [f"c{i}" for i in range(len(strings))])
     daf.set_vector("cell", "donor", strings, empty_is_missing=True)
-    return connect(daf)
+    return connect(daf, scan_options=options)
 
 
 @pytest.mark.parametrize("distinct", [3, 300])
-def test_ranges_without_missing_strings_are_left_out(
-    monkeypatch: pytest.MonkeyPatch, distinct: int
-) -> None:
+def test_ranges_without_missing_strings_are_left_out(distinct: int) -> None:
     """By the bits of each range, or its smallest and largest code; never one that has some."""
-    monkeypatch.setattr(scanning, "PART_ROWS", ZONE_ROWS)
     strings = [f"d{i % distinct:03}" for i in range(3 * ZONE_ROWS)]
     strings[ZONE_ROWS + 5] = ""
-    db = session_of(strings)
+    db = session_of(strings, ScanOptions(partition_rows=ZONE_ROWS))
     db.sql("SELECT count(*) FROM cell WHERE donor = 'd001'").to_pylist()
     scan = db.explain_analyze("SELECT index FROM cell WHERE donor IS NULL").scans[0]
     assert (scan.rows_out, scan.pruned) == (1, 2)

@@ -28,11 +28,11 @@ from daf_query.scan import (
     In,
     IsNull,
     Or,
+    ScanOptions,
     ZoneMap,
     columns_of,
     parse,
 )
-from daf_query.scan import _scanner as scanning
 from daf_query.scan._evaluate import Codes, evaluate, may_match
 from daf_query.scan._predicate import IsTrue
 from daf_storage import DafWriter, MemoryDaf, Packing
@@ -234,7 +234,7 @@ def test_evaluating_equals_the_obvious_way(
     zones: dict[str, Any] = {"s": codes.zones.zones(0, 1) if coded and codes.zones else None}
     for name, column in columns.items():
         daf.set_vector("cell", name, column)
-        learnt = ZoneMap.of(count, column.dtype)
+        learnt = ZoneMap.unknown(count, column.dtype)
         learnt.record(Span(0, count), column)
         zones[name] = learnt.zones(0, 1)
     assert may_match(predicate, zones.__getitem__, 1)[0] or not any(expected)
@@ -257,7 +257,7 @@ def test_every_small_zone_is_left_out_where_it_may(operator: str) -> None:
     numbers = (0.0, 1.0, 2.0, math.nan)
     for rows in itertools.product(numbers, repeat=3):
         column = np.array(rows)
-        learnt = ZoneMap.of(3, column.dtype)
+        learnt = ZoneMap.unknown(3, column.dtype)
         learnt.record(Span(0, 3), column)
         for value in (-1.0, 0.0, 1.0, 2.0, 3.0):
             predicate: Any = {
@@ -388,20 +388,17 @@ def random_query(rng: random.Random) -> str:
 
 
 @pytest.mark.parametrize("how", ["plain", "packed", "indexed"])
-def test_random_queries_equal_duckdb(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+def test_random_queries_equal_duckdb(how: str) -> None:
     """The same rows as DuckDB over the same table in memory; more with ``DAF_RANDOM_QUERIES``."""
-    monkeypatch.setattr(scanning, "MIN_PART_ROWS", 700)
-    monkeypatch.setattr(scanning, "ZONE_ROWS", 512)
-    monkeypatch.setattr("daf_query.scan._column.ZONE_ROWS", 512)
-    monkeypatch.setattr("daf_query.scan._zone_map.ZONE_ROWS", 512)
+    options = ScanOptions(
+        min_partition_rows=700, zone_rows=512, number_index_divisor=3, string_index_divisor=2
+    )
     daf = MemoryDaf(packed=Packing("blosc-lz4", chunk_kb=1) if how == "packed" else False)
     big_table(daf)
     if how == "indexed":
-        monkeypatch.setattr("daf_query.scan._column._SELECTIVE", 3)
-        monkeypatch.setattr("daf_query.scan._string_column._SELECTIVE", 2)
         names = ["name", *daf.vectors_set("cell") - {"flag"}]
         assert build_index(daf, "cell", names) == names
-    db = connect(daf)
+    db = connect(daf, scan_options=options)
     table = AxisDataset(daf, "cell").to_table()
     connection = duckdb.connect()
     connection.register("arrow", table)

@@ -15,15 +15,16 @@ import pytest
 import zarr
 
 from daf_query import AxisDataset, DafSession, connect, zarr_table
-from daf_query.scan import _scanner as scanning
-from daf_query.scan import runs_of_chunks
-from daf_query.scan._zone_map import ZONE_ROWS
+from daf_query.scan import ScanOptions, ScanReport, runs_of_chunks
+from daf_query.scan._options import ZONE_ROWS
 from daf_storage import DafWriter, MemoryDaf, Packing, errors
 from daf_storage.spi import Span
 from daf_storage.trees._shards import ShardReader
 from tests.support import create, recorded_reads
 
 N = 3 * ZONE_ROWS + 1000
+BY_ZONE = ScanOptions(partition_rows=ZONE_ROWS)
+"""Each zone is a partition of its own."""
 
 
 @pytest.fixture
@@ -46,10 +47,9 @@ def daf() -> DafWriter:
 
 
 @pytest.fixture
-def session(daf: DafWriter, monkeypatch: pytest.MonkeyPatch) -> DafSession:
-    """Return a session in which each zone is a part of its own."""
-    monkeypatch.setattr(scanning, "PART_ROWS", ZONE_ROWS)
-    return connect(daf)
+def session(daf: DafWriter) -> DafSession:
+    """Return a session in which each zone is a partition of its own."""
+    return connect(daf, scan_options=BY_ZONE)
 
 
 @pytest.mark.parametrize(
@@ -275,29 +275,25 @@ def test_strings_that_are_decoded_already_are_used(tmp_path: Path) -> None:
         assert found[queries[1]] == ["x", "x"]
 
 
-def test_ranges_know_which_of_few_strings_they_have(
-    daf: DafWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranges_know_which_of_few_strings_they_have(daf: DafWriter) -> None:
     """Not only the first and the last in alphabetical order."""
-    monkeypatch.setattr(scanning, "PART_ROWS", ZONE_ROWS)
     zone = np.arange(N) // ZONE_ROWS
     odd = np.arange(N) % 2
     daf.set_vector("cell", "kind", np.array(["a", "m", "z", "b"])[np.where(odd, 2, zone % 2)])
-    session = connect(daf)
+    session = connect(daf, scan_options=BY_ZONE)
     query = "SELECT count(*) AS n FROM cell WHERE kind = 'm'"
     expected = int(((odd == 0) & (zone % 2 == 1)).sum())
     assert session.sql(query).to_pydict() == {"n": [expected]}
     assert session.explain_analyze(query).scans[0].read == 2
 
 
-def test_chunks_that_are_not_aligned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The filter's are decoded once; of the others, those that lie in two ranges, and it is told."""
-    monkeypatch.setattr(scanning, "MIN_PART_ROWS", 500)
-    monkeypatch.setattr(scanning, "PART_ROWS", 500)
+def test_chunks_that_are_not_aligned(tmp_path: Path) -> None:
+    """Those of the filter are decoded once; of the others, the report counts what lies in two ranges."""
+    options = ScanOptions(min_partition_rows=500, partition_rows=500)
     meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
     meta.create_array("a", data=np.arange(5000.0), chunks=(100,))
     meta.create_array("b", data=np.arange(5000.0), chunks=(701,))
-    session = connect(zarr_table(tmp_path))
+    session = connect(zarr_table(tmp_path), scan_options=options)
     told = session.explain_analyze("SELECT sum(b) AS s FROM meta WHERE a >= 0")
     assert told.scans[0].split == {"b": 7}
     assert "column   b: 5,000 values, 40,000 bytes; 7 chunks lie in two ranges" in str(told)
@@ -306,12 +302,11 @@ def test_chunks_that_are_not_aligned(tmp_path: Path, monkeypatch: pytest.MonkeyP
     }
 
 
-def test_other_engines_leave_ranges_out(daf: DafWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_engines_leave_ranges_out(daf: DafWriter) -> None:
     """DuckDB and polars hand their filters to the same table."""
-    monkeypatch.setattr(scanning, "PART_ROWS", ZONE_ROWS)
-    cell = connect(daf).table("cell")
+    cell = connect(daf, scan_options=BY_ZONE).table("cell")
     cell.to_table(columns=["index"], filter=pc.field("batch") == 77)  # learns the ranges
-    reports: list[scanning.ScanReport] = []
+    reports: list[ScanReport] = []
     cell = cell.with_reports(reports)
     found = duckdb.sql("SELECT count(*), sum(index) FROM cell WHERE batch < 3").fetchall()
     frame = pl.scan_pyarrow_dataset(cell).filter(pl.col("batch") < 3).select("index").collect()

@@ -16,10 +16,9 @@ from hypothesis import example, given
 
 from daf_query import DafSession, connect
 from daf_query.index import build_point_index
-from daf_query.scan import And, Compare, Or, Predicate, compared
-from daf_query.scan import _scanner as scanning
+from daf_query.scan import And, Compare, Or, Predicate, ScanOptions, compared
 from daf_query.scan._evaluate import evaluate
-from daf_query.scan._zone_map import ZONE_ROWS
+from daf_query.scan._options import ZONE_ROWS
 from daf_query.sql._filter_inference import begins, implied
 from daf_query.sql._residual_filters import Condition, _conjuncts
 from daf_storage import DafWriter, MemoryDaf
@@ -106,10 +105,9 @@ def daf() -> DafWriter:
 
 
 @pytest.fixture
-def session(daf: DafWriter, monkeypatch: pytest.MonkeyPatch) -> DafSession:
+def session(daf: DafWriter) -> DafSession:
     """Return a session that knows the ranges already."""
-    monkeypatch.setattr(scanning, "PART_ROWS", ZONE_ROWS)
-    session = connect({"one": daf})
+    session = connect({"one": daf}, scan_options=ScanOptions(partition_rows=ZONE_ROWS))
     session.sql("SELECT count(*) AS n FROM cell WHERE f > 2 OR g > 2 OR n > 2000").to_pydict()
     session.sql("SELECT count(*) AS n FROM cell WHERE donor = ''").to_pydict()
     return session

@@ -184,7 +184,7 @@ def test_broken_indexes_and_groups(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
-@pytest.mark.filterwarnings("ignore::daf_query.dataset.UnreadableVectorWarning")
+@pytest.mark.filterwarnings("ignore::daf_query.UnreadableVectorWarning")
 @pytest.mark.parametrize("version", [2, 3])
 def test_any_metadata_of_a_column(tmp_path: Path, version: ZarrVersion) -> None:
     """Whatever they say, the other columns can be had, and errors are ours."""

@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from daf_query import AxisDataset, connect
-from daf_query.scan import _scanner as scanning
+from daf_query.scan import ScanOptions
 from daf_query.table import TableDataset
 from daf_storage import MemoryDaf, ZarrDaf, errors
 from daf_storage.base import _strings as strings
@@ -238,9 +238,8 @@ class TestReads:
         daf.add_axis("cell", [f"c{i}" for i in range(1000)])
         put(path, "vectors/cell/a", np.arange(1000), chunks=(70,))
         put(path, "vectors/cell/b", np.arange(1000), chunks=(35,))
-        monkeypatch.setattr(scanning, "MIN_PART_ROWS", 100)
-        monkeypatch.setattr(scanning, "CPUS", 4)
-        table = AxisDataset(ZarrDaf(path), "cell")
+        options = ScanOptions(min_partition_rows=100, threads=4)
+        table = AxisDataset(ZarrDaf(path), "cell", options=options)
         spans = [part for fragment in table.get_fragments() for part in fragment.parts]
         assert len(spans) == 8
         assert all(span.stop % 70 == 0 for span in spans[:-1])
@@ -283,19 +282,17 @@ def test_a_vector_replaced_during_a_query_is_an_error(tiny_path: Path) -> None:
     assert connect(tiny_path).sql("SELECT max(age) AS m FROM cell").to_pydict() == {"m": ["c"]}
 
 
-def test_hundreds_of_columns_need_few_open_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hundreds_of_columns_need_few_open_files(tmp_path: Path) -> None:
     """All columns of a wide table are read side by side under a low limit of open files."""
     daf = create(tmp_path / "wide.daf.zarr")
     daf.add_axis("cell", [f"c{i}" for i in range(400)])
     for i in range(300):
         daf.set_vector("cell", f"v{i}", np.arange(400) + i)
-    monkeypatch.setattr(scanning, "MIN_PART_ROWS", 100)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 60, hard))
     try:
-        found = connect(daf).sql("SELECT * FROM cell").to_arrow_table()
+        session = connect(daf, scan_options=ScanOptions(min_partition_rows=100))
+        found = session.sql("SELECT * FROM cell").to_arrow_table()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert found.shape == (400, 302)

@@ -31,7 +31,7 @@ from daf_query import (
 )
 from daf_query import _zarr_append as zarr_writing
 from daf_query.cli import main
-from daf_query.scan import _scanner as scanning
+from daf_query.scan import ScanOptions
 from daf_query.table import _zarr as zarr_tables
 from daf_storage import MemoryDaf, errors
 from tests.support import fill, served
@@ -418,10 +418,11 @@ def test_an_array_that_changes_between_queries(tmp_path: Path) -> None:
 def test_an_index_of_many_parts_is_in_the_order_of_the_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parts are scanned by several threads; each row still finds its own box."""
-    monkeypatch.setattr(scanning, "MIN_PART_ROWS", 50)
-    monkeypatch.setattr(scanning, "PART_ROWS", 50)
-    monkeypatch.setattr(scanning, "CPUS", 4)
+    """Of many partitions, each row still finds its own box."""
+    options = ScanOptions(min_partition_rows=50, partition_rows=50, threads=4)
+    monkeypatch.setattr(
+        zarr_writing, "zarr_table", lambda *args: zarr_table(*args).with_options(options)
+    )
     count = 2_000
     meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
     geometries = objects([square(i, i) for i in range(count)])

@@ -1,0 +1,64 @@
+"""Tuning of scans, as one value that is passed from the table to everything that reads."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from typing import Final
+
+from daf_storage import errors
+
+ZONE_ROWS: Final = 1 << 16
+"""Rows per zone of the zone maps that are stored; part of their format."""
+
+_MAX_CODES: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """How a table is cut into partitions, pruned and read; the rows are the same with any.
+
+    The defaults suit tables of all sizes; tests make them small.
+
+    Examples
+    --------
+    >>> ScanOptions(partition_rows=1 << 16).partition_rows
+    65536
+    """
+
+    zone_rows: int = ZONE_ROWS
+    """Rows per zone of a zone map.  Stored zone maps are used only with the default."""
+    partition_rows: int = 1 << 20
+    """Rows on which a filter is evaluated at a time, rounded up to whole chunks."""
+    min_partition_rows: int = 1 << 16
+    """The fewest rows that are worth a partition of their own."""
+    min_batch_rows: int = 1 << 15
+    """Smaller results of neighbouring partitions are joined into batches of at least this size."""
+    single_partition_rows: int = 1 << 14
+    """Up to so many rows that indexes name are read as one partition."""
+    threads: int = os.cpu_count() or 1
+    """How many fragments are scanned side by side."""
+    sparse_divisor: int = 16
+    """A column is read by offsets once at most one row in so many is left."""
+    number_index_divisor: int = 128
+    """The index of a numeric column is used if it names at most one row in so many."""
+    string_index_divisor: int = 16
+    """Likewise that of a column of strings."""
+    point_index_divisor: int = 16
+    """Likewise an R-tree over two columns."""
+    max_distinct_strings: int = _MAX_CODES
+    """A column with more distinct strings has no dictionary codes."""
+
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if value < 1:
+                raise errors.InvalidInputError(f"{option.name} is {value}; it has to be positive")
+        if self.max_distinct_strings > _MAX_CODES:
+            raise errors.InvalidInputError(
+                f"max_distinct_strings is {self.max_distinct_strings:,}; dictionary codes have two "
+                f"bytes, so it can be {_MAX_CODES:,} at most"
+            )
+
+
+DEFAULT_OPTIONS: Final = ScanOptions()

@@ -1,0 +1,121 @@
+"""Tests of the tuning of scans: any gives the same rows, and none is silently ignored."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daf_query import AxisDataset, ScanOptions, connect, zarr_table
+from daf_query.index import build_index
+from daf_query.scan import ScanReport
+from daf_query.table import UnionDataset
+from daf_storage import DafWriter, MemoryDaf, Packing, errors, open_daf
+from tests.support import create
+
+N = 1_000
+FILTERS = [
+    pc.field("number") < 40,
+    (pc.field("number") >= 10) & (pc.field("string") == "s07"),
+    pc.field("string").isin(["s01", "s90"]) | pc.field("number").is_null(),
+    pc.field("name") == "c0123",
+]
+
+
+def filled(daf: DafWriter) -> DafWriter:
+    """Fill a data set with a sorted number with NaN, a repeated string and indexes of both."""
+    number = np.arange(N) / 7
+    number[::13] = np.nan
+    daf.add_axis("cell", [f"c{i:04}" for i in range(N)])
+    daf.set_vector("cell", "number", number)
+    daf.set_vector("cell", "string", [f"s{i * 37 % 100:02}" for i in range(N)])
+    build_index(daf, "cell", ["name", "number", "string"])
+    return daf
+
+
+MADE = [filled(MemoryDaf()), filled(MemoryDaf(packed=Packing("zstd", chunk_kb=1)))]
+SMALL = st.integers(1, 400)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    options=st.builds(ScanOptions, **{field.name: SMALL for field in fields(ScanOptions)}),
+    daf=st.sampled_from(MADE),
+    number=st.integers(0, len(FILTERS) - 1),
+)
+def test_rows_are_the_same_with_any_options(
+    options: ScanOptions, daf: DafWriter, number: int
+) -> None:
+    """Arrow filters the whole table as the oracle; fragments and the whole agree with it."""
+    expected = AxisDataset(daf, "cell").to_table().filter(FILTERS[number])
+    table = AxisDataset(daf, "cell", options=options)
+    for _ in range(2):  # the second scan prunes by what the first one read
+        assert table.to_table(filter=FILTERS[number]).equals(expected)
+        parts = [f.to_table(filter=FILTERS[number]) for f in table.get_fragments(FILTERS[number])]
+        assert sum(part.num_rows for part in parts) == expected.num_rows
+        assert len(parts) <= max(options.threads, 1)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(ScanOptions)])
+def test_options_are_positive(name: str) -> None:
+    """The error names the option and its value."""
+    with pytest.raises(errors.InvalidInputError, match=f"{name} is 0; it has to be positive"):
+        ScanOptions(**{name: 0})
+
+
+def test_dictionary_codes_have_two_bytes() -> None:
+    """More distinct strings than they can tell apart are refused."""
+    with pytest.raises(errors.InvalidInputError, match="65,536 at most"):
+        ScanOptions(max_distinct_strings=65_537)
+
+
+def test_a_session_passes_its_options_to_all_its_tables(tmp_path: Path) -> None:
+    """Axes, unions, tables that are registered, and a session that was pickled."""
+    options = ScanOptions(min_partition_rows=100, partition_rows=100, threads=3)
+    meta = zarr.open_group(tmp_path / "z", mode="w").create_group("meta")
+    meta.create_array("x", data=np.arange(N), chunks=(N,))
+    with create(tmp_path / "one.daf.zarr") as writer:
+        filled(writer)
+    daf = open_daf(tmp_path / "one.daf.zarr")
+    session = connect({"one": daf, "all": [daf]}, scan_options=options)
+    session.register(zarr_table(tmp_path / "z"), "z")
+    for again in (session, pickle.loads(pickle.dumps(session))):
+        for query in ("one.cell", "all.cell", "z"):
+            scan = again.explain_analyze(f"SELECT * FROM {query}").scans[0]
+            assert scan.ranges == N // 100
+
+
+def test_a_union_has_the_options_of_its_parts() -> None:
+    """Unless it is given others, which its parts get, too."""
+    options = ScanOptions(min_partition_rows=100, partition_rows=100, threads=2)
+    parts = {name: AxisDataset(MADE[0], "cell", options=options) for name in "ab"}
+    table = UnionDataset("cell", parts, location="here")
+    assert len(list(table.get_fragments())) == 2
+    wider = table.with_options(ScanOptions(min_partition_rows=100, partition_rows=100, threads=7))
+    assert len(list(wider.get_fragments())) == 7
+    assert len(list(table.get_fragments())) == 2
+
+
+def test_stored_zone_maps_are_used_with_their_own_size_of_zones() -> None:
+    """With another, zones are learnt while they are read, and the rows are the same."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", [str(i) for i in range(N)])
+    daf.set_vector("cell", "number", np.arange(N))
+    build_index(daf, "cell")
+    for zone_rows, pruned in ((1 << 16, 10), (100, 0)):
+        options = ScanOptions(zone_rows=zone_rows, partition_rows=100, min_partition_rows=100)
+        reports: list[ScanReport] = []
+        table = AxisDataset(daf, "cell", options=options, reports=reports)
+        found = [
+            f.to_table(filter=pc.field("number") > N)
+            for f in table.get_fragments(pc.field("number") > N)
+        ]
+        assert sum(part.num_rows for part in found) == 0
+        assert reports[0].pruned == pruned
