@@ -56,7 +56,7 @@ def main() -> None:
             assert isinstance(daf, DafWriter)
             daf.add_axis("cell", np.char.add("c", np.arange(n).astype(str)))
             seconds = best(
-                lambda daf=daf: daf.set_vector("cell", "score", scores, overwrite=True), 1
+                lambda daf=daf: daf.set_vector("cell", "score", scores, if_exists="replace"), 1
             )
             size = (path / "vectors/cell/score/c/0").stat().st_size
             first = first or seconds

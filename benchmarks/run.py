@@ -129,7 +129,10 @@ def run(folder: Path, scale: Scale) -> None:
 def import_data(h5ad: Path, path: Path, folder: Path) -> None:
     """Import, both layouts, against anndata's own conversion to Zarr (one layout)."""
     ours, _ = best(
-        lambda: daf_storage.import_h5ad(h5ad, path, obs_is="cell", var_is="gene", overwrite=True), 1
+        lambda: daf_storage.import_h5ad(
+            h5ad, path, obs_is="cell", var_is="gene", if_exists="replace"
+        ),
+        1,
     )
     theirs, _ = best(lambda: anndata.read_h5ad(h5ad).write_zarr(folder / "anndata.zarr"), 1)
     line("import h5ad (streamed, both layouts)", ours, "anndata: read and write_zarr", theirs)

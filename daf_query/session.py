@@ -28,7 +28,7 @@ from daf_query.sql import (
     reporting,
 )
 from daf_query.table import TableDataset, UserTable
-from daf_storage import DafReader, DafWriter, ShowProgress, errors
+from daf_storage import DafReader, DafWriter, IfExists, ShowProgress, errors
 
 CACHE_BYTES = 512 << 20
 """How much a session remembers of what was decoded, if nobody says."""
@@ -438,7 +438,7 @@ class DafSession:
         name: str,
         query: str,
         *,
-        overwrite: bool = False,
+        if_exists: IfExists = "error",
         schema: str | None = None,
     ) -> None:
         """Store what a query says of each entry of an axis as a vector.
@@ -448,8 +448,8 @@ class DafSession:
         query
             An SQL expression of the columns of the axis (``"n_genes > 1500"``); or a whole SELECT
             that yields ``name`` or ``index`` and one other column, for each entry once.
-        overwrite
-            Whether to replace a vector of this name.
+        if_exists
+            What becomes of a vector of this name: ``"error"`` leaves it, ``"replace"`` replaces it.
         schema
             Which data set, where several are connected.
 
@@ -474,15 +474,14 @@ class DafSession:
         [False, True, True]
         """
         schema_name, daf = self._writable(schema, axis)
-        if daf.has_vector(axis, name) and not overwrite:
-            raise errors.ExistsError(
-                f"{daf.location}: axis {axis!r} has a vector {name!r} already; pass overwrite=True "
-                "to replace it"
+        if daf.has_vector(axis, name) and if_exists == "error":
+            raise errors.property_exists(
+                daf.location, f"vector {name!r} of axis {axis!r}", is_append_only=daf.is_append_only
             )
         values = derived(self._engine, schema_name, axis, query)
         has_missing = values.null_count > 0
         values = values.fill_null("") if has_missing else values
-        daf.set_vector(axis, name, values, overwrite=overwrite, empty_is_missing=has_missing)
+        daf.set_vector(axis, name, values, if_exists=if_exists, empty_is_missing=has_missing)
 
     def build_index(
         self,

@@ -21,6 +21,7 @@ from daf_storage._lazy import lazy_names
 if TYPE_CHECKING:
     from daf_storage.base import (
         CodecName,
+        IfExists,
         MatrixInfo,
         OpenMode,
         Packing,
@@ -81,6 +82,7 @@ __all__ = [
     "EmptySparse",
     "Finding",
     "H5df",
+    "IfExists",
     "MatrixInfo",
     "MemoryDaf",
     "OpenMode",
@@ -114,6 +116,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "daf_storage.base": (
             "CodecName",
+            "IfExists",
             "MatrixInfo",
             "OpenMode",
             "Packing",

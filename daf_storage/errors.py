@@ -44,11 +44,48 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What to do, where that is to pass an argument: the command line has an option for it.
+
+    >>> str(Remedy("pass ", 'if_exists="replace"', " to replace it"))
+    'pass if_exists="replace" to replace it'
+    """
+
+    before: str
+    argument: str
+    """As in a call in Python."""
+    after: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.before}{self.argument}{self.after}"
+
+
+REPLACE: Final = 'if_exists="replace"'
 
 
 class DafError(Exception):
-    """Root of every error that this software raises on purpose."""
+    """Root of every error that this software raises on purpose.
+
+    Attributes
+    ----------
+    remedy
+        The end of the message, if that is to pass an argument.
+    """
+
+    remedy: Remedy | None = None
+
+    def __str__(self) -> str:
+        return self.sentence(self.remedy)
+
+    def sentence(self, remedy: Remedy | None) -> str:
+        """Return the message with another remedy, such as an option of the command line."""
+        fact = super().__str__()
+        return fact if remedy is None else f"{fact}; {remedy}"
 
 
 class DafWarning(UserWarning):
@@ -309,6 +346,15 @@ def entry_not_found(source: str, axis: str, entry: str, known: Iterable[str]) ->
     )
 
 
+_Error = TypeVar("_Error", bound=DafError)
+
+
+def with_remedy(error: _Error, remedy: Remedy) -> _Error:
+    """Return an error that ends by saying which argument to pass."""
+    error.remedy = remedy
+    return error
+
+
 def property_exists(source: str, what: str, *, is_append_only: bool = False) -> ExistsError:
     """Say how to replace a property that is there already, if that is possible."""
     if is_append_only:
@@ -316,7 +362,17 @@ def property_exists(source: str, what: str, *, is_append_only: bool = False) -> 
             f"{source}: {what} exists already, and an archive is append-only; store it under "
             "another name, or work on a directory (.daf.zarr)"
         )
-    return ExistsError(f"{source}: {what} exists already; pass overwrite=True to replace it")
+    return with_remedy(
+        ExistsError(f"{source}: {what} exists already"), Remedy("pass ", REPLACE, " to replace it")
+    )
+
+
+def path_exists(path: str) -> ExistsError:
+    """Say how to replace the file or data set at a path."""
+    return with_remedy(
+        ExistsError(f"{path} exists already"),
+        Remedy("pass ", REPLACE, " to replace it, or name another path"),
+    )
 
 
 def append_only(source: str, what: str) -> AppendOnlyError:

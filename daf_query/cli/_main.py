@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import importlib
 import os
 import sys
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from daf_query import sql
 else:
     sql = lazy_module("daf_query.sql")
+
+
+_OPTIONS = {errors.REPLACE: "--overwrite"}
+"""Options of the command line that stand for arguments in Python."""
 
 
 def run() -> NoReturn:
@@ -65,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         return _fail(str(errors.from_os_error(error, _target(error, options))), FAILED)
     except DafError as error:
-        return _fail(str(error), FAILED)
+        return _fail(_in_options(error), FAILED)
     except MemoryError:
         return _fail("not enough memory for the result; ask for fewer rows or columns", FAILED)
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
@@ -79,6 +84,14 @@ def _run_command(options: argparse.Namespace) -> int | None:
     command = getattr(importlib.import_module(f"daf_query.cli.{module}"), function)
     code: int | None = command(options)
     return code
+
+
+def _in_options(error: DafError) -> str:
+    """Return the message of an error, with the option for the argument that it suggests."""
+    remedy = error.remedy
+    if remedy is None or remedy.argument not in _OPTIONS:
+        return str(error)
+    return error.sentence(dataclasses.replace(remedy, argument=_OPTIONS[remedy.argument]))
 
 
 def _target(error: OSError, options: argparse.Namespace) -> str:

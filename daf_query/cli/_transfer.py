@@ -32,7 +32,7 @@ def import_command(options: argparse.Namespace) -> None:
         relayout=not options.one_layout,
         duplicates="make_unique" if options.make_unique else "error",
         strict=options.strict,
-        overwrite=options.overwrite,
+        if_exists="replace" if options.overwrite else "error",
         progress=progress_of(options),
     )
     if options.quiet:
@@ -63,7 +63,7 @@ def export_command(options: argparse.Namespace) -> None:
             var_is=options.var_is,
             X_is=options.X_is,
             strict=options.strict,
-            overwrite=options.overwrite,
+            if_exists="replace" if options.overwrite else "error",
             progress=progress_of(options),
         )
     if not options.quiet:
@@ -77,7 +77,7 @@ def convert_command(options: argparse.Namespace) -> None:
     convert(
         options.source,
         options.destination,
-        overwrite=options.overwrite,
+        if_exists="replace" if options.overwrite else "error",
         zarr_format=options.zarr_format,
         packed=_packing(options),
         link=options.link,

@@ -15,11 +15,15 @@ import numpy.typing as npt
 
 from daf_storage import errors
 
+IfExists: TypeAlias = Literal["error", "replace"]
+"""What becomes of what is there already: it stays, and that is an error, or it is replaced."""
+
 OpenMode: TypeAlias = Literal["r", "r+", "w+", "w"]
 """How a data set is opened: read; read and write; the same, created if missing; emptied first."""
 
 AnyArray: TypeAlias = npt.NDArray[Any]
 
+_IF_EXISTS: Final[tuple[IfExists, ...]] = ("error", "replace")
 _MODES: Final[tuple[OpenMode, ...]] = ("r", "r+", "w+", "w")
 
 NAME_VECTOR: Final = "name"
@@ -172,6 +176,16 @@ class MatrixInfo:
     is_row_major: bool = False
     """Whether a matrix of an axis with itself is stored by rows, as AnnData does: the stored
     columns are then the rows of the matrix."""
+
+
+def check_if_exists(value: object) -> IfExists:
+    """Return ``value`` if it is one of the two answers to what is there already."""
+    for known in _IF_EXISTS:
+        if value == known:
+            return known
+    raise errors.InvalidInputError(
+        f"invalid if_exists: {value!r}; pass 'error' (leave what is there) or 'replace'"
+    )
 
 
 def check_mode(mode: str) -> OpenMode:

@@ -18,9 +18,11 @@ from daf_storage import errors
 from daf_storage.base import (
     RESERVED_VECTORS,
     AnyArray,
+    IfExists,
     Packing,
     ShowProgress,
     StorageType,
+    check_if_exists,
     check_name,
     first_duplicate,
     packing_of,
@@ -119,7 +121,7 @@ class DafWriter(DafReader):
     # Scalars
 
     def set_scalar(
-        self, name: str, value: Any, *, overwrite: bool = False, dtype: Any = None
+        self, name: str, value: Any, *, if_exists: IfExists = "error", dtype: Any = None
     ) -> None:
         """Store a scalar: a bool, a number, a numpy scalar (which keeps its dtype) or a string.
 
@@ -128,13 +130,13 @@ class DafWriter(DafReader):
         Raises
         ------
         ExistsError
-            There is one already and ``overwrite`` is false.
+            There is one already and ``if_exists`` is ``"error"``.
         """
         check_name(self.location, "scalar", name)
         what = f"{self.location}: scalar {name!r}"
         stored = inputs.scalar_input(value, dtype, what=what)
-        self._check_free(self.has_scalar(name), overwrite, f"scalar {name!r}")
-        with self._change(layout.scalar_path(name), overwrite=overwrite) as (path, changes):
+        self._check_free(self.has_scalar(name), if_exists, f"scalar {name!r}")
+        with self._change(layout.scalar_path(name), if_exists=if_exists) as (path, changes):
             changes.write_scalar(path, stored)
 
     def delete_scalar(self, name: str, *, must_exist: bool = True) -> None:
@@ -146,18 +148,18 @@ class DafWriter(DafReader):
 
     # Axes
 
-    def add_axis(self, axis: str, entries: Iterable[str], *, overwrite: bool = False) -> None:
+    def add_axis(self, axis: str, entries: Iterable[str], *, if_exists: IfExists = "error") -> None:
         """Add an axis with these unique entries.
 
-        With ``overwrite``, an axis of this name is deleted first, with all its vectors and
-        matrices.
+        With ``if_exists="replace"``, an axis of this name is deleted first, with all its vectors
+        and matrices.
 
         Raises
         ------
         DuplicateEntriesError
             An entry occurs more than once.
         ExistsError
-            There is such an axis and ``overwrite`` is false.
+            There is such an axis and ``if_exists`` is ``"error"``.
         """
         check_name(self.location, "axis", axis)
         what = f"{self.location}: the list of entries of axis {axis!r}"
@@ -168,13 +170,13 @@ class DafWriter(DafReader):
                 f"{self.location}: the entries of axis {axis!r} are not unique: "
                 f"{twice!r} occurs more than once; make them unique first"
             )
-        self._check_free(self.has_axis(axis), overwrite, f"axis {axis!r}")
+        self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}")
         path = layout.axis_path(axis)
         with self.batch(), self._writable.transaction() as changes, self._writable.lock():
-            self._check_free(self.has_axis(axis), overwrite, f"axis {axis!r}")
+            self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}")
             self._prepare_axis(changes, axis)
             changes.write_strings(path, stored, (len(stored),))
-            changes.publish(path, replace=overwrite)
+            changes.publish(path, replace=if_exists == "replace")
             self._count_version(path)
 
     def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
@@ -274,7 +276,7 @@ class DafWriter(DafReader):
         name: str,
         value: Any,
         *,
-        overwrite: bool = False,
+        if_exists: IfExists = "error",
         dtype: Any = None,
         empty_is_missing: bool = False,
         packed: bool | Packing | None = None,
@@ -336,8 +338,8 @@ it, or change the value
                 f"{self.location}: {what} holds no strings, so no empty string can stand for a "
                 "missing value; leave out empty_is_missing"
             )
-        self._check_free(self.has_vector(axis, name), overwrite, what)
-        with self._change_vector(axis, name, overwrite=overwrite, packed=packed) as (path, changes):
+        self._check_free(self.has_vector(axis, name), if_exists, what)
+        with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
             if empty_is_missing:
                 changes.annotate(path, attributes_of(Convention.EMPTY_IS_MISSING))
             if isinstance(stored, SparseVectorInput):
@@ -360,7 +362,7 @@ it, or change the value
         name: str,
         dtype: Any,
         *,
-        overwrite: bool = False,
+        if_exists: IfExists = "error",
         packed: bool | Packing = False,
     ) -> Iterator[AnyArray]:
         """Hand out a dense vector of zeros, mapped, to be filled in place.
@@ -381,10 +383,10 @@ it, or change the value
         self._require_axis(axis)
         kind = self._numeric_type(dtype)
         self._check_free(
-            self.has_vector(axis, name), overwrite, f"vector {name!r} of axis {axis!r}"
+            self.has_vector(axis, name), if_exists, f"vector {name!r} of axis {axis!r}"
         )
         shape = (self.axis_length(axis),)
-        with self._change_vector(axis, name, overwrite=overwrite, packed=packed) as (path, changes):
+        with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
             if packed:
                 values = np.zeros(shape, kind.dtype)
                 yield values
@@ -401,7 +403,7 @@ it, or change the value
         nnz: int,
         *,
         index_dtype: Any = None,
-        overwrite: bool = False,
+        if_exists: IfExists = "error",
     ) -> Iterator[EmptySparse]:
         """Hand out the parts of a sparse vector with ``nnz`` elements, to be filled in place.
 
@@ -413,9 +415,9 @@ it, or change the value
         length = self.axis_length(axis)
         kind, index_kind = self._numeric_type(dtype), self._index_type(index_dtype, length)
         self._check_free(
-            self.has_vector(axis, name), overwrite, f"vector {name!r} of axis {axis!r}"
+            self.has_vector(axis, name), if_exists, f"vector {name!r} of axis {axis!r}"
         )
-        with self._change_vector(axis, name, overwrite=overwrite) as (path, changes):
+        with self._change_vector(axis, name, if_exists=if_exists) as (path, changes):
             changes.create_group(path)
             parts = EmptySparse(
                 nzind=changes.reserve_array(f"{path}/nzind", (nnz,), index_kind),
@@ -441,7 +443,7 @@ it, or change the value
         name: str,
         value: Any,
         *,
-        overwrite: bool = False,
+        if_exists: IfExists = "error",
         relayout: bool = True,
         dtype: Any = None,
         packed: bool | Packing | None = None,
@@ -474,13 +476,13 @@ it, or change the value
         stored = inputs.matrix_input(value, shape=shape, dtype=dtype, what=what)
         self._check_matrix_input(rows_axis, columns_axis, name, stored.shape, value)
         flip = relayout and rows_axis != columns_axis
-        self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=flip)
+        self._check_matrix_free(rows_axis, columns_axis, name, if_exists=if_exists, flipped=flip)
         path, flipped = _both_paths(rows_axis, columns_axis, name)
         axes = (rows_axis, columns_axis)
         with self.batch():
             with self._change(
                 path,
-                overwrite=overwrite,
+                if_exists=if_exists,
                 axes=axes,
                 flipped=flipped,
                 rewrites_flipped=flip,
@@ -493,7 +495,7 @@ it, or change the value
                 else:
                     write_dense_matrix(changes, path, stored)
             if flip:
-                self._relayout(rows_axis, columns_axis, name, overwrite=overwrite, packed=packed)
+                self._relayout(rows_axis, columns_axis, name, if_exists=if_exists, packed=packed)
 
     def relayout_matrix(
         self,
@@ -501,7 +503,7 @@ it, or change the value
         columns_axis: str,
         name: str,
         *,
-        overwrite: bool = False,
+        if_exists: IfExists = "error",
         progress: Callable[[int], None] = _ignore,
         packed: bool | Packing | None = None,
     ) -> None:
@@ -531,9 +533,9 @@ it, or change the value
                 "both orientations would have the same place"
             )
         self.open_matrix(rows_axis, columns_axis, name)
-        self._check_matrix_free(columns_axis, rows_axis, name, overwrite=overwrite, flipped=False)
+        self._check_matrix_free(columns_axis, rows_axis, name, if_exists=if_exists, flipped=False)
         self._relayout(
-            rows_axis, columns_axis, name, overwrite=overwrite, progress=progress, packed=packed
+            rows_axis, columns_axis, name, if_exists=if_exists, progress=progress, packed=packed
         )
 
     def delete_matrix(
@@ -565,7 +567,7 @@ it, or change the value
         name: str,
         dtype: Any,
         *,
-        overwrite: bool = False,
+        if_exists: IfExists = "error",
         row_major: bool = False,
         packed: bool | Packing = False,
     ) -> Iterator[AnyArray]:
@@ -581,10 +583,10 @@ it, or change the value
         self._check_row_major(rows_axis, columns_axis, name, row_major=row_major)
         shape = self._check_matrix(rows_axis, columns_axis, name)
         kind = self._numeric_type(dtype)
-        self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=False)
+        self._check_matrix_free(rows_axis, columns_axis, name, if_exists=if_exists, flipped=False)
         path, flipped = _both_paths(rows_axis, columns_axis, name)
         axes = (rows_axis, columns_axis)
-        with self._change(path, overwrite=overwrite, axes=axes, flipped=flipped, packed=packed) as (
+        with self._change(path, if_exists=if_exists, axes=axes, flipped=flipped, packed=packed) as (
             _,
             changes,
         ):
@@ -608,7 +610,7 @@ it, or change the value
         nnz: int,
         *,
         index_dtype: Any = None,
-        overwrite: bool = False,
+        if_exists: IfExists = "error",
         row_major: bool = False,
         packed: bool | Packing = False,
     ) -> Iterator[EmptySparse]:
@@ -628,10 +630,10 @@ it, or change the value
             self._numeric_type(dtype),
             self._index_type(index_dtype, max(shape[0], nnz + 1)),
         )
-        self._check_matrix_free(rows_axis, columns_axis, name, overwrite=overwrite, flipped=False)
+        self._check_matrix_free(rows_axis, columns_axis, name, if_exists=if_exists, flipped=False)
         path, flipped = _both_paths(rows_axis, columns_axis, name)
         axes = (rows_axis, columns_axis)
-        with self._change(path, overwrite=overwrite, axes=axes, flipped=flipped, packed=packed) as (
+        with self._change(path, if_exists=if_exists, axes=axes, flipped=flipped, packed=packed) as (
             _,
             changes,
         ):
@@ -653,7 +655,7 @@ it, or change the value
         self,
         path: str,
         *,
-        overwrite: bool,
+        if_exists: IfExists,
         axes: tuple[str, ...] = (),
         flipped: str | None = None,
         rewrites_flipped: bool = False,
@@ -672,10 +674,10 @@ it, or change the value
             with self._writable.lock():
                 self._check_axes_unchanged(path, axes, nodes)
                 is_stale = rewrites_flipped or self._tree.kind(path) is not None
-                if flipped is not None and overwrite and is_stale:
+                if flipped is not None and if_exists == "replace" and is_stale:
                     changes.remove(flipped)
                 try:
-                    changes.publish(path, replace=overwrite)
+                    changes.publish(path, replace=if_exists == "replace")
                 except FileExistsError:
                     raise errors.property_exists(self.location, path) from None
                 self._count_version(path)
@@ -685,10 +687,10 @@ it, or change the value
         return self._writable if packed is None else self._writable.packing_as(packing_of(packed))
 
     def _change_vector(
-        self, axis: str, name: str, *, overwrite: bool, packed: bool | Packing | None = None
+        self, axis: str, name: str, *, if_exists: IfExists, packed: bool | Packing | None = None
     ) -> AbstractContextManager[tuple[str, TreeTransaction]]:
         path = layout.vector_path(axis, name)
-        return self._change(path, overwrite=overwrite, axes=(axis,), packed=packed)
+        return self._change(path, if_exists=if_exists, axes=(axis,), packed=packed)
 
     def _check_axes_unchanged(
         self, path: str, axes: tuple[str, ...], nodes: list[Node | None]
@@ -715,8 +717,9 @@ it, or change the value
             path = layout.matrix_path(first, second, names[2])
         self._counters[path] += 1
 
-    def _check_free(self, exists: bool, overwrite: bool, what: str) -> None:  # noqa: FBT001
-        if exists and not overwrite:
+    def _check_free(self, exists: bool, if_exists: IfExists, what: str) -> None:  # noqa: FBT001 - a fact, not a mode
+        check_if_exists(if_exists)
+        if exists and if_exists == "error":
             raise errors.property_exists(self.location, what, is_append_only=self.is_append_only)
         if exists:
             self._check_removable(what)
@@ -762,12 +765,12 @@ it, or change the value
         )
 
     def _check_matrix_free(
-        self, rows_axis: str, columns_axis: str, name: str, *, overwrite: bool, flipped: bool
+        self, rows_axis: str, columns_axis: str, name: str, *, if_exists: IfExists, flipped: bool
     ) -> None:
         pairs = [(rows_axis, columns_axis)] + [(columns_axis, rows_axis)] * flipped
         for rows, columns in pairs:
             exists = self.has_matrix(rows, columns, name, relayout=False)
-            self._check_free(exists, overwrite, f"matrix {name!r} of axes {rows!r} and {columns!r}")
+            self._check_free(exists, if_exists, f"matrix {name!r} of axes {rows!r} and {columns!r}")
 
     def _numeric_type(self, dtype: Any) -> StorageType:
         kind = StorageType.from_numpy(np.dtype(dtype))
@@ -830,7 +833,7 @@ it, or change the value
         columns_axis: str,
         name: str,
         *,
-        overwrite: bool,
+        if_exists: IfExists,
         progress: Callable[[int], None] = _ignore,
         packed: bool | Packing | None = None,
     ) -> None:
@@ -838,7 +841,7 @@ it, or change the value
         path = layout.matrix_path(columns_axis, rows_axis, name)
         n_rows, n_columns = stored.info.shape
         axes = (rows_axis, columns_axis)
-        with self._change(path, overwrite=overwrite, axes=axes, packed=packed) as (_, changes):
+        with self._change(path, if_exists=if_exists, axes=axes, packed=packed) as (_, changes):
             if not stored.info.is_sparse:
                 relayout_dense(changes, path, stored)
                 progress(n_rows * n_columns)

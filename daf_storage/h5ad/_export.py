@@ -15,6 +15,7 @@ from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import (
     NAME_VECTOR,
+    IfExists,
     Progress,
     ShowProgress,
     Span,
@@ -154,7 +155,7 @@ def export_h5ad(  # noqa: PLR0913 - the choices of an export
     var_is: str | None = None,
     X_is: str | None = None,  # noqa: N803 - the reference's spelling
     strict: bool = False,
-    overwrite: bool = False,
+    if_exists: IfExists = "error",
     progress: ShowProgress = "auto",
 ) -> Report:
     """Write a Daf data set as an ``h5ad`` file, streaming its matrices.
@@ -176,7 +177,7 @@ def export_h5ad(  # noqa: PLR0913 - the choices of an export
     UnsupportedInputError
         Something would be lost and ``strict`` is true; no file was written.
     """
-    check_output(path, overwrite=overwrite)
+    check_output(path, if_exists=if_exists)
     anndata = optional_import("anndata", extra="anndata")
     h5py = optional_import("h5py", extra="anndata")
     exporter = _Exporter(daf, {"obs_is": obs_is, "var_is": var_is, "X_is": X_is})
@@ -184,7 +185,7 @@ def export_h5ad(  # noqa: PLR0913 - the choices of an export
     uns = parts.pop("uns")
     for name in ("obs", "var"):
         parts[name] = writable_frame(parts[name], name, exporter.report)
-    with output_path(path, overwrite=overwrite) as prepared:
+    with output_path(path, if_exists=if_exists) as prepared:
         adata = anndata.AnnData(**parts)
         with anndata.settings.override(allow_write_nullable_strings=True):
             adata.write_h5ad(prepared, convert_strings_to_categoricals=False)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage.base import (
     RESERVED_VECTORS,
+    IfExists,
     ShowProgress,
     first_duplicate,
     name_problem,
@@ -125,7 +126,7 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     relayout: bool = True,
     duplicates: Duplicates = "error",
     strict: bool = False,
-    overwrite: bool = False,
+    if_exists: IfExists = "error",
     progress: ShowProgress = "auto",
 ) -> Report:
     """Import an ``h5ad`` file into a new Daf data set, streaming its matrices.
@@ -136,8 +137,9 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
         The file.
     destination
         A path, at which the data set appears when it is complete, or an empty data set.
-    overwrite
-        Whether a data set at the destination's path is replaced.
+    if_exists
+        What becomes of a data set at the destination's path:
+        ``"error"`` leaves it, ``"replace"`` replaces it.
     progress
         Whether to show a progress bar on stderr.
 
@@ -155,7 +157,7 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     UnsupportedInputError
         Something would be lost and ``strict`` is true; nothing is left at the destination.
     ExistsError
-        There is something at the destination and ``overwrite`` is false.
+        There is something at the destination and ``if_exists`` is ``"error"``.
     """
     options: dict[str, Any] = {
         "names": {"obs_is": obs_is, "var_is": var_is, "X_is": X_is},
@@ -170,7 +172,7 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
             importer = Importer(parts, destination, **options)
             with undone_on_error(destination):
                 return importer.run()
-        with new_data_set(destination, overwrite=overwrite) as daf:
+        with new_data_set(destination, if_exists=if_exists) as daf:
             return Importer(parts, daf, **options).run()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from daf_storage import errors
-from daf_storage.base import Packing
+from daf_storage.base import IfExists, Packing, check_if_exists
 from daf_storage.data import DafWriter
 from daf_storage.opening._open import check_style, create_in, open_daf
 from daf_storage.opening._paths import DafPath, parse_path
@@ -22,7 +22,7 @@ from daf_storage.trees import ZarrVersion, indexes_beside
 def new_data_set(
     path: str | Path,
     *,
-    overwrite: bool,
+    if_exists: IfExists,
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
 ) -> Iterator[DafWriter]:
@@ -35,11 +35,12 @@ def new_data_set(
     Raises
     ------
     ExistsError
-        There is something at the path, and ``overwrite`` is false; also at the end, when another
-        program has put it there meanwhile.
+        There is something at the path, and ``if_exists`` is ``"error"``; also at the end, when
+        another program has put it there meanwhile.
     NotADafError
         What is there is no data set, so it is not replaced.
     """
+    check_if_exists(if_exists)
     where = parse_path(path)
     style: Any = {"zarr_format": zarr_format, "packed": packed}
     check_style(where.given, zarr_format, packed)
@@ -50,10 +51,8 @@ def new_data_set(
             yield _writer(daf, where)
         return
     target = follow_links(where.container, where.given)
-    if target.exists() and not overwrite:
-        raise errors.ExistsError(
-            f"{where.given} exists already; ask to overwrite it, or name another path"
-        )
+    if target.exists() and if_exists == "error":
+        raise errors.path_exists(where.given)
     if not target.parent.is_dir():
         raise errors.SourceNotFoundError(
             f"cannot create {where.given}: no such directory: {target.parent}"
@@ -65,7 +64,7 @@ def new_data_set(
             yield _writer(daf, where)
         if _identity(target) != checked:
             _check_replaceable(where, target)
-        _put_in_place(aside, target, where, overwrite=overwrite)
+        _put_in_place(aside, target, where, if_exists=if_exists)
         if where.kind == "hdf5":  # those of what was replaced
             shutil.rmtree(indexes_beside(target), ignore_errors=True)
 
@@ -92,14 +91,17 @@ def _writer(daf: object, where: DafPath) -> DafWriter:
     return daf
 
 
-def _put_in_place(aside: Path, target: Path, where: DafPath, *, overwrite: bool) -> None:
+def _put_in_place(aside: Path, target: Path, where: DafPath, *, if_exists: IfExists) -> None:
     try:
-        if where.is_archive and overwrite:
+        if where.is_archive and if_exists == "replace":
             replace_archive(aside, target, where.given)
         else:
-            put_in_place(aside, target, replace=overwrite)
+            put_in_place(aside, target, replace=if_exists == "replace")
     except FileExistsError:
-        raise errors.ExistsError(
-            f"{where.given}: another program has put something here while this was being made; "
-            "that was left alone, and this was discarded; name another path, or ask to overwrite it"
+        raise errors.with_remedy(
+            errors.ExistsError(
+                f"{where.given}: another program has put something here while this was being made; "
+                "that was left alone, and this was discarded"
+            ),
+            errors.Remedy("name another path, or pass ", errors.REPLACE, " to replace it"),
         ) from None

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from daf_storage import errors
+from daf_storage.base import IfExists, check_if_exists
 from daf_storage.stores._scratch import follow_links, put_in_place, scratch
 
 _MAX_LINKS: Final = 40
@@ -82,29 +83,30 @@ def find_output(path: str | Path) -> Output:
     return Output(given, target, None, is_regular=mode is None or stat.S_ISREG(mode))
 
 
-def check_output(path: str | Path, *, overwrite: bool) -> Output:
+def check_output(path: str | Path, *, if_exists: IfExists) -> Output:
     """Refuse what could not be written in the end, before any work is done; see `output_path`."""
+    check_if_exists(if_exists)
     output = find_output(path)
-    if output.path.exists() and not overwrite:
+    if output.path.exists() and if_exists == "error":
         raise _exists(output)
     return output
 
 
 @contextmanager
-def output_path(path: str | Path, *, overwrite: bool = True) -> Iterator[Path]:
+def output_path(path: str | Path, *, if_exists: IfExists = "replace") -> Iterator[Path]:
     """Hand out a path at which to prepare a file, which goes to ``path`` when the block ends well.
 
     Parameters
     ----------
-    overwrite
-        Whether a file that is there is replaced.
+    if_exists
+        What becomes of a file that is there: ``"error"`` leaves it, ``"replace"`` replaces it.
 
     Raises
     ------
     ExistsError
-        There is one, also if it came while this one was prepared, and ``overwrite`` is false.
+        There is one, also if it came while this one was prepared, and ``if_exists`` is ``"error"``.
     """
-    output = check_output(path, overwrite=overwrite)
+    output = check_output(path, if_exists=if_exists)
     if not output.is_regular:
         with tempfile.TemporaryDirectory() as folder:
             prepared = Path(folder) / (Path(output.given).name or "output")
@@ -117,7 +119,7 @@ def output_path(path: str | Path, *, overwrite: bool = True) -> Iterator[Path]:
         if output.path.exists():
             prepared.chmod(stat.S_IMODE(output.path.stat().st_mode))
         try:
-            put_in_place(prepared, output.path, replace=overwrite)
+            put_in_place(prepared, output.path, replace=if_exists == "replace")
         except FileExistsError:
             raise _exists(output) from None
 
@@ -181,6 +183,4 @@ def _is_own(folder: str) -> bool:
 
 
 def _exists(output: Output) -> errors.ExistsError:
-    return errors.ExistsError(
-        f"{output.given} exists already; ask to overwrite it, or name another path"
-    )
+    return errors.path_exists(output.given)

@@ -1,7 +1,7 @@
 """What every Daf format has to do; a format's tests inherit `DafSuite` and give it a data set.
 
 The cases are those that all implementations of Daf are held to: scalars, axes, vectors and
-matrices; set, get, overwrite and delete; defaults; and what is refused, in which order.
+matrices; set, get, replace and delete; defaults; and what is refused, in which order.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class DafSuite:
         assert full.vectors_set("cell") == {"age", "type"}
         for name in ("name", "index"):
             with pytest.raises(errors.InvalidNameError, match=f"vector '{name}' .* is reserved"):
-                full.set_vector("cell", name, [1, 2, 3], overwrite=True)
+                full.set_vector("cell", name, [1, 2, 3], if_exists="replace")
             with pytest.raises(errors.InvalidNameError):
                 full.delete_vector("cell", name)
             with pytest.raises(errors.InvalidNameError):
@@ -502,11 +502,16 @@ class ChangingDafSuite(DafSuite):
     """The contract of formats in which properties can be replaced and deleted."""
 
     def test_scalars_are_replaced_only_on_request(self, daf: DafWriter) -> None:
-        """Setting an existing scalar is an error without ``overwrite``."""
+        """Setting an existing scalar is an error without ``if_exists="replace"``."""
         daf.set_scalar("depth", 1)
         with pytest.raises(errors.ExistsError, match="scalar 'depth' exists already"):
             daf.set_scalar("depth", 2)
-        daf.set_scalar("depth", 2, overwrite=True)
+        wrong: Any = True
+        for name in ("depth", "new"):
+            with pytest.raises(errors.InvalidInputError, match="invalid if_exists: True; pass"):
+                daf.set_scalar(name, 2, if_exists=wrong)
+        assert not daf.has_scalar("new")
+        daf.set_scalar("depth", 2, if_exists="replace")
         assert daf.get_scalar("depth") == 2
 
     def test_missing_scalars(self, daf: DafWriter) -> None:
@@ -528,7 +533,7 @@ class ChangingDafSuite(DafSuite):
         """An axis is replaced on request only, and its vectors and matrices go with it."""
         with pytest.raises(errors.ExistsError, match="axis 'gene' exists already"):
             full.add_axis("gene", ["Foo", "Bar", "Baz"])
-        full.add_axis("gene", ["Foo", "Bar", "Baz"], overwrite=True)
+        full.add_axis("gene", ["Foo", "Bar", "Baz"], if_exists="replace")
         assert full.axis_entries("gene").tolist() == ["Foo", "Bar", "Baz"]
         assert full.vectors_set("gene") == set()
         assert full.matrices_set("cell", "gene") == set()
@@ -549,17 +554,17 @@ class ChangingDafSuite(DafSuite):
         """An existing vector is replaced only on request."""
         with pytest.raises(errors.ExistsError, match="vector 'age' of axis 'cell' exists already"):
             full.set_vector("cell", "age", [1, 2, 3])
-        full.set_vector("cell", "age", [1.5, 2.5, 3.5], overwrite=True)
+        full.set_vector("cell", "age", [1.5, 2.5, 3.5], if_exists="replace")
         assert full.get_np_vector("cell", "age").tolist() == [1.5, 2.5, 3.5]
 
-    def test_a_bad_shape_with_overwrite_destroys_nothing(self, full: DafWriter) -> None:
+    def test_a_bad_shape_with_replace_destroys_nothing(self, full: DafWriter) -> None:
         """Checks come before the old data go."""
         with pytest.raises(errors.LengthError, match="has length 2, but axis 'cell' has 3 entries"):
-            full.set_vector("cell", "age", [1, 2], overwrite=True)
+            full.set_vector("cell", "age", [1, 2], if_exists="replace")
         with pytest.raises(errors.LengthError):
-            full.set_matrix("cell", "gene", "UMIs", np.zeros((2, 4)), overwrite=True)
+            full.set_matrix("cell", "gene", "UMIs", np.zeros((2, 4)), if_exists="replace")
         with pytest.raises(errors.UnsupportedInputError):
-            full.set_vector("cell", "age", np.zeros(3, dtype=complex), overwrite=True)
+            full.set_vector("cell", "age", np.zeros(3, dtype=complex), if_exists="replace")
         assert full.get_np_vector("cell", "age").tolist() == [30, 60, 90]
         assert full.get_np_matrix("cell", "gene", "UMIs").tolist() == UMIS.tolist()
 
@@ -577,7 +582,7 @@ class ChangingDafSuite(DafSuite):
         """An exception within the block leaves what was there."""
         with (
             pytest.raises(RuntimeError),
-            full.empty_dense_vector("cell", "age", "i4", overwrite=True),
+            full.empty_dense_vector("cell", "age", "i4", if_exists="replace"),
         ):
             raise RuntimeError
         assert full.get_np_vector("cell", "age").tolist() == [30, 60, 90]
@@ -594,14 +599,14 @@ class ChangingDafSuite(DafSuite):
         )
         with pytest.raises(errors.ExistsError):
             full.relayout_matrix("cell", "gene", "one")
-        full.relayout_matrix("cell", "gene", "one", overwrite=True)
+        full.relayout_matrix("cell", "gene", "one", if_exists="replace")
 
     def test_overwriting_a_matrix_never_leaves_two_versions(self, full: DafWriter) -> None:
         """Replacing one orientation takes the other, which would disagree, away."""
-        full.set_matrix("cell", "gene", "UMIs", UMIS * 2, overwrite=True, relayout=False)
+        full.set_matrix("cell", "gene", "UMIs", UMIS * 2, if_exists="replace", relayout=False)
         assert full.get_np_matrix("gene", "cell", "UMIs").tolist() == (UMIS * 2).T.tolist()
         assert not full.has_matrix("gene", "cell", "UMIs", relayout=False)
-        full.set_matrix("cell", "gene", "UMIs", UMIS * 3, overwrite=True)
+        full.set_matrix("cell", "gene", "UMIs", UMIS * 3, if_exists="replace")
         assert full.get_np_matrix("gene", "cell", "UMIs").tolist() == (UMIS * 3).T.tolist()
         with pytest.raises(errors.ExistsError):
             full.set_matrix("gene", "cell", "UMIs", UMIS.T)
@@ -618,7 +623,7 @@ class ChangingDafSuite(DafSuite):
         with monkeypatch.context() as patch:
             patch.setattr(DafWriter, "_relayout", crash)
             with pytest.raises(RuntimeError):
-                full.set_matrix("cell", "gene", "UMIs", UMIS * 2, overwrite=True)
+                full.set_matrix("cell", "gene", "UMIs", UMIS * 2, if_exists="replace")
         for axes, values in ((("cell", "gene"), UMIS * 2), (("gene", "cell"), (UMIS * 2).T)):
             assert full.get_np_matrix(*axes, "UMIs").tolist() == values.tolist()
 
@@ -650,7 +655,7 @@ class ChangingDafSuite(DafSuite):
                 full.add_axis("cell", CELLS)
             assert full.vectors_set("cell") == set()
             assert full.matrices_set("gene", "cell") == set()
-            full.add_axis("cell", CELLS, overwrite=True)
+            full.add_axis("cell", CELLS, if_exists="replace")
 
     def test_deleting_matrices(self, full: DafWriter) -> None:
         """One orientation, or both; deleting what is not there is an error."""
@@ -763,15 +768,19 @@ class AppendOnlyDafSuite(DafSuite):
             lambda daf: daf.delete_axis("gene"),
             lambda daf: daf.delete_vector("cell", "age"),
             lambda daf: daf.delete_matrix("cell", "gene", "UMIs"),
-            lambda daf: daf.set_scalar("n", 8, overwrite=True),
-            lambda daf: daf.add_axis("gene", ["a"], overwrite=True),
-            lambda daf: daf.set_vector("cell", "age", [1, 2, 3], overwrite=True),
-            lambda daf: daf.set_matrix("cell", "gene", "UMIs", UMIS, overwrite=True),
-            lambda daf: daf.relayout_matrix("cell", "gene", "UMIs", overwrite=True),
-            lambda daf: daf.empty_dense_vector("cell", "age", "i4", overwrite=True).__enter__(),
-            lambda daf: daf.empty_sparse_vector("cell", "age", "i4", 1, overwrite=True).__enter__(),
+            lambda daf: daf.set_scalar("n", 8, if_exists="replace"),
+            lambda daf: daf.add_axis("gene", ["a"], if_exists="replace"),
+            lambda daf: daf.set_vector("cell", "age", [1, 2, 3], if_exists="replace"),
+            lambda daf: daf.set_matrix("cell", "gene", "UMIs", UMIS, if_exists="replace"),
+            lambda daf: daf.relayout_matrix("cell", "gene", "UMIs", if_exists="replace"),
+            lambda daf: daf.empty_dense_vector(
+                "cell", "age", "i4", if_exists="replace"
+            ).__enter__(),
+            lambda daf: daf.empty_sparse_vector(
+                "cell", "age", "i4", 1, if_exists="replace"
+            ).__enter__(),
             lambda daf: daf.empty_dense_matrix(
-                "cell", "gene", "UMIs", "i4", overwrite=True
+                "cell", "gene", "UMIs", "i4", if_exists="replace"
             ).__enter__(),
         ],
     )
@@ -783,16 +792,16 @@ class AppendOnlyDafSuite(DafSuite):
         assert contents(full) == before
 
     def test_an_existing_property_says_that_it_stays(self, full: DafWriter) -> None:
-        """Without ``overwrite`` the message does not recommend it."""
+        """Without ``if_exists="replace"`` the message does not recommend it."""
         with pytest.raises(errors.ExistsError, match="an archive is append-only"):
             full.set_vector("cell", "age", [1, 2, 3])
 
-    def test_overwrite_is_fine_for_what_is_new(self, full: DafWriter) -> None:
+    def test_replace_is_fine_for_what_is_new(self, full: DafWriter) -> None:
         """Nothing there, nothing to replace; deleting what need not exist is fine too."""
-        full.set_scalar("new", 1, overwrite=True)
-        full.add_axis("batch", ["B1"], overwrite=True)
-        full.set_vector("cell", "new", [1, 2, 3], overwrite=True)
-        full.set_matrix("cell", "gene", "new", UMIS, overwrite=True)
+        full.set_scalar("new", 1, if_exists="replace")
+        full.add_axis("batch", ["B1"], if_exists="replace")
+        full.set_vector("cell", "new", [1, 2, 3], if_exists="replace")
+        full.set_matrix("cell", "gene", "new", UMIS, if_exists="replace")
         full.delete_scalar("nothing", must_exist=False)
         full.delete_axis("nothing", must_exist=False)
         full.delete_vector("cell", "nothing", must_exist=False)

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.base import AnyArray, OpenMode, Packing, ShowProgress, Span, progress_bar
+from daf_storage.base import AnyArray, IfExists, OpenMode, Packing, ShowProgress, Span, progress_bar
 from daf_storage.data import (
     DafReader,
     DafWriter,
@@ -102,7 +102,7 @@ def convert(
     source: str | Path,
     destination: str | Path,
     *,
-    overwrite: bool = False,
+    if_exists: IfExists = "error",
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
     link: bool = False,
@@ -116,8 +116,9 @@ def convert(
 
     Parameters
     ----------
-    overwrite
-        Whether a data set that is at the destination is replaced.
+    if_exists
+        What becomes of a data set that is at the destination:
+        ``"error"`` leaves it, ``"replace"`` replaces it.
     zarr_format, packed
         How to write it, see `open_daf`.
     link
@@ -128,7 +129,7 @@ def convert(
     Raises
     ------
     ExistsError
-        There is something at the destination and ``overwrite`` is false.
+        There is something at the destination and ``if_exists`` is ``"error"``.
 
     Examples
     --------
@@ -142,7 +143,7 @@ def convert(
     with (
         open_daf(source, _source_mode(source, destination)) as daf,
         new_data_set(
-            destination, overwrite=overwrite, zarr_format=zarr_format, packed=packed
+            destination, if_exists=if_exists, zarr_format=zarr_format, packed=packed
         ) as new,
     ):
         copy_all(daf, new, link=link, progress=progress)

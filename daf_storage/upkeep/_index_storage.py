@@ -104,7 +104,7 @@ class IndexStorage:
     True
     >>> indexes.load(place).state
     'fit'
-    >>> daf.set_vector("cell", "age", [1, 2], overwrite=True)
+    >>> daf.set_vector("cell", "age", [1, 2], if_exists="replace")
     >>> indexes.load(place).state
     'stale'
     """

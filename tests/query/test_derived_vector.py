@@ -64,7 +64,7 @@ def test_the_vector_of_another_axis(session: DafSession, daf: DafWriter) -> None
     query = "SELECT donor AS name, count(*) AS cells FROM cell GROUP BY donor"
     session.save_vector("donor", "cells", query)
     assert daf.get_np_vector("donor", "cells").tolist() == [2, 2]
-    session.save_vector("donor", "cells", "1", overwrite=True)
+    session.save_vector("donor", "cells", "1", if_exists="replace")
     assert daf.get_np_vector("donor", "cells").tolist() == [1, 1]
 
 
@@ -106,7 +106,7 @@ def test_data_sets_that_cannot_be_written(tmp_path: Path, session: DafSession) -
     create(path).add_axis("cell", ["a"])
     with pytest.raises(errors.ReadOnlyError, match=r"mode 'r\+'"):
         connect(ZarrDaf(path)).save_vector("cell", "x", "1")
-    with pytest.raises(errors.ExistsError, match="overwrite=True"):
+    with pytest.raises(errors.ExistsError, match='pass if_exists="replace" to replace it'):
         session.save_vector("cell", "age", "1")
     with pytest.raises(errors.AxisNotFoundError, match="cells"):
         session.save_vector("cells", "x", "1")

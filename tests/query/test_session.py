@@ -179,7 +179,7 @@ def test_what_a_writer_adds_shows_in_the_next_query(tiny_path: Path) -> None:
         writer.set_vector("cell", f"v{i}", [i] * 3)
         assert session.sql(f"SELECT sum(v{i}) AS s FROM cell").to_pydict() == {"s": [3 * i]}
         kind = ["i4", "f8"][i % 2]
-        writer.set_vector("cell", "same", np.full(3, i, kind), overwrite=True)
+        writer.set_vector("cell", "same", np.full(3, i, kind), if_exists="replace")
         assert session.sql("SELECT max(same) AS s FROM cell").to_pydict() == {"s": [i]}
     writer.delete_vector("cell", "v0")
     with pytest.raises(errors.VectorNotFoundError):
@@ -277,7 +277,7 @@ class TestViews:
         assert session.sql("SELECT * FROM old").to_pydict()["name"] == ["b", "c"]
         assert session.sql('SELECT name FROM "very old"').to_pydict() == {"name": ["c"]}
         assert session.tables() == ["cell", "scalars", "old", "very old"]
-        daf.set_vector("cell", "age", [5.5, 6, 0], overwrite=True)
+        daf.set_vector("cell", "age", [5.5, 6, 0], if_exists="replace")
         assert session.sql("SELECT * FROM old").to_pydict() == {"name": ["a", "b"], "age": [5.5, 6]}
         assert session.sql('SELECT age FROM "very old"').to_pydict() == {"age": [5.5, 6]}
         assert session.sql("SELECT count(*) AS n FROM old").to_pydict() == {"n": [2]}
@@ -318,7 +318,7 @@ class TestViews:
         assert session.sql("SELECT count(name) AS n FROM some").to_pydict() == {"n": [4]}
         daf.set_vector("cell", "age", [1.5, 2, 3])
         session.sql("CREATE VIEW ages AS SELECT age FROM one.cell", allow="write")
-        daf.set_vector("cell", "age", ["x", "y", "z"], overwrite=True)
+        daf.set_vector("cell", "age", ["x", "y", "z"], if_exists="replace")
         assert session.sql("SELECT max(age) AS m FROM ages").to_pydict() == {"m": ["z"]}
 
 

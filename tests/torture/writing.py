@@ -113,10 +113,10 @@ ADDING: dict[str, Operation] = {
 }
 CHANGING: dict[str, Operation] = {
     "replace_vector": _writing(
-        lambda daf: daf.set_vector("cell", "int64", ["t"] * CELLS, overwrite=True)
+        lambda daf: daf.set_vector("cell", "int64", ["t"] * CELLS, if_exists="replace")
     ),
     "replace_matrix": _writing(
-        lambda daf: daf.set_matrix("cell", "gene", "dense", _COUNTS, overwrite=True)
+        lambda daf: daf.set_matrix("cell", "gene", "dense", _COUNTS, if_exists="replace")
     ),
     "delete_vector": _writing(lambda daf: daf.delete_vector("cell", "type")),
     "delete_matrix": _writing(lambda daf: daf.delete_matrix("cell", "gene", "UMIs")),
@@ -421,10 +421,22 @@ def _write_versions(path: Path, form: Form, report: int) -> None:
         for version in range(1, 100_000):
             suffix = str(version) if is_archive else ""
             values = np.full((CELLS, 12), version)
-            daf.set_vector("cell", f"v{suffix}", np.full(CELLS, version), overwrite=not is_archive)
+            daf.set_vector(
+                "cell",
+                f"v{suffix}",
+                np.full(CELLS, version),
+                if_exists="error" if is_archive else "replace",
+            )
             matrix = sp.csc_array(values) if version % 2 else values
-            daf.set_matrix("cell", "gene", f"m{suffix}", matrix, overwrite=not is_archive)
-            daf.set_vector("cell", f"t{suffix}", [str(version)] * CELLS, overwrite=not is_archive)
+            daf.set_matrix(
+                "cell", "gene", f"m{suffix}", matrix, if_exists="error" if is_archive else "replace"
+            )
+            daf.set_vector(
+                "cell",
+                f"t{suffix}",
+                [str(version)] * CELLS,
+                if_exists="error" if is_archive else "replace",
+            )
             os.write(report, version.to_bytes(4, "little"))
 
 
@@ -494,10 +506,10 @@ def _race(path: Path, seconds: float) -> None:
 def _write_pair(writer: DafWriter, version: int) -> None:
     kind = (np.int32, np.float64, np.uint16)[version % 3]
     values = np.full((CELLS, 12), version, kind)
-    writer.set_vector("cell", "v", values[:, 0].copy(), overwrite=True)
-    writer.set_vector("cell", "t", [str(version)] * CELLS, overwrite=True)
+    writer.set_vector("cell", "v", values[:, 0].copy(), if_exists="replace")
+    writer.set_vector("cell", "t", [str(version)] * CELLS, if_exists="replace")
     matrix = sp.csc_array(values) if version % 2 else values
-    writer.set_matrix("cell", "gene", "m", matrix, overwrite=True, relayout=False)
+    writer.set_matrix("cell", "gene", "m", matrix, if_exists="replace", relayout=False)
 
 
 def _read_pairs(reader: DafReader, stop: threading.Event, problems: list[BaseException]) -> None:

@@ -112,8 +112,10 @@ class TestImport:
         assert run(capsys, "import", str(PBMC), out)[0] == 0
         code, text, error = run(capsys, "import", str(PBMC), out)
         assert (code, text) == (1, "")
-        assert error.startswith("daf: error: ")
-        assert error.count("\n") == 1
+        assert error == (
+            f"daf: error: {out} exists already; pass --overwrite to replace it, "
+            "or name another path\n"
+        )
         assert run(capsys, "import", str(PBMC), out, "--overwrite")[0] == 0
 
 

@@ -252,7 +252,7 @@ def test_what_came_to_be_meanwhile_is_not_replaced_unless_it_is_a_data_set(
 
     monkeypatch.setattr(copying, "_compare", overtaken)
     with pytest.raises(errors.NotADafError):
-        convert(folder / "data.daf.zarr", path, overwrite=True)
+        convert(folder / "data.daf.zarr", path, if_exists="replace")
     assert os.listdir(path) == ["thesis.txt"]
 
 
@@ -260,8 +260,12 @@ def test_what_came_to_be_meanwhile_is_not_replaced_unless_it_is_a_data_set(
 
 
 LINKED: dict[str, Callable[[Path, Path], object]] = {
-    "convert": lambda source, path: convert(source, path, overwrite=path.exists()),
-    "import": lambda _, path: import_h5ad(PBMC, path, relayout=False, overwrite=path.exists()),
+    "convert": lambda source, path: convert(
+        source, path, if_exists="replace" if path.exists() else "error"
+    ),
+    "import": lambda _, path: import_h5ad(
+        PBMC, path, relayout=False, if_exists="replace" if path.exists() else "error"
+    ),
     "w": lambda _, path: open_daf(path, "w").close(),
     "w+": lambda _, path: open_daf(path, "w+").close(),
 }

@@ -388,7 +388,7 @@ def test_a_stale_index_is_a_warning_of_verify(path: Path) -> None:
     """Queries pass it over in silence; `repair` builds it again, or takes it away."""
     with open_daf(path, "r+") as daf:
         assert isinstance(daf, DafWriter)
-        daf.set_vector("cell", "age", np.arange(N), overwrite=True)
+        daf.set_vector("cell", "age", np.arange(N), if_exists="replace")
         daf.delete_vector("cell", "score")
     found = {one.path: one for one in verify(path)}
     assert found["indexes/cell/age/lookup"].level == "warning"

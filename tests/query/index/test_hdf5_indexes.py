@@ -141,7 +141,7 @@ def test_stale_ones_are_passed_over(tmp_path: Path) -> None:
     assert used(path) == ["age"]
     with open_daf(path, "r+") as daf:
         assert isinstance(daf, DafWriter)
-        daf.set_vector("cell", "age", np.arange(N) + 1, overwrite=True)
+        daf.set_vector("cell", "age", np.arange(N) + 1, if_exists="replace")
         assert connect(daf).sql(QUERY).to_pydict() == {"index": [6]}
     assert connect(path).sql(QUERY).to_pydict() == {"index": [6]}
 
@@ -177,7 +177,7 @@ def test_they_go_with_the_data_set(tmp_path: Path) -> None:
             open_daf(path, "w").close()
         else:
             made(tmp_path / "y.daf.zarr", turned=True)
-            convert(tmp_path / "y.daf.zarr", path, overwrite=True)
+            convert(tmp_path / "y.daf.zarr", path, if_exists="replace")
         with open_daf(path) as daf:
             assert IndexStorage(daf).places() == []
         assert verify(path) == []

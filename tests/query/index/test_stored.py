@@ -122,7 +122,7 @@ def test_a_stale_index_is_not_used(tmp_path: Path) -> None:
     session = connect(daf)
     query = "SELECT name FROM cell WHERE code = 'x007'"
     assert session.explain_analyze(query).scans[0].index_rows == 1
-    daf.set_vector("cell", "code", [f"x{99 - i:03}" for i in range(100)], overwrite=True)
+    daf.set_vector("cell", "code", [f"x{99 - i:03}" for i in range(100)], if_exists="replace")
     assert session.sql(query).to_pydict() == {"name": ["c92"]}
     assert session.explain_analyze(query).scans[0].index_rows is None
     time.sleep(0.15)
@@ -351,7 +351,7 @@ def test_stored_ranges_are_there_from_the_first_query(tmp_path: Path) -> None:
     told = connect(path).explain_analyze(query)
     assert [scan for scan in told.scans if scan.read] == []
     assert told.plan
-    daf.set_vector("cell", "batch", np.arange(n), overwrite=True)
+    daf.set_vector("cell", "batch", np.arange(n), if_exists="replace")
     assert connect(path).sql(query).to_pydict() == {"n": [n - 100001]}
 
 
@@ -368,9 +368,9 @@ def test_a_stale_index_of_numbers_is_not_used(numbers: DafWriter) -> None:
         session.sql(query).to_pydict()
     for name in ("u", "f", "y"):
         turned = numbers.get_np_vector("cell", name)[::-1].copy()
-        numbers.set_vector("cell", name, turned, overwrite=True)
+        numbers.set_vector("cell", name, turned, if_exists="replace")
     codes = numbers.get_np_vector("cell", "code")[::-1].copy()
-    numbers.set_vector("cell", "code", codes, overwrite=True)
+    numbers.set_vector("cell", "code", codes, if_exists="replace")
     other = MemoryDaf()
     other.add_axis("cell", numbers.axis_entries("cell"))
     for name in numbers.vectors_set("cell"):
@@ -451,7 +451,7 @@ def test_random_changes_indexes_and_queries(name: str, tmp_path: Path) -> None:
     for _ in range(12):
         if rng.random() < 0.4 and not made.is_append_only:
             column = rng.choice("figs")
-            made.set_vector("cell", column, vector(column), overwrite=True)
+            made.set_vector("cell", column, vector(column), if_exists="replace")
         if rng.random() < 0.5 and not made.is_append_only:
             build_index(made, "cell", rng.sample(["name", "f", "i", "s"], 2))
             build_point_index(made, "cell", "f", "g")

@@ -162,7 +162,7 @@ def test_unions_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
     """Data sets with and without missing strings as one; a column may be absent from one."""
     one, first = data.draw(tables())
     other, second = data.draw(tables())
-    other.set_vector("cell", "few", second["few"].fill_null(""), overwrite=True)
+    other.set_vector("cell", "few", second["few"].fill_null(""), if_exists="replace")
     second = second.set_column(2, "few", second["few"].fill_null(""))
     if data.draw(st.booleans()):
         other.delete_vector("cell", "many")
@@ -277,10 +277,10 @@ def test_the_convention_goes_with_the_vector() -> None:
     assert db.sql(query).to_pydict() == {"name": ["c1"]}
     assert daf.get_np_vector("cell", "donor").tolist() == ["a", "", "b"]
     assert daf.get_pa_vector("cell", "donor").to_pylist() == ["a", "", "b"]
-    daf.set_vector("cell", "donor", ["a", "", "b"], overwrite=True)
+    daf.set_vector("cell", "donor", ["a", "", "b"], if_exists="replace")
     assert not daf.vector_info("cell", "donor").empty_is_missing
     assert db.sql("SELECT name FROM cell WHERE donor = ''").to_pydict() == {"name": ["c1"]}
-    daf.set_vector("cell", "donor", ["", "", "b"], overwrite=True, empty_is_missing=True)
+    daf.set_vector("cell", "donor", ["", "", "b"], if_exists="replace", empty_is_missing=True)
     assert db.sql(query).to_pydict() == {"name": ["c0", "c1"]}
     daf.delete_vector("cell", "donor")
     daf.set_vector("cell", "donor", ["", "x", "b"])
@@ -294,9 +294,9 @@ def test_a_query_that_was_planned_before_the_vector_was_replaced() -> None:
     db = session_of(["a", "", "b"])
     daf = db.reader()
     assert isinstance(daf, DafWriter)
-    daf.set_vector("cell", "donor", ["a", "", "b"], overwrite=True)
+    daf.set_vector("cell", "donor", ["a", "", "b"], if_exists="replace")
     frame = db.sql("SELECT donor FROM cell")
-    daf.set_vector("cell", "donor", ["a", "", "b"], overwrite=True, empty_is_missing=True)
+    daf.set_vector("cell", "donor", ["a", "", "b"], if_exists="replace", empty_is_missing=True)
     with pytest.raises(errors.DafError, match="replaced while it was being queried"):
         frame.to_pylist()
 

@@ -94,9 +94,9 @@ def test_what_was_learnt_is_forgotten_with_the_vector(session: DafSession, daf: 
     query = "SELECT count(*) AS n FROM cell WHERE batch = 39"
     before = session.sql(query).to_pydict()["n"][0]
     assert before > 0
-    daf.set_vector("cell", "batch", np.full(N, 39, np.uint8), overwrite=True)
+    daf.set_vector("cell", "batch", np.full(N, 39, np.uint8), if_exists="replace")
     assert session.sql(query).to_pydict() == {"n": [N]}
-    daf.set_vector("cell", "day", np.full(N, "x"), overwrite=True)
+    daf.set_vector("cell", "day", np.full(N, "x"), if_exists="replace")
     assert session.sql("SELECT count(*) AS n FROM cell WHERE day = 'x'").to_pydict() == {"n": [N]}
     daf.reorder_axis("cell", np.arange(N)[::-1], progress="never")
     assert session.sql("SELECT name FROM cell WHERE index = 0").to_pydict() == {

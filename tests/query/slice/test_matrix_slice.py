@@ -338,7 +338,7 @@ def test_small_blocks_give_the_same(
 def test_a_slice_keeps_its_version(tiny_path: Path) -> None:
     """A matrix that is replaced after the slice was chosen is read as it was then."""
     part = connect(tiny_path).matrix("cell", "gene", "sparse", rows=[1])
-    reopen(tiny_path).set_matrix("cell", "gene", "sparse", UMIS * 0, overwrite=True)
+    reopen(tiny_path).set_matrix("cell", "gene", "sparse", UMIS * 0, if_exists="replace")
     assert part.to_numpy().tolist() == UMIS[[1]].tolist()
 
 

@@ -295,7 +295,9 @@ def test_errors_while_computing_are_ours(tmp_path: Path) -> None:
     daf.set_vector("cell", "age", [1, 2, 3])
     session = connect(tmp_path / "x.daf.zarr")
     result = session.sql("SELECT age FROM cell WHERE age > 1")
-    reopen(tmp_path / "x.daf.zarr").set_vector("cell", "age", ["x", "y", "'z\""], overwrite=True)
+    reopen(tmp_path / "x.daf.zarr").set_vector(
+        "cell", "age", ["x", "y", "'z\""], if_exists="replace"
+    )
     attempts: list[Callable[[], Any]] = [
         result.to_arrow_table,
         result.to_pylist,

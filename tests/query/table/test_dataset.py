@@ -276,7 +276,7 @@ def test_a_dataset_outlives_its_session(tiny_path: Path) -> None:
 def test_a_vector_replaced_during_a_query_is_an_error(tiny_path: Path) -> None:
     """Not a wrong answer: another type than planned with is refused."""
     table = AxisDataset(ZarrDaf(tiny_path), "cell")
-    reopen(tiny_path).set_vector("cell", "age", ["a", "b", "c"], overwrite=True)
+    reopen(tiny_path).set_vector("cell", "age", ["a", "b", "c"], if_exists="replace")
     with pytest.raises(errors.FormatError, match="was replaced while it was being queried"):
         table.to_table(columns=["age"])
     assert connect(tiny_path).sql("SELECT max(age) AS m FROM cell").to_pydict() == {"m": ["c"]}

@@ -54,6 +54,18 @@ def test_errors_survive_copying_and_pickling() -> None:
     assert isinstance(errors.ReadOnlyError(), PermissionError)
 
 
+def test_the_remedy_of_an_error_survives_and_can_be_said_otherwise() -> None:
+    """The command line puts its option for the argument; pickled errors keep both."""
+    error = pickle.loads(pickle.dumps(errors.path_exists("x.daf.zarr")))
+    assert str(error) == (
+        'x.daf.zarr exists already; pass if_exists="replace" to replace it, or name another path'
+    )
+    assert error.remedy == errors.Remedy(
+        "pass ", 'if_exists="replace"', " to replace it, or name another path"
+    )
+    assert error.sentence(None) == "x.daf.zarr exists already"
+
+
 def test_long_lists_of_names_are_shortened() -> None:
     """A message stays readable where there are hundreds of vectors."""
     text = str(errors.vector_not_found("x", "cell", "q", [f"v{i:03}" for i in range(500)]))

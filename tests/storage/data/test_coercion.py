@@ -169,7 +169,7 @@ def test_frames_of_strings_are_stored(daf: DafWriter) -> None:
     frame = pd.DataFrame({"g": ["x\0", "", "z"], "h": pd.array(["u", "v", "w"], dtype="string")})
     wanted = [["x\0", "u"], ["", "v"], ["z", "w"]]
     for value in (frame, wanted, np.array(wanted, dtype=object)):
-        daf.set_matrix("cell", "gene", "m", value, overwrite=True)
+        daf.set_matrix("cell", "gene", "m", value, if_exists="replace")
         assert daf.get_np_matrix("cell", "gene", "m").tolist() == wanted
         assert daf.get_np_matrix("gene", "cell", "m").T.tolist() == wanted
 

@@ -122,7 +122,7 @@ def check_squares(daf: DafReader, adata: Any) -> None:
 
 def check_export(daf: DafReader, adata: Any, tmp_path: Path) -> None:
     """Compare both kinds of export with the AnnData that was imported."""
-    export_h5ad(daf, tmp_path / "back.h5ad", overwrite=True, progress="never")
+    export_h5ad(daf, tmp_path / "back.h5ad", if_exists="replace", progress="never")
     for back in (to_anndata(daf), anndata.read_h5ad(tmp_path / "back.h5ad")):
         for part in ("obsp", "varp"):
             mine, theirs = getattr(back, part), getattr(adata, part)
@@ -206,7 +206,7 @@ class TestRowMajor:
         again = tmp_path / "r2.daf.zarr"
         with opened(str(directory)) as new:
             copy_all(daf, new, progress="never")
-        convert(directory, again, overwrite=True, link=seed % 2 == 0, progress="never")
+        convert(directory, again, if_exists="replace", link=seed % 2 == 0, progress="never")
         with open_daf(again, "r+") as new:
             assert isinstance(new, DafWriter)
             for one in (daf, new):
@@ -262,7 +262,7 @@ class TestRowMajor:
         pinned = daf.open_matrix("obs", "obs", kind)
         new = square(kind, N, 99)
         adata.obsp[kind] = adata.obsp["other"] = new
-        daf.set_matrix("obs", "obs", kind, new, overwrite=True)
+        daf.set_matrix("obs", "obs", kind, new, if_exists="replace")
         daf.set_matrix("obs", "obs", "other", new)
         assert pinned.info.is_row_major
         assert not daf.matrix_info("obs", "obs", kind).is_row_major
@@ -349,7 +349,7 @@ class TestDamage:
             about = [one for one in findings if one.path == "matrices/obs/obs/csr"]
             assert [one.level for one in about] == ["warning"]
             assert "it is ignored" in about[0].problem
-            daf.set_matrix("obs", "obs", "csr", adata.obsp["csr"], overwrite=True)
+            daf.set_matrix("obs", "obs", "csr", adata.obsp["csr"], if_exists="replace")
             check_squares(daf, adata)
         assert verify(path, progress="never") == []
 

@@ -67,22 +67,22 @@ CHANGES: dict[str, Callable[[DafWriter], Any]] = {
     "new scalar": lambda daf: daf.set_scalar("new", 5),
     "new vector": lambda daf: daf.set_vector("cell", "new", [1, 2, 3]),
     "overwrite a vector": lambda daf: daf.set_vector(
-        "cell", "age", ["a", "b", "c"], overwrite=True
+        "cell", "age", ["a", "b", "c"], if_exists="replace"
     ),
     "overwrite sparse by dense": lambda daf: daf.set_vector(
-        "gene", "flag", [1, 2, 3, 4], overwrite=True
+        "gene", "flag", [1, 2, 3, 4], if_exists="replace"
     ),
     "delete a vector": lambda daf: daf.delete_vector("cell", "age"),
     "new matrix": lambda daf: daf.set_matrix("cell", "gene", "new", UMIS),
     "overwrite a matrix": lambda daf: daf.set_matrix(
-        "cell", "gene", "UMIs", UMIS * 2, overwrite=True
+        "cell", "gene", "UMIs", UMIS * 2, if_exists="replace"
     ),
     "overwrite dense by sparse": lambda daf: daf.set_matrix(
-        "cell", "gene", "UMIs", sp.csc_array(UMIS * 2), overwrite=True
+        "cell", "gene", "UMIs", sp.csc_array(UMIS * 2), if_exists="replace"
     ),
     "delete a matrix": lambda daf: daf.delete_matrix("cell", "gene", "sparse"),
     "new axis": lambda daf: daf.add_axis("batch", ["x", "y"]),
-    "overwrite an axis": lambda daf: daf.add_axis("gene", ["Foo"], overwrite=True),
+    "overwrite an axis": lambda daf: daf.add_axis("gene", ["Foo"], if_exists="replace"),
     "delete an axis": lambda daf: daf.delete_axis("gene"),
 }
 
@@ -164,10 +164,10 @@ from daf_storage import ZarrDaf
 daf = ZarrDaf(sys.argv[1], "r+")
 print("ready", flush=True)
 for i in itertools.count():
-    daf.set_vector("cell", "v", np.full(3, i % 100, "i4"), overwrite=True)
-    daf.set_vector("cell", "t", [str(i % 100)] * 3, overwrite=True)
+    daf.set_vector("cell", "v", np.full(3, i % 100, "i4"), if_exists="replace")
+    daf.set_vector("cell", "t", [str(i % 100)] * 3, if_exists="replace")
     values = np.full((3, 4), i % 100 + 1)
-    daf.set_matrix("cell", "gene", "m", sp.csc_array(values) if i % 2 else values, overwrite=True)
+    daf.set_matrix("cell", "gene", "m", sp.csc_array(values) if i % 2 else values, if_exists="replace")
 """
 
 
@@ -216,14 +216,16 @@ def test_readers_never_see_a_torn_property(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for i in range(60):
-        writer.set_vector("cell", "v", np.full(3, i, ["i4", "f8", "u1"][i % 3]), overwrite=True)
+        writer.set_vector(
+            "cell", "v", np.full(3, i, ["i4", "f8", "u1"][i % 3]), if_exists="replace"
+        )
         values = np.full((3, 4), i + 1)
         writer.set_matrix(
             "cell",
             "gene",
             "m",
             sp.csc_array(values) if i % 2 else values,
-            overwrite=True,
+            if_exists="replace",
             relayout=False,
         )
     stop.set()

@@ -199,7 +199,7 @@ class TestRoundTrip:
             if source != name:
                 convert(tmp_path / source, tmp_path / name)
             with open_daf(tmp_path / name) as daf:
-                report = export_h5ad(daf, tmp_path / "out.h5ad", strict=True, overwrite=True)
+                report = export_h5ad(daf, tmp_path / "out.h5ad", strict=True, if_exists="replace")
                 assert report.items == [], name
                 assert_same_parts(without_axis_keys(to_anndata(daf)), expected)
             assert_same_parts(without_axis_keys(read(tmp_path / "out.h5ad")), expected)
@@ -389,7 +389,7 @@ class TestAxes:
     def test_replacing_an_axis_takes_what_is_aligned(self) -> None:
         """Nothing of the old entries is given to the new ones."""
         daf, _ = small()
-        daf.add_axis("obs", ["p", "q", "r"], overwrite=True)
+        daf.add_axis("obs", ["p", "q", "r"], if_exists="replace")
         assert to_anndata(daf).obsm == {}
         assert to_anndata(daf).obs.columns.tolist() == []
 
@@ -555,7 +555,7 @@ class TestStrict:
         daf.set_vector("donor", "age", [30])
         (tmp_path / "x.h5ad").write_text("mine")
         with pytest.raises(errors.UnsupportedInputError, match="would lose vector 'age' of axis"):
-            export_h5ad(daf, tmp_path / "x.h5ad", strict=True, overwrite=True)
+            export_h5ad(daf, tmp_path / "x.h5ad", strict=True, if_exists="replace")
         assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("x.h5ad", "mine")]
 
 

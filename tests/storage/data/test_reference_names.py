@@ -60,8 +60,8 @@ def test_counters_of_versions() -> None:
     daf = fill(MemoryDaf())
     assert (daf.axis_version_counter("cell"), daf.axis_version_counter("nope")) == (1, 0)
     before = daf.vector_version_counter("cell", "age")
-    daf.set_vector("cell", "age", [1, 2, 3], overwrite=True)
-    with daf.empty_dense_vector("cell", "age", "i4", overwrite=True):
+    daf.set_vector("cell", "age", [1, 2, 3], if_exists="replace")
+    with daf.empty_dense_vector("cell", "age", "i4", if_exists="replace"):
         pass
     assert daf.vector_version_counter("cell", "age") == before + 2
     with pytest.raises(errors.ExistsError):
@@ -70,7 +70,7 @@ def test_counters_of_versions() -> None:
     daf.delete_vector("cell", "age")
     assert daf.vector_version_counter("cell", "age") == before + 3
     before = daf.matrix_version_counter("cell", "gene", "UMIs")
-    daf.set_matrix("gene", "cell", "UMIs", UMIS.T, overwrite=True, relayout=False)
+    daf.set_matrix("gene", "cell", "UMIs", UMIS.T, if_exists="replace", relayout=False)
     assert daf.matrix_version_counter("cell", "gene", "UMIs") == before + 1
     assert daf.matrix_version_counter("gene", "cell", "UMIs") == before + 1
 

@@ -80,7 +80,7 @@ def test_mapped_data_outlive_reader_and_property(tiny_path: Path) -> None:
     daf = reopen(tiny_path)
     ages, umis = daf.get_np_vector("cell", "age"), daf.get_np_matrix("cell", "gene", "UMIs")
     arrow = daf.get_pa_vector("cell", "age")
-    daf.set_vector("cell", "age", [1, 2, 3], overwrite=True)
+    daf.set_vector("cell", "age", [1, 2, 3], if_exists="replace")
     daf.delete_vector("cell", "age")
     daf.delete_axis("gene")
     daf.close()

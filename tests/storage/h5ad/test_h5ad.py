@@ -463,7 +463,7 @@ class TestBadInput:
         with pytest.raises(errors.ExistsError, match="exists already"):
             import_h5ad(PBMC, path)
         assert ZarrDaf(path).axes_set() == {"mine"}
-        import_h5ad(PBMC, path, overwrite=True)
+        import_h5ad(PBMC, path, if_exists="replace")
         assert "obs" in ZarrDaf(path).axes_set()
         with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
             import_h5ad(PBMC, tmp_path / "nope" / "x.daf.zarr")
@@ -480,7 +480,7 @@ class TestBadInput:
 
         monkeypatch.setattr(_matrices.MatrixWriter, "write", fail)
         with pytest.raises(OSError, match="disk full"):
-            import_h5ad(PBMC, path, overwrite=True)
+            import_h5ad(PBMC, path, if_exists="replace")
         assert ZarrDaf(path).axes_set() == {"mine"}
         assert [p.name for p in tmp_path.iterdir()] == ["x.daf.zarr"]
 
@@ -564,7 +564,7 @@ def test_vectors_added_after_the_import_are_exported(rich: Any) -> None:
     daf = from_anndata(rich)
     daf.set_vector("obs", "cluster", np.arange(20))
     daf.delete_vector("obs", "age")
-    daf.set_vector("obs", "stage", ["new"] * 20, overwrite=True)
+    daf.set_vector("obs", "stage", ["new"] * 20, if_exists="replace")
     obs = to_anndata(daf).obs
     assert "cluster" in obs
     assert "age" not in obs
@@ -579,7 +579,7 @@ def test_replaced_vectors_are_exported_as_they_are(kind: str, values: list[Any])
     """What the import noted of the old values does not stand in the way of new ones."""
     obs = pd.DataFrame({"column": COLUMNS[kind]}, index=list("abc"))
     daf = from_anndata(anndata.AnnData(obs=obs))
-    daf.set_vector("obs", "column", values, overwrite=True)
+    daf.set_vector("obs", "column", values, if_exists="replace")
     assert [str(v) for v in axis_frame(daf, "obs")[0]["column"]] == [str(v) for v in values]
 
 
@@ -605,14 +605,14 @@ def test_half_precision_matrices(tmp_path: Path, *, is_sparse: bool) -> None:
         import_h5ad(tmp_path / "in.h5ad", daf)
     assert daf.matrix_info("obs", "var", "half").storage_type.value == "Float32"
     for expected in (values, np.array([[0, 0.1], [1, 0]], np.float32)):
-        export_h5ad(daf, tmp_path / "out.h5ad", overwrite=True)
+        export_h5ad(daf, tmp_path / "out.h5ad", if_exists="replace")
         with h5py.File(tmp_path / "out.h5ad") as file:
             found = file["layers/half/data"][:] if is_sparse else file["layers/half"][:]
             assert found.dtype == expected.dtype
             assert found.tolist() == (expected[expected != 0] if is_sparse else expected).tolist()
         new = np.array([[0, 0.1], [1, 0]], np.float32)
         daf.set_matrix(
-            "obs", "var", "half", sp.csr_array(new) if is_sparse else new, overwrite=True
+            "obs", "var", "half", sp.csr_array(new) if is_sparse else new, if_exists="replace"
         )
 
 
@@ -624,7 +624,7 @@ def test_replaced_annotations_are_not_rounded() -> None:
     )
     daf = from_anndata(adata)
     for key in "ab":
-        daf.set_matrix("obs", key, key, np.array([[1.5], [2.5]]), overwrite=True)
+        daf.set_matrix("obs", key, key, np.array([[1.5], [2.5]]), if_exists="replace")
     found = to_anndata(daf)
     assert found.obsm["a"].tolist() == [[1.5], [2.5]]
     assert found.obsm["b"]["x"].tolist() == [1.5, 2.5]

@@ -270,7 +270,7 @@ def test_colours_that_were_changed(tmp_path: Path) -> None:
     """A new vector ``color`` is what a list of colours becomes on export."""
     obs = pd.DataFrame({"louvain": pd.Categorical(["b", "a"], ["b", "a"])}, index=["x", "y"])
     daf = from_anndata(anndata.AnnData(obs=obs, uns={"louvain_colors": ["red", "blue"]}))
-    daf.set_vector("louvain", "color", ["green", "grey"], overwrite=True)
+    daf.set_vector("louvain", "color", ["green", "grey"], if_exists="replace")
     assert to_anndata(daf).uns["louvain_colors"] == ["green", "grey"]
     daf.set_vector("louvain", "size", [1, 2])
     with pytest.warns(AnnDataWarning, match="vector 'size'"):

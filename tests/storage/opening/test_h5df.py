@@ -173,7 +173,7 @@ def test_replaced_data_stays_with_its_holders(path: Path) -> None:
     daf.set_vector("cell", "v", np.array([1, 2, 3]))
     held = daf.get_np_vector("cell", "v")
     for i in range(50):
-        daf.set_vector("cell", "v", np.full(3, 10 + i), overwrite=True)
+        daf.set_vector("cell", "v", np.full(3, 10 + i), if_exists="replace")
         daf.set_vector("cell", f"w{i}", np.full(3, 99))
         daf.delete_vector("cell", f"w{i}")
     assert held.tolist() == [1, 2, 3]
@@ -216,7 +216,7 @@ def test_handles_of_one_file_share_it(path: Path) -> None:
     reader = H5df(path)
     writer.set_vector("cell", "v", ["a", "b", "c"])
     assert reader.get_np_vector("cell", "v").tolist() == ["a", "b", "c"]
-    writer.set_vector("cell", "v", ["d", "e", "f"], overwrite=True)
+    writer.set_vector("cell", "v", ["d", "e", "f"], if_exists="replace")
     assert reader.get_np_vector("cell", "v").tolist() == ["d", "e", "f"]
     session = connect(reader)
     assert session.sql("SELECT v FROM cell WHERE age > 30").to_pydict() == {"v": ["e", "f"]}

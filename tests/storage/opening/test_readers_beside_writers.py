@@ -43,10 +43,10 @@ def steps(daf: DafWriter) -> list[Callable[[int], object]]:
         shape = (daf.axis_length(axes[0]), daf.axis_length(axes[1]))
         values: Any = np.full(shape, value)
         values = sp.csc_array(values) if value % 2 else values
-        daf.set_matrix(*axes, "m", values, overwrite=True, relayout=False)
+        daf.set_matrix(*axes, "m", values, if_exists="replace", relayout=False)
 
     def flip(axes: tuple[str, str], _: int) -> None:
-        daf.relayout_matrix(*axes, "m", overwrite=True)
+        daf.relayout_matrix(*axes, "m", if_exists="replace")
 
     def step(action: Callable[..., None], axes: tuple[str, str]) -> Callable[[int], object]:
         return lambda value: action(axes, value)
@@ -123,7 +123,7 @@ def test_a_list_of_names_while_a_group_becomes_an_array(
         found = size_of(self, key)
         if key.startswith("v/") and not seen:
             seen.append(key)
-            daf.set_vector("cell", "v", [1, 2, 3], overwrite=True)
+            daf.set_vector("cell", "v", [1, 2, 3], if_exists="replace")
         return found
 
     daf.set_vector("cell", "v", sparse)
@@ -140,7 +140,7 @@ daf = ZarrDaf(sys.argv[1], "r+")
 print("ready", flush=True)
 for i in itertools.count():
     values = np.full((2, 3), i % 100 + 1)
-    daf.set_matrix("cell", "gene", "m", sp.csc_array(values) if i % 2 else values, overwrite=True)
+    daf.set_matrix("cell", "gene", "m", sp.csc_array(values) if i % 2 else values, if_exists="replace")
 """
 
 

@@ -557,9 +557,13 @@ def test_versions_are_not_mixed(large: Path, tmp_path: Path, name: str) -> None:
         writer = open_daf(path, "r+")
         assert isinstance(writer, DafWriter)
         if name == "x.daf.zarr":
-            writer.set_matrix("gene", "cell", "X", np.zeros((200, 20_000)), overwrite=True)
+            writer.set_matrix("gene", "cell", "X", np.zeros((200, 20_000)), if_exists="replace")
             writer.set_matrix(
-                "gene", "cell", "X", sp.csc_array(np.eye(200, 20_000, dtype="f4")), overwrite=True
+                "gene",
+                "cell",
+                "X",
+                sp.csc_array(np.eye(200, 20_000, dtype="f4")),
+                if_exists="replace",
             )
         else:
             writer.set_scalar("new", 1)

@@ -139,14 +139,14 @@ class TestConsolidatedMetadata:
         daf = create(path)
         changes = [
             lambda: fill(daf),
-            lambda: daf.set_vector("cell", "age", [1.0, 2.0, 3.0], overwrite=True),
+            lambda: daf.set_vector("cell", "age", [1.0, 2.0, 3.0], if_exists="replace"),
             lambda: daf.delete_vector("cell", "age"),
             lambda: daf.delete_matrix("cell", "gene", "UMIs"),
             lambda: daf.delete_scalar("n"),
             lambda: daf.set_matrix("cell", "gene", "m", 1.0, relayout=False),
             lambda: daf.relayout_matrix("cell", "gene", "m"),
             lambda: daf.delete_axis("gene"),
-            lambda: daf.add_axis("cell", ["x"], overwrite=True),
+            lambda: daf.add_axis("cell", ["x"], if_exists="replace"),
         ]
         for change in changes:
             change()

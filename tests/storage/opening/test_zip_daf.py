@@ -364,7 +364,7 @@ def test_an_unpacked_archive_is_a_data_set(path: Path, tmp_path: Path) -> None:
         archive.extractall(folder)
     daf = reopen(folder)
     assert contents(daf) == contents(ZarrDaf(path))
-    daf.set_scalar("n", 8, overwrite=True)
+    daf.set_scalar("n", 8, if_exists="replace")
     assert "scalars/n" in (folder / ".zmetadata").read_text()
 
 

@@ -286,7 +286,7 @@ import sys
 from daf_storage import ZarrDaf
 daf = ZarrDaf(sys.argv[1], "r+")
 for i in range(150):
-    daf.set_vector("cell", f"{sys.argv[2]}{i % 5}", [i, i, i], overwrite=True)
+    daf.set_vector("cell", f"{sys.argv[2]}{i % 5}", [i, i, i], if_exists="replace")
 """
 
 
@@ -300,7 +300,7 @@ def test_many_writers_side_by_side(tmp_path: Path) -> None:
     def write(name: str) -> None:
         try:
             for i in range(150):
-                daf.set_vector("cell", f"{name}{i % 5}", [i, i, i], overwrite=True)
+                daf.set_vector("cell", f"{name}{i % 5}", [i, i, i], if_exists="replace")
         except BaseException as error:  # noqa: BLE001 - a thread has nobody to raise to
             problems.append(error)
 

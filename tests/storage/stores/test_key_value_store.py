@@ -134,7 +134,7 @@ def test_a_writer_that_is_stopped_leaves_no_property_without_data() -> None:
         assert isinstance(daf, DafWriter)
         try:
             daf.set_vector("cell", "new", [1, 2, 3])
-            daf.set_vector("cell", "age", ["a", "b", "c"], overwrite=True)
+            daf.set_vector("cell", "age", ["a", "b", "c"], if_exists="replace")
             daf.delete_vector("cell", "type")
         except StoppedError:
             found = contents(ZarrDaf(entries))

@@ -166,11 +166,11 @@ def test_an_export_through_a_link_and_into_a_pipe(pbmc_path: Path, tmp_path: Pat
     export_h5ad(daf, link)
     with pytest.raises(errors.ExistsError, match="exists already"):
         export_h5ad(daf, link)
-    export_h5ad(daf, link, overwrite=True)
+    export_h5ad(daf, link, if_exists="replace")
     assert link.is_symlink()
     os.mkfifo(pipe)
     thread, found = read_pipe(pipe)
-    export_h5ad(daf, pipe, overwrite=True)
+    export_h5ad(daf, pipe, if_exists="replace")
     thread.join(10)
     (tmp_path / "copy.h5ad").write_bytes(found[0])
     assert anndata.read_h5ad(tmp_path / "copy.h5ad").shape == anndata.read_h5ad(link).shape
@@ -178,11 +178,11 @@ def test_an_export_through_a_link_and_into_a_pipe(pbmc_path: Path, tmp_path: Pat
 
 
 def test_an_export_refuses_what_came_meanwhile(tmp_path: Path) -> None:
-    """Without ``overwrite``, what another program has put there stays."""
+    """Without ``if_exists="replace"``, what another program has put there stays."""
     path = tmp_path / "x.h5ad"
 
     def write() -> None:
-        with output_path(path, overwrite=False) as prepared:
+        with output_path(path, if_exists="error") as prepared:
             prepared.write_bytes(b"mine")
             path.write_bytes(b"theirs")
 

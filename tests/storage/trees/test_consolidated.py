@@ -56,7 +56,7 @@ def is_current(folder: Path) -> bool:
 
 CHANGES: dict[str, Callable[[DafWriter], Any]] = {
     "vector": lambda daf: daf.set_vector("cell", "new", [1, 2, 3]),
-    "other type": lambda daf: daf.set_vector("cell", "age", [1.5, 2, 3], overwrite=True),
+    "other type": lambda daf: daf.set_vector("cell", "age", [1.5, 2, 3], if_exists="replace"),
     "deleted": lambda daf: daf.delete_vector("cell", "age"),
     "axis": lambda daf: daf.add_axis("batch", ["B1"]),
     "matrix": lambda daf: daf.set_matrix("cell", "gene", "new", np.ones((3, 4))),
@@ -102,8 +102,8 @@ def test_the_next_change_mends_it_too(folder: Path, monkeypatch: pytest.MonkeyPa
         with monkeypatch.context() as patch:
             fail_to_refresh(patch)
             with pytest.raises(OSError, match="No space left"):
-                one.set_vector("cell", "new", [1, 2, 3], overwrite=True)
-        writer.set_scalar("later", 1, overwrite=True)
+                one.set_vector("cell", "new", [1, 2, 3], if_exists="replace")
+        writer.set_scalar("later", 1, if_exists="replace")
         assert "vectors/cell/new" in file_of(folder).read_text()
         assert is_current(folder)
 

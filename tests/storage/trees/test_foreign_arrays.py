@@ -232,7 +232,7 @@ def test_writing_to_a_foreign_data_set(tmp_path: Path) -> None:
     daf = fill(create(path))
     put(path, "vectors/cell/age", np.array([1, 2, 3]), compressors=BLOSC)
     daf.set_vector("cell", "mine", [4, 5, 6])
-    daf.set_vector("cell", "age", [7, 8, 9], overwrite=True)
+    daf.set_vector("cell", "age", [7, 8, 9], if_exists="replace")
     assert daf.get_np_vector("cell", "age").tolist() == [7, 8, 9]
     root = zarr.open_group(path, mode="r", zarr_format=2)
     assert np.asarray(root["vectors/cell/mine"][:]).tolist() == [4, 5, 6]  # type: ignore[index]

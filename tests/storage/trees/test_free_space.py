@@ -176,7 +176,7 @@ def work(copy, limit):
         elif what == "matrix":
             daf.set_matrix("cell", "gene", "m", np.ones((400, 2)))
         elif what == "replace":
-            daf.set_vector("cell", "age", np.arange(400) * 2, overwrite=True)
+            daf.set_vector("cell", "age", np.arange(400) * 2, if_exists="replace")
         else:
             daf.reorder_axis("cell", np.arange(400)[::-1], progress="never")
 

@@ -190,7 +190,7 @@ def test_whole_heaps_pass(tmp_path: Path) -> None:
     texts = ["é" * int(n) for n in rng.integers(0, 40, 600)] + ["x" * 100_000, ""]
     daf.add_axis("cell", [f"{n}" for n in range(len(texts))])
     for number in range(3):
-        daf.set_vector("cell", "t", texts[number:] + texts[:number], overwrite=True)
+        daf.set_vector("cell", "t", texts[number:] + texts[:number], if_exists="replace")
         assert daf.get_pa_vector("cell", "t").to_pylist() == texts[number:] + texts[:number]
     daf.set_vector("cell", "u", texts)
     daf.delete_vector("cell", "u")

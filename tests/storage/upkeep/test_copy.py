@@ -142,7 +142,7 @@ def test_what_is_there_is_replaced_on_request_only(tmp_path: Path) -> None:
         with pytest.raises(errors.ExistsError, match="exists already"):
             convert(tmp_path / "x.daf.zarr", tmp_path / name)
         assert open_daf(tmp_path / name).axes_set() == {"old"}
-        convert(tmp_path / "x.daf.zarr", tmp_path / name, overwrite=True)
+        convert(tmp_path / "x.daf.zarr", tmp_path / name, if_exists="replace")
         assert open_daf(tmp_path / name).axes_set() == {"cell", "gene"}
     with pytest.raises(errors.ExistsError, match="needs an empty data set; this one has cell"):
         copy_all(open_daf(tmp_path / "x.daf.zarr"), fill(MemoryDaf()))
@@ -268,7 +268,7 @@ def test_files_of_the_same_bytes(tmp_path: Path, versions: Any, link: bool) -> N
     changed = open_daf(other, "r+")
     assert isinstance(changed, DafWriter)
     changed.reorder_axis("cell", [2, 1, 0])
-    changed.set_matrix("cell", "gene", "UMIs", np.zeros((3, 4)), overwrite=True)
+    changed.set_matrix("cell", "gene", "UMIs", np.zeros((3, 4)), if_exists="replace")
     with open_daf(one) as original, MemoryDaf() as memory:
         assert contents(original) == contents(fill_served(memory))
 
