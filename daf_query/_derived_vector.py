@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.scan import INDEX, NAME
-from daf_query.slice import explained_of, is_select, positions_in
+from daf_query.slice import WrappedSql, explained_of, is_select, positions_in
 from daf_query.sql import Engine, quoted_name
 from daf_storage import DafReader, errors
 
@@ -47,11 +47,12 @@ def derived(engine: Engine, schema: str, axis: str, query: str) -> pa.Array:
 def _of_expression(engine: Engine, schema: str, axis: str, text: str) -> pa.Table:
     table = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: the query is read-only, one statement, and the expression is SQL by design.
-    query = f"SELECT {quoted_name(INDEX)}, (\n{text}\n) AS {_VALUE} FROM {table}"  # noqa: S608
+    start, end = f"SELECT {quoted_name(INDEX)}, (\n", f"\n) AS {_VALUE} FROM {table}"
+    wrapped = WrappedSql(text, ((0, start), (len(text), end)))
     try:
-        return engine.plan_raw(query).to_arrow_table()
+        return engine.plan_raw(wrapped.query).to_arrow_table()
     except Exception as error:  # the engine raises plain Exceptions
-        raise explained_of(error, text, query, engine, what="expression") from error
+        raise explained_of(error, wrapped, engine, what="expression") from error
 
 
 def _check_complete(positions: Any, daf: DafReader, axis: str) -> None:

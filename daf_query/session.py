@@ -340,11 +340,13 @@ class DafSession:
         ----------
         rows, columns
             Which entries of each axis; all by default.  A SQL predicate on that axis
-            (``"age > 60 AND donor = 'N3'"``); a whole SELECT that yields ``index`` or ``name``
-            (joins allowed); a list of names; positions, as integers, a slice or a range; or a
-            boolean mask of the axis's length.  Lists keep their order and their duplicates.  A
-            predicate yields the order of the axis; a SELECT too unless it says ORDER BY, and
-            each entry once.
+            (``"age > 60 AND donor = 'N3'"``), also with ORDER BY and LIMIT; a whole SELECT that
+            yields ``index`` or ``name`` (joins allowed), or its result; names; positions, as
+            integers, a slice or a range; a boolean mask of the axis's length; or a data frame
+            with a column ``name`` or ``index``.  Names, positions and masks may be lists, sets,
+            or columns of numpy, pandas, polars or Arrow; all but sets keep their order and their
+            duplicates.  SQL yields the order of the axis unless it says ORDER BY, and each
+            entry once.
         schema
             Which data set, where several are connected.
 

@@ -223,13 +223,21 @@ def _add_extract(commands: argparse._SubParsersAction[_Parser]) -> None:
         "write a slice of a matrix to a file; only the slice is read",
         "  daf extract pbmc.daf.zarr --matrix X --rows \"donor = 'N3'\" -o n3.h5ad\n"
         '  daf extract pbmc.daf.zarr --matrix X --columns "is_marker" -o markers.parquet\n'
+        "  daf extract pbmc.daf.zarr --matrix X --columns MS4A1,CD8A -o two.csv\n"
+        '  daf extract pbmc.daf.zarr --matrix X --rows "age > 60 ORDER BY age DESC LIMIT 10" \\\n'
+        "      --columns @genes.txt -o old.h5ad\n"
         "  daf extract pbmc.daf.zarr --matrix X --rows-axis gene --columns-axis cell \\\n"
         '      --rows "SELECT name FROM gene ORDER BY means DESC LIMIT 50" -o top.csv',
     )
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("--matrix", metavar="NAME", required=True)
-    parser.add_argument("--rows", metavar="SQL", help="a predicate, or a SELECT of name or index")
-    parser.add_argument("--columns", metavar="SQL", help="the same for the other axis")
+    parser.add_argument(
+        "--rows",
+        metavar="WHICH",
+        help="a SQL predicate (also with ORDER BY and LIMIT), a SELECT of name or index, names "
+        "(A,B), or a file with a name a line (@FILE)",
+    )
+    parser.add_argument("--columns", metavar="WHICH", help="the same for the other axis")
     parser.add_argument("--rows-axis", metavar="AXIS", help="needed where it is ambiguous")
     parser.add_argument("--columns-axis", metavar="AXIS", help="needed where it is ambiguous")
     parser.add_argument(

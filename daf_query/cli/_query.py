@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from daf_query.cli import _output
+from daf_query.cli._entries import entries_or_sql
 from daf_query.cli._query_text import named_table, query_of
 from daf_query.cli._summary import described, progress_of
 from daf_query.session import connect
@@ -50,7 +51,11 @@ def extract_command(options: argparse.Namespace) -> None:
             daf, options.matrix, options.rows_axis, options.columns_axis
         )
         part = session.matrix(
-            rows_axis, columns_axis, options.matrix, rows=options.rows, columns=options.columns
+            rows_axis,
+            columns_axis,
+            options.matrix,
+            rows=entries_or_sql(daf, rows_axis, options.rows),
+            columns=entries_or_sql(daf, columns_axis, options.columns),
         )
         element_bytes = part.dtype.itemsize + 4
         with progress_bar("extract", part.plan.cost_bytes, show=progress_of(options)) as progress:

@@ -7,6 +7,7 @@ the stored layout; a *matrix slice* has them as numpy, scipy, Arrow, pandas, Ann
 Must not know sessions or the command line.
 """
 
+from daf_query.slice._entry_list import positions_in
 from daf_query.slice._export import FORMATS, TEXT, check_format
 from daf_query.slice._matrix_slice import MatrixSlice, slice_matrix
 from daf_query.slice._selector import (
@@ -14,15 +15,16 @@ from daf_query.slice._selector import (
     explained_of,
     is_select,
     order_of,
-    positions_in,
     resolve,
 )
+from daf_query.slice._wrapped_sql import WrappedSql
 
 __all__ = [
     "FORMATS",
     "TEXT",
     "MatrixSlice",
     "Selector",
+    "WrappedSql",
     "check_format",
     "explained_of",
     "is_select",

@@ -24,6 +24,7 @@ from daf_query.sql._names import quoted_name
 from daf_query.sql._never_null import NeverNullWarning
 from daf_query.sql._result import QueryResult, query_result
 from daf_query.sql._statements import one_statement
+from daf_query.sql._tokens import Token, tokens_of
 from daf_query.sql._unique_columns import DuplicateColumnsWarning
 
 __all__ = [
@@ -40,12 +41,14 @@ __all__ = [
     "QueryPlan",
     "QueryResult",
     "SessionContext",
+    "Token",
     "geometry_boxes",
     "one_statement",
     "query_result",
     "quoted_name",
     "reporting",
     "strip_prefixes",
+    "tokens_of",
     "translate_execution_error",
     "translate_planning_error",
 ]

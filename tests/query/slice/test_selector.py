@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -56,6 +57,43 @@ def rows(session: DafSession, selector: Any) -> list[int]:
         (pd.Series([True, False, True], index=CELLS), [0, 2]),
         (pd.Series([False, True, False]), [1]),
         ([], []),
+        ("age > 40 ORDER BY age DESC", [2, 1]),
+        ("age > 40 ORDER BY age DESC LIMIT 1", [2]),
+        ("age > 0 -- all\nORDER BY type, age DESC -- the order\nLIMIT 2 OFFSET 1", [2, 1]),
+        ("ORDER BY age DESC LIMIT 2", [2, 1]),
+        ("order by age desc -- the oldest first", [2, 1, 0]),
+        ("LIMIT 2", [0, 1]),
+        ("age > 40 LIMIT 1", [1]),
+        ("age > 0 LIMIT 5 OFFSET 1", [1, 2]),
+        ("ORDER BY true LIMIT 2", [0, 1]),
+        ("name IN (SELECT name FROM cell ORDER BY age DESC LIMIT 1)", [2]),
+        ({"CATA", "TATA"}, [0, 2]),
+        (frozenset({2, 0}), [0, 2]),
+        ({"CATA": 1, "TATA": 2}.keys(), [2, 0]),
+        (iter(["CATA"]), [2]),
+        (pd.Series(["CATA", "TATA"]), [2, 0]),
+        (pd.Series(["CATA", "TATA"], dtype="string"), [2, 0]),
+        (pd.Series(["CATA", "TATA"], dtype="category"), [2, 0]),
+        (pd.Series([2, 0], dtype="Int64"), [2, 0]),
+        (pd.Series([True, None, False], dtype="boolean"), [0]),
+        (pd.Series([None, True, False], dtype=object), [1]),
+        (pd.Series([True, False, True], index=CELLS, dtype="boolean"), [0, 2]),
+        (pd.DataFrame({"name": ["CATA", "TATA", "CATA"]})["name"], [2, 0, 2]),
+        (pd.DataFrame({"name": ["CATA", "TATA", "CATA"]}), [2, 0, 2]),
+        (pd.DataFrame({"age": [1]}, index=["GATA"]), [1]),
+        (pd.DataFrame({"index": [2, 1]}), [2, 1]),
+        (pl.Series(["CATA", "TATA"]), [2, 0]),
+        (pl.Series(["CATA"], dtype=pl.Categorical), [2]),
+        (pl.Series([True, None, True]), [0, 2]),
+        (pl.Series([2, 0]), [2, 0]),
+        (pl.Series([], dtype=pl.Null), []),
+        (pl.DataFrame({"name": ["CATA", "TATA"]}), [2, 0]),
+        (pl.LazyFrame({"name": ["CATA", "TATA"]}), [2, 0]),
+        (pa.table({"index": [2, 0], "name": ["x", "y"]}), [2, 0]),
+        (pa.array([True, None, True]), [0, 2]),
+        (pa.array([2, 1], pa.uint8()), [2, 1]),
+        (pa.array(["CATA"]).dictionary_encode(), [2]),
+        (pa.array(["CATA"], pa.string_view()), [2]),
     ],
 )
 def test_selectors(tiny_session: DafSession, selector: Any, expected: list[int]) -> None:
@@ -93,6 +131,20 @@ def test_selectors(tiny_session: DafSession, selector: Any, expected: list[int])
         (["a", 1], errors.EntryNotFoundError, "no entry"),
         (5, errors.InvalidInputError, "neither SQL nor a list"),
         ([[1]], errors.InvalidInputError, "neither SQL nor a list"),
+        ("age > 5 ORDER BY agee", errors.VectorNotFoundError, "no vector 'agee'"),
+        ("age > 5 5 ORDER BY age", errors.QueryError, "\n  age > 5 5 ORDER BY age\n          \\^"),
+        ("age > 5 ORDER BY age 5", errors.QueryError, "\n  age > 5 ORDER BY age 5\n                       \\^"),
+        ("age > 5\nORDER BY age LIMIT 2 2", errors.QueryError, "\n  ORDER BY age LIMIT 2 2\n                       \\^"),
+        ("ORDER BY", errors.QueryError, "syntax error"),
+        (pd.Series(["TATA", None]), errors.InvalidInputError, "rows= has 1 missing values"),
+        (pl.Series([1.5]), errors.InvalidInputError, "rows= holds double values; pass names"),
+        (pl.Series([True]), errors.LengthError, "the mask passed as rows= has length 1"),
+        (pd.Series([True] * 3, index=CELLS[::-1], dtype="boolean"), errors.LabelsError, "the mask"),
+        (pd.Series(["TATA", 1]), errors.InvalidInputError, "rows= mixes types"),
+        (pd.DataFrame({"age": [1]}), errors.QueryError, "rows= yields age; it has to yield"),
+        (pa.table({"name": ["TATA", None]}), errors.QueryError, "NULL as 'name' 1 times"),
+        ({"TAT"}, errors.EntryNotFoundError, "no entry 'TAT'"),
+        (pa.array([1 << 63], pa.uint64()), errors.EntryNotFoundError, "position"),
     ],
 )  # fmt: skip
 def test_wrong_selectors_say_what_is_wrong(
@@ -101,6 +153,24 @@ def test_wrong_selectors_say_what_is_wrong(
     """The keyword, the axis, what was asked, and where it is instead."""
     with pytest.raises(kind, match=message):
         rows(tiny_session, selector)
+
+
+def test_results_of_queries_choose_entries(tiny_session: DafSession) -> None:
+    """A result is the same as its SQL: each entry once, in its order if it has one."""
+    queries = ("SELECT name FROM cell ORDER BY age DESC", "SELECT index FROM cell WHERE age > 50")
+    for query in queries:
+        assert rows(tiny_session, tiny_session.sql(query)) == rows(tiny_session, query)
+    twice = tiny_session.sql("SELECT c.name FROM cell c JOIN cell d ON c.type = d.type")
+    assert rows(tiny_session, twice) == [0, 1, 2]
+    ages = tiny_session.sql("SELECT name, age FROM cell").to_pandas()
+    assert rows(tiny_session, ages[ages.age > 40]) == [1, 2]
+    assert rows(tiny_session, ages.set_index("name")["age"] > 40) == [1, 2]
+
+
+def test_equal_entries_of_an_order_keep_theirs(tiny_session: DafSession) -> None:
+    """A limit within equal entries takes the first of the axis, whichever way they are scanned."""
+    part = tiny_session.matrix("cell", "gene", "UMIs", rows="ORDER BY age > 0 DESC LIMIT 2")
+    assert part.row_positions.tolist() == [0, 1]
 
 
 def test_both_axes_at_once(tiny_session: DafSession) -> None:

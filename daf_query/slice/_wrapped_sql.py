@@ -1,0 +1,98 @@
+"""A part of a query that a caller wrote, within the whole query that it becomes.  Pure.
+
+Errors of the engine count lines and columns of the whole; here they are those of the part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from daf_query.scan import INDEX
+from daf_query.sql import Token, quoted_name, tokens_of
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedSql:
+    """SQL that a caller wrote, and what is put before, into and after it."""
+
+    written: str
+    """What the caller wrote."""
+    inserted: tuple[tuple[int, str], ...]
+    """What is put before which character of it, ascending."""
+
+    @property
+    def query(self) -> str:
+        """The whole query."""
+        pieces = []
+        end = 0
+        for place, sql in self.inserted:
+            pieces += [self.written[end:place], sql]
+            end = place
+        return "".join([*pieces, self.written[end:]])
+
+    def written_place(self, line: int, column: int) -> tuple[int, int] | None:
+        """Return line and column, from 1, in what was written; None if the place is not in it."""
+        lines = self.query.split("\n")
+        offset = sum(len(one) + 1 for one in lines[: line - 1]) + column - 1
+        for place, sql in self.inserted:
+            if offset < place:
+                break
+            if offset < place + len(sql):
+                return None
+            offset -= len(sql)
+        if offset >= len(self.written):
+            return None
+        before = self.written[:offset]
+        return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def predicate_query(schema: str, axis: str, predicate: str) -> tuple[WrappedSql, bool]:
+    """Return the query for the positions that a predicate chooses, and whether it has an order.
+
+    The predicate may end in ORDER BY, LIMIT and OFFSET, or have only these.  Entries that are equal
+    in the order, and those of a LIMIT without one, come in the order of the axis.
+
+    Examples
+    --------
+    >>> print(predicate_query("pbmc", "cell", "age > 60 ORDER BY age LIMIT 3")[0].query)
+    SELECT "index" FROM "pbmc"."cell" WHERE (
+    age > 60 ) ORDER BY age , "index" LIMIT 3
+    """
+    table = f"{quoted_name(schema)}.{quoted_name(axis)}"
+    # Not an injection: the query is read-only, one statement, and the predicate is SQL by design.
+    start = f"SELECT {quoted_name(INDEX)} FROM {table} "  # noqa: S608
+    clauses = tuple(_clauses(predicate))
+    order = next((one.start for one in clauses if one.is_word("ORDER")), None)
+    limit = next((one.start for one in clauses if not one.is_word("ORDER")), None)
+    first = min(place for place in (order, limit, len(predicate)) if place is not None)
+    has_filter = any(True for _ in tokens_of(predicate[:first]))
+    inserted = [(0, f"{start}WHERE (\n" if has_filter else f"{start}\n")]
+    if has_filter:
+        inserted.append((first, ") " if clauses else "\n)"))
+    if order is None and limit is not None:
+        inserted.append((limit, f"ORDER BY {quoted_name(INDEX)} "))
+    elif order is not None:
+        is_last = limit is None or limit < order
+        place = len(predicate) if is_last or limit is None else limit
+        inserted.append(
+            (place, f"\n, {quoted_name(INDEX)}" if is_last else f", {quoted_name(INDEX)} ")
+        )
+    return WrappedSql(predicate, tuple(inserted)), bool(clauses)
+
+
+def _clauses(predicate: str) -> list[Token]:
+    """Return where ORDER BY, LIMIT and OFFSET begin, outside of brackets."""
+    clauses = []
+    depth = 0
+    tokens = tuple(tokens_of(predicate))
+    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.is_operator("("):
+            depth += 1
+        elif token.is_operator(")"):
+            depth -= 1
+        elif depth == 0 and after is not None:
+            is_count = after.kind == "number" or after.is_operator("$")
+            is_order = token.is_word("ORDER") and after.is_word("BY")
+            if is_order or (token.is_word("LIMIT", "OFFSET") and is_count):
+                clauses.append(token)
+    return clauses
