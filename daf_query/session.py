@@ -21,9 +21,12 @@ from daf_query.sql import (
     DafSchema,
     Engine,
     Explanation,
+    Params,
     QueryPlan,
     QueryResult,
     SessionContext,
+    bind,
+    bind_all,
     query_result,
     reporting,
 )
@@ -245,13 +248,18 @@ class DafSession:
                 f"something is connected as {name!r} already; pass another name, or unregister it"
             )
 
-    def sql(self, query: str, *, allow: Allow = "read") -> QueryResult:
+    def sql(
+        self, query: str, *, params: Params | None = None, allow: Allow = "read"
+    ) -> QueryResult:
         """Plan a SQL query; rows are computed when the result is asked for them.
 
         Parameters
         ----------
         query
             One statement.  Tables are the axes and ``scalars``; identifiers keep their case.
+        params
+            Values for its parameters: a list for ``?`` or ``$1``, a mapping for ``$name``.  After
+            IN, a value is a list (``donor IN $donors``).  None is NULL, which equals nothing.
         allow
             ``read`` refuses whatever changes something: CREATE, INSERT, COPY, SET and so on.
 
@@ -269,10 +277,20 @@ class DafSession:
             A column or table is unknown; the message says which there are.
         ReadOnlyError
             The query would change something.
-        """
-        return query_result(self._engine, query, allow=allow)
 
-    def explain(self, query: str) -> QueryPlan:
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 2, 3])
+        >>> db = connect(daf)
+        >>> db.sql("SELECT name FROM cell WHERE age > $least", params={"least": 2}).to_pydict()
+        {'name': ['C']}
+        """
+        return query_result(self._engine, bind(query, params), allow=allow)
+
+    def explain(self, query: str, *, params: Params | None = None) -> QueryPlan:
         """Plan a query and return the plan; nothing is executed.
 
         Examples
@@ -282,12 +300,11 @@ class DafSession:
         >>> daf.add_axis("cell", ["A", "B", "C"])
         >>> daf.set_vector("cell", "age", [1, 2, 3])
         >>> print(connect(daf).explain("SELECT name FROM cell WHERE age > 2").logical)
-        Projection: cell.name
-          TableScan: cell projection=[name, age], full_filters=[cell.age > Int64(2)]
+        TableScan: cell projection=[name], full_filters=[cell.age > Int64(2)]
         """
-        return self.sql(query).explain()
+        return self.sql(query, params=params).explain()
 
-    def explain_analyze(self, query: str) -> Explanation:
+    def explain_analyze(self, query: str, *, params: Params | None = None) -> Explanation:
         """Run a query and report what it cost: zones left out and read, values of each column.
 
         Examples
@@ -303,7 +320,7 @@ class DafSession:
         """
         with reporting() as reports:
             started = time.perf_counter()
-            result = self.sql(query)
+            result = self.sql(query, params=params)
             rows = sum(batch.num_rows for batch in result.collect())
             seconds = time.perf_counter() - started
             plan = result.explain().physical
@@ -332,6 +349,7 @@ class DafSession:
         *,
         rows: Selector = None,
         columns: Selector = None,
+        params: Params | None = None,
         schema: str | None = None,
     ) -> MatrixSlice:
         """Choose a slice of a matrix; its values are read when they are asked for.
@@ -347,6 +365,9 @@ class DafSession:
             or columns of numpy, pandas, polars or Arrow; all but sets keep their order and their
             duplicates.  SQL yields the order of the axis unless it says ORDER BY, and each
             entry once.
+        params
+            Values for the parameters of predicates and SELECTs, as for `sql`; those of rows and
+            columns together.
         schema
             Which data set, where several are connected.
 
@@ -383,6 +404,7 @@ class DafSession:
             known = daf.matrices_set(rows_axis, columns_axis)
             raise errors.matrix_not_found(daf.location, rows_axis, columns_axis, name, known)
         other = {rows_axis: columns_axis, columns_axis: rows_axis}
+        rows, columns = _bound(rows, columns, params)
         chosen = [
             resolve(self._engine, schema_name, axis, selector, keyword=keyword, other=other[axis])
             for axis, selector, keyword in (
@@ -440,6 +462,7 @@ class DafSession:
         name: str,
         query: str,
         *,
+        params: Params | None = None,
         if_exists: IfExists = "error",
         schema: str | None = None,
     ) -> None:
@@ -450,6 +473,8 @@ class DafSession:
         query
             An SQL expression of the columns of the axis (``"n_genes > 1500"``); or a whole SELECT
             that yields ``name`` or ``index`` and one other column, for each entry once.
+        params
+            Values for the parameters of the query, as for `sql`.
         if_exists
             What becomes of a vector of this name: ``"error"`` leaves it, ``"replace"`` replaces it.
         schema
@@ -480,7 +505,7 @@ class DafSession:
             raise errors.property_exists(
                 daf.location, f"vector {name!r} of axis {axis!r}", is_append_only=daf.is_append_only
             )
-        values = derived(self._engine, schema_name, axis, query)
+        values = derived(self._engine, schema_name, axis, bind(query, params))
         has_missing = values.null_count > 0
         values = values.fill_null("") if has_missing else values
         daf.set_vector(axis, name, values, if_exists=if_exists, empty_is_missing=has_missing)
@@ -585,3 +610,13 @@ class DafSession:
             f"<h4>{html.escape(name)}</h4>{daf._repr_html_()}" for name, daf in self.schemas.items()
         )
         return "".join(parts)
+
+
+def _bound(rows: Selector, columns: Selector, params: Params | None) -> tuple[Selector, Selector]:
+    """Return selectors of which those that are SQL have values in place of their parameters."""
+    written = [selector if isinstance(selector, str) else "" for selector in (rows, columns)]
+    bound = bind_all(written, params)
+    return (
+        bound[0] if isinstance(rows, str) else rows,
+        bound[1] if isinstance(columns, str) else columns,
+    )

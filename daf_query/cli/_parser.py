@@ -172,6 +172,7 @@ def _add_sql(commands: argparse._SubParsersAction[_Parser]) -> None:
         '  daf sql pbmc.daf.zarr "SELECT name FROM cell WHERE age > 60" --analyze\n'
         "  daf sql 'runs/*.daf.zarr' \"SELECT dataset, count(*) FROM cell GROUP BY dataset\"\n"
         "  daf sql pbmc.daf.zarr -f query.sql\n"
+        "  daf sql pbmc.daf.zarr 'SELECT name FROM cell WHERE donor = $who' --param who=N3\n"
         "  daf sql pbmc.daf.zarr --table samples=samples.csv \\\n"
         '      "SELECT cell.name, centre FROM cell JOIN samples ON donor = samples.id"',
     )
@@ -189,6 +190,7 @@ def _add_sql(commands: argparse._SubParsersAction[_Parser]) -> None:
         default=[],
         help="a table of your own, .csv, .tsv, .parquet or .arrow (also .csv.gz); repeatable",
     )
+    _add_param(parser)
     parser.add_argument(
         "--format", choices=FORMATS, help="default: by the suffix of FILE, else table"
     )
@@ -238,6 +240,7 @@ def _add_extract(commands: argparse._SubParsersAction[_Parser]) -> None:
         "(A,B), or a file with a name a line (@FILE)",
     )
     parser.add_argument("--columns", metavar="WHICH", help="the same for the other axis")
+    _add_param(parser)
     parser.add_argument("--rows-axis", metavar="AXIS", help="needed where it is ambiguous")
     parser.add_argument("--columns-axis", metavar="AXIS", help="needed where it is ambiguous")
     parser.add_argument(
@@ -421,6 +424,16 @@ def _add_demo(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _add_strict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="fail if something would be lost, and write nothing"
+    )
+
+
+def _add_param(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--param",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help='the value of $NAME in the SQL: JSON (60, true, [1, 2], "60") or text; repeatable',
     )
 
 

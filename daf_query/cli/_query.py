@@ -8,7 +8,7 @@ from pathlib import Path
 
 from daf_query.cli import _output
 from daf_query.cli._entries import entries_or_sql
-from daf_query.cli._query_text import named_table, query_of
+from daf_query.cli._query_text import named_table, named_values, query_of
 from daf_query.cli._summary import described, progress_of
 from daf_query.session import connect
 from daf_query.slice import check_format
@@ -21,7 +21,7 @@ def sql_command(options: argparse.Namespace) -> None:
     """Print or write the rows of a query."""
     output = _output.file_of(options.output)
     kind: _output.Kind = options.format or _output.format_of(output)
-    query = query_of(options)
+    query, params = query_of(options), named_values(options.param)
     with connect(options.path) as session:
         for name, path in map(named_table, options.table):
             if not is_user_table(path):
@@ -31,9 +31,9 @@ def sql_command(options: argparse.Namespace) -> None:
             session.register(path, name)
         if options.explain or options.analyze:
             run = session.explain_analyze if options.analyze else session.explain
-            _output.explanation(run(query), kind)
+            _output.explanation(run(query, params=params), kind)
             return
-        frame = session.sql(query)
+        frame = session.sql(query, params=params)
         if output is None:
             _output.to_stdout(frame, kind, max_rows=options.max_rows)
         else:
@@ -56,6 +56,7 @@ def extract_command(options: argparse.Namespace) -> None:
             options.matrix,
             rows=entries_or_sql(daf, rows_axis, options.rows),
             columns=entries_or_sql(daf, columns_axis, options.columns),
+            params=named_values(options.param),
         )
         element_bytes = part.dtype.itemsize + 4
         with progress_bar("extract", part.plan.cost_bytes, show=progress_of(options)) as progress:

@@ -1,9 +1,11 @@
-"""The SQL of a command: an argument, a file, or standard input."""
+"""The SQL of a command: an argument, a file, or standard input; and values for its parameters."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Final
+import json
+from collections.abc import Iterable
+from typing import Any, Final
 
 from daf_query.sql import one_statement
 from daf_storage import errors
@@ -51,3 +53,34 @@ def named_table(given: str) -> tuple[str | None, str]:
     """
     name, separator, path = given.partition("=")
     return (name, path) if separator else (None, given)
+
+
+def named_values(given: Iterable[str]) -> dict[str, Any] | None:
+    """Return the values of parameters: ``NAME=VALUE``, of which the value may be JSON.
+
+    >>> named_values(["least=60", "donor=N3", 'code="60"', "types=[1, 2]"])
+    {'least': 60, 'donor': 'N3', 'code': '60', 'types': [1, 2]}
+
+    Raises
+    ------
+    InvalidInputError
+        There is no name, or a name is given twice.
+    """
+    values: dict[str, Any] = {}
+    for each in given:
+        name, separator, value = each.partition("=")
+        name = name.removeprefix("$")
+        if not separator or not name:
+            raise errors.InvalidInputError(f"--param {each}: write NAME=VALUE")
+        if name in values:
+            raise errors.InvalidInputError(f"--param {name} is given twice")
+        values[name] = _value(value)
+    return values or None
+
+
+def _value(text: str) -> Any:
+    """Return what JSON means; any other text is itself."""
+    try:
+        return json.loads(text, parse_constant=str)  # NaN and Infinity are no JSON
+    except ValueError:
+        return text

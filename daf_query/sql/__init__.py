@@ -22,6 +22,7 @@ from daf_query.sql._explain import Explanation, QueryPlan
 from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
 from daf_query.sql._names import quoted_name
 from daf_query.sql._never_null import NeverNullWarning
+from daf_query.sql._parameters import Params, bind, bind_all
 from daf_query.sql._result import QueryResult, query_result
 from daf_query.sql._statements import one_statement
 from daf_query.sql._tokens import Token, tokens_of
@@ -38,10 +39,13 @@ __all__ = [
     "Engine",
     "Explanation",
     "NeverNullWarning",
+    "Params",
     "QueryPlan",
     "QueryResult",
     "SessionContext",
     "Token",
+    "bind",
+    "bind_all",
     "geometry_boxes",
     "one_statement",
     "query_result",

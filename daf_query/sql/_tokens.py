@@ -7,8 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-TokenKind: TypeAlias = Literal["word", "string", "quoted", "number", "constants", "operator"]
-"""What a token is; ``constants`` are many at the beginning of a bracket, with their commas."""
+TokenKind: TypeAlias = Literal[
+    "word", "string", "quoted", "number", "parameter", "constants", "operator"
+]
+"""What a token is.
+
+A ``parameter`` stands for a value; ``constants`` are many at the beginning of a bracket, with
+their commas.
+"""
 
 _TOKEN: Final = re.compile(
     r"""
@@ -16,6 +22,7 @@ _TOKEN: Final = re.compile(
     | (?P<comment> /\* )
     | (?P<string> [eE]'(?:[^'\\]|\\.|'')*' | (?:[nNxXbB]|[uU]&)?'(?:[^']|'')*'
                 | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$ )
+    | (?P<parameter> \$\w+ | \? )
     | (?P<quoted> "(?:[^"]|"")*" | `(?:[^`]|``)*` )
     | (?P<word> [^\W\d][\w$]* )
     | (?P<number> \d[\w.]* )
@@ -82,7 +89,7 @@ def bracketed(tokens: Sequence[Token]) -> Sequence[Token]:
 
 
 def _token(match: re.Match[str]) -> Token:
-    for kind in ("string", "quoted", "word", "number"):
+    for kind in ("string", "parameter", "quoted", "word", "number"):
         text = match[kind]
         if text is not None:
             written = text.upper() if kind == "word" else text

@@ -1,0 +1,240 @@
+"""Tests of parameters: values arrive as they are, and nothing else does."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daf_query import DafSession, connect
+from daf_query.cli import main
+from daf_query.sql import bind
+from daf_storage import MemoryDaf, errors, open_daf
+from tests.support import create, fill
+
+ENGINE = connect(MemoryDaf())
+NAMES = ["plain", "it's", '"', "--", "/*", "$x", "?", "N\0L", "é\U0001f600", "\\n", "';--", ""]
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.floats(),
+    st.text(),
+    st.text(alphabet="'\"$?-/*\\;\0\n x"),
+    st.binary(max_size=20),
+    st.dates(),
+    st.datetimes(),
+)
+
+
+@pytest.fixture
+def session() -> DafSession:
+    """Return a session with odd names."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", NAMES)
+    daf.add_axis("gene", ["a", "b", "c"])
+    daf.set_vector("cell", "age", np.arange(len(NAMES)) - 3)
+    daf.set_vector("cell", "score", [math.nan, *(np.arange(len(NAMES) - 1) / 7)])
+    daf.set_matrix("cell", "gene", "UMIs", np.arange(3 * len(NAMES)).reshape(-1, 3))
+    return connect(daf)
+
+
+def _same(left: Any, right: Any) -> bool:
+    is_nan = isinstance(left, float) and math.isnan(left)
+    return (is_nan and math.isnan(right)) or (type(left) is type(right) and left == right)
+
+
+@given(VALUES)
+def test_any_value_comes_back_as_it_is(value: Any) -> None:
+    """Booleans, 64 bits, NaN and infinity, odd strings, bytes, dates and timestamps; and NULL."""
+    for query, params in (("SELECT $it AS it", {"it": value}), ("SELECT ? AS it", [value])):
+        (row,) = ENGINE.sql(query, params=params).to_pylist()
+        assert _same(row["it"], value)
+
+
+@given(st.integers(-(2**62), 2**62))
+def test_a_negative_value_after_a_minus_is_no_comment(value: int) -> None:
+    """It is in brackets."""
+    assert ENGINE.sql("SELECT 1 -$1 AS it", params=(value,)).to_pydict() == {"it": [1 - value]}
+
+
+@given(st.lists(st.one_of(st.text(alphabet="'\"$?-;\0 x", max_size=3), st.sampled_from(NAMES))))
+def test_lists_are_those_of_in(values: list[str]) -> None:
+    """The same rows as Python's own; of an empty one, none, and all for NOT IN."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", NAMES)
+    db = connect(daf)
+    for written in ("$these", "($these)"):
+        chosen = db.sql(
+            f"SELECT name FROM cell WHERE name IN {written} ORDER BY index",
+            params={"these": values},
+        )
+        others = db.sql(
+            f"SELECT name FROM cell WHERE name NOT IN {written} ORDER BY index",
+            params={"these": set(values)},
+        )
+        assert chosen.to_pydict()["name"] == [name for name in NAMES if name in values]
+        assert others.to_pydict()["name"] == [name for name in NAMES if name not in values]
+
+
+def test_an_empty_list_has_nothing_that_is_unknown() -> None:
+    """IN of nothing is false and NOT IN true, also for NULL, and with other conditions around."""
+    select = (
+        "SELECT x IN ? AS a, x NOT IN ? AS b, NOT x IN ? AS c, 1 = 1 AND x NOT IN (?) AS d "
+        "FROM (VALUES (1), (NULL)) t(x)"
+    )
+    rows = ENGINE.sql(select, params=[[], [], [], []]).to_pylist()
+    assert rows == [{"a": False, "b": True, "c": True, "d": True}] * 2
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([1, 3]),
+        pd.Series([1, 3]),
+        pl.Series([1, 3]),
+        pa.array([1, 3]),
+        pa.chunked_array([[1], [3]]),
+        {1, 3},
+        (np.int8(1), pa.scalar(3)),
+    ],
+)
+def test_lists_of_other_libraries(session: DafSession, values: Any) -> None:
+    """Whatever holds values is a list."""
+    query = "SELECT age FROM cell WHERE age IN $ages ORDER BY age"
+    assert session.sql(query, params={"ages": values}).to_pydict() == {"age": [1, 3]}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.float32(0.1), float(np.float32(0.1))),
+        (np.bool_(True), True),
+        (np.str_("a'b"), "a'b"),
+        (np.datetime64("2024-02-03"), dt.date(2024, 2, 3)),
+        (np.datetime64("2024-02-03T04:05:06.000007"), dt.datetime(2024, 2, 3, 4, 5, 6, 7)),  # noqa: DTZ001
+        (np.datetime64("NaT"), None),
+        (pd.NaT, None),
+        (pd.Timestamp("2024-02-03T04:05:06.123456789"), pd.Timestamp("2024-02-03T04:05:06.123456789")),
+        (
+            dt.datetime(2024, 2, 3, 4, tzinfo=dt.timezone(dt.timedelta(hours=3))),
+            dt.datetime(2024, 2, 3, 1, tzinfo=dt.timezone.utc),  # noqa: UP017
+        ),
+    ],
+)  # fmt: skip
+def test_values_of_other_libraries(value: Any, expected: Any) -> None:
+    """Numpy's, Arrow's and pandas'; time zones become UTC."""
+    assert ENGINE.sql("SELECT ? AS it", params=[value]).to_pylist()[0]["it"] == expected
+
+
+def test_what_is_no_parameter() -> None:
+    """Marks in strings, quoted names and comments stay."""
+    query = """SELECT '$x ?' AS "$x ?", $$?$$ AS s /* $y ? */, $x AS x -- $z ?"""
+    row = ENGINE.sql(query, params={"x": 5}).to_pylist()
+    assert row == [{"$x ?": "$x ?", "s": "?", "x": 5}]
+    assert bind("SELECT 1", None) == bind("SELECT 1", []) == bind("SELECT 1", {}) == "SELECT 1"
+
+
+@pytest.mark.parametrize(
+    ("query", "params", "message"),
+    [
+        ("SELECT $x", {"y": 1}, r"the query has the parameter \$x, and params= has values for y"),
+        ("SELECT $x, $y", {"x": 1}, r"the parameters \$x, \$y, and params= has values for x"),
+        ("SELECT $x", {"x": 1, "z": 2}, r"the parameter \$x, and params= has values for x, z"),
+        ("SELECT ?, ?", [1], r"the query has 2 parameters \(\?\), and params= has 1 value"),
+        ("SELECT ?", [1, 2], "and params= has 2 values"),
+        ("SELECT $1, $3", [1, 2], r"the parameters \$1, \$3, and params= has 2 values"),
+        ("SELECT $x", [1], r"the parameter \$x, and params= has 1 value"),
+        ("SELECT ?", {"1": 1}, r"1 parameters \(\?\), and params= has values for 1"),
+        ("SELECT 1", [1], "the query has no parameters, and params= has 1 value"),
+        ("SELECT $x", None, r"the parameter \$x, and params= has 0 values"),
+        ("SELECT ?, $x", [1], r"the query has parameters \? and \$x; use one or the other"),
+        ("SELECT $x", {"x": [1]}, r"the parameter \$x is a list, which can only stand after IN"),
+        ("SELECT 1 IN $x", {"x": 1}, r"IN \$x needs a list of values, not int"),
+    ],
+)
+def test_parameters_without_values(query: str, params: Any, message: str) -> None:
+    """The error has both sides."""
+    with pytest.raises(errors.QueryError, match=message):
+        ENGINE.sql(query, params=params)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (2**64, "does not fit into 64 bits"),
+        (-(2**63) - 1, "does not fit into 64 bits"),
+        ("\ud800", "half of a surrogate pair"),
+        (Decimal("1.5"), "cannot be Decimal; it can be None, booleans"),
+        (object(), "cannot be object"),
+        ({"a": 1}, "cannot be dict"),
+    ],
+)
+def test_values_without_a_literal(value: Any, message: str) -> None:
+    """Are refused; nothing is rounded."""
+    with pytest.raises(errors.InvalidInputError, match=message):
+        ENGINE.sql("SELECT ?", params=[value])
+    with pytest.raises(errors.InvalidInputError, match="params= is a list"):
+        ENGINE.sql("SELECT ?", params="x")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_slices_by_values(session: DafSession, name: str) -> None:
+    """Both predicates of a matrix share the values; each is used by one of them at least."""
+    part = session.matrix(
+        *("cell", "gene", "UMIs"),
+        rows="name = $name",
+        columns="name IN $genes",
+        params={"name": name, "genes": ["c", "a"]},
+    )
+    assert part.rows.tolist() == [name]
+    assert part.columns.tolist() == ["a", "c"]
+    by_position = session.matrix("cell", "gene", "UMIs", rows="name = ?", params=[name])
+    assert by_position.rows.tolist() == [name]
+    with pytest.raises(errors.QueryError, match=r"rows= and columns= both have parameters"):
+        session.matrix("cell", "gene", "UMIs", rows="name = ?", columns="name = ?", params=[1, 2])
+    with pytest.raises(errors.QueryError, match=r"no parameters, and params= has values for x"):
+        session.matrix("cell", "gene", "UMIs", rows=[0], params={"x": 1})
+
+
+def test_vectors_and_plans_by_values(session: DafSession) -> None:
+    """`save_vector`, `explain` and `explain_analyze` take values, too."""
+    session.save_vector("cell", "is_old", "age > $least", params={"least": 2})
+    query = "SELECT name FROM cell WHERE is_old AND age > ?"
+    assert "age > Int64(4)" in session.explain(query, params=[4]).logical
+    assert session.explain_analyze(query, params=[4]).rows == len(NAMES) - 8
+
+
+def test_values_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--param` takes JSON or text; slices take them as well."""
+    path = tmp_path / "x.daf.zarr"
+    fill(create(path))
+    with open_daf(path) as daf:
+        name = str(daf.axis_entries("cell")[1])
+    query = "SELECT name FROM cell WHERE name = $who AND age > $least AND name IN $all"
+    given = ["--param", f"who={name}", "--param", "least=-1", "--param", f'all=["{name}"]']
+    assert main(["sql", str(path), query, *given, "--format", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].strip('"') == name
+    target = str(tmp_path / "x.csv")
+    slicing = ["extract", str(path), "--matrix", "UMIs", "--rows-axis", "cell"]
+    slicing += ["--rows", "name = $who", "-o", target]
+    assert main([*slicing, "--param", f"$who={name}"]) == 0
+    assert "wrote 1 cell" in capsys.readouterr().out
+    for wrong, message in (
+        (["--param", "who"], "--param who: write NAME=VALUE"),
+        (["--param", "who=a", "--param", "who=b"], "--param who is given twice"),
+        ([], "the parameter $who"),
+    ):
+        assert main([*slicing, *wrong]) == 1
+        assert message in capsys.readouterr().err
