@@ -13,6 +13,7 @@ from typing import Any
 import numcodecs
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from daf_query import AxisDataset, UnreadableVectorWarning, connect
 from daf_storage import (
@@ -375,3 +376,32 @@ def test_a_table_by_itself(tmp_path: Path) -> None:
     with pytest.raises(errors.CorruptDataError, match="vectors/cell/type"):
         table.to_table()
     assert table.readable().to_table().column_names == ["name", "index", "age"]
+
+
+SPARSE = [
+    *("vectors/gene/flag/nzind", "vectors/cell/weight/nzind", "vectors/cell/weight/nzval"),
+    *("matrices/cell/gene/sparse/colptr", "matrices/cell/gene/sparse/rowval"),
+    "matrices/cell/gene/sparse/nzval",
+]
+
+
+@pytest.mark.parametrize("part", SPARSE)
+@pytest.mark.parametrize("damage", ["cut", "missing"])
+def test_a_part_of_a_sparse_property_that_is_not_whole(
+    tmp_path: Path, part: str, damage: str
+) -> None:
+    """Its size tells, before anything is read; positions have no fill value to stand in."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    daf.set_vector("cell", "weight", sp.csc_array([[0], [2.5], [1.5]]))
+    chunk = path / part / "0"
+    truncate(chunk) if damage == "cut" else chunk.unlink()
+    if damage == "missing":
+        change_metadata(path / part, fill_value=None if part.endswith("nzval") else 0)
+    opened = ZarrDaf(path)
+    kind, *names = part.split("/")[:-1]
+    read = opened.vector_info if kind == "vectors" else opened.matrix_info
+    with pytest.raises(errors.CorruptDataError, match=part):
+        read(*names)
+    (problem,) = opened.summary().problems
+    assert part in problem.message

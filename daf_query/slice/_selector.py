@@ -163,10 +163,6 @@ def _in_order(
 def _is_ordered(frame: Any) -> bool:
     """Return whether the query ends in an ORDER BY."""
     plan = frame.logical_plan()
-    while True:
-        node_type = type(plan.to_variant()).__name__
-        if node_type == "Sort":
-            return True
-        if node_type not in _WRAPPERS:
-            return False
+    while (node_type := type(plan.to_variant()).__name__) in _WRAPPERS:
         plan = plan.inputs()[0]
+    return node_type == "Sort"

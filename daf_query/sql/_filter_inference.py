@@ -209,7 +209,7 @@ def _in_box(expression: Any, condition: Condition, schema: pa.Schema) -> Predica
         return None
     sides = [_column(one, condition, schema) for one in points[0].rex_call_operands()]
     bounds = bounds_of(constants[0])
-    if bounds is None or len(sides) != 2:
+    if bounds is None:
         return None
     parts: list[Predicate] = []
     for side, low, high in zip(sides, bounds[:2], bounds[2:], strict=True):

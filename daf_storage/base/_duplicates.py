@@ -82,9 +82,8 @@ def hashes_of(strings: Any) -> Hashes:
     offsets = np.frombuffer(offsets_buffer, kind)
     offsets = offsets[strings.offset : strings.offset + len(strings) + 1].astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
-    data = np.zeros(last - first + _WORD_BYTES, np.uint8)  # a word may begin at any byte
-    if last > first:
-        data[: last - first] = np.frombuffer(bytes_buffer, np.uint8)[first:last]
+    stored = np.frombuffer(bytes_buffer or b"", np.uint8)[first:last]
+    data = np.concatenate((stored, np.zeros(_WORD_BYTES, np.uint8)))  # a word may begin anywhere
     return _word_hashes(data, offsets[:-1] - first, np.diff(offsets))
 
 

@@ -51,8 +51,7 @@ def restore_backup(where: DafPath) -> bool:
 
 
 def _replace(source: Path, target: Path) -> None:
-    """Link a file into another place, atomically; the source stays for a second attempt."""
+    """Copy a file to another place, atomically; the source stays for a second attempt."""
     aside = target.with_name(f".{target.name}.restored")
-    aside.unlink(missing_ok=True)
     shutil.copyfile(source, aside)
     os.replace(aside, target)

@@ -36,7 +36,7 @@ _OPERATORS: dict[type[ast.operator], ast.operator] = {
 }
 _SAYING = {"warn", "add_argument", "print"}
 """Calls that speak to people."""
-_PROGRESS = {"progress", "progress.add", "self._progress.add", "bar.add"}
+_PROGRESS = {"progress", "progress.add", "self._progress.add", "bar.add", "add"}
 """Calls that move a progress bar."""
 _LEFT_OUT = {"__repr__", "__str__", "nbytes"}
 """Functions for people, or for a limit that nobody counts on to the byte."""

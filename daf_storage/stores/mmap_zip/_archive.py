@@ -549,14 +549,12 @@ class MmapZipStore(ArchiveReader):
 
     def _existing(self, key: str) -> Entry:
         entry = self._find(key, len(self._index))
-        header_bytes = records.local_header_bytes(
-            key.encode(), 0 if entry is None else entry.offset
-        )
         if (
             entry is None
             or not self.is_own
             or entry.method != records.STORED
-            or self.data_start(entry) != entry.offset + header_bytes
+            or self.data_start(entry) - entry.offset
+            != records.local_header_bytes(entry.raw_name, entry.offset)
         ):
             raise errors.InvalidInputError(
                 f"{self.location}: there is no entry {key!r} that was written by this software"

@@ -325,6 +325,8 @@ class TestExtract:
         ):
             matrix_axes(daf, "UMIs", None, None)
         assert matrix_axes(daf, "UMIs", None, "batch") == ("cell", "batch")
+        assert matrix_axes(daf, "UMIs", "cell", "gene") == ("cell", "gene")
+        assert matrix_axes(daf, "UMIs", "gene", "cell") == ("gene", "cell")
         daf.set_scalar("obs_is", "cell")
         daf.set_scalar("var_is", "gene")
         assert matrix_axes(daf, "UMIs", None, None) == ("cell", "gene")

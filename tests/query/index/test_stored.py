@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -491,3 +492,19 @@ def test_one_name_is_not_taken_for_its_letters() -> None:
     for name in ("a", "b", "ab"):
         daf.set_vector("cell", name, [1, 2])
     assert build_index(daf, "cell", "ab") == ["ab"]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_rows_of_an_index_are_counted_as_they_are_returned(
+    path: Path, order: tuple[int, int, int]
+) -> None:
+    """However many other conditions there are, each of which leaves some of them."""
+    with reopen(path) as daf:
+        build_index(daf, "cell")
+    conditions = ["age <> 20", "age > 10", "age < 50"]
+    where = " AND ".join(conditions[number] for number in order)
+    listed = ", ".join(f"'é{number}'" for number in range(60))
+    query = f"SELECT count(*) AS n FROM cell WHERE name IN ({listed}) AND {where}"
+    session = connect(path)
+    assert session.explain(query).scans[0].indexes == ["name"]
+    assert session.sql(query).to_pydict() == {"n": [38]}

@@ -307,3 +307,16 @@ def test_cells_within_a_polygon(tmp_path: Path, dtype: str) -> None:
     found, indexes, n_rows = told()
     assert (found, indexes) == (expected, ["x, y"])
     assert n_rows < 500
+
+
+def test_no_cells_are_within_an_empty_shape() -> None:
+    """It has no box, so nothing is said of the columns; the engine answers."""
+    geodatafusion = pytest.importorskip("geodatafusion")
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    daf.set_vector("cell", "x", [1.0, 2.0])
+    daf.set_vector("cell", "y", [3.0, 4.0])
+    session = connect(daf)
+    geodatafusion.register_all(session.context)
+    query = "SELECT name FROM cell WHERE ST_Intersects(ST_Point(x, y), ST_GeomFromText('POLYGON EMPTY'))"
+    assert session.sql(query).to_pydict() == {"name": []}

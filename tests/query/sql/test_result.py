@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from daf_query import DafSession, QueryResult, connect
+from daf_query import _row_files as row_files
 from daf_query._row_files import SUFFIXES, Format, Rows, write_rows
 from daf_storage import DafWriter, errors, open_daf
 from tests.support import create, is_mapped, reopen
@@ -383,3 +384,19 @@ def test_batches_stop_when_nobody_wants_more(session: DafSession) -> None:
     stream: Iterator[pa.RecordBatch] = session.sql("SELECT name, age FROM cell").batches()
     assert next(stream).num_rows > 0
     stream.close()  # type: ignore[attr-defined] # it is a generator
+
+
+def test_row_groups_begin_where_the_last_one_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has as many rows as the limit says, by rows or by bytes."""
+    batches = [pa.record_batch({"x": np.array([n], np.int64)}) for n in range(7)]
+    for limit, sizes in (("_GROUP_ROWS", [3, 3, 1]), ("_GROUP_BYTES", [3, 3, 1])):
+        with monkeypatch.context() as patch:
+            patch.setattr(row_files, limit, 3 if limit == "_GROUP_ROWS" else 17)
+            path = tmp_path / f"{limit}.parquet"
+            row_files.save_rows(row_files.Rows(batches[0].schema, iter(batches)), path, "parquet")
+        metadata = pq.ParquetFile(path).metadata
+        found = [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
+        assert found == sizes
+        assert pq.read_table(path).column("x").to_pylist() == list(range(7))

@@ -700,3 +700,20 @@ def test_obsm_frames_are_matrices_only_if_these_say_all(tmp_path: Path, *, in_fi
     for key, frame in frames.items():
         found = to_anndata(daf).obsm[key]
         pd.testing.assert_frame_equal(found, frame, check_column_type=False)
+
+
+def test_only_parts_of_the_axes_are_aligned_with_them() -> None:
+    """Those of other axes stay where they are when one is reordered."""
+    daf = MemoryDaf()
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", ["a", "b"])
+    daf.add_axis("gene", ["x", "y", "z"])
+    tree = daf.writable_tree
+    for axes, size in ((("cell",), 2), (("gene",), 3), ((), 2)):
+        kept.keep(tree, axes, "obsm", "p", np.zeros((size, 2, 2)))
+    cells, genes = (kept.aligned_paths(tree, [axis]) for axis in ("cell", "gene"))
+    assert cells
+    assert all("/cell/" in path for path in cells)
+    assert genes
+    assert all("/gene/" in path for path in genes)
+    assert sorted(kept.aligned_paths(tree, ["gene", "cell"])) == sorted(cells + genes)

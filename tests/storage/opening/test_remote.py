@@ -8,11 +8,12 @@ import threading
 import time
 import traceback
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -391,6 +392,14 @@ def test_failures_are_named(folder: Path, fault: Fault, kind: Any, message: str)
 class _Plain(http.server.SimpleHTTPRequestHandler):
     """What ``python -m http.server`` runs: it ignores ranges."""
 
+    downloads: ClassVar[Counter[str]] = Counter()
+    """How often each file was downloaded."""
+
+    def do_GET(self) -> None:
+        """Count a download."""
+        self.downloads[self.path] += 1
+        super().do_GET()
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name
         """Say nothing."""
 
@@ -415,10 +424,24 @@ def test_servers_without_ranges_are_good_enough(folder: Path, name: str) -> None
     path = folder.with_name(name)
     if path != folder:
         convert(folder, path, zarr_format=3 if name[0] in "vp" else None, packed=name[0] == "p")
+    _Plain.downloads.clear()
     with plainly_served(folder.parent) as base:
         daf = open_daf(f"{base}/{name}")
         assert contents(daf) == contents(ZarrDaf(folder))
         assert connect(daf).sql("SELECT count(*) AS n FROM cell").to_pydict() == {"n": [3]}
+    if name.endswith(".zip"):
+        assert _Plain.downloads[f"/{name}"] <= 2  # once to see that there are no ranges
+
+
+def test_a_whole_file_that_another_thread_has_downloaded(folder: Path) -> None:
+    """Whoever waited for it takes it from there."""
+    with plainly_served(folder) as base:
+        files = RemoteFiles(base)
+        expected = (folder / ".zmetadata").read_bytes()
+        _Plain.downloads.clear()
+        parts = [files._part_of_whole(".zmetadata", 0, stop) for stop in (len(expected), 20)]
+    assert parts == [expected, expected[:20]]
+    assert _Plain.downloads == {"/.zmetadata": 1}
 
 
 def test_large_files_of_servers_without_ranges(
@@ -644,3 +667,13 @@ def test_a_small_data_set_of_one_of_everything(tmp_path: Path) -> None:
     fill(create(path)).close()
     with served(path) as server:
         assert contents(open_daf(server.url)) == contents(fill(MemoryDaf()))
+
+
+def test_another_version_is_refused(folder: Path) -> None:
+    """As on the disk: what a later version means by its files is not known."""
+    (folder / "daf" / "0").write_bytes(bytes([2, 0]))
+    with (
+        served(folder) as server,
+        pytest.raises(errors.VersionError, match=r"incompatible format version: 2\.0"),
+    ):
+        open_daf(f"http://127.0.0.1:{server.server_port}/{folder.name}")

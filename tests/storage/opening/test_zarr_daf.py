@@ -260,8 +260,17 @@ class TestModes:
         """A newer major or minor version, and a marker that is none."""
         shutil.rmtree(tiny_path / "daf")
         zarr.create_array(tiny_path / "daf", data=np.array(marker, "u1"), zarr_format=2)
-        with pytest.raises(errors.VersionError, match=message):
-            ZarrDaf(tiny_path)
+        for mode in ("r", "r+", "w+"):
+            with pytest.raises(errors.VersionError, match=message):
+                ZarrDaf(tiny_path, mode)  # type: ignore[call-overload]
+        for mode in ("r", "r+"):
+            mapping = {
+                str(file.relative_to(tiny_path)): file.read_bytes()
+                for file in tiny_path.rglob("*")
+                if file.is_file()
+            }
+            with pytest.raises(errors.VersionError, match=message):
+                ZarrDaf(mapping, mode)  # type: ignore[call-overload]
 
     def test_any_integer_type_of_the_version_is_read(self, tiny_path: Path) -> None:
         """The marker is compared as numbers."""

@@ -16,7 +16,7 @@ from daf_storage import errors
 from daf_storage.spi import MmapZipStore
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip import check_entries
-from daf_storage.stores.mmap_zip._locating import read_directory
+from daf_storage.stores.mmap_zip._locating import agrees_with_headers, read_directory
 
 EMPTY = bytes.fromhex(
     "504b06062c000000000000001e032d00000000000000000000000000000000000000000000000000"
@@ -332,3 +332,89 @@ def test_a_directory_is_found_behind_a_long_comment() -> None:
     directory = read_directory(lambda at, size: data[at : at + size], len(data))
     assert directory.comment == data[22:]
     assert directory.entries == []
+
+
+def foreign_record(zip64: list[int], *, extra: bytes = b"", disk: int = 0, **fields: int) -> bytes:
+    """Return a central record as other programs write it: some numbers in a ZIP64 field."""
+    of = {"stored": 11, "size": 12, "offset": 13} | fields
+    if zip64:
+        extra += struct.pack(f"<2H{len(zip64)}Q", 1, 8 * len(zip64), *zip64)
+    fixed = struct.pack(
+        "<4s6H3L5H2L",
+        *(b"PK\1\2", 45, 45, 0, 0, 0, 0, 7, of["stored"], of["size"], 1, len(extra), 0, disk),
+        *(0, 0, of["offset"]),
+    )
+    return fixed + b"a" + extra
+
+
+TIMES = struct.pack("<2H5s", 0x5455, 5, b"times")
+
+
+@pytest.mark.parametrize(
+    ("record", "numbers"),
+    [
+        (foreign_record([]), (12, 11, 13)),
+        (foreign_record([2**33], offset=2**32 - 1), (12, 11, 2**33)),
+        (foreign_record([5, 4], size=2**32 - 1, stored=2**32 - 1), (5, 4, 13)),
+        (foreign_record([4], stored=2**32 - 1, extra=TIMES), (12, 4, 13)),
+        (foreign_record([5, 9], size=2**32 - 1, disk=0xFFFF), (5, 11, 13)),
+        (
+            foreign_record(
+                [5, 4, 2**34], extra=TIMES, **dict.fromkeys(("size", "stored", "offset"), 2**32 - 1)
+            ),
+            (5, 4, 2**34),
+        ),
+    ],
+)
+def test_numbers_that_did_not_fit_are_in_a_field_behind(
+    record: bytes, numbers: tuple[int, int, int]
+) -> None:
+    """Those alone, in the order of the format, wherever other fields are."""
+    (entry,) = records.parse_central(record, 1, 100)
+    assert (entry.size_bytes, entry.stored_bytes, entry.offset - 100) == numbers
+
+
+@pytest.mark.parametrize("there", [[], [5]])
+def test_numbers_that_are_missing_are_damage(there: list[int]) -> None:
+    """A field that holds fewer numbers than it should says nothing of the others."""
+    record = foreign_record(there, size=2**32 - 1, stored=2**32 - 1)
+    with pytest.raises(records.MalformedError, match="lacks its ZIP64 sizes"):
+        list(records.parse_central(record, 1, 0))
+
+
+def test_data_that_is_said_to_go_on_behind_the_file(tmp_path: Path) -> None:
+    """A header that is longer than it was moves the data to where the file has ended."""
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a", b"1234")
+    data = bytearray(path.read_bytes())
+    data[28:30] = struct.pack("<H", 2)
+    path.write_bytes(data)
+    with (
+        MmapZipStore(path) as store,
+        pytest.raises(errors.CorruptDataError, match="its data is cut off"),
+    ):
+        store.get("a")
+
+
+@pytest.mark.parametrize(("flags", "is_noticed"), [(0, True), (8, False)])
+def test_headers_of_directories_that_were_replaced(*, flags: int, is_noticed: bool) -> None:
+    """Only where sizes stand behind the data may a header say something else than the directory."""
+    entries = [records.pack_entry("a", 2, 7, 0), records.pack_entry("b", 2, 7, 200)]
+    data = bytearray(300)
+    for entry, crc in zip(entries, (8, 7), strict=True):
+        header = bytearray(records.pack_local(entry.raw_name, 2, crc, entry.offset))
+        header[6:8] = struct.pack("<H", flags)
+        data[entry.offset : entry.offset + len(header)] = header
+    found = agrees_with_headers(entries, lambda at, size: bytes(data[at : at + size]))
+    assert found is not is_noticed
+
+
+@pytest.mark.parametrize("padding", [1, 2, 3, 65_516, 65_555])
+def test_headers_that_cannot_be_padded(padding: int) -> None:
+    """Extra fields have a head of 4 bytes, and all of them together fit into 16 bits."""
+    least = 30 + 1 + 20
+    for fitting in (0, 4, 65_515):
+        assert len(records.pack_local_of(b"a", 2, 7, least + fitting)) == least + fitting
+    with pytest.raises(records.MalformedError, match="no local header of"):
+        records.pack_local_of(b"a", 2, 7, least + padding)

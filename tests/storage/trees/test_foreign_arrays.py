@@ -13,7 +13,7 @@ import pytest
 import zarr
 
 from daf_query import connect
-from daf_storage import ZarrDaf
+from daf_storage import ZarrDaf, errors
 from daf_storage.spi import Span
 from tests.support import CELLS, UMIS, create, fill, recorded_reads
 
@@ -173,6 +173,32 @@ def test_missing_chunks_are_the_fill_value(tiny_path: Path) -> None:
     assert daf.get_np_vector("cell", "f3").tolist() == [7, 7, 7]
     assert daf.get_np_vector("cell", "f2").tolist() == [7, 7, 5]
     assert daf.get_np_vector("cell", "t").tolist() == ["", "", "c"]
+
+
+@pytest.mark.parametrize("chunks", [3, 2])
+def test_missing_chunks_without_a_fill_value_are_damage(tiny_path: Path, chunks: int) -> None:
+    """Nothing stands in for strings or numbers of which nobody said what they are."""
+    put_strings(tiny_path, "vectors/cell/t", ["a", "b", "c"], chunks=chunks)
+    array = zarr.create_array(
+        tiny_path / "vectors/cell/f",
+        shape=(3,),
+        chunks=(chunks,),
+        dtype="<i4",
+        zarr_format=2,
+        compressors=None,
+    )
+    array[:] = [1, 2, 3]
+    for name, read in (("t", "get_pa_vector"), ("f", "get_np_vector")):
+        document = json.loads((tiny_path / f"vectors/cell/{name}/.zarray").read_bytes())
+        document["fill_value"] = None
+        (tiny_path / f"vectors/cell/{name}/.zarray").write_text(json.dumps(document))
+        (tiny_path / f"vectors/cell/{name}/0").unlink()
+        daf = ZarrDaf(tiny_path)
+        with pytest.raises(errors.CorruptDataError, match="has no fill value"):
+            getattr(daf, read)("cell", name)
+        stored = daf.open_vector("cell", name)
+        with pytest.raises(errors.CorruptDataError, match="has no fill value"):
+            stored.read_strings() if name == "t" else stored.read(Span(0, 2))
 
 
 def test_chunks_of_zero_and_missing_attributes_are_tolerated(tiny_path: Path) -> None:

@@ -6,20 +6,23 @@ import copy
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from daf_storage import errors
-from daf_storage.stores import MemoryStore
-from daf_storage.trees import zarr_formats
+from daf_storage.stores import DirectoryStore, MemoryStore
+from daf_storage.trees import _metadata, zarr_formats
 from daf_storage.trees._metadata import (
     MAX_DOCUMENT_BYTES,
     ArrayMetadata,
     ZarrFormat,
     ZarrVersion,
+    check_chunk_bytes,
     lengths_of,
+    read_document,
     shown,
 )
 
@@ -227,3 +230,35 @@ def test_chunks_that_are_larger_than_any_array() -> None:
             large["chunk_grid"]["configuration"]["chunk_shape"] = [10**10]
         with pytest.raises(errors.UnsupportedDataError, match="the whole array of shape"):
             parsed(zarr_formats()[version - 2], json.dumps(large).encode())
+
+
+@pytest.mark.parametrize("item_bytes", [0, 8])
+def test_chunks_that_are_absurd_beside_the_array(
+    item_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of strings, 4 bytes each are counted, for their lengths; small chunks may be any size."""
+    monkeypatch.setattr(_metadata, "_MAX_CHUNK_BYTES", 96)
+    width = item_bytes or 4
+    check_chunk_bytes((2,), (96 // width,), item_bytes, what="x")
+    check_chunk_bytes((200 // width,), (200 // width,), item_bytes, what="x")
+    with pytest.raises(errors.UnsupportedDataError, match="a chunk of shape"):
+        check_chunk_bytes((2,), (96 // width + 1,), item_bytes, what="x")
+
+
+def test_documents_of_the_longest_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit itself is read, and one byte more is not; what is consolidated has its own."""
+    (tmp_path / "a").mkdir()
+    for name in ("a/.zarray", ".zmetadata"):
+        (tmp_path / name).write_bytes(b"1234")
+    snapshot = DirectoryStore(tmp_path).snapshot("")
+    assert snapshot is not None
+    for limit, name in (
+        ("MAX_DOCUMENT_BYTES", "a/.zarray"),
+        ("MAX_CONSOLIDATED_BYTES", ".zmetadata"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(_metadata, limit, 4)
+            assert read_document(snapshot, name, what="a") == b"1234"
+            patch.setattr(_metadata, limit, 3)
+            with pytest.raises(errors.CorruptDataError, match="has 4 bytes"):
+                read_document(snapshot, name, what="a")

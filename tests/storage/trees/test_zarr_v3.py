@@ -935,3 +935,37 @@ def test_packed_hdf5(tmp_path: Path, codec: Any) -> None:
         part = connect(daf).matrix("cell", "gene", "m", rows="index >= 2998", columns=["d", "a"])
         assert np.array_equal(part.to_numpy(), values[2998:][:, [3, 0]])
     assert verify(path) == []
+
+
+@pytest.mark.parametrize("damage", ["no file", "no chunk"])
+@pytest.mark.parametrize("kind", ["numbers", "strings"])
+def test_chunks_that_nothing_stands_for(tmp_path: Path, kind: str, damage: str) -> None:
+    """Of an array without a fill value, a missing chunk is damage, of numbers and of strings."""
+    path = tmp_path / "x.daf.zarr"
+    daf = ZarrDaf(path, "w", packed=Packing("zstd", chunk_kb=1))
+    assert isinstance(daf, DafWriter)
+    n = 2_000
+    daf.add_axis("cell", [f"c{i}" for i in range(n)])
+    daf.set_vector("cell", "v", np.arange(n) if kind == "numbers" else [f"v{i}" for i in range(n)])
+    folder = path / "vectors/cell/v"
+    document = json.loads((folder / "zarr.json").read_text())
+    document["fill_value"] = None
+    (folder / "zarr.json").write_text(json.dumps(document))
+    (file,) = [one for one in folder.rglob("*") if one.is_file() and one.name != "zarr.json"]
+    daf = ZarrDaf(path)
+    assert daf.get_np_vector("cell", "v")[5] == (5 if kind == "numbers" else "v5")
+    if damage == "no file":
+        file.unlink()
+    else:
+        data = bytearray(file.read_bytes())
+        sharding = document["codecs"][0]["configuration"]
+        rows = document["chunk_grid"]["configuration"]["chunk_shape"][0]
+        size = 16 * (rows // sharding["chunk_shape"][0])
+        start = 0 if sharding.get("index_location") == "start" else len(data) - size - 4
+        data[start : start + 16] = b"\xff" * 16
+        index = bytes(data[start : start + size])
+        data[start + size : start + size + 4] = struct.pack("<I", google_crc32c.value(index))
+        file.write_bytes(data)
+    stored = ZarrDaf(path).open_vector("cell", "v")
+    with pytest.raises(errors.CorruptDataError, match="chunks are missing, and .* no fill value"):
+        stored.read(Span(0, 3)) if kind == "numbers" else stored.read_strings()

@@ -369,3 +369,14 @@ def test_the_command_names_what_is_lost_and_exits_with_3(
     ]
     assert main(["repair", str(path)]) == 0
     assert main(["verify", str(path)]) == 0
+
+
+def test_another_version_is_not_mended(tmp_path: Path) -> None:
+    """What a later version means by its files is not known: nothing is changed."""
+    path = tmp_path / "x.daf.zarr"
+    fill(create(path)).close()
+    (path / "daf" / "0").write_bytes(bytes([2, 0]))
+    (path / "vectors" / ".zgroup").unlink()
+    with pytest.raises(errors.VersionError, match="version"):
+        repair(path)
+    assert not (path / "vectors" / ".zgroup").exists()
