@@ -506,5 +506,5 @@ def test_rows_of_an_index_are_counted_as_they_are_returned(
     listed = ", ".join(f"'é{number}'" for number in range(60))
     query = f"SELECT count(*) AS n FROM cell WHERE name IN ({listed}) AND {where}"
     session = connect(path)
-    assert session.explain(query).scans[0].indexes == ["name"]
+    assert session.explain_analyze(query).scans[0].indexes == ["name"]
     assert session.sql(query).to_pydict() == {"n": [38]}

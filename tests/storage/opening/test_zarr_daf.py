@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 import zarr
 
-from daf_storage import DafReader, DafWriter, ZarrDaf, errors, open_daf
+from daf_storage import DafReader, DafWriter, OpenMode, ZarrDaf, errors, open_daf
 from daf_storage.testing import ChangingDafSuite
 from tests.support import CELLS, GENES, UMIS, contents, create, fill, recorded_reads, reopen
 
@@ -260,17 +260,18 @@ class TestModes:
         """A newer major or minor version, and a marker that is none."""
         shutil.rmtree(tiny_path / "daf")
         zarr.create_array(tiny_path / "daf", data=np.array(marker, "u1"), zarr_format=2)
-        for mode in ("r", "r+", "w+"):
+        every: list[OpenMode] = ["r", "r+", "w+"]
+        for mode in every:
             with pytest.raises(errors.VersionError, match=message):
-                ZarrDaf(tiny_path, mode)  # type: ignore[call-overload]
-        for mode in ("r", "r+"):
+                ZarrDaf(tiny_path, mode)
+        for mode in every[:2]:
             mapping = {
                 str(file.relative_to(tiny_path)): file.read_bytes()
                 for file in tiny_path.rglob("*")
                 if file.is_file()
             }
             with pytest.raises(errors.VersionError, match=message):
-                ZarrDaf(mapping, mode)  # type: ignore[call-overload]
+                ZarrDaf(mapping, mode)
 
     def test_any_integer_type_of_the_version_is_read(self, tiny_path: Path) -> None:
         """The marker is compared as numbers."""

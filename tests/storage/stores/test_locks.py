@@ -59,7 +59,7 @@ def test_a_directory_that_is_replaced_while_it_is_opened(
     """The new one is read, and of the old one nothing stays open."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "key").write_bytes(b"old")
-    lock_shared = _directory.lock_shared
+    lock_shared = _locks.lock_shared
 
     def replace_first(descriptor: int) -> bool:
         if (tmp_path / "a" / "key").read_bytes() == b"old":

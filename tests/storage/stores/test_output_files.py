@@ -381,10 +381,10 @@ def test_files_that_are_there_are_refused_before_any_work(tmp_path: Path) -> Non
     path = tmp_path / "x.csv"
     path.write_bytes(b"old")
     entered = []
-    with pytest.raises(errors.ExistsError), output_path(path, overwrite=False):
+    with pytest.raises(errors.ExistsError), output_path(path, if_exists="error"):
         entered.append(path)
     assert (entered, path.read_bytes()) == ([], b"old")
-    with output_path(path, overwrite=True) as prepared:
+    with output_path(path, if_exists="replace") as prepared:
         prepared.write_bytes(b"new")
     assert path.read_bytes() == b"new"
 
