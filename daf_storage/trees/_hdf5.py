@@ -166,14 +166,20 @@ class Hdf5File:
 
     def flush(self) -> None:
         """Write what HDF5 has in memory."""
-        self.file.flush()
-        self._note_length()
+        with self.lock:
+            self.file.flush()
+            self._note_length()
 
     def check_length(self, *, what: str) -> None:
         """Raise if another program has cut the file: HDF5 reads zeros where there is nothing."""
+        least_bytes = self._least_bytes  # before the length, which a thread of this process changes
         status = self._status()
-        if status is not None:
-            check_length(status.st_size, self._least_bytes, what=what)
+        if status is None or status.st_size >= least_bytes:
+            return
+        with self.lock:
+            status = self._status()
+            if status is not None:
+                check_length(status.st_size, self._least_bytes, what=what)
 
     def _note_length(self) -> None:
         """Remember how long the file is; one that was passed may change without this object."""

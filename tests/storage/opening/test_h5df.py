@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -565,3 +566,35 @@ def test_strings_go_in_and_out_in_blocks(
     with pytest.raises(errors.UnsupportedInputError, match="NUL"):
         daf.set_vector("cell", "bad", [*names[:9], "a\0b"])
     assert daf.vectors_set("cell") == set()
+
+
+@pytest.mark.parametrize("shrinks", [False, True])
+def test_a_file_that_this_process_changes_meanwhile_is_not_one_that_was_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, shrinks: bool
+) -> None:
+    """Another thread writes between looking at the length and comparing it."""
+    status = Hdf5File._status
+    states: list[int] = []
+
+    def overtaken(self: Hdf5File) -> Any:
+        found = status(self)
+        if not states and found is not None:
+            states.append(found.st_size)
+            if shrinks:  # as HDF5 does in the middle of a flush
+                return os.stat_result((*found[:6], 10, *found[7:]))
+            file.create_dataset("large", data=np.ones(100_000))
+            shared.flush()
+        return found
+
+    with h5py.File(tmp_path / "x.h5df", "w") as file:
+        file.create_dataset("small", data=np.ones(1000))
+        file.flush()
+        shared = Hdf5File(file, location="x.h5df", file_identity=(1, 1))
+        monkeypatch.setattr(Hdf5File, "_status", overtaken)
+        shared.check_length(what="x.h5df")
+        assert states
+        monkeypatch.undo()
+        os.truncate(tmp_path / "x.h5df", 100)
+        with pytest.raises(errors.CorruptDataError, match="another program has cut it"):
+            shared.check_length(what="x.h5df")
+        os.truncate(tmp_path / "x.h5df", states[0])
