@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from daf_query.index import UnusedIndexWarning, rebuild_indexes
     from daf_query.scan import ScanOptions
     from daf_query.session import DafSession, connect
-    from daf_query.slice import MatrixSlice
+    from daf_query.slice import DamagedLayoutWarning, MatrixSlice
     from daf_query.sql import (
         DuplicateColumnsWarning,
         Explanation,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AxisDataset",
     "DafSession",
+    "DamagedLayoutWarning",
     "DuplicateColumnsWarning",
     "Explanation",
     "MatrixSlice",
@@ -79,7 +80,10 @@ __getattr__, __dir__ = lazy_names(
             "DafSession",
             "connect",
         ),
-        "daf_query.slice": ("MatrixSlice",),
+        "daf_query.slice": (
+            "DamagedLayoutWarning",
+            "MatrixSlice",
+        ),
         "daf_query.sql": (
             "DuplicateColumnsWarning",
             "Explanation",

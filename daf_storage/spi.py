@@ -29,7 +29,13 @@ if TYPE_CHECKING:
         plain_values,
         stored_numbers,
     )
-    from daf_storage.h5ad import axis_frame
+    from daf_storage.h5ad import (
+        ANNDATA_PARTS,
+        AlignedMatrix,
+        aligned_matrices,
+        axis_frame,
+        write_anndata,
+    )
     from daf_storage.stores import (
         DirectoryStore,
         MappingStore,
@@ -56,8 +62,10 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ANNDATA_PARTS",
     "INDEXES_SUFFIX",
     "SERVER_CLIENT",
+    "AlignedMatrix",
     "DecodedCache",
     "DirectoryStore",
     "ForkLock",
@@ -79,6 +87,7 @@ __all__ = [
     "StoredVector",
     "ThreadedLibrary",
     "ZarrArchiveStore",
+    "aligned_matrices",
     "axis_frame",
     "data_set_paths",
     "decode_vlen_bytes",
@@ -97,6 +106,7 @@ __all__ = [
     "progress_bar",
     "shown_url",
     "stored_numbers",
+    "write_anndata",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -122,7 +132,13 @@ __getattr__, __dir__ = lazy_names(
             "plain_values",
             "stored_numbers",
         ),
-        "daf_storage.h5ad": ("axis_frame",),
+        "daf_storage.h5ad": (
+            "ANNDATA_PARTS",
+            "AlignedMatrix",
+            "aligned_matrices",
+            "axis_frame",
+            "write_anndata",
+        ),
         "daf_storage.stores": (
             "DirectoryStore",
             "MappingStore",

@@ -70,6 +70,7 @@ class RecordedReads:
 
     def __init__(self) -> None:
         self.keys: list[str] = []
+        self.n_bytes = 0
 
     def chunks(self) -> list[str]:
         """Return the keys that are no metadata."""
@@ -130,7 +131,9 @@ class _RecordingPin:
 
     def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         self._reads.keys.append(f"{self._prefix}/{key}".lstrip("/"))
-        return self._snapshot.read_ranges(key, ranges)
+        views = self._snapshot.read_ranges(key, ranges)
+        self._reads.n_bytes += sum(view.nbytes for view in views)
+        return views
 
     def read(self, key: str) -> bytes | None:
         self._reads.keys.append(f"{self._prefix}/{key}".lstrip("/"))

@@ -7,8 +7,10 @@ the stored layout; a *matrix slice* has them as numpy, scipy, Arrow, pandas, Ann
 Must not know sessions or the command line.
 """
 
+from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
 from daf_query.slice._entry_list import positions_in
 from daf_query.slice._export import FORMATS, TEXT, check_format
+from daf_query.slice._layouts import DamagedLayoutWarning
 from daf_query.slice._matrix_slice import MatrixSlice, slice_matrix
 from daf_query.slice._selector import (
     Selector,
@@ -20,8 +22,12 @@ from daf_query.slice._selector import (
 from daf_query.slice._wrapped_sql import WrappedSql
 
 __all__ = [
+    "ANNDATA_MAX_BYTES",
     "FORMATS",
     "TEXT",
+    "AnnDataChoice",
+    "Choice",
+    "DamagedLayoutWarning",
     "MatrixSlice",
     "Selector",
     "WrappedSql",

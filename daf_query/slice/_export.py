@@ -1,4 +1,4 @@
-"""Convert a matrix slice to Arrow, pandas, polars, AnnData and files."""
+"""Convert a matrix slice to Arrow, pandas, polars and files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ import scipy.sparse as sp
 from daf_query._row_files import COMPRESSED, compressed
 from daf_query.scan import NAME, number_array
 from daf_storage import DafReader, errors
-from daf_storage.spi import axis_frame, find_output, open_output, optional_import, output_path
+from daf_storage.spi import find_output, open_output, optional_import
 
 VALUE = "value"
 
 
 class Slice(Protocol):
-    """What an export asks of a matrix slice."""
+    """What an export needs of a matrix slice."""
 
     daf: DafReader
     rows_axis: str
@@ -129,26 +129,10 @@ def wide_table(part: Slice) -> pa.Table:
     return pa.table([_strings(part.rows), *arrays], names=[first, *names])
 
 
-def to_anndata(part: Slice) -> Any:
-    """Return an AnnData with ``obs`` and ``var`` from the axis tables."""
-    anndata = optional_import("anndata", extra="anndata")
-    obs, uns = axis_frame(part.daf, part.rows_axis, part.row_positions, unreadable="warn")
-    var, more = axis_frame(part.daf, part.columns_axis, part.column_positions, unreadable="warn")
-    values = part.values()
-    is_sparse = sp.issparse(values)
-    matrix = sp.csr_matrix(values, copy=True) if is_sparse else np.array(values, order="C")
-    return anndata.AnnData(X=matrix, obs=obs, var=var, uns={**more, **uns})
-
-
-def save(part: Slice, path: Path, file_format: str | None = None) -> None:
-    """Write the slice to a file; an old file is replaced when the new one is complete."""
-    file_format = check_format(path, file_format)
+def save(part: Slice, path: Path, file_format: str) -> None:
+    """Write the slice, but for h5ad; an old file is replaced when the new one is complete."""
     if file_format == "mtx":
         _save_names(part, path)
-    if file_format == "h5ad":
-        with output_path(path) as prepared:
-            to_anndata(part).write_h5ad(prepared)
-        return
     with open_output(path) as file, compressed(file, path) as sink:
         _WRITERS[file_format](part, sink)
 
@@ -228,7 +212,10 @@ _WRITERS: Final[dict[str, Callable[[Slice, IO[bytes]], None]]] = {
     "arrow": _write_arrow,
 }
 
-FORMATS: Final = ("h5ad", *_WRITERS)
+H5AD: Final = "h5ad"
+"""The format that `daf_query.slice._anndata` writes."""
+
+FORMATS: Final = (H5AD, *_WRITERS)
 """How a slice is written; each is also the suffix that asks for it."""
 
 TEXT: Final = ("mtx", "csv", "tsv")

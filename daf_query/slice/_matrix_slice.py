@@ -1,20 +1,23 @@
-"""A slice of a matrix: which entries, from which stored layout, and in which shape it is wanted."""
+"""A slice of a matrix: its entries, the stored layout it is read from, and its conversions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
+from daf_query.slice import _anndata
 from daf_query.slice import _export as export
-from daf_query.slice._gather import SlicePlan, gather_dense, gather_sparse, plan_slice
+from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
+from daf_query.slice._gather import SlicePlan
+from daf_query.slice._layouts import Layout, gather_first, plan_layouts
 from daf_query.slice._selection import Selection
-from daf_storage import DafReader, Origin
+from daf_storage import DafReader, Origin, errors
 from daf_storage.spi import ForkLock
 
 if TYPE_CHECKING:
@@ -32,21 +35,17 @@ def slice_matrix(
     columns: Selection,
 ) -> MatrixSlice:
     """Return a slice, to be read from the stored layout that touches the fewest bytes."""
-    plans = []
-    for stored in daf.open_orientations(rows_axis, columns_axis, name):
-        rows_are_major = stored.info.is_row_major or stored.info.rows_axis != rows_axis
-        majors, minors = (rows, columns) if rows_are_major else (columns, rows)
-        plans.append((plan_slice(stored, majors, minors), rows_are_major))
-    plan, rows_are_major = min(plans, key=lambda one: one[0].cost_bytes)
     axes = (rows_axis, columns_axis)
-    return MatrixSlice(daf, axes, name, (rows, columns), plan, rows_are_major=rows_are_major)
+    layouts = plan_layouts(daf, axes, name, rows, columns)
+    return MatrixSlice(daf, axes, name, (rows, columns), layouts)
 
 
 class MatrixSlice:
     """Some rows and columns of a stored matrix; `DafSession.matrix` makes one.
 
     The values are read when first asked for, once, from the stored layout that touches the fewest
-    bytes; the rest of the matrix is not read.  A slice stays usable after its session is closed as
+    bytes; the rest of the matrix is not read.  If that layout is damaged, the other one is read,
+    and a `DamagedLayoutWarning` says so.  A slice stays usable after its session is closed as
     far as its values have been read.
     """
 
@@ -56,39 +55,43 @@ class MatrixSlice:
         axes: tuple[str, str],
         name: str,
         selections: tuple[Selection, Selection],
-        plan: SlicePlan,
-        *,
-        rows_are_major: bool,
+        layouts: list[Layout],
     ) -> None:
         self.daf = daf
         """The data set that it comes from."""
         self.rows_axis, self.columns_axis = axes
         self.name = name
         """The name of the matrix."""
-        self.plan = plan
-        """The stored layout that is read, and about how many bytes of it."""
-        self._rows, self._columns = selections
-        self._rows_are_major = rows_are_major
+        self.selections = selections
+        """The selected rows, and the selected columns."""
+        self._layouts = layouts
         self._lock = ForkLock()
         self._gathered: Any = None
 
     def __reduce__(self) -> Any:
         """Pickle what was chosen, not the values; the other process opens the data set again."""
         axes = (self.rows_axis, self.columns_axis)
-        selections = (self._rows, self._columns)
-        return _slice_again, (self.daf.require_origin(), axes, self.name, selections)
+        return _slice_again, (self.daf.require_origin(), axes, self.name, self.selections)
 
     def __repr__(self) -> str:
-        kind = "sparse" if self.is_sparse else "dense"
-        return (
+        storage = "sparse" if self.is_sparse else "dense"
+        summary = (
             f"MatrixSlice({self.name!r}, {self.shape[0]:,} {self.rows_axis} x "
-            f"{self.shape[1]:,} {self.columns_axis}, {kind} {self.dtype})"
+            f"{self.shape[1]:,} {self.columns_axis}, {storage} {self.dtype})"
         )
+        companions = _anndata.describe(self)
+        return f"{summary}\n  {companions}" if companions else summary
+
+    @property
+    def plan(self) -> SlicePlan:
+        """The stored layout that is read, and about how many bytes of it."""
+        return self._layouts[0].plan
 
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and of columns."""
-        return self._rows.positions.size, self._columns.positions.size
+        rows, columns = self.selections
+        return rows.positions.size, columns.positions.size
 
     @property
     def is_sparse(self) -> bool:
@@ -98,8 +101,10 @@ class MatrixSlice:
     @property
     def dtype(self) -> Any:
         """The numpy dtype of the values; ``object`` for strings."""
-        kind = self.plan.stored.info.storage_type
-        return np.dtype(object) if kind.is_string else kind.dtype.newbyteorder("=")
+        storage_type = self.plan.stored.info.storage_type
+        if storage_type.is_string:
+            return np.dtype(object)
+        return storage_type.dtype.newbyteorder("=")
 
     @property
     def nnz(self) -> int:
@@ -110,22 +115,22 @@ class MatrixSlice:
     @property
     def row_positions(self) -> npt.NDArray[np.int64]:
         """The 0-based positions of the rows along their axis."""
-        return self._rows.positions
+        return self.selections[0].positions
 
     @property
     def column_positions(self) -> npt.NDArray[np.int64]:
         """The 0-based positions of the columns along their axis."""
-        return self._columns.positions
+        return self.selections[1].positions
 
     @property
     def rows(self) -> npt.NDArray[np.object_]:
         """The entries of the rows axis, as ``str`` objects."""
-        return self._names(self.rows_axis, self._rows)
+        return self._names(self.rows_axis, self.selections[0])
 
     @property
     def columns(self) -> npt.NDArray[np.object_]:
         """The entries of the columns axis, as ``str`` objects."""
-        return self._names(self.columns_axis, self._columns)
+        return self._names(self.columns_axis, self.selections[1])
 
     def load(self, *, progress: Callable[[int], None] = lambda _: None) -> MatrixSlice:
         """Read the values now, reporting stored elements done; returns the slice itself."""
@@ -139,7 +144,8 @@ class MatrixSlice:
         """
         with self._lock:
             if self._gathered is None:
-                self._gathered = self._gather(progress)
+                self._gathered, layout = gather_first(self._layouts, progress)
+                self._layouts = [layout]
             return self._gathered
 
     def to_scipy(self) -> sp.csr_array[Any]:
@@ -183,19 +189,59 @@ class MatrixSlice:
         """
         return export.wide_polars(self)
 
-    def to_anndata(self) -> anndata.AnnData:
-        """Return an AnnData whose ``X`` is this slice, with ``obs`` and ``var`` filled.
+    def to_anndata(
+        self,
+        *,
+        layers: Choice = None,
+        obsm: Choice = None,
+        varm: Choice = None,
+        obsp: Choice = None,
+        varp: Choice = None,
+        max_bytes: int | None = ANNDATA_MAX_BYTES,
+    ) -> anndata.AnnData:
+        """Return an AnnData whose ``X`` is this slice, with the other matrices over its axes.
 
         The rows axis becomes ``obs`` and the columns axis ``var``, with all vectors of the
-        selected entries; categoricals get their order and their colours back.
+        selected entries; categoricals get their order and their colours back.  The other matrices
+        over both axes become ``layers``, those of one axis with itself ``obsp`` and ``varp``, and
+        those to axes of their own ``obsm`` and ``varm``.  Of each, the selected entries are read
+        and no more.  The `repr` of the slice names them.
+
+        Parameters
+        ----------
+        layers, obsm, varm, obsp, varp
+            True for all of a part, False for none, a key or a list of keys.  By default, as many
+            as fit ``max_bytes``, the smallest first.
+        max_bytes
+            How many bytes the matrices that were not chosen may take in memory, in sum; 1 GiB by
+            default, None for no limit.  A sparse matrix is estimated by its share of the axes.
+
+        Raises
+        ------
+        MatrixNotFoundError
+            There is no matrix of a key; the message lists those that exist.
+
+        Warns
+        -----
+        AnnDataWarning
+            Matrices did not fit, or cannot be read; it names them, and says how to get them.
         """
-        return export.to_anndata(self)
+        choice: AnnDataChoice = {
+            "layers": layers,
+            "obsm": obsm,
+            "varm": varm,
+            "obsp": obsp,
+            "varp": varp,
+            "max_bytes": max_bytes,
+        }
+        return _anndata.to_anndata(self, choice)
 
     def save(
         self,
         path: str | Path,
         *,
         format: str | None = None,  # noqa: A002 - what it is called everywhere
+        **choice: Unpack[AnnDataChoice],
     ) -> None:
         """Write the slice to a file, whose format follows from its suffix.
 
@@ -210,21 +256,25 @@ class MatrixSlice:
             A symbolic link is followed; a pipe or a device is written into.
         format
             The format, without a dot, where the suffix does not say it.
+        **choice
+            ``layers=``, ``obsm=`` and so on, as in `to_anndata`; for h5ad only.
 
         Raises
         ------
         InvalidInputError
             The suffix is none of these.
         """
-        export.save(self, Path(path), format)
-
-    def _gather(self, progress: Callable[[int], None]) -> Any:
-        values: Any
-        if not self.is_sparse:
-            values = gather_dense(self.plan)
-            return values if self._rows_are_major else values.T
-        values = gather_sparse(self.plan, progress=progress)
-        return values if self._rows_are_major else values.T.tocsr()
+        path = Path(path)
+        file_format = export.check_format(path, format)
+        if file_format == export.H5AD:
+            _anndata.save_h5ad(self, path, choice)
+            return
+        if choice:
+            raise errors.InvalidInputError(
+                f"cannot write {', '.join(choice)} to {str(path)!r}: {file_format} holds one "
+                "matrix; write an .h5ad file"
+            )
+        export.save(self, path, file_format)
 
     def _names(self, axis: str, selection: Selection) -> npt.NDArray[np.object_]:
         names = self.daf.get_pa_vector(axis, "name").take(pa.array(selection.positions))

@@ -7,17 +7,23 @@
 Must not know formats, SQL or queries.
 """
 
+from daf_storage.h5ad._aligned import ANNDATA_PARTS, AlignedMatrix, aligned_matrices
 from daf_storage.h5ad._export import axis_frame, export_h5ad, to_anndata
+from daf_storage.h5ad._file_values import write_anndata
 from daf_storage.h5ad._import import from_anndata, import_h5ad
 from daf_storage.h5ad._report import AnnDataWarning, Report, ReportItem
 
 __all__ = [
+    "ANNDATA_PARTS",
+    "AlignedMatrix",
     "AnnDataWarning",
     "Report",
     "ReportItem",
+    "aligned_matrices",
     "axis_frame",
     "export_h5ad",
     "from_anndata",
     "import_h5ad",
     "to_anndata",
+    "write_anndata",
 ]

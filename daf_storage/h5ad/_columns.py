@@ -308,13 +308,12 @@ def _capital_float(values: Any, target: str) -> str:
 
 
 def _decode_dates(values: Any, rule: Rule) -> Any:
-    fingerprints = pandas().Series(np.where(values == "", "NaT", values).astype("datetime64"))
     dtype = rule["dtype"]
-    if "," in dtype:
-        unit, zone = dtype.removeprefix("datetime64[").removesuffix("]").split(", ", 1)
-        utc = fingerprints.astype(f"datetime64[{unit}]").dt.tz_localize("UTC")
-        return utc.dt.tz_convert(zone).array
-    return fingerprints.astype(dtype).array
+    unit, _, zone = dtype.removeprefix("datetime64[").removesuffix("]").partition(", ")
+    # The unit is given: numpy cannot infer one from no values, or from missing ones alone.
+    dates = np.where(values == "", "NaT", values).astype(f"datetime64[{unit}]")
+    series = pandas().Series(dates, dtype=f"datetime64[{unit}]")
+    return series.dt.tz_localize("UTC").dt.tz_convert(zone).array if zone else series.array
 
 
 def _decode_string(values: Any, rule: Rule, is_missing: npt.NDArray[np.bool_] | None) -> Any:

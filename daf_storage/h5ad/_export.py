@@ -24,7 +24,8 @@ from daf_storage.base import (
     progress_bar,
 )
 from daf_storage.data import DafReader, StoredMatrix, column_blocks, kept
-from daf_storage.h5ad import _annotations, _columns, _notes
+from daf_storage.h5ad import _columns, _notes
+from daf_storage.h5ad._aligned import AlignedMatrix, Part, axis_annotations, restore_matrix
 from daf_storage.h5ad._file_values import writable_frame, write_value
 from daf_storage.h5ad._notes import Notes
 from daf_storage.h5ad._report import AnnDataWarning, Report
@@ -319,20 +320,16 @@ class _Exporter:
         by_rows = self._is_by_rows(stored)
         if not stored.info.is_sparse:
             values = stored.dense().read()
-            dense = np.array(values if by_rows else values.T, order="C")
-            return _columns.narrowed(dense, note["dtype"]) if "dtype" in note else dense
+            return restore_matrix(values if by_rows else values.T, note)
         indptr, blocks = stored.colptr(), list(_sparse_blocks(stored))
         indices = np.concatenate([np.empty(0, _index_dtype(stored)), *(b[0] for b in blocks)])
         data = np.concatenate([np.empty(0, blocks[0][1].dtype), *(b[1] for b in blocks)])
         n_minor, n_major = stored.info.shape
         if by_rows:
-            found = sp.csr_matrix((data, indices, indptr), shape=(n_major, n_minor))
+            matrix = sp.csr_matrix((data, indices, indptr), shape=(n_major, n_minor))
         else:
-            found = sp.csc_matrix((data, indices, indptr), shape=(n_minor, n_major))
-        if "dtype" in note:
-            found = found.astype(_columns.narrowed(data, note["dtype"]).dtype)
-        found = found.asformat(note["format"]) if "format" in note else found
-        return getattr(sp, f"{found.format}_array")(found) if note.get("is_array") else found
+            matrix = sp.csc_matrix((data, indices, indptr), shape=(n_minor, n_major))
+        return restore_matrix(matrix, note)
 
     def write_matrices(self, file: Any, *, show: ShowProgress) -> None:
         """Write the large matrices into an h5ad file, block by block."""
@@ -371,22 +368,19 @@ class _Exporter:
 
     def annotations(self, part: str, axis: str) -> dict[str, Any]:
         """Return ``obsm`` or ``varm``: the matrices of an axis with axes of their own."""
-        noted: dict[str, Any] = self._notes.get(part, {})
-        found = {}
-        for key, note in noted.items():
-            if self._daf.has_axis(note["axis"]) and self._daf.has_matrix(axis, note["axis"], key):
-                found[key] = self._annotation(axis, note["axis"], key, note)
-        for other in sorted(self._daf.axes_set() - {self._obs, self._var, self.raw_axis}):
-            for name in sorted(self._daf.matrices_set(axis, other)):
-                if noted.get(name, {}).get("axis") != other:
-                    key = name if name not in found else f"{other}_{name}"
-                    found[key] = self._annotation(axis, other, name, {})
-        return found
+        main_axes = {self._obs, self._var, self.raw_axis}
+        noted = self._notes.get(part, {})
+        place: Part = "obsm" if part == "obsm" else "varm"
+        return {
+            matrix.key: self._annotation(matrix)
+            for matrix in axis_annotations(self._daf, place, axis, main_axes, noted)
+        }
 
-    def _annotation(self, axis: str, other: str, name: str, note: dict[str, Any]) -> Any:
-        values = self._daf.get_np_matrix(axis, other, name)
-        index, columns = self._daf.axis_entries(axis), self._daf.axis_entries(other)
-        return _annotations.decode_annotation(values, note, index=index, columns=columns)
+    def _annotation(self, matrix: AlignedMatrix) -> Any:
+        axes = (matrix.rows_axis, matrix.columns_axis)
+        values = self._daf.get_np_matrix(*axes, matrix.name)
+        index, columns = (self._daf.axis_entries(axis) for axis in axes)
+        return matrix.restore(values, index=index, columns=columns)
 
     def _unstructured(self, colors: dict[str, Any]) -> dict[str, Any]:
         uns: dict[str, Any] = {}

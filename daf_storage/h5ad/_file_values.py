@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,23 @@ def writable_frame(frame: Any, part: str, report: Report) -> Any:
         if series.ndim == 1:
             frame[column] = _writable_column(series, what, report)
     return frame
+
+
+def write_anndata(adata: Any, path: str | Path) -> Report:
+    """Write an AnnData in memory as an ``h5ad`` file; its ``obs`` and ``var`` are changed to fit.
+
+    Returns
+    -------
+    Report
+        Columns that an h5ad file cannot hold as they were.
+    """
+    anndata = optional_import("anndata", extra="anndata")
+    report = Report()
+    for part in ("obs", "var"):
+        setattr(adata, part, writable_frame(getattr(adata, part), part, report))
+    with anndata.settings.override(allow_write_nullable_strings=True):
+        adata.write_h5ad(path, convert_strings_to_categoricals=False)
+    return report
 
 
 def _with_writable_names(frame: Any, part: str, report: Report) -> Any:

@@ -1,0 +1,301 @@
+"""Convert a matrix slice to an AnnData, with the other matrices over the same axes.
+
+**Nouns.** A *companion* is a matrix that can come along with ``X``: a layer, an entry of ``obsm``
+and so on.  The caller's *choice* names companions; the others come along as far as their estimated
+sizes fit a budget of bytes.  The rules of the parts are those of `daf_storage.to_anndata`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias, TypedDict
+
+import scipy.sparse as sp
+
+from daf_query.slice._layouts import gather_first, open_layouts, plan_layouts
+from daf_query.slice._selection import Selection
+from daf_storage import AnnDataWarning, DafReader, errors
+from daf_storage.spi import (
+    ANNDATA_PARTS,
+    AlignedMatrix,
+    StoredMatrix,
+    aligned_matrices,
+    axis_frame,
+    optional_import,
+    output_path,
+    write_anndata,
+)
+
+ANNDATA_MAX_BYTES: Final = 1 << 30
+"""Default of ``max_bytes=``: 1 GiB for what comes along with ``X``."""
+
+_STRING_BYTES: Final = 16
+_INDEX_BYTES: Final = 4
+
+Choice: TypeAlias = bool | str | Iterable[str] | None
+"""All (True) or none (False) of a part; a key, or several; by default as many as fit."""
+
+
+class AnnDataChoice(TypedDict, total=False):
+    """What comes along with ``X``; see `MatrixSlice.to_anndata`."""
+
+    layers: Choice
+    obsm: Choice
+    varm: Choice
+    obsp: Choice
+    varp: Choice
+    max_bytes: int | None
+
+
+class Slice(Protocol):
+    """What this conversion needs of a matrix slice."""
+
+    daf: DafReader
+    rows_axis: str
+    columns_axis: str
+    name: str
+    selections: tuple[Selection, Selection]
+
+    def values(self) -> Any:
+        """Return a CSR array or a dense one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A matrix that can come along with ``X``."""
+
+    matrix: AlignedMatrix
+    estimated_bytes: int
+    """Its selected part in memory; of a sparse matrix, as if its elements were spread evenly."""
+
+    @property
+    def label(self) -> str:
+        """Its place in the AnnData, such as ``layers['counts']``."""
+        return f"{self.matrix.part}[{self.matrix.key!r}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Companions:
+    """The matrices over the axes of a slice."""
+
+    main: AlignedMatrix
+    """The matrix of the slice, which is ``X``."""
+    available: tuple[Companion, ...]
+    unavailable: Mapping[tuple[str, str], errors.DafError]
+    """Why a matrix cannot come along, by its part and its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The companions that come along, and those that do not fit the budget."""
+
+    chosen: tuple[Companion, ...]
+    left_out: tuple[Companion, ...]
+
+
+def find_companions(part: Slice) -> Companions:
+    """Return what could come along with a slice; reads metadata only."""
+    main, *others = aligned_matrices(part.daf, part.rows_axis, part.columns_axis, part.name)
+    available: list[Companion] = []
+    unavailable: dict[tuple[str, str], errors.DafError] = {}
+    for matrix in others:
+        stored, faults = open_layouts(
+            part.daf, (matrix.rows_axis, matrix.columns_axis), matrix.name
+        )
+        if not stored:
+            unavailable[matrix.part, matrix.key] = faults[0]
+        elif stored[0].info.storage_type.is_string and not matrix.is_annotation:
+            what = f"{stored[0].what}: AnnData has no matrices of strings"
+            unavailable[matrix.part, matrix.key] = errors.UnsupportedInputError(what)
+        else:
+            available.append(Companion(matrix, _estimated_bytes(stored[0], part, matrix)))
+    return Companions(main, tuple(available), unavailable)
+
+
+def _estimated_bytes(stored: StoredMatrix, part: Slice, matrix: AlignedMatrix) -> int:
+    """Return the size of the selected part, from the metadata of the matrix alone."""
+    info = stored.info
+    rows, columns = _selections(part, matrix)
+    n_selected = rows.positions.size * columns.positions.size
+    item_bytes = _STRING_BYTES if info.storage_type.is_string else info.storage_type.dtype.itemsize
+    if info.nnz is None:
+        return n_selected * item_bytes
+    n_elements = -(-info.nnz * n_selected // max(info.shape[0] * info.shape[1], 1))
+    return n_elements * (item_bytes + _INDEX_BYTES)
+
+
+def _selections(part: Slice, matrix: AlignedMatrix) -> tuple[Selection, Selection]:
+    """Return the rows and the columns of a companion that the slice selects."""
+    rows, columns = part.selections
+    if matrix.part == "layers":
+        return rows, columns
+    selected = columns if matrix.part in ("varm", "varp") else rows
+    if matrix.is_annotation:
+        return selected, Selection.all(part.daf.axis_length(matrix.columns_axis))
+    return selected, selected
+
+
+def select_companions(companions: Companions, choice: AnnDataChoice) -> Selected:
+    """Choose what comes along: what is named, and of the rest what fits the budget.
+
+    The smallest come first, so that one large matrix does not keep out the others.
+
+    Raises
+    ------
+    MatrixNotFoundError
+        A key is unknown; the message lists those that exist.
+    """
+    max_bytes = choice.get("max_bytes", ANNDATA_MAX_BYTES)
+    chosen: list[Companion] = []
+    optional: list[Companion] = []
+    for part in ANNDATA_PARTS:
+        of_part = [companion for companion in companions.available if companion.matrix.part == part]
+        part_choice = _by_part(choice)[part]
+        if part_choice is None:
+            optional += of_part
+        elif part_choice is True:
+            chosen += of_part
+        elif part_choice is not False:
+            by_key = {companion.matrix.key: companion for companion in of_part}
+            for key in _keys(part, part_choice):
+                if key not in by_key:
+                    raise _unknown_key(companions, part, key, by_key)
+                chosen.append(by_key[key])
+    left_out = []
+    free_bytes = max_bytes
+    for companion in sorted(optional, key=lambda companion: companion.estimated_bytes):
+        if free_bytes is None:
+            chosen.append(companion)
+        elif companion.estimated_bytes <= free_bytes:
+            free_bytes -= companion.estimated_bytes
+            chosen.append(companion)
+        else:
+            left_out.append(companion)
+    return Selected(_in_order(companions, chosen), _in_order(companions, left_out))
+
+
+def _in_order(companions: Companions, some: Iterable[Companion]) -> tuple[Companion, ...]:
+    """Return some companions in the order of all, each once."""
+    labels = {companion.label for companion in some}
+    return tuple(c for c in companions.available if c.label in labels)
+
+
+def _by_part(choice: AnnDataChoice) -> dict[str, Choice]:
+    return {
+        "layers": choice.get("layers"),
+        "obsm": choice.get("obsm"),
+        "varm": choice.get("varm"),
+        "obsp": choice.get("obsp"),
+        "varp": choice.get("varp"),
+    }
+
+
+def _keys(part: str, choice: str | Iterable[str]) -> list[str]:
+    keys = [choice] if isinstance(choice, str) else choice
+    if not isinstance(keys, Iterable):
+        raise errors.InvalidInputError(
+            f"{part}= is {choice!r}; pass True for all, False for none, or a list of keys"
+        )
+    return list(keys)
+
+
+def _unknown_key(
+    companions: Companions, part: str, key: str, known: Iterable[str]
+) -> errors.DafError:
+    """Return the error for a key that cannot come along."""
+    if (part, key) in companions.unavailable:
+        return companions.unavailable[part, key]
+    main = companions.main
+    listed = ", ".join(map(repr, known)) or "none"
+    return errors.MatrixNotFoundError(
+        f"to_anndata: {part}= names {key!r}, which a slice of {main.name!r} over "
+        f"{main.rows_axis!r} and {main.columns_axis!r} does not have; {part} it has: {listed}"
+    )
+
+
+def to_anndata(part: Slice, choice: AnnDataChoice) -> Any:
+    """Return an AnnData with ``obs`` and ``var`` of the axis tables, and the chosen companions."""
+    anndata = optional_import("anndata", extra="anndata")
+    companions = find_companions(part)
+    selected = select_companions(companions, choice)
+    _warn_of(companions, selected, choice)
+    frames, colours = {}, {}
+    for name, axis, selection in zip(
+        ("var", "obs"),
+        (part.columns_axis, part.rows_axis),
+        reversed(part.selections),
+        strict=True,
+    ):
+        frames[name], uns = axis_frame(part.daf, axis, selection.positions, unreadable="warn")
+        colours.update(uns)
+    values = part.values()
+    main = companions.main.restore(
+        values.copy() if sp.issparse(values) else values, index=None, columns=None
+    )
+    adata = anndata.AnnData(X=main, **frames, uns=colours)
+    for companion in selected.chosen:
+        matrix = companion.matrix
+        frame = adata.var if matrix.part in ("varm", "varp") else adata.obs
+        columns = part.daf.axis_entries(matrix.columns_axis) if matrix.is_annotation else None
+        restored = matrix.restore(_gathered(part, matrix), index=frame.index, columns=columns)
+        getattr(adata, matrix.part)[matrix.key] = restored
+    return adata
+
+
+def _gathered(part: Slice, matrix: AlignedMatrix) -> Any:
+    axes = (matrix.rows_axis, matrix.columns_axis)
+    return gather_first(plan_layouts(part.daf, axes, matrix.name, *_selections(part, matrix)))[0]
+
+
+def save_h5ad(part: Slice, path: Path, choice: AnnDataChoice) -> None:
+    """Write what `to_anndata` returns."""
+    with output_path(path) as prepared:
+        report = write_anndata(to_anndata(part, choice), prepared)
+    report.warn()
+
+
+def describe(part: Slice) -> str:
+    """Return a line that names what `to_anndata` yields by default; empty if that is unknown."""
+    try:
+        companions = find_companions(part)
+    except errors.DafError:  # such as a closed session: a description never fails
+        return ""
+    selected = select_companions(companions, {})
+    keys: dict[str, list[str]] = {name: [] for name in ANNDATA_PARTS}
+    for companion in selected.chosen:
+        keys[companion.matrix.part].append(companion.matrix.key)
+    listed = [f"X={part.name!r}", *(f"{name}={names!r}" for name, names in keys.items() if names)]
+    line = f"to_anndata() has: {', '.join(listed)}"
+    if selected.left_out:
+        line += f"; left out for size: {_sizes(selected.left_out)}"
+    if companions.unavailable:
+        labels = (f"{name}[{key!r}]" for name, key in companions.unavailable)
+        line += f"; not possible: {', '.join(labels)}"
+    return line
+
+
+def _warn_of(companions: Companions, selected: Selected, choice: AnnDataChoice) -> None:
+    """Warn of what is left out, unless its part was chosen by the caller."""
+    for (part, key), error in companions.unavailable.items():
+        if _by_part(choice)[part] in (None, True):
+            _warn(f"{part}[{key!r}] is left out: {error}")
+    if selected.left_out:
+        first = selected.left_out[0].matrix
+        max_bytes = choice.get("max_bytes", ANNDATA_MAX_BYTES)
+        _warn(
+            f"to_anndata leaves out {_sizes(selected.left_out)}, which max_bytes={max_bytes:,} has "
+            f"no room for; name what you need ({first.part}=[{first.key!r}]), or pass a larger "
+            "max_bytes (None: no limit)"
+        )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, AnnDataWarning, stacklevel=5)
+
+
+def _sizes(companions: Iterable[Companion]) -> str:
+    return ", ".join(f"{c.label} (about {c.estimated_bytes:,} bytes)" for c in companions)

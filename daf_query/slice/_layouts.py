@@ -1,0 +1,135 @@
+"""The stored layouts of a matrix: choose the cheaper one, and the other if that one is damaged.
+
+A matrix may be stored by its columns, by its rows, or both.  A *layout* is one of these with the
+plan of a slice in it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from daf_query.slice._gather import SlicePlan, gather_dense, gather_sparse, plan_slice
+from daf_query.slice._selection import Selection
+from daf_storage import DafReader, errors
+from daf_storage.spi import StoredMatrix
+
+
+class DamagedLayoutWarning(UserWarning):
+    """One of the two stored layouts of a matrix is damaged, so the other one is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A slice, planned in one stored layout."""
+
+    plan: SlicePlan
+    rows_are_major: bool
+    """Whether the stored columns are the rows of the slice."""
+
+    def gather(self, progress: Callable[[int], None]) -> Any:
+        """Return the values: ``csr_array`` if sparse, else ``ndarray``.
+
+        Raises
+        ------
+        FormatError
+            What is stored is damaged.
+        """
+        if not self.plan.stored.info.is_sparse:
+            dense = gather_dense(self.plan)
+            return dense if self.rows_are_major else dense.T
+        sparse = gather_sparse(self.plan, progress=progress)
+        return sparse if self.rows_are_major else sparse.T.tocsr()
+
+
+def plan_layouts(
+    daf: DafReader, axes: tuple[str, str], name: str, rows: Selection, columns: Selection
+) -> list[Layout]:
+    """Return the layouts in which a matrix is stored, the one that costs fewer bytes first.
+
+    Warns
+    -----
+    DamagedLayoutWarning
+        One of two is damaged, and left out.
+
+    Raises
+    ------
+    MatrixNotFoundError
+        There is no such matrix.
+    FormatError
+        No layout is whole.
+    """
+    stored, faults = open_layouts(daf, axes, name)
+    layouts = []
+    for matrix in stored:
+        rows_are_major = matrix.info.is_row_major or matrix.info.rows_axis != axes[0]
+        majors, minors = (rows, columns) if rows_are_major else (columns, rows)
+        try:
+            layouts.append(Layout(plan_slice(matrix, majors, minors), rows_are_major))
+        except errors.FormatError as error:
+            faults.append(error)
+    if not layouts:
+        raise faults[0]
+    for fault in faults:
+        _warn(fault, layouts[0])
+    return sorted(layouts, key=lambda layout: layout.plan.cost_bytes)
+
+
+def open_layouts(
+    daf: DafReader, axes: tuple[str, str], name: str
+) -> tuple[list[StoredMatrix], list[errors.FormatError]]:
+    """Return the layouts whose metadata is whole, and what is wrong with the others."""
+    faults = []
+    try:
+        return daf.open_orientations(*axes, name), []
+    except errors.FormatError as error:
+        faults.append(error)
+    stored = []
+    for pair in dict.fromkeys([axes, axes[::-1]]):
+        try:
+            stored.append(daf.open_matrix(*pair, name))
+        except (errors.FormatError, errors.MatrixNotFoundError):
+            continue
+    return stored, faults
+
+
+def gather_first(
+    layouts: Sequence[Layout], progress: Callable[[int], None] = lambda _: None
+) -> tuple[Any, Layout]:
+    """Return the values from the first layout that is whole, and that layout.
+
+    Warns
+    -----
+    DamagedLayoutWarning
+        The first is damaged, and the second was read.
+
+    Raises
+    ------
+    FormatError
+        No layout is whole; it is the error of the first.
+    """
+    try:
+        return layouts[0].gather(progress), layouts[0]
+    except errors.FormatError as error:
+        for other in layouts[1:]:
+            try:
+                values = other.gather(progress)
+            except errors.FormatError:
+                continue
+            _warn(error, other)
+            return values, other
+        raise
+
+
+def _warn(fault: errors.FormatError, other: Layout) -> None:
+    info = other.plan.stored.info
+    warnings.warn(
+        f"{fault}; the slice is read from the other layout, {info.rows_axis} x "
+        f"{info.columns_axis}. To write the damaged one again, open the data set with 'r+' and "
+        f"call relayout_matrix({info.rows_axis!r}, {info.columns_axis!r}, {info.name!r}, "
+        "overwrite=True); `daf verify` lists all damage",
+        DamagedLayoutWarning,
+        stacklevel=2,
+    )

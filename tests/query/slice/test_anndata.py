@@ -1,0 +1,371 @@
+"""Tests of AnnData out of slices: what comes along with X, how large it may be, what is read."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from anndata.tests.helpers import assert_equal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daf_query import MatrixSlice, connect
+from daf_query.slice import _gather as gathering
+from daf_storage import AnnDataWarning, DafWriter, MemoryDaf, ZarrDaf, errors, from_anndata
+from tests.support import CELLS, GENES, PBMC, UMIS, create, recorded_reads
+
+PARTS = ("layers", "obsm", "varm", "obsp", "varp")
+N_OBS, N_VAR = 11, 6
+
+
+def example() -> Any:
+    """Return an AnnData with dense and sparse values, notes and colours in every part."""
+    random = np.random.default_rng(0)
+
+    def csr(*shape: int) -> Any:
+        return sp.csr_matrix(sp.random_array(shape, density=0.4, format="csr", rng=random))
+
+    names = [f"c{i}" for i in range(N_OBS)]
+    adata = anndata.AnnData(
+        X=csr(N_OBS, N_VAR).astype(np.float32),
+        obs=pd.DataFrame(
+            {
+                "type": pd.Categorical(random.choice(["b", "a"], N_OBS), ["b", "unused", "a"]),
+                "age": pd.array([1, None] + [3] * (N_OBS - 2), dtype="Int64"),
+                "born": pd.to_datetime([None, *["2020-01-02"] * (N_OBS - 1)]),
+                "seen": pd.to_datetime([None, *["2020-01-02"] * (N_OBS - 1)], utc=True),
+            },
+            index=names,
+        ),
+        var=pd.DataFrame({"is_marker": random.random(N_VAR) < 0.5}, index=list("uvwxyz")),
+        layers={
+            "counts": sp.csc_matrix(csr(N_OBS, N_VAR)),
+            "half": random.random((N_OBS, N_VAR)).astype(np.float16),
+            "array": sp.csr_array(csr(N_OBS, N_VAR)),
+        },
+        obsm={
+            "X_umap": random.random((N_OBS, 2)),
+            "frame": pd.DataFrame({"u": range(N_OBS), "v": range(N_OBS)}, index=names),
+            "sparse": csr(N_OBS, 3),
+        },
+        varm={"PCs": random.random((N_VAR, 4))},
+        obsp={"distances": csr(N_OBS, N_OBS), "dense": random.random((N_OBS, N_OBS))},
+        varp={"corr": random.random((N_VAR, N_VAR)), "csc": sp.csc_matrix(csr(N_VAR, N_VAR))},
+        uns={"type_colors": np.array(["#000001", "#000002", "#000003"], dtype=object)},
+    )
+    adata.raw = anndata.AnnData(
+        csr(N_OBS, 9), obs=adata.obs[[]], var=pd.DataFrame(index=list("ABCDEFGHI"))
+    )
+    return adata
+
+
+ADATA = example()
+DAF = from_anndata(ADATA)
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    """Compare the parts of a slice with anndata's own subset, dtypes and formats included."""
+    assert_equal(found.obs, expected.obs, exact=True)
+    assert_equal(found.var, expected.var, exact=True)
+    assert_equal(found.X, expected.X, exact=True)
+    for part in PARTS:
+        mine, theirs = getattr(found, part), getattr(expected, part)
+        assert sorted(mine) == sorted(theirs), part
+        for key in theirs:
+            assert_value(mine[key], theirs[key])
+
+
+def assert_value(found: Any, expected: Any) -> None:
+    """Compare two values of a part; NaN equals NaN."""
+    assert type(found) is type(expected)
+    if isinstance(expected, np.ndarray):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    else:
+        assert_equal(found, expected, exact=True)
+
+
+def subset(adata: Any, rows: Any, columns: Any) -> Any:
+    """Return what anndata selects, with the unused categories, which the data set keeps."""
+    with warnings.catch_warnings(), anndata.settings.override(remove_unused_categories=False):
+        warnings.simplefilter("ignore")  # names that occur twice
+        return adata[rows, columns].copy()
+
+
+def taken(part: MatrixSlice, **choice: Any) -> Any:
+    """Return the slice as an AnnData, without anndata's warnings of names that occur twice."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* names are not unique", UserWarning)
+        return part.to_anndata(**choice)
+
+
+class TestAsAnndataSelects:
+    @settings(max_examples=25)
+    @given(
+        rows=st.lists(st.integers(0, N_OBS - 1), max_size=15),
+        columns=st.lists(st.integers(0, N_VAR - 1), max_size=8),
+    )
+    def test_any_selection(self, rows: list[int], columns: list[int]) -> None:
+        """Empty ones, any order and repeated entries: every part is as ``adata[rows, columns]``."""
+        found = taken(connect(DAF).matrix("obs", "var", "X", rows=rows, columns=columns))
+        # anndata itself fails on some repeated entries of a DataFrame in obsm
+        expected = subset(ADATA, np.array(rows, int), np.array(columns, int))
+        assert_same(found, expected)
+        assert list(found.uns["type_colors"]) == list(ADATA.uns["type_colors"])
+
+    def test_everything(self) -> None:
+        """All rows and columns yield what was imported."""
+        assert_same(taken(connect(DAF).matrix("obs", "var", "X")), ADATA)
+
+    def test_pbmc(self, pbmc_path: Path) -> None:
+        """The real data, with its embedding and neighbours."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            adata: Any = anndata.read_h5ad(PBMC)
+        part = connect(pbmc_path).matrix(
+            "cell", "gene", "X", rows="n_genes > 1000", columns=[7, 3, 400]
+        )
+        assert_same(taken(part), subset(adata, part.row_positions, part.column_positions))
+        assert "obsm=['X_pca', 'X_umap']" in repr(part)
+
+    def test_raw(self) -> None:
+        """X over the axis of raw has the format that raw had, and the annotations of obs."""
+        part = connect(DAF).matrix("obs", "var_raw", "X", rows=[3, 1], columns=[8, 0, 2])
+        found = taken(part)
+        assert_equal(found.X, ADATA.raw.X[[3, 1]][:, [8, 0, 2]], exact=True)
+        assert set(found.obsm) == set(ADATA.obsm)
+        assert set(found.obsp) == set(ADATA.obsp)
+        assert list(found.layers) == list(found.varm) == list(found.varp) == []
+
+    def test_a_layer_as_x(self) -> None:
+        """The matrix that was X is a layer then."""
+        found = taken(connect(DAF).matrix("obs", "var", "counts", rows=[2]))
+        assert_equal(found.X, ADATA.layers["counts"][[2]], exact=True)
+        assert_equal(found.layers["X"], ADATA.X[[2]], exact=True)
+        assert "counts" not in found.layers
+
+    def test_the_transpose(self) -> None:
+        """With var as rows, its annotations are obsm, and nothing is mixed up."""
+        found = taken(connect(DAF).matrix("var", "obs", "X", rows=[5, 0], columns=[1, 2, 3]))
+        np.testing.assert_array_equal(found.X.toarray(), ADATA.X.toarray()[[1, 2, 3]][:, [5, 0]].T)
+        np.testing.assert_array_equal(found.obsm["PCs"].to_numpy(), ADATA.varm["PCs"][[5, 0]])
+        np.testing.assert_array_equal(
+            found.layers["counts"].toarray(), ADATA.layers["counts"].toarray().T[[5, 0]][:, 1:4]
+        )
+        assert set(found.varp) == {"distances", "dense"}
+
+    def test_a_square_matrix(self) -> None:
+        """Other matrices of the axis with itself are layers, each in the right orientation."""
+        found = taken(connect(DAF).matrix("obs", "obs", "distances", rows=[4, 2], columns=[0, 9]))
+        expected = ADATA.obsp["distances"].toarray()[np.ix_([4, 2], [0, 9])]
+        np.testing.assert_array_equal(found.X.toarray(), expected)
+        dense = ADATA.obsp["dense"][np.ix_([4, 2], [0, 9])]
+        np.testing.assert_array_equal(found.layers["dense"], dense)
+        assert list(found.obsp) == list(found.varp) == []
+        assert set(found.varm) == set(found.obsm) == set(ADATA.obsm)
+
+    def test_changing_it_leaves_the_data_set(self) -> None:
+        """What is handed out belongs to the caller."""
+        part = connect(DAF).matrix("obs", "var", "half")
+        for _ in range(2):
+            found = taken(part)
+            assert_equal(found.X, ADATA.layers["half"])
+            found.X[:] = 0
+            found.obsm["X_umap"][:] = 0
+            found.layers["array"].data[:] = 0
+            assert_equal(taken(part).obsm["X_umap"], ADATA.obsm["X_umap"])
+
+
+class TestChoices:
+    @pytest.fixture
+    def part(self) -> MatrixSlice:
+        """Return a slice of five rows and all columns."""
+        return connect(DAF).matrix("obs", "var", "X", rows=range(5))
+
+    def test_some_all_or_none(self, part: MatrixSlice) -> None:
+        """A list, a key, True and False."""
+        found = part.to_anndata(
+            layers=["counts"], obsm=False, varm=True, obsp="dense", varp=(), max_bytes=0
+        )
+        assert {name: sorted(getattr(found, name)) for name in PARTS} == {
+            "layers": ["counts"],
+            "obsm": [],
+            "varm": ["PCs"],
+            "obsp": ["dense"],
+            "varp": [],
+        }
+
+    def test_unknown_keys(self, part: MatrixSlice) -> None:
+        """The message lists what there is."""
+        with pytest.raises(
+            errors.MatrixNotFoundError,
+            match=r"layers= names 'count', which .* it has: 'array', 'counts', 'half'$",
+        ):
+            part.to_anndata(layers=["count"])
+        with pytest.raises(errors.MatrixNotFoundError, match="varm= names 'X_umap'.*: 'PCs'$"):
+            part.to_anndata(varm="X_umap")
+        with pytest.raises(errors.InvalidInputError, match="layers= is 5; pass True for all"):
+            part.to_anndata(layers=5)  # type: ignore[arg-type]
+
+    def test_what_does_not_fit_is_named(self, part: MatrixSlice) -> None:
+        """The smallest come first; one warning names the others and says how to get them."""
+        with pytest.warns(AnnDataWarning) as warned:
+            found = part.to_anndata(max_bytes=200, layers=False, varm=False, varp=False)
+        assert sorted(found.obsm) == ["X_umap", "sparse"]  # 80 bytes each
+        assert list(found.obsp) == []
+        [message] = [str(item.message) for item in warned]
+        assert "leaves out obsm['frame'] (about 80 bytes), obsp['dense'] (about 200" in message
+        assert "max_bytes=200" in message
+        assert "(obsm=['frame']" in message
+        named = part.to_anndata(obsm=["frame"], layers=(), varm=(), obsp=(), varp=())
+        assert_equal(named.obsm["frame"], ADATA.obsm["frame"].iloc[:5])
+
+    def test_no_limit(self, part: MatrixSlice, monkeypatch: pytest.MonkeyPatch) -> None:
+        """None takes all."""
+        assert set(part.to_anndata(max_bytes=None).obsp) == {"distances", "dense"}
+
+    def test_the_repr_names_them(self, part: MatrixSlice, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What would come along, and what is too large."""
+        first, second = repr(part).split("\n")
+        assert first == "MatrixSlice('X', 5 obs x 6 var, sparse float32)"
+        assert second.strip() == (
+            "to_anndata() has: X='X', layers=['array', 'counts', 'half'], "
+            "obsm=['X_umap', 'frame', 'sparse'], varm=['PCs'], obsp=['dense', 'distances'], "
+            "varp=['corr', 'csc']"
+        )
+        monkeypatch.setattr("daf_query.slice._anndata.ANNDATA_MAX_BYTES", 500)
+        assert re.search(r"; left out for size: .*obsp\['dense'\] \(about 200 bytes\)", repr(part))
+
+    def test_the_repr_of_a_closed_session(self, tmp_path: Path) -> None:
+        """It names the slice, and does not fail."""
+        from_anndata(ADATA, create(tmp_path / "x.daf.zarr"))
+        with ZarrDaf(tmp_path / "x.daf.zarr") as daf:
+            part = connect(daf).matrix("obs", "var", "X").load()
+        assert repr(part) == "MatrixSlice('X', 11 obs x 6 var, sparse float32)"
+
+
+def test_matrices_that_cannot_come_along(tmp_path: Path) -> None:
+    """Strings and damaged metadata are left out, with a warning each; by name they are an error."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.set_matrix("cell", "gene", "UMIs", UMIS)
+    daf.set_matrix("cell", "gene", "labels", np.full((3, 4), "x"))
+    daf.set_matrix("cell", "cell", "near", np.eye(3))
+    (tmp_path / "x.daf.zarr/matrices/cell/cell/near/.zarray").write_text("{")
+    part = connect(ZarrDaf(tmp_path / "x.daf.zarr")).matrix("cell", "gene", "UMIs")
+    assert repr(part).endswith("X='UMIs'; not possible: layers['labels'], obsp['near']")
+    with pytest.warns(AnnDataWarning) as warned:
+        found = part.to_anndata()
+    assert list(found.layers) == list(found.obsp) == []
+    assert [str(item.message).split(" is left out")[0] for item in warned] == [
+        "layers['labels']",
+        "obsp['near']",
+    ]
+    part.to_anndata(layers=False, obsp=False)
+    with pytest.raises(errors.UnsupportedInputError, match="no matrices of strings"):
+        part.to_anndata(layers=["labels"])
+    with pytest.raises(errors.FormatError, match="near"):
+        part.to_anndata(obsp="near")
+
+
+def test_without_notes_the_columns_are_named() -> None:
+    """A matrix that was not imported becomes a DataFrame of the entries of its other axis."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.add_axis("batch", ["p", "q"])
+    daf.set_matrix("cell", "gene", "UMIs", UMIS)
+    daf.set_matrix("cell", "batch", "share", [[1, 2], [3, 4], [5, 6]])
+    daf.set_matrix("gene", "batch", "share", sp.csc_array(np.eye(4)[:, :2]))
+    found = taken(connect(daf).matrix("cell", "gene", "UMIs", rows=["CATA", "TATA"], columns=[1]))
+    assert found.obsm["share"].to_dict() == {
+        "p": {"CATA": 5, "TATA": 1},
+        "q": {"CATA": 6, "TATA": 2},
+    }
+    assert found.varm["share"].toarray().tolist() == [[0, 1]]
+
+
+class TestReads:
+    def test_only_selected_rows_are_copied(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of a sparse layer and of obsp, only the elements of the selected rows."""
+        counts: list[int] = []
+        copy_runs = gathering._copy_runs
+
+        def counted(*args: Any) -> Any:
+            copied = copy_runs(*args)
+            counts.append(copied.size)
+            return copied
+
+        part = connect(DAF).matrix("obs", "var", "X", rows=[2, 7])
+        part.load()
+        monkeypatch.setattr(gathering, "_copy_runs", counted)
+        rows = {
+            "array": ADATA.layers["array"][[2, 7]].nnz,
+            "counts": ADATA.layers["counts"].tocsr()[[2, 7]].nnz,
+            "distances": ADATA.obsp["distances"][[2, 7]].nnz,
+        }
+        part.to_anndata(
+            layers=["array", "counts"], obsm=False, varm=False, obsp="distances", varp=()
+        )
+        assert counts == [size for size in rows.values() for _ in ("rowval", "nzval")]
+
+    @pytest.mark.usefixtures("tiny_chunks")
+    def test_only_chunks_of_selected_rows_are_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of packed layers and annotations, only chunks with a selected entry."""
+        random = np.random.default_rng(0)
+        with ZarrDaf(tmp_path / "x.daf.zarr", "w", packed=True) as daf:
+            assert isinstance(daf, DafWriter)
+            for axis, length in (("cell", 60), ("gene", 40), ("pc", 20)):
+                daf.add_axis(axis, [f"{axis}{i}" for i in range(length)])
+            for axes, name in (("cell", "gene"), "X"), (("cell", "gene"), "half"):
+                daf.set_matrix(*axes, name, random.random((60, 40)))
+            daf.set_matrix("cell", "pc", "X_pca", random.random((60, 20)))
+            daf.set_matrix("cell", "cell", "near", random.random((60, 60)))
+        part = connect(tmp_path / "x.daf.zarr").matrix("cell", "gene", "X", rows=[4])
+        part.load()
+        with recorded_reads(monkeypatch) as reads:
+            found = part.to_anndata()
+        assert found.layers["half"].shape == (1, 40)
+        files = (tmp_path / "x.daf.zarr/matrices").rglob("c/*/*")
+        stored_bytes = sum(file.stat().st_size for file in files)
+        index_bytes = 16 * 60 * (20 + 10 + 30)  # of the shards, for their chunks of two elements
+        assert 0 < reads.n_bytes - index_bytes < stored_bytes / 50
+
+    def test_the_repr_reads_metadata_only(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Sizes are estimated."""
+        from_anndata(ADATA, create(tmp_path / "x.daf.zarr"))
+        part = connect(tmp_path / "x.daf.zarr").matrix("obs", "var", "X", rows=[4])
+        with recorded_reads(monkeypatch) as reads:
+            assert "obsm=" in repr(part)
+        assert not [key for key in reads.chunks() if key.startswith("matrices")]
+
+
+def test_save_writes_the_same(tmp_path: Path) -> None:
+    """With the choices of to_anndata; what a file cannot hold is changed, and said."""
+    part = connect(DAF).matrix("obs", "var", "X", rows=[5, 1, 0])
+    with (
+        pytest.warns(AnnDataWarning, match=r"obs\['seen'\]: an h5ad file has no dates"),
+        pytest.warns(AnnDataWarning, match=r"obs\['born'\]: an h5ad file has no dates"),
+    ):
+        part.save(tmp_path / "x.h5ad", obsp=False)
+    found: Any = anndata.read_h5ad(tmp_path / "x.h5ad")
+    expected = part.to_anndata(obsp=False)
+    assert found.obs["born"].tolist() == ["2020-01-02", "2020-01-02", ""]
+    for name in ("born", "seen"):
+        del found.obs[name], expected.obs[name]
+    found.layers["array"] = sp.csr_array(found.layers["array"])  # files do not know arrays
+    assert_same(found, expected)
+    with pytest.raises(errors.InvalidInputError, match="cannot write layers to .*x.csv.*h5ad file"):
+        part.save(tmp_path / "x.csv", layers=["counts"])

@@ -1,0 +1,126 @@
+"""Tests of the choice of a stored layout, and of reading the other one where one is damaged."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daf_query import DamagedLayoutWarning, MatrixSlice, connect
+from daf_storage import errors, verify
+from tests.support import CELLS, GENES, UMIS, create, reopen
+
+LAYOUTS = [("cell", "gene"), ("gene", "cell")]
+DENSE_DAMAGE = {"metadata": (".zarray", b"{"), "truncated": ("0.0", b"1")}
+SPARSE_DAMAGE = {
+    "metadata": ("rowval/.zarray", b"{"),
+    "missing part": ("colptr/.zarray", None),
+    "truncated colptr": ("colptr/0", b"1"),
+    "falling colptr": ("colptr/0", bytes(range(8, 0, -1)) * 5),
+    "truncated rowval": ("rowval/0", b"1"),
+    "row numbers": ("rowval/0", b"\xff" * 8 * 12),
+    "truncated nzval": ("nzval/0", b"1"),
+}
+CASES = [("UMIs", damage) for damage in DENSE_DAMAGE.values()] + [
+    ("sparse", damage) for damage in SPARSE_DAMAGE.values()
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a data set with a dense and a sparse matrix in both layouts."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.set_matrix("cell", "gene", "UMIs", UMIS)
+    daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS))
+    return tmp_path / "x.daf.zarr"
+
+
+def damage(path: Path, axes: tuple[str, str], name: str, what: tuple[str, bytes | None]) -> None:
+    """Overwrite, or remove, a file of one layout."""
+    file = path / "matrices" / axes[0] / axes[1] / name / what[0]
+    assert file.exists()
+    if what[1] is None:
+        file.unlink()
+    else:
+        file.write_bytes(what[1])
+
+
+def all_of(path: Path, name: str, axes: tuple[str, str]) -> MatrixSlice:
+    """Return a slice that reads the given layout, as long as that one is whole."""
+    if axes[0] == "cell":  # stored by genes: few genes are cheap
+        return connect(path).matrix("cell", "gene", name, columns=[3, 0])
+    return connect(path).matrix("cell", "gene", name, rows=[2])
+
+
+def expected(axes: tuple[str, str]) -> list[Any]:
+    """Return the values of `all_of`."""
+    found: list[Any] = (UMIS[:, [3, 0]] if axes[0] == "cell" else UMIS[[2]]).tolist()
+    return found
+
+
+@pytest.mark.parametrize("axes", LAYOUTS)
+@pytest.mark.parametrize(("name", "what"), CASES)
+def test_the_other_layout_is_read(
+    path: Path, name: str, what: tuple[str, bytes | None], axes: tuple[str, str]
+) -> None:
+    """Whatever is wrong with one layout, the values are right; one warning names it."""
+    damage(path, axes, name, what)
+    with pytest.warns(DamagedLayoutWarning) as warned:
+        part = all_of(path, name, axes).load()
+    assert part.to_numpy().tolist() == expected(axes)
+    assert part.to_scipy().toarray().tolist() == expected(axes)
+    [message] = [str(item.message) for item in warned]
+    assert f"matrices/{axes[0]}/{axes[1]}/{name}" in message
+    assert f"relayout_matrix('{axes[1]}', '{axes[0]}', '{name}', overwrite=True)" in message
+    info = part.plan.stored.info
+    assert (info.rows_axis, info.columns_axis) == axes[::-1]
+
+
+@pytest.mark.parametrize("axes", LAYOUTS)
+@pytest.mark.parametrize(("name", "what"), CASES)
+def test_the_remedy_helps(
+    path: Path, name: str, what: tuple[str, bytes | None], axes: tuple[str, str]
+) -> None:
+    """What the warning says to call writes the damaged layout again."""
+    damage(path, axes, name, what)
+    reopen(path).relayout_matrix(axes[1], axes[0], name, overwrite=True)
+    assert not verify(path)
+    part = all_of(path, name, axes)
+    assert part.to_numpy().tolist() == expected(axes)
+
+
+@pytest.mark.parametrize("name", ["UMIs", "sparse"])
+def test_both_are_damaged(path: Path, name: str) -> None:
+    """It is an error then, without a warning."""
+    what = DENSE_DAMAGE["truncated"] if name == "UMIs" else SPARSE_DAMAGE["row numbers"]
+    for axes in LAYOUTS:
+        damage(path, axes, name, what)
+    part = all_of(path, name, LAYOUTS[0])
+    with pytest.raises(errors.CorruptDataError):
+        part.to_numpy()
+    with pytest.raises(errors.CorruptDataError):
+        part.to_numpy()
+
+
+def test_the_only_layout_is_damaged(path: Path) -> None:
+    """There is nothing else to read: an error."""
+    shutil.rmtree(path / "matrices/gene/cell/sparse")
+    for what in (SPARSE_DAMAGE["row numbers"], SPARSE_DAMAGE["metadata"]):
+        damage(path, ("cell", "gene"), "sparse", what)
+        with pytest.raises(errors.FormatError):
+            connect(path).matrix("cell", "gene", "sparse", columns=[1]).to_numpy()
+
+
+def test_a_damaged_layer_comes_along(path: Path) -> None:
+    """Also what comes along with an AnnData is read from the layout that is whole."""
+    damage(path, ("gene", "cell"), "sparse", SPARSE_DAMAGE["row numbers"])
+    part = connect(path).matrix("cell", "gene", "UMIs", rows=[2])
+    with pytest.warns(DamagedLayoutWarning, match="the other layout, cell x gene"):
+        layer = part.to_anndata().layers["sparse"]
+    np.testing.assert_array_equal(layer.toarray(), UMIS[[2]])
