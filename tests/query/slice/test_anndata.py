@@ -39,8 +39,8 @@ def example() -> Any:
             {
                 "type": pd.Categorical(random.choice(["b", "a"], N_OBS), ["b", "unused", "a"]),
                 "age": pd.array([1, None] + [3] * (N_OBS - 2), dtype="Int64"),
-                "born": pd.to_datetime([None, *["2020-01-02"] * (N_OBS - 1)]),
-                "seen": pd.to_datetime([None, *["2020-01-02"] * (N_OBS - 1)], utc=True),
+                "born": pd.to_datetime(["", *["2020-01-02"] * (N_OBS - 1)]),
+                "seen": pd.to_datetime(["", *["2020-01-02"] * (N_OBS - 1)], utc=True),
             },
             index=names,
         ),
