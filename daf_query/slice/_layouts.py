@@ -129,7 +129,7 @@ def _warn(fault: errors.FormatError, other: Layout) -> None:
         f"{fault}; the slice is read from the other layout, {info.rows_axis} x "
         f"{info.columns_axis}. To write the damaged one again, open the data set with 'r+' and "
         f"call relayout_matrix({info.rows_axis!r}, {info.columns_axis!r}, {info.name!r}, "
-        "overwrite=True); `daf verify` lists all damage",
+        "if_exists='replace'); `daf verify` lists all damage",
         DamagedLayoutWarning,
         stacklevel=2,
     )

@@ -77,7 +77,7 @@ def test_the_other_layout_is_read(
     assert part.to_scipy().toarray().tolist() == expected(axes)
     [message] = [str(item.message) for item in warned]
     assert f"matrices/{axes[0]}/{axes[1]}/{name}" in message
-    assert f"relayout_matrix('{axes[1]}', '{axes[0]}', '{name}', overwrite=True)" in message
+    assert f"relayout_matrix('{axes[1]}', '{axes[0]}', '{name}', if_exists='replace')" in message
     info = part.plan.stored.info
     assert (info.rows_axis, info.columns_axis) == axes[::-1]
 
@@ -89,7 +89,7 @@ def test_the_remedy_helps(
 ) -> None:
     """What the warning says to call writes the damaged layout again."""
     damage(path, axes, name, what)
-    reopen(path).relayout_matrix(axes[1], axes[0], name, overwrite=True)
+    reopen(path).relayout_matrix(axes[1], axes[0], name, if_exists="replace")
     assert not verify(path)
     part = all_of(path, name, axes)
     assert part.to_numpy().tolist() == expected(axes)
