@@ -227,7 +227,7 @@ def _add_extract(commands: argparse._SubParsersAction[_Parser]) -> None:
         '  daf extract pbmc.daf.zarr --matrix X --columns "is_marker" -o markers.parquet\n'
         "  daf extract pbmc.daf.zarr --matrix X --columns MS4A1,CD8A -o two.csv\n"
         '  daf extract pbmc.daf.zarr --matrix X --rows "age > 60 ORDER BY age DESC LIMIT 10" \\\n'
-        "      --columns @genes.txt -o old.h5ad\n"
+        "      --columns @genes.txt -o old.h5ad --layers counts --obsm X_umap --obsp none\n"
         "  daf extract pbmc.daf.zarr --matrix X --rows-axis gene --columns-axis cell \\\n"
         '      --rows "SELECT name FROM gene ORDER BY means DESC LIMIT 50" -o top.csv',
     )
@@ -251,6 +251,19 @@ def _add_extract(commands: argparse._SubParsersAction[_Parser]) -> None:
         help=".h5ad, .npz, .mtx, .csv, .tsv (also .csv.gz), .parquet or .arrow; '-' for stdout",
     )
     parser.add_argument("--format", choices=SLICE_FORMATS, help="default: by the suffix of FILE")
+    for part, matrices in (
+        ("layers", "over both axes"),
+        ("obsm", "of the rows and another axis"),
+        ("varm", "of the columns and another axis"),
+        ("obsp", "of the rows with themselves"),
+        ("varp", "of the columns with themselves"),
+    ):
+        parser.add_argument(
+            f"--{part}",
+            metavar="KEYS",
+            help=f"of .h5ad, the other matrices {matrices}: A,B, all or none (default: what fits "
+            "1 GiB)",
+        )
     _add_quiet(parser)
     parser.set_defaults(command="_query.extract_command")
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from daf_query.cli import _output
+from daf_query.cli._anndata_choice import anndata_choice
 from daf_query.cli._entries import entries_or_sql
 from daf_query.cli._query_text import named_table, named_values, query_of
 from daf_query.cli._summary import described, progress_of
@@ -61,7 +62,7 @@ def extract_command(options: argparse.Namespace) -> None:
         element_bytes = part.dtype.itemsize + 4
         with progress_bar("extract", part.plan.cost_bytes, show=progress_of(options)) as progress:
             part.load(progress=lambda done: progress.add(done * element_bytes))
-        part.save(target, format=options.format)
+        part.save(target, format=options.format, **anndata_choice(options))
         if not options.quiet:
             where = "standard output" if output is None else described(output)
             print(

@@ -139,10 +139,15 @@ def _selections(part: Slice, matrix: AlignedMatrix) -> tuple[Selection, Selectio
     return selected, selected
 
 
-def select_companions(companions: Companions, choice: AnnDataChoice) -> Selected:
+def select_companions(location: str, companions: Companions, choice: AnnDataChoice) -> Selected:
     """Choose what comes along: what is named, and of the rest what fits the budget.
 
     The smallest come first, so that one large matrix does not keep out the others.
+
+    Parameters
+    ----------
+    location
+        The data set, as messages name it.
 
     Raises
     ------
@@ -163,7 +168,7 @@ def select_companions(companions: Companions, choice: AnnDataChoice) -> Selected
             by_key = {companion.matrix.key: companion for companion in of_part}
             for key in _keys(part, part_choice):
                 if key not in by_key:
-                    raise _unknown_key(companions, part, key, by_key)
+                    raise _unknown_key(location, companions, part, key, by_key)
                 chosen.append(by_key[key])
     left_out = []
     free_bytes = max_bytes
@@ -204,7 +209,7 @@ def _keys(part: str, choice: str | Iterable[str]) -> list[str]:
 
 
 def _unknown_key(
-    companions: Companions, part: str, key: str, known: Iterable[str]
+    location: str, companions: Companions, part: str, key: str, known: Iterable[str]
 ) -> errors.DafError:
     """Return the error for a key that cannot come along."""
     if (part, key) in companions.unavailable:
@@ -212,8 +217,8 @@ def _unknown_key(
     main = companions.main
     listed = ", ".join(map(repr, known)) or "none"
     return errors.MatrixNotFoundError(
-        f"to_anndata: {part}= names {key!r}, which a slice of {main.name!r} over "
-        f"{main.rows_axis!r} and {main.columns_axis!r} does not have; {part} it has: {listed}"
+        f"{location}: the AnnData of a slice of {main.name!r} over the axes {main.rows_axis!r} and "
+        f"{main.columns_axis!r} has no {part}[{key!r}]; {part} that it can have: {listed}"
     )
 
 
@@ -221,7 +226,7 @@ def to_anndata(part: Slice, choice: AnnDataChoice) -> Any:
     """Return an AnnData with ``obs`` and ``var`` of the axis tables, and the chosen companions."""
     anndata = optional_import("anndata", extra="anndata")
     companions = find_companions(part)
-    selected = select_companions(companions, choice)
+    selected = select_companions(part.daf.location, companions, choice)
     _warn_of(companions, selected, choice)
     frames, colours = {}, {}
     for name, axis, selection in zip(
@@ -264,7 +269,7 @@ def describe(part: Slice) -> str:
         companions = find_companions(part)
     except errors.DafError:  # such as a closed session: a description never fails
         return ""
-    selected = select_companions(companions, {})
+    selected = select_companions(part.daf.location, companions, {})
     keys: dict[str, list[str]] = {name: [] for name in ANNDATA_PARTS}
     for companion in selected.chosen:
         keys[companion.matrix.part].append(companion.matrix.key)
@@ -288,8 +293,8 @@ def _warn_of(companions: Companions, selected: Selected, choice: AnnDataChoice) 
         max_bytes = choice.get("max_bytes", ANNDATA_MAX_BYTES)
         _warn(
             f"to_anndata leaves out {_sizes(selected.left_out)}, which max_bytes={max_bytes:,} has "
-            f"no room for; name what you need ({first.part}=[{first.key!r}]), or pass a larger "
-            "max_bytes (None: no limit)"
+            f"no room for; name what you need ({first.part}=[{first.key!r}], on the command line: "
+            f"--{first.part} {first.key}), or pass a larger max_bytes (None: no limit)"
         )
 
 

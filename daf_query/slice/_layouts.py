@@ -17,7 +17,7 @@ from daf_storage import DafReader, errors
 from daf_storage.spi import StoredMatrix
 
 
-class DamagedLayoutWarning(UserWarning):
+class DamagedLayoutWarning(errors.DafWarning):
     """One of the two stored layouts of a matrix is damaged, so the other one is read."""
 
 

@@ -286,6 +286,29 @@ class TestExtract:
         assert text.startswith(f"wrote {COUNTS['S']} cell x 309 gene (")
         assert path.exists()
 
+    def test_what_comes_along_with_x(
+        self, capsys: pytest.CaptureFixture[str], pbmc: str, tmp_path: Path
+    ) -> None:
+        """Comma lists, all and none choose the other matrices of an h5ad file; else what fits."""
+        path = tmp_path / "x.h5ad"
+        arguments = ["extract", pbmc, "--matrix", "X", "--rows", "phase = 'S'", "--quiet", "-o"]
+        assert run(capsys, *arguments, str(path))[0] == 0
+        adata = anndata.read_h5ad(path)
+        assert [list(adata.obsm), list(adata.obsp)] == [
+            ["X_pca", "X_umap"],
+            ["connectivities", "distances"],
+        ]
+        chosen = ["--obsm", "X_umap,", "--obsp", "none", "--varm", "all", "--layers", "none"]
+        assert run(capsys, *arguments, str(path), *chosen)[0] == 0
+        adata = anndata.read_h5ad(path)
+        assert [list(adata.obsm), list(adata.obsp), list(adata.varm)] == [["X_umap"], [], ["PCs"]]
+        code, _, error = run(capsys, *arguments, str(path), "--obsm", "X_tsne")
+        assert code == 1
+        assert "has no obsm['X_tsne']; obsm that it can have: 'X_pca', 'X_umap'" in error
+        code, _, error = run(capsys, *arguments, str(tmp_path / "x.csv"), "--obsm", "X_umap")
+        assert code == 1
+        assert "cannot write obsm to" in error
+
     def test_the_slice_is_right(
         self, capsys: pytest.CaptureFixture[str], pbmc: str, tmp_path: Path
     ) -> None:
