@@ -1,4 +1,4 @@
-"""A vector out of a query: a value for each entry of an axis, in its order."""
+"""Vectors derived by a query: one value for each entry of an axis, in the order of the axis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VALUE = "value"
 
 
 def derived(engine: Engine, schema: str, axis: str, query: str) -> pa.Array:
-    """Return the values of a query for the entries of an axis; of strings, some may be null.
+    """Return the values of a query for the entries of an axis; strings may be null.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def _storable(column: Any, axis: str) -> pa.Array:
 
 
 def _check_no_empty(column: pa.Array, axis: str) -> None:
-    """Raise if strings are missing and others are empty: a stored empty string is one of both."""
+    """Raise if some strings are missing and others empty: both would be stored as empty ones."""
     if pc.any(pc.equal(column, "")).as_py():
         raise errors.QueryError(
             f"the query yields NULL for some entries of axis {axis!r} and '' for others, and both "

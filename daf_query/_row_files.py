@@ -1,4 +1,4 @@
-"""Rows as files: Parquet, Arrow, text and JSON, batch by batch, so that they may exceed memory."""
+"""Write rows to files batch by batch: Parquet, Arrow, CSV, TSV and JSON."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Rows:
     batches: Iterable[pa.RecordBatch]
 
     def plain(self) -> Rows:
-        """Return them without views and dictionaries, which few readers know."""
+        """Return the rows without views and dictionaries, which few readers know."""
         schema = plain_schema(self.schema)
         if schema == self.schema:
             return self
@@ -59,26 +59,27 @@ class Rows:
 def format_of(path: Path) -> Format:
     """Return the format that a file name asks for."""
     is_compressed = path.suffix == COMPRESSED
-    found = SUFFIXES.get(Path(path.stem).suffix if is_compressed else path.suffix)
-    if found is None or (is_compressed and found in BINARY):
+    file_format = SUFFIXES.get(Path(path.stem).suffix if is_compressed else path.suffix)
+    if file_format is None or (is_compressed and file_format in BINARY):
         raise errors.InvalidInputError(
             f"cannot tell the format of {str(path)!r} from its suffix; use one of "
             f"{', '.join(SUFFIXES)} (those of text also with {COMPRESSED}), or say which format"
         )
-    return found
+    return file_format
 
 
-def save_rows(rows: Rows, path: Path, kind: Format) -> None:
+def save_rows(rows: Rows, path: Path, file_format: Format) -> None:
     """Write rows to a file; it appears, or is replaced, when it is complete.
 
     A pipe or a device gets them as they come.
     """
-    if path.suffix == COMPRESSED and kind in BINARY:
+    if path.suffix == COMPRESSED and file_format in BINARY:
         raise errors.InvalidInputError(
-            f"cannot write {str(path)!r}: {kind} is compressed inside; leave {COMPRESSED} out"
+            f"cannot write {str(path)!r}: {file_format} is compressed inside; "
+            f"leave {COMPRESSED} out"
         )
     with open_output(path) as file, compressed(file, path) as sink:
-        write_rows(rows, kind, sink)
+        write_rows(rows, file_format, sink)
 
 
 @contextmanager
@@ -91,11 +92,11 @@ def compressed(file: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
         yield cast("IO[bytes]", packed)
 
 
-def write_rows(rows: Rows, kind: Format, file: IO[bytes]) -> None:
+def write_rows(rows: Rows, file_format: Format, file: IO[bytes]) -> None:
     """Write rows as they come."""
     rows = rows.plain()
-    if kind in ("json", "ndjson"):
-        for line in json_lines(rows, kind):
+    if file_format in ("json", "ndjson"):
+        for line in json_lines(rows, file_format):
             file.write(f"{line}\n".encode())
         return
     sink = pa.PythonFile(file, mode="w")
@@ -105,8 +106,8 @@ def write_rows(rows: Rows, kind: Format, file: IO[bytes]) -> None:
         "parquet": pq.ParquetWriter,
         "arrow": pa.ipc.new_file,
     }
-    with writers[kind](sink, rows.schema) as writer:
-        if kind == "parquet":  # left to itself, it holds a million rows or more in memory
+    with writers[file_format](sink, rows.schema) as writer:
+        if file_format == "parquet":  # the writer alone holds a million rows or more in memory
             for table in _groups(rows):
                 writer.write_table(table)
             return
@@ -141,14 +142,14 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema without views and dictionaries."""
     fields = []
     for field in schema:
-        kind = field.type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        if kind == pa.string_view():
-            kind = pa.string()
-        elif kind == pa.binary_view():
-            kind = pa.binary()
-        fields.append(pa.field(field.name, kind))
+        data_type = field.type
+        if pa.types.is_dictionary(data_type):
+            data_type = data_type.value_type
+        if data_type == pa.string_view():
+            data_type = pa.string()
+        elif data_type == pa.binary_view():
+            data_type = pa.binary()
+        fields.append(pa.field(field.name, data_type))
     return pa.schema(fields)
 
 
@@ -159,11 +160,11 @@ def lists_of(batch: pa.RecordBatch) -> Iterator[list[Any]]:
         yield [column[position] for column in columns]
 
 
-def json_lines(rows: Rows, kind: Format) -> Iterator[str]:
+def json_lines(rows: Rows, file_format: Format) -> Iterator[str]:
     """Yield the lines of a JSON array, or of an object per line."""
     names = rows.schema.names
     objects = (_json_object(names, row) for batch in rows.batches for row in lists_of(batch))
-    if kind == "ndjson":
+    if file_format == "ndjson":
         yield from objects
         return
     yield "["

@@ -1,6 +1,6 @@
-"""The demonstration: a real h5ad file in, SQL over its cells, a slice out, and a picture.
+"""The demonstration: import a real h5ad file, ask SQL about its cells, extract a slice, plot.
 
-The data are the 700 blood cells that scanpy ships, found in the installed package; nothing is
+The data are the 700 blood cells that scanpy ships, from the installed package; nothing is
 downloaded.
 """
 
@@ -35,8 +35,8 @@ def find_pbmc() -> Path:
     MissingDependencyError
         scanpy is not installed.
     """
-    found = importlib.util.find_spec("scanpy")
-    for folder in (found.submodule_search_locations or []) if found else []:
+    scanpy = importlib.util.find_spec("scanpy")
+    for folder in (scanpy.submodule_search_locations or []) if scanpy else []:
         path = Path(folder) / "datasets" / _FILE
         if path.exists():
             return path
@@ -108,11 +108,9 @@ def plot_embedding(session: DafSession, path: Path) -> None:
     figure = figures.Figure(figsize=(8, 5.5), layout="constrained")
     axes = figure.add_subplot()
     for name in dict.fromkeys(types):
-        wanted = [i for i, one in enumerate(types) if one == name]
-        color = cells.column("color")[wanted[0]].as_py()
-        axes.scatter(
-            umap[wanted, 0], umap[wanted, 1], s=12, c=color, label=f"{name} ({len(wanted)})"
-        )
+        rows = [row for row, cell_type in enumerate(types) if cell_type == name]
+        color = cells.column("color")[rows[0]].as_py()
+        axes.scatter(umap[rows, 0], umap[rows, 1], s=12, c=color, label=f"{name} ({len(rows)})")
     axes.set(xlabel="UMAP 1", ylabel="UMAP 2", title=f"{len(types)} blood cells by type")
     axes.set_xticks([])
     axes.set_yticks([])

@@ -1,4 +1,4 @@
-"""What changes how the entries of an axis are stored: their order and their indexes."""
+"""The commands `reorder` and `index`, which change how the entries of an axis are stored."""
 
 from __future__ import annotations
 

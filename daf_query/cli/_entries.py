@@ -1,4 +1,4 @@
-"""What ``--rows`` and ``--columns`` mean: SQL, or names of entries."""
+"""Parse ``--rows`` and ``--columns``: SQL, or names of entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exit code of the command says."""
+"""Exit codes of the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a data set holds."""
+"""The command `info`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a command: its arguments, its errors and its exit code."""
+"""Run a command: its arguments, its errors and its exit code."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _OPTIONS = {errors.REPLACE: "--overwrite"}
 def run() -> NoReturn:
     """Run the command of ``sys.argv`` and end the process with its exit code.
 
-    At once: the engine's threads may still compute what nobody will read any more, and the
-    interpreter's orderly end would trip over them.
+    At once: threads of the engine may still compute results that nobody reads, and the normal end
+    of the interpreter would fail on them.
     """
     prepare_standard_streams()
     end_in_order()
     code = main(sys.argv[1:])
-    with contextlib.suppress(OSError, DafError):  # which main() has told already
+    with contextlib.suppress(OSError, DafError):  # which main() has reported already
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         code = DONE
-        # Whoever read our output has seen enough; keep Python from complaining at exit.
+        # The reader of our output is gone; keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
@@ -95,11 +95,11 @@ def _in_options(error: DafError) -> str:
 
 
 def _target(error: OSError, options: argparse.Namespace) -> str:
-    """Return what an error is about that names no file: what the command was writing."""
+    """Return the file of an error that names none: the one that the command was writing."""
     if error.filename is not None:
         return ""
     named = (getattr(options, name, None) for name in ("output", "destination", "path"))
-    return str(next((one for one in named if one is not None), ""))
+    return str(next((path for path in named if path is not None), ""))
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -109,7 +109,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _fail(message: str, code: int) -> int:
-    """Say what went wrong: in one line, with the details only for a person or on request."""
+    """Print an error in one line; its details on a terminal only, tracebacks on request only."""
     if os.environ.get("DAF_DEBUG"):
         traceback.print_exc()
     first, _, details = message.partition("\n")

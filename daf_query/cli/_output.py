@@ -1,4 +1,4 @@
-"""Rows of a query as text or as files; batches are written as they come."""
+"""Print the rows of a query, or write them to a file; batches are written as they come."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from daf_query.sql import Explanation, QueryPlan, QueryResult
 from daf_storage import ShowProgress, errors
 from daf_storage.spi import find_output, open_output
 
-Kind: TypeAlias = Format | Literal["table"]
+OutputFormat: TypeAlias = Format | Literal["table"]
 """How rows are printed or written."""
 
 _TABLE_SUFFIX = ".txt"
@@ -26,7 +26,7 @@ _TERMINAL_ROWS = 40
 _MAX_CELL = 60
 
 
-def format_of(output: str | None) -> Kind:
+def format_of(output: str | None) -> OutputFormat:
     """Return the format that a file name asks for; a table for standard output."""
     if output is None or Path(output).suffix == _TABLE_SUFFIX:
         return "table"
@@ -43,51 +43,53 @@ def file_of(output: str | None) -> str | None:
     return output
 
 
-def to_standard_output(kind: str | None) -> str:
+def to_standard_output(file_format: str | None) -> str:
     """Return the path of standard output, for what is written as bytes."""
-    if kind is None:
-        raise errors.InvalidInputError("standard output has no suffix; say what to write: --format")
-    if kind not in TEXT and sys.stdout.isatty():
+    if file_format is None:
+        raise errors.InvalidInputError("standard output has no suffix; name the format: --format")
+    if file_format not in TEXT and sys.stdout.isatty():
         raise errors.InvalidInputError(
-            f"{kind} is binary; write it to a file with -o FILE, or into a pipe"
+            f"{file_format} is binary; write it to a file with -o FILE, or into a pipe"
         )
     sys.stdout.flush()
     return "/dev/stdout"
 
 
-def to_stdout(result: QueryResult, kind: Kind, *, max_rows: int | None) -> None:
+def to_stdout(result: QueryResult, file_format: OutputFormat, *, max_rows: int | None) -> None:
     """Print the rows of a query."""
-    if kind == "table":
+    if file_format == "table":
         limit = _TERMINAL_ROWS if max_rows is None and sys.stdout.isatty() else max_rows or None
         print(as_table(result, max_rows=limit))
         return
-    if kind in BINARY and sys.stdout.isatty():
+    if file_format in BINARY and sys.stdout.isatty():
         raise errors.InvalidInputError(
-            f"{kind} is binary; write it to a file with -o FILE, or into a pipe"
+            f"{file_format} is binary; write it to a file with -o FILE, or into a pipe"
         )
-    if kind in ("json", "ndjson"):
-        for line in json_lines(result.rows().plain(), kind):
+    if file_format in ("json", "ndjson"):
+        for line in json_lines(result.rows().plain(), file_format):
             print(line)
         return
     sys.stdout.flush()
-    write_rows(result.rows(), kind, sys.stdout.buffer)
+    write_rows(result.rows(), file_format, sys.stdout.buffer)
 
 
-def to_file(result: QueryResult, kind: Kind, path: Path, *, progress: ShowProgress) -> None:
+def to_file(
+    result: QueryResult, file_format: OutputFormat, path: Path, *, progress: ShowProgress
+) -> None:
     """Write the rows of a query; the file appears when it is complete."""
-    if kind != "table":
-        result.save(path, format=kind, progress=progress)
+    if file_format != "table":
+        result.save(path, format=file_format, progress=progress)
         return
     text = as_table(result, max_rows=None) + "\n"
     with open_output(path) as file:
         file.write(text.encode())
 
 
-def explanation(explained: QueryPlan | Explanation, kind: str) -> None:
-    """Print the plan of a query, or what it cost."""
-    if kind not in ("table", "json"):
-        raise errors.InvalidInputError(f"a plan is printed as a table or json, not {kind}")
-    print(json.dumps(explained.as_dict(), indent=2) if kind == "json" else explained)
+def explanation(explained: QueryPlan | Explanation, file_format: str) -> None:
+    """Print the plan of a query, or its costs."""
+    if file_format not in ("table", "json"):
+        raise errors.InvalidInputError(f"a plan is printed as a table or json, not {file_format}")
+    print(json.dumps(explained.as_dict(), indent=2) if file_format == "json" else explained)
 
 
 def as_table(result: QueryResult, *, max_rows: int | None) -> str:
@@ -98,8 +100,8 @@ def as_table(result: QueryResult, *, max_rows: int | None) -> str:
     total = 0
     for batch in rows.batches:
         total += batch.num_rows
-        wanted = batch if max_rows is None else batch.slice(0, max_rows - len(shown))
-        shown.extend([_cell(value) for value in row] for row in lists_of(wanted))
+        page = batch if max_rows is None else batch.slice(0, max_rows - len(shown))
+        shown.extend([_cell(value) for value in row] for row in lists_of(page))
     is_number = [_is_number(field.type) for field in schema]
     lines = aligned(schema.names, shown, is_number)
     if total > len(shown):
@@ -129,8 +131,8 @@ def aligned(
     return lines
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+def _is_number(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(data_type) or pa.types.is_floating(data_type))
 
 
 def _cell(value: Any) -> str:

@@ -46,7 +46,7 @@ class _Parser(argparse.ArgumentParser):
         """Parse the arguments that are known."""
         options, rest = super().parse_known_args(args, namespace)
         for action in self._get_positional_actions():
-            late = next((one for one in rest if " " in one or not one.startswith("-")), None)
+            late = next((word for word in rest if " " in word or not word.startswith("-")), None)
             is_missing = getattr(options, action.dest, None) == action.default
             if action.nargs == "?" and is_missing and late is not None:
                 setattr(options, action.dest, late)
@@ -56,7 +56,7 @@ class _Parser(argparse.ArgumentParser):
         return options, rest
 
     def _shown(self, name: str) -> str:
-        action = next(one for one in self._actions if one.dest == name)
+        action = next(action for action in self._actions if action.dest == name)
         return " ".join([*action.option_strings[:1], str(action.metavar)])
 
 
@@ -344,7 +344,7 @@ def _add_index(commands: argparse._SubParsersAction[_Parser]) -> None:
         commands,
         "index",
         "store an index with which rows are found by name or by another value at once",
-        "  daf index pbmc.daf.zarr cell              # the names, and texts with many values\n"
+        "  daf index pbmc.daf.zarr cell              # the names, and strings with many values\n"
         "  daf index pbmc.daf.zarr cell barcode age\n"
         "  daf index slide.daf.zarr cell --points x y   # cells within a box or a polygon\n"
         "  daf index scenes.zarr meta bbox           # geometries of a group of Zarr arrays",

@@ -1,4 +1,4 @@
-"""SQL and slices of matrices."""
+"""The commands `sql` and `extract`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from daf_storage.spi import progress_bar
 def sql_command(options: argparse.Namespace) -> None:
     """Print or write the rows of a query."""
     output = _output.file_of(options.output)
-    kind: _output.Kind = options.format or _output.format_of(output)
+    file_format: _output.OutputFormat = options.format or _output.format_of(output)
     query, params = query_of(options), named_values(options.param)
     with connect(options.path) as session:
         for name, path in map(named_table, options.table):
@@ -32,13 +32,13 @@ def sql_command(options: argparse.Namespace) -> None:
             session.register(path, name)
         if options.explain or options.analyze:
             run = session.explain_analyze if options.analyze else session.explain
-            _output.explanation(run(query, params=params), kind)
+            _output.explanation(run(query, params=params), file_format)
             return
         frame = session.sql(query, params=params)
         if output is None:
-            _output.to_stdout(frame, kind, max_rows=options.max_rows)
+            _output.to_stdout(frame, file_format, max_rows=options.max_rows)
         else:
-            _output.to_file(frame, kind, Path(output), progress=progress_of(options))
+            _output.to_file(frame, file_format, Path(output), progress=progress_of(options))
 
 
 def extract_command(options: argparse.Namespace) -> None:
@@ -82,7 +82,7 @@ def matrix_axes(
     MatrixNotFoundError
         There is none of this name.
     InvalidInputError
-        There are several, and the axes given do not tell which.
+        There are several, and the given axes fit more than one.
     """
     for axis in (rows_axis, columns_axis):
         if axis is not None and not daf.has_axis(axis):

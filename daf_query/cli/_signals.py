@@ -1,4 +1,4 @@
-"""Signals that ask a command to end: it cleans up behind itself and ends with 128 + the signal."""
+"""Signals that end a command: it cleans up, and its exit code is 128 + the signal."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Terminated(SystemExit):
 class _Handler:
     """Raises `Terminated` in the main thread, so that what is half done is discarded.
 
-    Whoever asks twice within a few seconds, as some programs do, means the same: cleaning up is
-    not interrupted.
+    A second signal within a few seconds, as some programs send it, is ignored: cleaning up is not
+    interrupted.
     """
 
     def __init__(self) -> None:

@@ -22,8 +22,8 @@ def prepare_standard_streams() -> None:
     """Let errors of standard output name it, and open the streams that are closed (``>&-``).
 
     Otherwise the next files that are opened, say an archive, would get their numbers, and what a
-    library prints would be written into the data. What is printed to an output that was closed
-    is an error, as it is for other commands; what would be said on standard error is dropped.
+    library prints would be written into the data.  Output to a closed stream is an error, as it
+    is for other commands; messages to a closed standard error are dropped.
     """
     for number in (_INPUT, _OUTPUT, _ERROR):
         if not _is_open(number):

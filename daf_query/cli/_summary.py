@@ -1,4 +1,4 @@
-"""What a command says of itself: sizes, files that were written, whether to show progress."""
+"""What commands print about their work: sizes, written files, and whether to show progress."""
 
 from __future__ import annotations
 

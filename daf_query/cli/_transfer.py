@@ -1,4 +1,4 @@
-"""Whole data sets in and out: from and to AnnData, and from one format to another."""
+"""The commands `import`, `export` and `convert`, which copy whole data sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from daf_storage import (
 
 
 def import_command(options: argparse.Namespace) -> None:
-    """Import an h5ad file and say what came of it."""
+    """Import an h5ad file and print the report."""
     started = time.monotonic()
     warnings.simplefilter("ignore", AnnDataWarning)  # the report lists them
     report = import_h5ad(
@@ -39,21 +39,21 @@ def import_command(options: argparse.Namespace) -> None:
         return
     seconds = time.monotonic() - started
     with open_daf(options.destination) as daf:
-        found = daf.summary()
-    lengths = " x ".join(f"{axis.length:,} {axis.name}" for axis in found.axes[:2])
-    vectors = sum(len(axis.vectors) for axis in found.axes)
+        summary = daf.summary()
+    lengths = " x ".join(f"{axis.length:,} {axis.name}" for axis in summary.axes[:2])
+    vectors = sum(len(axis.vectors) for axis in summary.axes)
     size = human_bytes(size_bytes(options.destination))
     print(
         f"imported {options.source} into {options.destination} in {seconds:.1f} s\n"
-        f"{lengths}; {len(found.axes)} axes, {vectors} vectors, "
-        f"{len(found.matrices)} {'matrix' if len(found.matrices) == 1 else 'matrices'}, "
+        f"{lengths}; {len(summary.axes)} axes, {vectors} vectors, "
+        f"{len(summary.matrices)} {'matrix' if len(summary.matrices) == 1 else 'matrices'}, "
         f"{size} on disk"
     )
     _print_report(report)
 
 
 def export_command(options: argparse.Namespace) -> None:
-    """Export a data set and say what came of it."""
+    """Export a data set and print the report."""
     warnings.simplefilter("ignore", AnnDataWarning)  # the report lists them
     with open_daf(options.path) as daf:
         report = export_h5ad(
@@ -72,7 +72,7 @@ def export_command(options: argparse.Namespace) -> None:
 
 
 def convert_command(options: argparse.Namespace) -> None:
-    """Copy a data set into another format and say what came of it."""
+    """Copy a data set into another format and print its size."""
     started = time.monotonic()
     convert(
         options.source,

@@ -1,8 +1,10 @@
-"""Slices of matrices: choose entries of two axes, then read what was chosen and no more.
+"""Slices of matrices: choose entries of two axes, then read their elements and no others.
 
 **Nouns.** A *selection* is the chosen positions along one axis; a *selector* is what the caller
-passed for it (SQL, names, positions, a mask).  *Gathering* reads the elements of a selection from
-the stored layout; a *matrix slice* has them as numpy, scipy, Arrow, pandas, AnnData or a file.
+passed for it (SQL, names, positions, a mask).  A *layout* is one of the two orders in which a
+matrix may be stored.  *Gathering* reads the elements of a selection from a layout.  A *matrix
+slice* returns them as numpy, scipy, Arrow, pandas, AnnData or a file; a *companion* is another
+matrix over the same axes that an AnnData of the slice has too.
 
 Must not know sessions or the command line.
 """

@@ -1,4 +1,4 @@
-"""Positions along an axis from a list: names, positions or booleans, in whatever holds them."""
+"""Turn a list of names, positions or booleans, in any container, into positions of an axis."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def positions_of(daf: DafReader, axis: str, selector: Any, keyword: str) -> npt.
         return _of_arrow(daf, axis, selector, keyword)
     if _is_table(selector):
         return positions_in(arrow_table(selector), daf, axis, keyword)
-    kind = getattr(getattr(selector, "dtype", None), "kind", None)
+    dtype_kind = getattr(getattr(selector, "dtype", None), "kind", None)
     if hasattr(selector, "to_arrow") and hasattr(selector, "dtype"):
         return _of_arrow(daf, axis, selector.to_arrow(), keyword)
     is_extension = hasattr(selector, "array") and not isinstance(
         getattr(selector, "dtype", None), np.dtype
     )
-    if is_extension or (kind == "O" and hasattr(selector, "array")):
+    if is_extension or (dtype_kind == "O" and hasattr(selector, "array")):
         column = _arrow_of_pandas(selector, keyword)
         return _of_arrow(daf, axis, column, keyword, getattr(selector, "index", None))
     return _of_values(daf, axis, selector, keyword)
@@ -77,22 +77,22 @@ def _of_arrow(
     daf: DafReader, axis: str, column: Any, keyword: str, labels: Any = None
 ) -> npt.NDArray[np.int64]:
     column = _strings(column)
-    kind = column.type
-    if len(column) == 0 or pa.types.is_null(kind):
+    data_type = column.type
+    if len(column) == 0 or pa.types.is_null(data_type):
         if len(column):
             _refuse_missing(column, keyword)
         return np.empty(0, np.int64)
-    if pa.types.is_boolean(kind):
+    if pa.types.is_boolean(data_type):
         mask = pc.fill_null(column, fill_value=False).to_numpy(zero_copy_only=False)
         return _of_mask(daf, axis, mask, keyword, labels)
     _refuse_missing(column, keyword)
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(data_type):
         return _checked(_as_int64(column.to_numpy()), daf, axis, keyword)
-    if kind in (pa.string(), pa.large_string()):
+    if data_type in (pa.string(), pa.large_string()):
         return daf.axis_indices(axis, column)
     raise errors.InvalidInputError(
-        f"{keyword}= holds {kind} values; pass names (strings), positions (integers) or a mask "
-        "(booleans)"
+        f"{keyword}= holds {data_type} values; pass names (strings), positions (integers) or a "
+        "mask (booleans)"
     )
 
 

@@ -140,7 +140,7 @@ class MatrixSlice:
     def values(self, *, progress: Callable[[int], None] = lambda _: None) -> Any:
         """Return the values as they were read: ``csr_array`` if sparse, else ``ndarray``.
 
-        They are the slice's own; what the ``to_`` methods return belongs to the caller.
+        The slice keeps them: do not change them.  What the ``to_`` methods return is the caller's.
         """
         with self._lock:
             if self._gathered is None:

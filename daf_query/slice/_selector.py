@@ -34,7 +34,7 @@ Selector: TypeAlias = (
     | Any
     | None
 )
-"""All; SQL; positions, names or a mask, in whatever holds them; a table or a query result."""
+"""All; SQL; positions, names or a mask, in any container; a table or a query result."""
 
 _SELECT = re.compile(
     r"^(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH)\b", re.IGNORECASE | re.DOTALL
@@ -127,13 +127,13 @@ def _wrong_axis(
 def explained_of(
     error: Exception, wrapped: WrappedSql, engine: Engine, *, what: str = "predicate"
 ) -> errors.DafError:
-    """Explain an error; lines and columns are those of what was written, not of our query."""
+    """Translate an error; its line and column are those of the SQL that the caller wrote."""
     explained = translate_planning_error(error, wrapped.query, engine.schemas, engine.shared)
     if isinstance(explained, errors.QueryError) and "syntax error" in str(explained):
         match = re.search(r"Line: (\d+), Column: (\d+)", str(error))
         lines = wrapped.written.split("\n")
-        place = wrapped.written_place(int(match[1]), int(match[2])) if match else None
-        line, column = place or (len(lines), len(lines[-1]) + 1)
+        position = wrapped.written_position(int(match[1]), int(match[2])) if match else None
+        line, column = position or (len(lines), len(lines[-1]) + 1)
         reason = str(explained).split("\n", 1)[0].split(": ", 1)[1]
         marked = f"  {lines[line - 1]}\n  {' ' * (column - 1)}^"
         return errors.QueryError(f"SQL syntax error in the {what}: {reason}\n{marked}")

@@ -1,4 +1,4 @@
-"""A part of a query that a caller wrote, within the whole query that it becomes.  Pure.
+"""SQL that the caller wrote, within the whole query that it becomes.  Pure.
 
 Errors of the engine count lines and columns of the whole; here they are those of the part.
 """
@@ -18,26 +18,26 @@ class WrappedSql:
     written: str
     """What the caller wrote."""
     inserted: tuple[tuple[int, str], ...]
-    """What is put before which character of it, ascending."""
+    """Offsets in it, ascending, and the SQL that is put before each."""
 
     @property
     def query(self) -> str:
         """The whole query."""
         pieces = []
         end = 0
-        for place, sql in self.inserted:
-            pieces += [self.written[end:place], sql]
-            end = place
+        for start, sql in self.inserted:
+            pieces += [self.written[end:start], sql]
+            end = start
         return "".join([*pieces, self.written[end:]])
 
-    def written_place(self, line: int, column: int) -> tuple[int, int] | None:
-        """Return line and column, from 1, in what was written; None if the place is not in it."""
+    def written_position(self, line: int, column: int) -> tuple[int, int] | None:
+        """Return line and column, from 1, in the written part; None if outside it."""
         lines = self.query.split("\n")
-        offset = sum(len(one) + 1 for one in lines[: line - 1]) + column - 1
-        for place, sql in self.inserted:
-            if offset < place:
+        offset = sum(len(earlier) + 1 for earlier in lines[: line - 1]) + column - 1
+        for start, sql in self.inserted:
+            if offset < start:
                 break
-            if offset < place + len(sql):
+            if offset < start + len(sql):
                 return None
             offset -= len(sql)
         if offset >= len(self.written):
@@ -62,9 +62,9 @@ def predicate_query(schema: str, axis: str, predicate: str) -> tuple[WrappedSql,
     # Not an injection: the query is read-only, one statement, and the predicate is SQL by design.
     start = f"SELECT {quoted_name(INDEX)} FROM {table} "  # noqa: S608
     clauses = tuple(_clauses(predicate))
-    order = next((one.start for one in clauses if one.is_word("ORDER")), None)
-    limit = next((one.start for one in clauses if not one.is_word("ORDER")), None)
-    first = min(place for place in (order, limit, len(predicate)) if place is not None)
+    order = next((clause.start for clause in clauses if clause.is_word("ORDER")), None)
+    limit = next((clause.start for clause in clauses if not clause.is_word("ORDER")), None)
+    first = min(start for start in (order, limit, len(predicate)) if start is not None)
     has_filter = any(True for _ in tokens_of(predicate[:first]))
     inserted = [(0, f"{start}WHERE (\n" if has_filter else f"{start}\n")]
     if has_filter:
@@ -73,15 +73,15 @@ def predicate_query(schema: str, axis: str, predicate: str) -> tuple[WrappedSql,
         inserted.append((limit, f"ORDER BY {quoted_name(INDEX)} "))
     elif order is not None:
         is_last = limit is None or limit < order
-        place = len(predicate) if is_last or limit is None else limit
+        end = len(predicate) if is_last or limit is None else limit
         inserted.append(
-            (place, f"\n, {quoted_name(INDEX)}" if is_last else f", {quoted_name(INDEX)} ")
+            (end, f"\n, {quoted_name(INDEX)}" if is_last else f", {quoted_name(INDEX)} ")
         )
     return WrappedSql(predicate, tuple(inserted)), bool(clauses)
 
 
 def _clauses(predicate: str) -> list[Token]:
-    """Return where ORDER BY, LIMIT and OFFSET begin, outside of brackets."""
+    """Return the first tokens of ORDER BY, LIMIT and OFFSET, outside of brackets."""
     clauses = []
     depth = 0
     tokens = tuple(tokens_of(predicate))
