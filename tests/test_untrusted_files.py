@@ -25,7 +25,7 @@ import zarr
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
 from daf_query import connect
-from daf_storage import DafReader, DafWriter, Packing, ZarrDaf, errors, open_daf, verify
+from daf_storage import CodecName, DafReader, DafWriter, Packing, ZarrDaf, errors, open_daf, verify
 from daf_storage.spi import MmapZipStore, Span
 from daf_storage.trees._decompress import decompress
 from tests.storage.data.test_damaged import change_metadata
@@ -350,10 +350,10 @@ def test_strings_that_claim_to_be_many(tiny_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip", "blosc-zstd"])
-def test_packed_chunks_that_expand(tmp_path: Path, codec: str) -> None:
+def test_packed_chunks_that_expand(tmp_path: Path, codec: CodecName) -> None:
     """A packed chunk may hold what its shape says, and not more; claims of shards are bounded."""
     path = tmp_path / "x.daf.zarr"
-    daf = ZarrDaf(path, "w", packed=Packing(codec, chunk_kb=1))  # type: ignore[arg-type]
+    daf = ZarrDaf(path, "w", packed=Packing(codec, chunk_kb=1))
     assert isinstance(daf, DafWriter)
     daf.add_axis("cell", [f"{n:05}" for n in range(2000)])
     daf.set_vector("cell", "age", np.arange(2000.0))

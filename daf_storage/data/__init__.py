@@ -36,9 +36,9 @@ from daf_storage.data._layout import (
     StoredMatrix,
     StoredVector,
 )
-from daf_storage.data._reader import REQUIRED, DafReader, Origin
+from daf_storage.data._reader import REQUIRED, DafReader, Origin, check_reader
 from daf_storage.data._relayout import column_blocks
-from daf_storage.data._writer import DafWriter
+from daf_storage.data._writer import DafWriter, check_writer
 
 __all__ = [
     "MAJOR_VERSION",
@@ -59,6 +59,8 @@ __all__ = [
     "archive_recovery",
     "attributes_of",
     "check_bools",
+    "check_reader",
+    "check_writer",
     "column_blocks",
     "convention_problem",
     "damage_of",

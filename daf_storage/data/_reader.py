@@ -8,6 +8,7 @@ that stay valid as long as somebody holds them.
 from __future__ import annotations
 
 import enum
+import os
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
@@ -103,6 +104,17 @@ class Origin:
         reader = self.open_again(self.path)
         reader.rename(self.name)
         return reader
+
+
+def check_reader(value: object, function: str) -> None:
+    """Refuse a path, or anything else, where an open data set is asked for."""
+    if isinstance(value, DafReader):
+        return
+    is_path = isinstance(value, str | os.PathLike)
+    raise errors.InvalidInputError(
+        f"{function} takes an open data set, not {value!r}; "
+        + (f"pass open_daf({str(value)!r})" if is_path else "open one with open_daf")
+    )
 
 
 class DafReader:

@@ -50,13 +50,22 @@ from daf_storage.data._encoding import (
     write_sparse_vector,
     write_string_matrix,
 )
-from daf_storage.data._reader import DafReader
+from daf_storage.data._reader import DafReader, check_reader
 from daf_storage.data._sparse_inputs import SparseMatrixInput, SparseVectorInput
 from daf_storage.trees import Node, TreeTransaction, WritableTree
 
 
 def _ignore(_: int) -> None:
     """Report no progress."""
+
+
+def check_writer(value: object, function: str) -> None:
+    """Refuse a data set that is open for reading, or what is none, where one is written to."""
+    check_reader(value, function)
+    if not isinstance(value, DafWriter):
+        raise errors.ReadOnlyError(
+            f"{function} writes to {value}, which is open for reading; open it with mode 'r+'"
+        )
 
 
 class DafWriter(DafReader):

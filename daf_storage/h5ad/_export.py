@@ -23,7 +23,7 @@ from daf_storage.base import (
     pandas,
     progress_bar,
 )
-from daf_storage.data import DafReader, StoredMatrix, column_blocks, kept
+from daf_storage.data import DafReader, StoredMatrix, check_reader, column_blocks, kept
 from daf_storage.h5ad import _columns, _notes
 from daf_storage.h5ad._aligned import AlignedMatrix, Part, axis_annotations, restore_matrix
 from daf_storage.h5ad._file_values import writable_frame, write_value
@@ -124,6 +124,7 @@ def to_anndata(
     AnnDataWarning
         For each part that AnnData has no place for.
     """
+    check_reader(daf, "to_anndata")
     anndata = optional_import("anndata", extra="anndata")
     exporter = _Exporter(daf, {"obs_is": obs_is, "var_is": var_is, "X_is": X_is})
     adata = anndata.AnnData(**exporter.frames())
@@ -178,6 +179,7 @@ def export_h5ad(  # noqa: PLR0913 - the choices of an export
     UnsupportedInputError
         Something would be lost and ``strict`` is true; no file was written.
     """
+    check_reader(daf, "export_h5ad")
     check_output(path, if_exists=if_exists)
     anndata = optional_import("anndata", extra="anndata")
     h5py = optional_import("h5py", extra="anndata")

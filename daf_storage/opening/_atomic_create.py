@@ -12,8 +12,9 @@ from typing import Any
 from daf_storage import errors
 from daf_storage.base import IfExists, Packing, check_if_exists
 from daf_storage.data import DafWriter
-from daf_storage.opening._open import check_style, create_in, open_daf
+from daf_storage.opening._open import create_in, open_daf
 from daf_storage.opening._paths import DafPath, parse_path
+from daf_storage.opening._style import check_style
 from daf_storage.stores import follow_links, put_in_place, replace_archive, scratch
 from daf_storage.trees import ZarrVersion, indexes_beside
 

@@ -57,6 +57,28 @@ class DafPath:
         return self.given.split("#/", 1)[0] if self.group else self.given
 
 
+def path_input(path: object, other: str = "a mutable mapping of keys to bytes") -> str:
+    """Return a path as a string.
+
+    >>> path_input(Path("x.daf.zarr"))
+    'x.daf.zarr'
+
+    Raises
+    ------
+    InvalidInputError
+        It is neither a string nor a path; ``other`` is what may be passed instead of one.
+    """
+    given = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if isinstance(given, str):
+        return given
+    shown = "an open data set" if hasattr(path, "axes_set") else repr(path)
+    if isinstance(path, bytes):
+        shown += "; decode it with os.fsdecode"
+    raise errors.InvalidInputError(
+        f"not the path of a data set: {shown}; pass a str or a pathlib.Path, or {other}"
+    )
+
+
 def parse_path(path: str | Path) -> DafPath:
     """Return what a path means.
 
@@ -68,7 +90,7 @@ def parse_path(path: str | Path) -> DafPath:
     InvalidInputError
         It has none of the forms of a data set's path.
     """
-    given = os.fspath(path)
+    given = path_input(path)
     shared: tuple[tuple[str, ContainerKind], ...] = (
         (SHARED_ARCHIVE_SUFFIX, "archive"),
         (SHARED_HDF5_SUFFIX, "hdf5"),

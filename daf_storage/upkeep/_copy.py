@@ -24,6 +24,8 @@ from daf_storage.data import (
     StoredMatrix,
     StoredVector,
     attributes_of,
+    check_reader,
+    check_writer,
     kept,
     layout,
     write_text,
@@ -86,6 +88,8 @@ def copy_all(
     >>> other.axis_entries("cell").tolist()
     ['A', 'B']
     """
+    check_reader(source, "copy_all")
+    check_writer(destination, "copy_all")
     if destination.axes_set() or destination.scalars_set():
         has = errors.known_names(destination.axes_set() | destination.scalars_set(), none="")
         raise errors.ExistsError(

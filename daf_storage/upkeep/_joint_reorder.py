@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.base import AnyArray, ShowProgress
-from daf_storage.data import DafWriter
+from daf_storage.data import DafWriter, check_writer
 
 
 def reorder_axes(
@@ -52,6 +52,8 @@ def reorder_axes(
     >>> base.axis_entries("cell").tolist(), more.get_np_vector("cell", "age").tolist()
     (['B', 'A'], [2, 1])
     """
+    for daf in data_sets:
+        check_writer(daf, "reorder_axes")
     wanted = {axis: _entries_in_order(data_sets, axis, order) for axis, order in orders.items()}
     prepared = [(daf, _changed_orders(daf, wanted)) for daf in data_sets]
     with ExitStack() as stack:

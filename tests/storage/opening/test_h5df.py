@@ -420,7 +420,7 @@ def test_files_of_other_things_are_left_alone(tmp_path: Path) -> None:
     for group, message in (("a", "not empty: it holds data"), ("b", "no such group")):
         for mode in ("w+", "w"):
             with pytest.raises(errors.NotADafError, match=message):
-                H5df(f"{tmp_path}/g.h5dfs#/{group}", mode)  # type: ignore[arg-type]
+                H5df(f"{tmp_path}/g.h5dfs#/{group}", mode)  # type: ignore[call-overload]
 
 
 def test_missing_and_broken_files(tmp_path: Path, path: Path) -> None:

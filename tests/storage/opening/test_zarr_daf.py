@@ -184,7 +184,7 @@ class TestModes:
     def test_an_unknown_mode(self, tmp_path: Path) -> None:
         """The message lists the modes."""
         with pytest.raises(errors.InvalidModeError, match="invalid mode: 'a'; the modes are r"):
-            ZarrDaf(tmp_path / "x.daf.zarr", "a")  # type: ignore[arg-type] # wrong on purpose
+            ZarrDaf(tmp_path / "x.daf.zarr", "a")  # type: ignore[call-overload] # wrong on purpose
 
     @pytest.mark.parametrize("mode", ["r", "r+"])
     def test_a_missing_directory(self, tmp_path: Path, mode: Any) -> None:

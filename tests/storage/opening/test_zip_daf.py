@@ -179,9 +179,9 @@ def test_modes_that_do_not_create(tmp_path: Path, mode: str) -> None:
     """A missing archive is an error that names what is beside it."""
     create(tmp_path / "y.daf.zarr.zip").close()
     with pytest.raises(errors.SourceNotFoundError, match=r"no such file: .*; beside it are y\.daf"):
-        ZarrDaf(tmp_path / "x.daf.zarr.zip", mode)  # type: ignore[arg-type]
+        ZarrDaf(tmp_path / "x.daf.zarr.zip", mode)  # type: ignore[call-overload]
     with pytest.raises(errors.NotADafError, match="not a zarr group: .*#/missing"):
-        ZarrDaf(f"{_shared(tmp_path)}#/missing", mode)  # type: ignore[arg-type]
+        ZarrDaf(f"{_shared(tmp_path)}#/missing", mode)  # type: ignore[call-overload]
 
 
 def _shared(folder: Path) -> Path:
@@ -253,7 +253,7 @@ def test_several_data_sets_in_one_archive(tmp_path: Path) -> None:
 def test_paths_that_mean_nothing(tmp_path: Path, name: str, mode: str, message: str) -> None:
     """Each says what is wrong with it, and nothing is created."""
     with pytest.raises(errors.InvalidInputError, match=message):
-        ZarrDaf(f"{tmp_path}/{name}", mode)  # type: ignore[arg-type]
+        ZarrDaf(f"{tmp_path}/{name}", mode)  # type: ignore[call-overload]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -257,7 +257,7 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidInputError, match="mode 'r' only reads"):
         open_daf(tmp_path / "x.daf.zarr", packed=True)
     with pytest.raises(errors.InvalidInputError, match="no Zarr format 4"):
-        open_daf(tmp_path / "x.daf.zarr", "w", zarr_format=4)  # type: ignore[arg-type]
+        open_daf(tmp_path / "x.daf.zarr", "w", zarr_format=4)  # type: ignore[call-overload]
     with pytest.raises(errors.InvalidInputError, match="an HDF5 file has no zarr_format"):
         open_daf(tmp_path / "x.h5df", "w", zarr_format=3)
     with pytest.raises(errors.InvalidInputError, match="no codec 'snappy'"):

@@ -1,0 +1,53 @@
+"""Data sets in mutable mappings of keys to bytes."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from daf_storage import errors
+from daf_storage.base import OpenMode
+from daf_storage.data import DafReader, DafWriter, layout
+from daf_storage.opening._skeleton import check_group, make_or_check, reader_name, writer_name
+from daf_storage.opening._style import Style
+from daf_storage.stores import (
+    MappingStore,
+)
+from daf_storage.trees import (
+    WritableZarrTree,
+    ZarrTree,
+    find_version,
+)
+
+
+def open_mapping(
+    mapping: MutableMapping[str, Any], mode: OpenMode, name: str | None, style: Style
+) -> DafReader:
+    """Open a data set in a mapping; there is no path with which it could be opened again."""
+    store = MappingStore(mapping)
+    style.check(store.location, mode)
+    if mode == "r":
+        tree = ZarrTree(store)
+        style.check_found(tree)
+        check_group(tree)
+        layout.check_version(tree)
+        return DafReader(tree, name=reader_name(tree, name, store.location))
+    version = find_version(store)
+    if mode == "w":
+        if len(mapping) and version is None:
+            raise errors.NotADafError(
+                f"{store.location}: this mapping is not a Zarr group, so mode 'w' does not empty "
+                "it, and nothing was changed; empty it yourself if that is what you want"
+            )
+        store.change(list(mapping), {})
+    writable = WritableZarrTree(
+        store,
+        consolidated=False,
+        zarr_format=(None if mode == "w" else version) or style.version,
+        packing=style.packing,
+    )
+    style.check_found(writable)
+    if mode == "r+":
+        check_group(writable)
+    make_or_check(writable, mode)
+    return DafWriter(writable, name=writer_name(writable, name, store.location))
