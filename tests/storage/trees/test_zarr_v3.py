@@ -952,8 +952,8 @@ def test_chunks_that_nothing_stands_for(tmp_path: Path, kind: str, damage: str) 
     document["fill_value"] = None
     (folder / "zarr.json").write_text(json.dumps(document))
     (file,) = [one for one in folder.rglob("*") if one.is_file() and one.name != "zarr.json"]
-    daf = ZarrDaf(path)
-    assert daf.get_np_vector("cell", "v")[5] == (5 if kind == "numbers" else "v5")
+    reader = ZarrDaf(path)
+    assert reader.get_np_vector("cell", "v")[5] == (5 if kind == "numbers" else "v5")
     if damage == "no file":
         file.unlink()
     else:
