@@ -10,7 +10,7 @@ Must not know matrix slices or sessions.
 
 from datafusion import SessionContext
 
-from daf_query.sql._catalog import AxisSchema, DafSchema, reporting
+from daf_query.sql._catalog import AxisSchema, DafSchema
 from daf_query.sql._engine import Allow, Collection, Engine
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import (
@@ -23,6 +23,7 @@ from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
 from daf_query.sql._names import quoted_name
 from daf_query.sql._never_null import NeverNullWarning
 from daf_query.sql._parameters import Params, bind, bind_all
+from daf_query.sql._planning import reporting
 from daf_query.sql._result import QueryResult, query_result
 from daf_query.sql._statements import one_statement
 from daf_query.sql._tokens import Token, tokens_of

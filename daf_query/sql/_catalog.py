@@ -6,23 +6,19 @@ in the next query, and one query sees one state.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import datafusion
 import pyarrow as pa
 from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
-from daf_query.scan import DEFAULT_OPTIONS, Positions, Predicate, ScanOptions, ScanReport
-from daf_query.sql._residual_filters import TableName
+from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
+from daf_query.sql._planning import current_context
 from daf_query.table import (
     AxisDataset,
     BrokenColumns,
-    SettledRows,
     TableColumns,
     TableDataset,
     UnionDataset,
@@ -43,30 +39,16 @@ SCALARS = "scalars"
 """The table of the scalars, unless an axis has that name."""
 
 
-_Counted: TypeAlias = Mapping[tuple[int, str], datafusion.DataFrame]
-_counted: ContextVar[_Counted] = ContextVar("daf_query.counted", default=MappingProxyType({}))
+_ALL_ROWS = 1 << 62
 
 
-@contextmanager
-def counting(schemas: Iterable[AxisSchema]) -> Iterator[None]:
-    """Plan with tables that have the right number of rows and no columns.
+def table_of_length(length: int) -> datafusion.DataFrame:
+    """Return a table of which only the number of rows is right.
 
-    The engine knows how many rows such a table has, and answers ``count(*)`` without scanning it.
+    The engine knows it, and answers ``count(*)`` without scanning.
     """
-    context = datafusion.SessionContext()
-    tables = {}
-    for schema in schemas:
-        for axis in schema.axes_set():
-            with suppress(
-                FormatError, ReadOnlyError
-            ):  # of an axis that is broken; it raises when it is used
-                rows = pa.record_batch([pa.nulls(schema.axis_length(axis))], names=["none"])
-                tables[id(schema), axis] = context.create_dataframe([[rows]])
-    token = _counted.set(tables)
-    try:
-        yield
-    finally:
-        _counted.reset(token)
+    rows = pa.record_batch([pa.nulls(length)], names=["none"])
+    return datafusion.SessionContext().create_dataframe([[rows]])
 
 
 def shared_table(shared: Mapping[str, TableDataset], name: str) -> TableDataset | None:
@@ -190,14 +172,14 @@ class AxisSchema(_Adding):
             return None
 
     def _table(self, name: str) -> Table | None:
+        replacement = current_context().replacements.get((self.name, name))
+        if replacement is not None:
+            return Table(replacement)
         if name in self._added:
-            return Table(_views.get().get((self.name, name), self._added[name]))
-        counted = _counted.get().get((id(self), name))
-        if counted is not None:
-            return Table(counted)
-        found = self.find(name)
-        if found is not None:
-            return _for_query(self.name, name, found)
+            return Table(self._added[name])
+        table = self.find(name)
+        if table is not None:
+            return _for_query(self.name, name, table)
         scalars = self.scalars() if name == SCALARS else None
         return None if scalars is None else _pushed_to(scalars)
 
@@ -381,9 +363,9 @@ class SharedSchema(_Adding):
     def table(self, name: str) -> Table | None:
         """Return a table; None if there is none."""
         if name in self._added:
-            return Table(_views.get().get((PUBLIC, name), self._added[name]))
-        found = shared_table(self._shared, name)
-        return None if found is None else _for_query(PUBLIC, name, found)
+            return Table(current_context().replacements.get((PUBLIC, name), self._added[name]))
+        table = shared_table(self._shared, name)
+        return None if table is None else _for_query(PUBLIC, name, table)
 
 
 class DafCatalog(CatalogProvider):
@@ -402,85 +384,15 @@ class DafCatalog(CatalogProvider):
         return self._schemas.get(name) or (self._public if name == PUBLIC else None)
 
 
-_views: ContextVar[Mapping[TableName, datafusion.DataFrame]] = ContextVar(
-    "daf_query.views", default=MappingProxyType({})
-)
-
-
-@contextmanager
-def seeing(views: Mapping[TableName, datafusion.DataFrame]) -> Iterator[None]:
-    """Plan with views that were planned anew: the engine keeps the tables of their first time."""
-    token = _views.set(views)
-    try:
-        yield
-    finally:
-        _views.reset(token)
-
-
-@dataclass(frozen=True, slots=True)
-class Restriction:
-    """Which rows of a table a query can need, found in its plan."""
-
-    rows: Positions | None
-    """Those that an index left; None if all."""
-    implied: Predicate | None
-    """What is true for them; None if nothing is known."""
-    settled: SettledRows | None = None
-    """Those whose geometry need not be decoded."""
-
-
-_restrictions: ContextVar[Mapping[TableName, Restriction]] = ContextVar(
-    "daf_query.restrictions", default=MappingProxyType({})
-)
-
-
-@contextmanager
-def restricting(restrictions: Mapping[TableName, Restriction]) -> Iterator[None]:
-    """Plan with tables of which only some rows are read."""
-    token = _restrictions.set(restrictions)
-    try:
-        yield
-    finally:
-        _restrictions.reset(token)
-
-
-_reports: ContextVar[list[ScanReport] | None] = ContextVar("daf_query.reports", default=None)
-
-
-@contextmanager
-def reporting() -> Iterator[list[ScanReport]]:
-    """Collect a report of each scan of the queries that are planned within the block."""
-    reports: list[ScanReport] = []
-    token = _reports.set(reports)
-    try:
-        yield reports
-    finally:
-        _reports.reset(token)
-
-
-_is_pushing: ContextVar[bool] = ContextVar("daf_query.is_pushing", default=True)
-_ALL_ROWS = 1 << 62
-
-
-@contextmanager
-def keeping_filters() -> Iterator[None]:
-    """Plan with tables that are handed no filters: the engine evaluates all of them itself."""
-    token = _is_pushing.set(False)
-    try:
-        yield
-    finally:
-        _is_pushing.reset(token)
-
-
 def _for_query(schema: str, name: str, table: TableDataset) -> Table:
     """Return a table as the query that is planned needs it."""
-    restriction = _restrictions.get().get((schema, name))
+    context = current_context()
+    restriction = context.restrictions.get((schema, name))
     if restriction is not None:
-        table = table.restricted(restriction.rows, restriction.implied)
+        table = table.restricted(restriction.rows, restriction.predicate)
         if restriction.settled is not None and isinstance(table, ZarrTable):
             table = table.with_settled(restriction.settled)
-    reports = _reports.get()
-    return _pushed_to(table if reports is None else table.with_reports(reports))
+    return _pushed_to(table if context.reports is None else table.with_reports(context.reports))
 
 
 def _pushed_to(dataset: pa.dataset.Dataset) -> Table:
@@ -488,7 +400,7 @@ def _pushed_to(dataset: pa.dataset.Dataset) -> Table:
 
     No filter gets past a limit, even if it is larger than any table.
     """
-    if _is_pushing.get():
+    if current_context().pushes_filters:
         return Table(dataset)
     return Table(datafusion.SessionContext().read_table(Table(dataset)).limit(_ALL_ROWS))
 

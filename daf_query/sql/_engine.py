@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
@@ -17,12 +16,8 @@ from daf_query.sql._catalog import (
     CollectionSchema,
     DafCatalog,
     DafSchema,
-    Restriction,
     SharedSchema,
-    counting,
-    keeping_filters,
-    restricting,
-    seeing,
+    table_of_length,
 )
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_planning_error
@@ -31,6 +26,7 @@ from daf_query.sql._in_lists import may_merge
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._never_null import columns_asked_for_null, is_never_null, is_settled, warn
 from daf_query.sql._pitfalls import check_plan, safe_sql
+from daf_query.sql._planning import Restriction, current_context, planning
 from daf_query.sql._residual_filters import TableName, conditions_of
 from daf_query.sql._spatial_filters import indexed_rows, settled_rows
 from daf_query.sql._unique_columns import (
@@ -71,8 +67,16 @@ _CREATE_VIEW: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-_MAY_BE_KEPT: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast|::")
-"""What is in a query of which the engine may keep conditions to itself: to look takes time."""
+_WORD: Final = r'[^\W\d]\w*|"(?:[^"]|"")*"'
+_COUNT: Final = re.compile(
+    rf"\s*SELECT\s+count\(\s*(?:\*|\d+)\s*\)(?:\s+(?:AS\s+)?(?:{_WORD}))?\s+"
+    rf"FROM\s+(?:(?P<schema>{_WORD})\.)?(?P<table>{_WORD})\s*;?\s*$",
+    re.IGNORECASE,
+)
+"""A query for the number of rows of one table."""
+
+_MAY_BE_RESIDUAL: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast|::")
+"""What is in a query that may have residual filters: to look for them takes time."""
 
 
 _MAY_BE_UNCONVERTED: Final = re.compile(r"null|case|cast|::|x'")
@@ -98,10 +102,15 @@ class Collection:
 class Planned:
     """The plan of a query."""
 
-    frame: datafusion.DataFrame
-    """To be executed, or built upon."""
-    final: datafusion.DataFrame | None = None
-    """To be executed as it is, for the same rows: some geometries are not decoded."""
+    executed: datafusion.DataFrame
+    """To be executed as it is."""
+    extendable: Callable[[], datafusion.DataFrame] | None = None
+    """Plans what is built upon; None if that is the same."""
+
+    @property
+    def frame(self) -> datafusion.DataFrame:
+        """To be built upon."""
+        return self.executed if self.extendable is None else self.extendable()
 
 
 class Engine:
@@ -232,13 +241,11 @@ class Engine:
     def plan(
         self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
     ) -> datafusion.DataFrame:
-        """Plan a query; errors speak of axes and vectors: see `plan_twice`."""
-        return self.plan_twice(query, allow=allow, once=once).frame
+        """Plan a query, to be executed as it is; errors are those of `planned`."""
+        return self.planned(query, allow=allow, once=once).executed
 
-    def plan_twice(
-        self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
-    ) -> Planned:
-        """Plan a query to be built upon, and, if that is faster, to be executed as it is.
+    def planned(self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()) -> Planned:
+        """Plan a query; errors are in the words of the data sets.
 
         Parameters
         ----------
@@ -263,57 +270,88 @@ class Engine:
         self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
     ) -> datafusion.DataFrame:
         """Plan a query; errors are the engine's own."""
-        return self._plan_raw(query, allow=allow, once=once).frame
+        return self._plan_raw(query, allow=allow, once=once).executed
 
     def _plan_raw(self, query: str, *, allow: Allow, once: tuple[str, ...]) -> Planned:
-        if allow == "write":  # what changes something may have been done by planning it
-            with keeping_filters() if self._may_be_unconverted(query.lower()) else nullcontext():
-                frame = self._planned(self._with_view_columns(query), _WRITING)
-            self._remember_view(query)
-            check_copied(frame)
-            return Planned(with_unique_columns(frame, once=once))
-        planned = self._planned_to_read(query)
+        if allow == "write":
+            return Planned(self._plan_to_write(query, once))
+        planned = self._plan_to_read(query)
         if "null" in query.lower():
-            self._hint_at_missing_strings(query, planned.frame)
-        frame, final = with_unique_columns(planned.frame, once=once), planned.final
-        if final is None:
-            return Planned(frame)
-        return Planned(frame, with_unique_columns(final, once=once, is_reported=False))
+            self._hint_at_missing_strings(query, planned.executed)
+        executed, extendable = with_unique_columns(planned.executed, once=once), planned.extendable
+        if extendable is None:
+            return Planned(executed)
+        return Planned(
+            executed, lambda: with_unique_columns(extendable(), once=once, is_reported=False)
+        )
 
-    def _planned_to_read(self, query: str) -> Planned:
-        """Plan a query, again where the first plan tells how to read less."""
-        frame = self._planned(query)
+    def _plan_to_write(self, query: str, once: tuple[str, ...]) -> datafusion.DataFrame:
+        """Plan a query that may change something: once, since planning may do so already."""
+        pushes_filters = not self._may_be_unconverted(query.lower())
+        with planning(replace(current_context(), pushes_filters=pushes_filters)):
+            frame = self._plan_sql(self._with_view_columns(query), _WRITING)
+        self._remember_view(query)
+        check_copied(frame)
+        return with_unique_columns(frame, once=once)
+
+    def _plan_to_read(self, query: str) -> Planned:
+        """Plan a query: once, unless the plan shows that its tables have to be other ones."""
+        lengths = self._lengths(query)
+        if lengths:
+            with planning(current_context().replacing(lengths)):
+                return Planned(self._plan_sql(query))
+        frame = self._plan_sql(query)
         lowered = query.lower()
         if self._may_be_unconverted(lowered) and _has_unconverted(frame):
-            with keeping_filters():
-                return Planned(self._planned(query))
-        if "count" in lowered and "where" not in lowered and _only_counts(frame):
-            with counting(self.schemas.values()), suppress(Exception):
-                return Planned(self._planned(query))
-            # A subquery names columns that the tables for counting do not have.
-            return Planned(frame)
-        if query in self._unrestricted or not self._may_be_kept(query, lowered):
+            # Planned again: only the optimised plan shows that a table was given a filter with a
+            # constant that the bindings cannot convert.  The engine evaluates all filters then.
+            with planning(replace(current_context(), pushes_filters=False)):
+                return Planned(self._plan_sql(query))
+        if query in self._unrestricted or not self._may_be_residual(query, lowered):
             return Planned(frame)
         restrictions = self._restrictions(frame)
         if restrictions:
-            return self._restricted(query, restrictions)
+            return self._plan_restricted(query, restrictions)
         if not self._views and not self.shared and len(self._unrestricted) < _MAX_REMEMBERED:
             self._unrestricted.add(query)  # if types change, that is missed, and costs time only
         return Planned(frame)
 
-    def _restricted(self, query: str, restrictions: Mapping[TableName, Restriction]) -> Planned:
-        """Plan a query of which it is known what rows it can need.
+    def _plan_restricted(
+        self, query: str, restrictions: Mapping[TableName, Restriction]
+    ) -> Planned:
+        """Plan a query again, with tables that only read the rows that its residual filters need.
 
-        A frame that is built upon needs the stored geometries of all of them: a later sort may be
-        by one that the query itself does not hand on.
+        What such filters are is in the optimised plan alone, and a planned table cannot be changed.
+        What is built upon the query is planned a third time if some geometries are not decoded:
+        a later sort may be by one that the query itself does not hand on.
         """
-        read = {name: replace(one, settled=None) for name, one in restrictions.items()}
-        with restricting(read):
-            frame = self._planned(query)
-        if all(one.settled is None for one in restrictions.values()):
-            return Planned(frame)
-        with restricting(restrictions):
-            return Planned(frame, self._planned(query))
+        context = replace(current_context(), restrictions=restrictions)
+        with planning(context):
+            executed = self._plan_sql(query)
+        if all(restriction.settled is None for restriction in restrictions.values()):
+            return Planned(executed)
+        decoded = {name: replace(each, settled=None) for name, each in restrictions.items()}
+
+        def extendable() -> datafusion.DataFrame:
+            with planning(replace(context, restrictions=decoded)):
+                return self._plan_sql(query)
+
+        return Planned(executed, extendable)
+
+    def _lengths(self, query: str) -> dict[TableName, datafusion.DataFrame]:
+        """Return the table of a query that only counts its rows, as one that has just a length."""
+        match = _COUNT.match(query)
+        if match is None:
+            return {}
+        schema = self._default if match["schema"] is None else unquoted_name(match["schema"])
+        axis = unquoted_name(match["table"])
+        tables = self.schemas.get(schema)
+        if tables is None or tables.has_added(axis) or axis not in tables.axes_set():
+            return {}
+        try:
+            return {(schema, axis): table_of_length(tables.axis_length(axis))}
+        except (errors.FormatError, errors.ReadOnlyError):  # it raises when it is planned
+            return {}
 
     def _hint_at_missing_strings(self, query: str, frame: datafusion.DataFrame) -> None:
         """Warn, once for each column, where IS NULL is asked of strings of which none is NULL."""
@@ -329,15 +367,15 @@ class Engine:
                         self._hinted.add(place)
                         warn(*place, found)
 
-    def _may_be_kept(self, query: str, lowered: str) -> bool:
-        if self._views or _MAY_BE_KEPT.search(lowered) is not None:
+    def _may_be_residual(self, query: str, lowered: str) -> bool:
+        if self._views or _MAY_BE_RESIDUAL.search(lowered) is not None:
             return True
         return may_merge(query, is_part=False) and safe_sql(query) != query
 
     def _may_be_unconverted(self, lowered: str) -> bool:
         return bool(self._views) or _MAY_BE_UNCONVERTED.search(lowered) is not None
 
-    def _planned(
+    def _plan_sql(
         self,
         query: str,
         options: datafusion.SQLOptions | None = None,
@@ -346,15 +384,18 @@ class Engine:
     ) -> datafusion.DataFrame:
         """Plan a query with the views that it may name as they are now."""
         named = {name: sql for name, sql in self._views.items() if _is_named(name[1], query)}
+        if not named:
+            return self._sql(query, options or _READING, is_part=is_view)
         # A view may name others, but none that was created after it.
         views: dict[TableName, datafusion.DataFrame] = {}
+        context = current_context()
         for name, sql in named.items():
-            with seeing(views):
+            with planning(context.replacing(dict(views))):
                 views[name] = with_unique_columns(
-                    self._planned(sql, is_view=True), is_reported=False
+                    self._plan_sql(sql, is_view=True), is_reported=False
                 )
-        with seeing(views):
-            return self._sql(query, options or _READING, is_part=is_view or bool(named))
+        with planning(context.replacing(dict(views))):
+            return self._sql(query, options or _READING, is_part=True)
 
     def _sql(
         self, query: str, options: datafusion.SQLOptions, *, is_part: bool
@@ -376,7 +417,7 @@ class Engine:
         match = _CREATE_VIEW.match(query)
         if match is None:
             return query
-        names = self._planned(match["query"]).schema().names
+        names = self._plan_sql(match["query"]).schema().names
         if not duplicates_in(names):
             return query
         columns = ", ".join(map(quoted_name, unique_names(names)))
@@ -452,13 +493,6 @@ def _connected_again(
             f"CREATE VIEW {quoted_name(schema)}.{quoted_name(name)} AS {query}", allow="write"
         )
     return engine
-
-
-def _only_counts(frame: datafusion.DataFrame) -> bool:
-    """Return whether a query uses no column of any table, so that only numbers of rows matter."""
-    lines = str(frame.optimized_logical_plan().display_indent()).splitlines()
-    scans = [line.strip() for line in lines if line.strip().startswith("TableScan:")]
-    return bool(scans) and all(scan.endswith(" projection=[]") for scan in scans)
 
 
 def _has_unconverted(frame: datafusion.DataFrame) -> bool:

@@ -49,7 +49,7 @@ class _Statement:
 def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
     """Plan a query, to be executed when its rows are asked for."""
     broken_count = engine.broken_count()
-    planned = engine.plan_twice(query, allow=allow)
+    planned = engine.planned(query, allow=allow)
     return QueryResult(_Statement(engine, query, allow), planned, broken_count=broken_count)
 
 
@@ -97,7 +97,7 @@ class QueryResult:
     @property
     def schema(self) -> pa.Schema:
         """The names and types of the columns."""
-        return self.frame.schema()
+        return self._executed().schema()
 
     @property
     def column_names(self) -> list[str]:
@@ -221,7 +221,7 @@ class QueryResult:
             return False
         self._broken_count = count
         try:
-            frame = engine.plan(self._statement.query)
+            frame = engine.planned(self._statement.query).frame
             for step in self._steps:
                 frame = step(frame)
         except Exception:  # noqa: BLE001 - it names them; so the first error is what matters
@@ -231,8 +231,8 @@ class QueryResult:
 
     def _executed(self) -> datafusion.DataFrame:
         """Return what is executed for the rows of the query itself; `frame` is to build upon."""
-        frame = self.frame
-        return frame if self._planned.final is None else self._planned.final
+        ENGINE.check()
+        return self._planned.executed
 
     def collect(self) -> list[pa.RecordBatch]:
         """Return the rows as batches of Arrow."""

@@ -222,7 +222,7 @@ def test_another_escape_character_says_nothing(session: DafSession) -> None:
     engine = session._engine
     for escape, n_tables in (("!", 0), ("\\", 1)):
         query = f"SELECT name FROM cell WHERE donor LIKE 'd!%' ESCAPE '{escape}'"
-        assert len(engine._restrictions(engine._planned(query))) == n_tables
+        assert len(engine._restrictions(engine._plan_sql(query))) == n_tables
 
 
 def nested(depth: int, *, is_both: bool) -> Any:

@@ -1,0 +1,77 @@
+"""What tables are like for the query that is being planned: one context, one variable.
+
+DataFusion asks the catalog for tables without saying for which query.  The engine sets the context
+around a planning, and the catalog makes each table as the context says.  Must not know the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+
+import datafusion
+
+from daf_query.scan import Positions, Predicate, ScanReport
+from daf_query.sql._residual_filters import TableName
+from daf_query.table import SettledRows
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """Which rows of a table a query can need, found in its plan."""
+
+    rows: Positions | None
+    """Those that an index left; None if all."""
+    predicate: Predicate | None
+    """What is true for them; None if nothing is known."""
+    settled: SettledRows | None = None
+    """Those whose geometry need not be decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanningContext:
+    """What the tables of a query are like while it is planned."""
+
+    replacements: Mapping[TableName, datafusion.DataFrame] = field(default_factory=dict)
+    """Tables to be used instead: views as they are planned now, tables that only have a length."""
+    restrictions: Mapping[TableName, Restriction] = field(default_factory=dict)
+    """Tables of which only some rows are read."""
+    pushes_filters: bool = True
+    """Whether tables are given filters; else the engine evaluates all of them."""
+    reports: list[ScanReport] | None = None
+    """Where scans report what they read; None if nowhere."""
+
+    def replacing(self, tables: Mapping[TableName, datafusion.DataFrame]) -> PlanningContext:
+        """Return a context in which other tables are used instead of these."""
+        return replace(self, replacements=tables)
+
+
+_context: ContextVar[PlanningContext] = ContextVar(
+    "daf_query.planning",
+    default=PlanningContext(),  # noqa: B039 - it is frozen
+)
+
+
+def current_context() -> PlanningContext:
+    """Return the context of the query that is being planned."""
+    return _context.get()
+
+
+@contextmanager
+def planning(context: PlanningContext) -> Iterator[None]:
+    """Plan within a context."""
+    token = _context.set(context)
+    try:
+        yield
+    finally:
+        _context.reset(token)
+
+
+@contextmanager
+def reporting() -> Iterator[list[ScanReport]]:
+    """Collect a report of each scan of the queries that are planned within the block."""
+    reports: list[ScanReport] = []
+    with planning(replace(current_context(), reports=reports)):
+        yield reports

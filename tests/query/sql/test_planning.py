@@ -1,0 +1,141 @@
+"""Tests of how often a query is planned, and of the context in which it is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import datafusion
+import numpy as np
+import pytest
+
+from daf_query import DafSession, connect
+from daf_query.sql import reporting
+from daf_query.sql._planning import PlanningContext, current_context, planning
+from daf_storage import MemoryDaf, errors
+
+
+@pytest.fixture
+def session() -> DafSession:
+    """Return a session over two axes and a view."""
+    daf = MemoryDaf(name="x")
+    daf.add_axis("cell", [f"c{i}" for i in range(100)])
+    daf.add_axis("donor", ["N0", "N1", "N2"])
+    daf.set_vector("cell", "age", np.arange(100))
+    daf.set_vector("cell", "score", np.arange(100, dtype="f4") / 7)
+    daf.set_vector("cell", "donor", [f"N{i % 3}" for i in range(100)])
+    daf.set_vector("donor", "site", ["Oslo", "Rome", "Oslo"])
+    return connect(daf)
+
+
+@contextmanager
+def recorded_plannings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Record the queries that DataFusion plans."""
+    planned: list[str] = []
+    plan = datafusion.SessionContext.sql_with_options
+
+    def recorded(self: Any, query: str, *arguments: Any, **options: Any) -> Any:
+        planned.append(query)
+        return plan(self, query, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(datafusion.SessionContext, "sql_with_options", recorded)
+        yield planned
+
+
+@pytest.mark.parametrize(
+    ("query", "times"),
+    [
+        ("SELECT name FROM cell", 1),
+        ("SELECT name FROM cell WHERE age > 40 AND donor = 'N1'", 1),
+        ("SELECT name FROM cell WHERE age BETWEEN 3 AND 7 ORDER BY score LIMIT 2", 1),
+        ("SELECT c.name FROM cell c JOIN donor d ON c.donor = d.name WHERE site = 'Oslo'", 1),
+        ("SELECT donor, count(*) AS n FROM cell GROUP BY donor", 1),
+        ("SELECT count(*) AS n FROM cell", 1),
+        ("select COUNT( 1 ) n from memory.cell ;", 1),
+        ('SELECT count(*) AS "how many" FROM "cell"', 1),
+        ("SELECT count(*) AS n FROM cell, donor", 1),
+        ("SELECT count(*) AS n FROM cell WHERE age > 3", 1),
+        ("SELECT count(*) AS n FROM (SELECT age FROM cell)", 1),
+        ("SELECT name FROM cell WHERE age IS NOT NULL", 1),
+        ("SELECT name FROM cell WHERE age = NULL", 1),
+        ("SELECT * FROM scalars", 1),
+        # The plan shows a filter with a constant that the bindings cannot convert.
+        ("SELECT name FROM cell WHERE age IN (NULL, 3)", 2),
+        # The plan shows residual filters, from which less can be read.
+        ("SELECT name FROM cell WHERE score > 0.5", 2),
+        ("SELECT name FROM cell WHERE donor LIKE 'N1%'", 2),
+    ],
+)
+def test_how_often_a_query_is_planned(
+    session: DafSession, monkeypatch: pytest.MonkeyPatch, query: str, times: int
+) -> None:
+    """Once, unless its tables have to be other ones than it was planned with."""
+    with recorded_plannings(monkeypatch) as planned:
+        session.sql(query).to_pydict()
+    assert planned == [query] * times
+
+
+def test_slices_and_plans_are_planned_once(
+    session: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Explaining a query, and what it cost, too."""
+    query = "SELECT name FROM cell WHERE age > 40"
+    for ask in (session.explain, session.explain_analyze):
+        with recorded_plannings(monkeypatch) as planned:
+            ask(query)
+        assert len(planned) == 1
+    with recorded_plannings(monkeypatch) as planned:
+        session.sql("SELECT * FROM cell").filter("age < 60").limit(3).to_pydict()
+    assert len(planned) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT count(*) AS n FROM cell", {"n": [100]}),
+        ("SELECT count(*) FROM cell", {"count(*)": [100]}),
+        ('SELECT count(*) "FROM" FROM donor', {"FROM": [3]}),
+        ("SELECT count(1) AS n FROM public.cells", None),
+        ("SELECT count(*) AS n FROM few", {"n": [4]}),
+        ("SELECT count(*) AS n FROM scalars", {"n": [0]}),
+        ("SELECT count(*) AS n FROM cell WHERE age", None),
+        ("SELECT count(*) AS n FROM nope", None),
+    ],
+)
+def test_counting_the_rows_of_a_table(
+    session: DafSession, query: str, expected: dict[str, list[int]] | None
+) -> None:
+    """Of an axis it is its length; views, other tables and errors are as ever."""
+    session.sql("CREATE VIEW few AS SELECT * FROM cell WHERE age < 4", allow="write")
+    if expected is None:
+        with pytest.raises(errors.DafError):
+            session.sql(query).to_pydict()
+    else:
+        assert session.sql(query).to_pydict() == expected
+
+
+def test_a_table_that_hides_an_axis_is_counted(session: DafSession) -> None:
+    """What a query created, not the axis that was added with its name later."""
+    session.sql("CREATE TABLE later AS SELECT * FROM cell WHERE age < 7", allow="write")
+    daf: Any = session.reader()
+    daf.add_axis("later", ["a"])
+    for query in ("SELECT count(*) AS n FROM later", "SELECT count(name) AS n FROM later"):
+        assert session.sql(query).to_pydict() == {"n": [7]}
+
+
+def test_a_context_is_of_its_block_and_its_thread() -> None:
+    """After it, and in other threads, everything is as before."""
+    seen: list[PlanningContext] = []
+    context = PlanningContext(pushes_filters=False)
+    with planning(context):
+        thread = threading.Thread(target=lambda: seen.append(current_context()))
+        thread.start()
+        thread.join()
+        with reporting() as reports:
+            assert current_context().reports is reports
+            assert not current_context().pushes_filters
+        assert current_context() is context
+    assert seen == [PlanningContext()] == [current_context()]
