@@ -156,9 +156,7 @@ class AxisSchema(_Adding):
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name."""
-        is_scalars = name == SCALARS and self.has_scalars
-        own = name in self._added or is_scalars or name in self.axes_set()
-        return own or name in self._shared
+        return name in self.table_names
 
     def table(self, name: str) -> Table | None:
         """Return a table as it is now; None if there is none, or its axis is broken.

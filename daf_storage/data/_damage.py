@@ -108,6 +108,8 @@ def listed(names: Iterable[str]) -> str:
 
     >>> listed("abcdefg")
     'a, b, c, d, e and 2 more'
+    >>> listed("abcde")
+    'a, b, c, d, e'
     """
     known = list(names)
     shown = ", ".join(known[:_MOST_SHOWN])

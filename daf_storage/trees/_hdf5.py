@@ -1017,9 +1017,7 @@ def _storage_type(dataset: Any, what: str) -> StorageType:
 
 def _is_plain(dataset: Any, storage_type: StorageType) -> bool:
     """Return whether the elements lie in the file as they are in memory, in one piece."""
-    if storage_type.is_string or dataset.id.get_offset() is None or dataset.is_virtual:
-        return False
-    if dataset.external:
+    if storage_type.is_string or dataset.id.get_offset() is None:
         return False
     return bool(storage_type is StorageType.BOOL or dataset.dtype == storage_type.dtype)
 

@@ -19,6 +19,8 @@ relative_files = true
 omit = */testing/*
 """
 _PACKAGES = ("daf_storage", "daf_query")
+_FEW = 20
+"""Tests of a line, up to which others of its file are tried."""
 _ELSEWHERE = ("tests/test_torture.py", "tests/test_benchmarks.py", "tests/test_mutants.py")
 """Tests that run the packages in other processes, which are not traced."""
 
@@ -88,13 +90,13 @@ class CoveringTests:
         """Return the node ids of the tests that execute a line of a file.
 
         Python's tracing does not see what the engine's own threads and other processes call.  So
-        the other tests of the line's module come last, and, for a line without a test, those that
+        the other tests of the line's module come last, and, for a line with few tests, those that
         execute most lines of the file.
         """
         module = {test for test in self._existing if is_of_module(test, path)}
         found = self._tests[path][line]
         others = module - found
-        if not found:
+        if len(found) < _FEW:
             lines = Counter(test for tests in self._tests[path].values() for test in tests)
             others |= {test for test, _ in lines.most_common(40)}
         return [*self._ordered(found, module), *self._ordered(others, module)]
@@ -116,7 +118,7 @@ def is_of_module(test: str, path: str) -> bool:
 
     Examples
     --------
-    >>> is_of_module("tests/query/scan/test_column.py::test", "daf_query/scan/_column.py")
+    >>> is_of_module("tests/storage/trees/test_zarr_v3.py::test", "daf_storage/trees/_zarr.py")
     True
     >>> is_of_module("tests/query/table/test_zarr.py::test", "daf_storage/trees/_zarr.py")
     False
@@ -126,9 +128,11 @@ def is_of_module(test: str, path: str) -> bool:
     file, module = Path(test.partition("::")[0]), Path(path)
     package, *rooms = module.parts[:-1]
     folder = Path("tests", package.removeprefix("daf_"), *rooms)
-    in_room = (folder / f"test_{module.stem.strip('_')}.py", folder / f"test_{folder.name}.py")
     is_of_room = file.parent == folder.parent and file.name.startswith(f"test_{folder.name}")
-    return file in (module, *in_room) or (bool(rooms) and is_of_room)
+    is_in_room = file.parent == folder and (
+        module.stem.strip("_") in file.stem or file.stem == f"test_{folder.name}"
+    )
+    return file == module or is_in_room or (bool(rooms) and is_of_room)
 
 
 def moved_lines(before: str, after: str) -> dict[int, int]:

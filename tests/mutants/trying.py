@@ -16,8 +16,8 @@ from pathlib import Path
 from tests.mutants.covering import CoveringTests, copy_tree
 from tests.mutants.mutations import Mutation
 
-MOST_TESTS = 100
-BUDGET_SECONDS = 20.0
+MOST_TESTS = 150
+BUDGET_SECONDS = 40.0
 """Processor time after which no further test is tried."""
 LIMIT_SECONDS = 120.0
 """Processor time after which a run is taken to hang."""

@@ -151,17 +151,15 @@ def is_copied_as_it_is(element: Any) -> bool:
 
     DataFrames of AnnData 0.7 do not: their columns refer to categories elsewhere in the file.
     """
-    found: list[bool] = []
-
-    def look(_: str, node: Any) -> bool | None:
-        is_old = str(node.attrs.get("encoding-version", "")) == _OLD_FRAMES
-        found.append(is_old and str(node.attrs.get("encoding-type", "")) == "dataframe")
-        return True if found[-1] else None
-
-    look("", element)
+    nodes = [element]
     if hasattr(element, "visititems"):
-        element.visititems(look)
-    return not any(found)
+        element.visititems(lambda _, node: nodes.append(node))
+    return not any(_is_old_frame(node) for node in nodes)
+
+
+def _is_old_frame(node: Any) -> bool:
+    encoding = [str(node.attrs.get(f"encoding-{name}", "")) for name in ("type", "version")]
+    return encoding == ["dataframe", _OLD_FRAMES]
 
 
 def read_element(element: Any) -> Any:

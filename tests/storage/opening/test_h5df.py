@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,10 @@ from daf_storage import (
     repair,
     verify,
 )
+from daf_storage.spi import Span
 from daf_storage.testing import ChangingDafSuite, ChangingTreeSuite
-from daf_storage.trees import Hdf5File, WritableHdf5Tree, WritableTree, _hdf5
-from tests.support import PBMC, UMIS, contents, dense, fill, is_mapped
+from daf_storage.trees import Hdf5File, WritableHdf5Tree, WritableTree, _hdf5, _hdf5_checks
+from tests.support import PBMC, UMIS, contents, dense, fill, is_mapped, open_descriptors
 
 
 def new(root: Any, mode: Any = "w") -> DafWriter:
@@ -598,3 +600,73 @@ def test_a_file_that_this_process_changes_meanwhile_is_not_one_that_was_cut(
         with pytest.raises(errors.CorruptDataError, match="another program has cut it"):
             shared.check_length(what="x.h5df")
         os.truncate(tmp_path / "x.h5df", states[0])
+
+
+def test_a_file_that_another_one_has_replaced(path: Path, tmp_path: Path) -> None:
+    """The open one is read on, and nothing stays open of the other."""
+    daf = H5df(path)
+    expected = daf.get_np_vector("cell", "age").tolist()
+    other = tmp_path / "other.h5df"
+    fill(new(other)).close()
+    path.rename(tmp_path / "aside.h5df")
+    other.rename(path)
+    before = open_descriptors()
+    for _ in range(5):
+        assert daf.open_vector("cell", "age").read(Span(0, 3)).tolist() == expected
+    assert open_descriptors() == before
+
+
+@pytest.mark.parametrize("mask", [0, 1, 2, 3])
+def test_chunks_of_which_filters_were_left_out(
+    path: Path, monkeypatch: pytest.MonkeyPatch, mask: int
+) -> None:
+    """HDF5 may store single chunks without compression, or without shuffling."""
+    monkeypatch.setattr(_hdf5_checks, "_FREE_BYTES", 1)
+    monkeypatch.setattr(_hdf5_checks, "_DEFLATE_RATIO", 1 << 40)
+    values = np.array([30, 60, 90], "<i8")
+    data = values.view(np.uint8).reshape(3, 8)
+    shuffled = data if mask & 1 else data.T
+    raw = shuffled.tobytes() if mask & 2 else zlib.compress(shuffled.tobytes())
+    with h5py.File(path, "r+") as file:
+        del file["vectors/cell/age"]
+        dataset = file.create_dataset(
+            "vectors/cell/age", (3,), "<i8", chunks=(3,), compression="gzip", shuffle=True
+        )
+        dataset.id.write_direct_chunk((0,), raw, filter_mask=mask)
+    assert H5df(path).get_np_vector("cell", "age").tolist() == [30, 60, 90]
+
+
+def test_a_read_that_failed_is_tried_again_if_the_file_was_opened_again(path: Path) -> None:
+    """Another thread may do that meanwhile; any other failure is an error at once."""
+    daf = H5df(path)
+    array = daf.open_vector("cell", "age").all_arrays()[0]
+    assert isinstance(array, _hdf5.Hdf5Array)
+    calls = []
+
+    def interrupted() -> int:
+        calls.append(1)
+        if len(calls) == 1:
+            array._shared.file.close()
+            array._shared.file = h5py.File(path)
+            raise OSError("interrupted")
+        return int(array._dataset[1])
+
+    def broken() -> int:
+        calls.append(1)
+        raise OSError("broken")
+
+    assert (array._attempt(interrupted), len(calls)) == (60, 2)
+    with pytest.raises(errors.CorruptDataError, match="broken"):
+        array._attempt(broken)
+    assert len(calls) == 3
+
+
+def test_reading_strings_leaves_nothing_open(path: Path) -> None:
+    """Also not the descriptor by which their heaps are checked."""
+    with H5df(path) as daf:
+        daf.get_pa_vector("gene", "name")
+        before = open_descriptors()
+        for _ in range(5):
+            assert daf.get_pa_vector("cell", "type").to_pylist() == ["Bcell", "TCell", "TCell"]
+            daf.open_vector("cell", "type").read_strings()
+        assert open_descriptors() == before

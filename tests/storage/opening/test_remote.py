@@ -677,3 +677,21 @@ def test_another_version_is_refused(folder: Path) -> None:
         pytest.raises(errors.VersionError, match=r"incompatible format version: 2\.0"),
     ):
         open_daf(f"http://127.0.0.1:{server.server_port}/{folder.name}")
+
+
+def test_remembered_blocks_take_a_bounded_part_of_memory(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest are forgotten, and downloaded again when they are wanted."""
+    monkeypatch.setattr(_remote, "_BLOCK_BYTES", 16)
+    monkeypatch.setattr(_remote, "_CACHE_BYTES", 64)
+    expected = (folder / ".zmetadata").read_bytes()
+    with served(folder) as server:
+        files = RemoteFiles(server.url)
+        for start in (*range(0, 320, 40), 0):
+            (part,) = files.read_ranges(".zmetadata", [(start, start + 30)])
+            assert bytes(part) == expected[start : start + 30]
+            assert sum(len(block) for block in files._blocks.values()) <= 64
+        before = len(server.asked)
+        files.read_ranges(".zmetadata", [(0, 30)])
+        assert len(server.asked) == before

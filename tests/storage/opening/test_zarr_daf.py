@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -332,3 +333,13 @@ def test_leftovers_of_a_deleted_axis_do_not_come_back(tiny_path: Path) -> None:
     daf.add_axis("gene", GENES)
     assert daf.vectors_set("gene") == set()
     assert daf.matrices_set("cell", "gene") == set()
+
+
+@pytest.mark.parametrize("missing", [os.R_OK, os.X_OK])
+def test_directories_that_may_not_be_read(
+    tiny_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int
+) -> None:
+    """To list it, or to open what is in it, is not permitted: said before anything is tried."""
+    monkeypatch.setattr(os, "access", lambda _, mode: not mode & missing)
+    with pytest.raises(errors.ReadOnlyError, match="no permission to read this directory"):
+        ZarrDaf(tiny_path)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import zarr
 
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, verify
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, verify
 from daf_storage.base import _strings as strings
 from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
 from daf_storage.stores._zarr_adapter import SnapshotZarrStore
 from daf_storage.testing import ChangingTreeSuite
-from daf_storage.trees import WritableTree, WritableZarrTree, _zarr
+from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree, _zarr
 
 
 def new_tree(store: WritableStore, root: str = "", *, consolidated: bool) -> WritableTree:
@@ -84,3 +86,37 @@ def test_stores_of_pins_are_equal_if_the_pin_is() -> None:
     assert SnapshotZarrStore(snapshot) == SnapshotZarrStore(snapshot)
     assert SnapshotZarrStore(snapshot) != SnapshotZarrStore(other)
     assert SnapshotZarrStore(snapshot) != snapshot
+
+
+@pytest.mark.parametrize(
+    ("shape", "separator", "is_noticed"),
+    [((40,), "/", True), ((40,), ".", True), ((4, 10), ".", True), ((4, 10), "/", False)],
+)
+def test_chunks_that_are_missing_in_the_middle(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shape: tuple[int, ...],
+    separator: str,
+    *,
+    is_noticed: bool,
+) -> None:
+    """Of many chunks in one folder, their number tells; in nested ones, the first and the last."""
+    monkeypatch.setattr(_zarr, "_MANY_CHUNKS", 30)
+    array = zarr.create_array(
+        tmp_path / "a", shape=shape, chunks=(1,) * len(shape), dtype="<i8", zarr_format=2,
+        compressors=None, chunk_key_encoding={"name": "v2", "separator": separator},
+    )  # fmt: skip
+    array[...] = np.arange(1, 41).reshape(shape)
+    node = ZarrTree(DirectoryStore(tmp_path)).node("a")
+    assert node is not None
+    stored = node.array()
+    assert stored is not None
+    stored.check_stored(is_complete=True)
+    for number in (6, 7, 8):  # of the files that are counted, two have the metadata
+        key = str(number) if len(shape) == 1 else f"1{separator}{number}"
+        (tmp_path / "a" / key).unlink()
+    if is_noticed:
+        with pytest.raises(errors.CorruptDataError, match="40 chunks are needed, .* at most"):
+            stored.check_stored(is_complete=True)
+    else:
+        stored.check_stored(is_complete=True)

@@ -1,0 +1,44 @@
+"""Tests of the tables that a session offers: which there are, whoever made them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from daf_query import connect, zarr_table
+from daf_storage import MemoryDaf
+from tests.support import create
+
+
+def names_of(path: Path, *, is_collection: bool) -> tuple[list[str], dict[str, bool]]:
+    """Return the tables of a session, and which names it says exist."""
+    for name in ("a", "b"):
+        daf = create(path / f"{name}.daf.zarr")
+        daf.add_axis("cell", ["x", "y"])
+        daf.set_scalar("n", 1)
+    store = path / "s.zarr"
+    zarr.open_group(store, mode="w").create_group("meta").create_array("n", data=np.arange(3))
+    session = connect(str(path / ("*.daf.zarr" if is_collection else "a.daf.zarr")))
+    session.register(zarr_table(store), "shared")
+    session.sql("CREATE TABLE made AS SELECT 1 AS one", allow="write")
+    (schema,) = session._engine.schemas.values()
+    asked = ("cell", "scalars", "made", "shared", "gene", "")
+    return schema.table_names, {name: schema.table_exist(name) for name in asked}
+
+
+@pytest.mark.parametrize("is_collection", [False, True])
+def test_tables_that_exist(tmp_path: Path, *, is_collection: bool) -> None:
+    """Axes, the scalars of a single data set, what queries made, what was registered."""
+    listed, exist = names_of(tmp_path, is_collection=is_collection)
+    assert {name for name, is_there in exist.items() if is_there} == set(listed)
+    assert set(listed) == {"cell", "made", "shared"} | (set() if is_collection else {"scalars"})
+
+
+def test_an_axis_called_scalars() -> None:
+    """It is the axis."""
+    daf = MemoryDaf()
+    daf.add_axis("scalars", ["x", "y"])
+    assert connect(daf).sql("SELECT name FROM scalars").to_pydict() == {"name": ["x", "y"]}
