@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from daf_storage.h5ad import (
         ANNDATA_PARTS,
         AlignedMatrix,
+        RecordedType,
         aligned_matrices,
         axis_frame,
+        recorded_types,
         write_anndata,
     )
     from daf_storage.stores import (
@@ -76,6 +78,7 @@ __all__ = [
     "MappingStore",
     "MemoryStore",
     "MmapZipStore",
+    "RecordedType",
     "Recovery",
     "Span",
     "SparseMatrixParts",
@@ -104,6 +107,7 @@ __all__ = [
     "output_path",
     "plain_values",
     "progress_bar",
+    "recorded_types",
     "shown_url",
     "stored_numbers",
     "write_anndata",
@@ -135,8 +139,10 @@ __getattr__, __dir__ = lazy_names(
         "daf_storage.h5ad": (
             "ANNDATA_PARTS",
             "AlignedMatrix",
+            "RecordedType",
             "aligned_matrices",
             "axis_frame",
+            "recorded_types",
             "write_anndata",
         ),
         "daf_storage.stores": (

@@ -81,8 +81,13 @@ def evaluate(predicate: Predicate, values: Callable[[str], Values], count: int) 
 
 
 def of_strings(predicate: Predicate, strings: pa.Array) -> Mask:
-    """Return for which strings a predicate on them is true: for a null, only that it is one."""
-    if isinstance(predicate, IsNull):
+    """Return for which strings a predicate on them is true: for a null, only that it is one.
+
+    The same goes for integers and booleans of Arrow, which may be null.
+    """
+    if isinstance(predicate, IsTrue):
+        found = pc.invert(strings) if predicate.is_negated else strings
+    elif isinstance(predicate, IsNull):
         found = pc.is_valid(strings) if predicate.is_negated else pc.is_null(strings)
     elif isinstance(predicate, In):
         found = pc.is_in(strings, value_set=pa.array(predicate.values, strings.type))

@@ -47,6 +47,7 @@ class BrokenColumns:
     def __init__(self, identity: Callable[[str], Hashable] = lambda _: None) -> None:
         self._identity = identity
         self._found: dict[str, _Broken] = {}
+        self._mismatches: dict[str, Hashable] = {}
         self._lock = threading.Lock()
         self.count = 0
         """How often one was found."""
@@ -63,6 +64,18 @@ class BrokenColumns:
                 self._found[name] = broken
                 self.count += 1
             raise
+
+    def note_mismatch(self, name: str) -> None:
+        """Note that a column does not hold what was recorded of it: it is read as stored."""
+        with self._lock:
+            self._mismatches[name] = self._identity(name)
+            self.count += 1
+
+    def mismatches(self) -> set[str]:
+        """Return the columns that still do not hold what was recorded of them."""
+        with self._lock:
+            noted = dict(self._mismatches)
+        return {name for name, identity in noted.items() if self._identity(name) == identity}
 
     def problems(self) -> dict[str, str]:
         """Return the columns that are still broken, and why."""

@@ -40,9 +40,10 @@ from daf_query.scan import (
     with_sql_membership,
 )
 from daf_query.table._broken_columns import BrokenColumns
+from daf_query.table._recorded_columns import RecordedColumn, recorded_columns
 from daf_query.table._unscannable import unscannable
 from daf_storage import DafError, DafReader, Origin, errors
-from daf_storage.spi import DecodedCache, Span
+from daf_storage.spi import DecodedCache, Span, recorded_types
 
 BATCH_ROWS = 1 << 17
 _MISSING_FIELD = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ", re.DOTALL)
@@ -67,10 +68,16 @@ class TableColumns:
 
     def readable(self) -> TableColumns:
         """Return the same without columns that turned out to be unreadable."""
-        problems = self.broken.problems()
-        if not problems:
+        problems, mismatches = self.broken.problems(), self.broken.mismatches()
+        if not problems and not mismatches:
             return self
-        columns = {name: one for name, one in self.columns.items() if name not in problems}
+        columns = {
+            name: column.stored
+            if name in mismatches and isinstance(column, RecordedColumn)
+            else column
+            for name, column in self.columns.items()
+            if name not in problems
+        }
         return replace(self, columns=columns, problems={**self.problems, **problems})
 
     @cached_property
@@ -113,7 +120,8 @@ def axis_columns(daf: DafReader, axis: str, broken: BrokenColumns | None = None)
         except DafError as error:
             problems[name] = str(error)
     broken = broken or broken_columns(daf, axis)
-    guarded = broken.guarded(columns)
+    recorded = recorded_types(daf, axis)
+    guarded = recorded_columns(broken.guarded(columns), recorded, daf, axis, broken)
     return TableColumns(axis, length, guarded, problems, indexes.points, broken)
 
 

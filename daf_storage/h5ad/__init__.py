@@ -11,12 +11,14 @@ from daf_storage.h5ad._aligned import ANNDATA_PARTS, AlignedMatrix, aligned_matr
 from daf_storage.h5ad._export import axis_frame, export_h5ad, to_anndata
 from daf_storage.h5ad._file_values import write_anndata
 from daf_storage.h5ad._import import from_anndata, import_h5ad
+from daf_storage.h5ad._recorded_types import RecordedType, recorded_types
 from daf_storage.h5ad._report import AnnDataWarning, Report, ReportItem
 
 __all__ = [
     "ANNDATA_PARTS",
     "AlignedMatrix",
     "AnnDataWarning",
+    "RecordedType",
     "Report",
     "ReportItem",
     "aligned_matrices",
@@ -24,6 +26,7 @@ __all__ = [
     "export_h5ad",
     "from_anndata",
     "import_h5ad",
+    "recorded_types",
     "to_anndata",
     "write_anndata",
 ]

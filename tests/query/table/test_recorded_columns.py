@@ -1,0 +1,224 @@
+"""Tests of dates, nullable booleans and nullable integers of an AnnData in SQL."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from daf_query import DafSession, connect
+from daf_storage import DafWriter, copy_all, from_anndata
+from tests.support import create
+
+NAMES = ["A", "B", "C", "D"]
+OBS = pd.DataFrame(
+    {
+        "flag": pd.array([True, None, False, True], dtype="boolean"),
+        "n": pd.array([3, None, -1, 5], dtype="Int16"),
+        "big": pd.array([2**60 + 1, None, 7, 8], dtype="Int64"),
+        "day": np.array(["2020-01-02", "NaT", "2021-03-04T05:06:07.5", "1999-12-31"], "M8[ns]"),
+        "whole": pd.to_datetime(["2020-01-02", "2020-01-03", "2020-01-04", "2020-01-05"]),
+        "zoned": pd.DatetimeIndex(
+            np.array(["2020-07-02T12", "NaT", "2020-01-04", "2020-01-05"], "M8[ns]")
+        ).tz_localize("Europe/Berlin"),
+        "objects": pd.Series([True, None, False, True], dtype=object).to_numpy(),
+        "kept": ["x", "", "y", "z"],
+    },
+    index=NAMES,
+)
+
+
+@pytest.fixture
+def daf() -> DafWriter:
+    """Return the data set that an import makes of the columns."""
+    return from_anndata(anndata.AnnData(obs=OBS))
+
+
+@pytest.fixture
+def session(daf: DafWriter) -> DafSession:
+    """Return a session of it."""
+    return connect(daf)
+
+
+def test_types(session: DafSession) -> None:
+    """What the import knew is the type of the column; where none is missing, it is not nullable."""
+    schema = session.sql("SELECT * FROM obs").to_arrow_table().schema
+    assert {name: str(schema.field(name).type) for name in OBS.columns} == {
+        "flag": "bool",
+        "n": "int16",
+        "big": "int64",
+        "day": "timestamp[ns]",
+        "whole": "timestamp[ns]",
+        "zoned": "timestamp[ns, tz=Europe/Berlin]",
+        "objects": "bool",
+        "kept": "string",
+    }
+    assert not session.sql("SELECT whole FROM obs").to_arrow_table().schema.field(0).nullable
+
+
+def test_values_are_those_of_pandas(session: DafSession) -> None:
+    """Each column is what pandas had, in Arrow and in pandas."""
+    result = session.sql("SELECT * FROM obs ORDER BY index")
+    table = result.to_arrow_table()
+    frame = result.to_pandas()
+    for name in OBS.columns:
+        expected = pa.array(OBS[name], from_pandas=True)
+        assert table.column(name).to_pylist() == expected.to_pylist(), name
+        if name not in ("objects", "kept"):
+            again = frame[name].reset_index(drop=True)
+            pd.testing.assert_series_equal(
+                again, OBS[name].reset_index(drop=True), check_dtype=name not in ("n", "big")
+            )
+
+
+FILTERS = {
+    "flag": ("flag", ["A", "D"]),
+    "not": ("NOT flag", ["C"]),
+    "is false": ("flag = false", ["C"]),
+    "no flag": ("flag IS NULL", ["B"]),
+    "is not true": ("flag IS NOT TRUE", ["B", "C"]),
+    "n": ("n > 2", ["A", "D"]),
+    "n in": ("n IN (3, 5, 99999)", ["A", "D"]),
+    "n not in": ("n NOT IN (3)", ["C", "D"]),
+    "no n": ("n IS NULL", ["B"]),
+    "n decimal": ("n > 2.5", ["A", "D"]),
+    "big": ("big = 1152921504606846977", ["A"]),
+    "day": ("day >= '2020-01-02'", ["A", "C"]),
+    "time": ("day > TIMESTAMP '2021-03-04 05:06:07'", ["C"]),
+    "no day": ("day IS NULL", ["B"]),
+    "a day": ("day IS NOT NULL AND day < '2000-01-01'", ["D"]),
+    "days": ("whole BETWEEN '2020-01-03' AND '2020-01-04'", ["B", "C"]),
+    "zoned": ("zoned > '2020-07-02T09:00:00Z'", ["A"]),
+    "year": ("date_part('year', day) = 2020", ["A"]),
+    "with a name": ("name IN ('A', 'C') AND NOT flag", ["C"]),
+    "or": ("n = 5 OR day IS NULL", ["B", "D"]),
+}
+
+
+@pytest.mark.parametrize("case", FILTERS)
+def test_filters(session: DafSession, case: str) -> None:
+    """Comparisons, NULL and functions; the same rows as the table in memory yields."""
+    predicate, expected = FILTERS[case]
+    query = f"SELECT name FROM {{}} WHERE {predicate} ORDER BY name"
+    assert session.sql(query.format("obs")).to_pydict()["name"] == expected
+    session.register(session.sql("SELECT * FROM obs").to_arrow_table(), "plain")
+    assert session.sql(query.format("plain")).to_pydict()["name"] == expected
+    part = session.table("obs")
+    assert part.schema.field("n").type == pa.int16()
+
+
+def test_order_and_groups(session: DafSession) -> None:
+    """Times sort as times, and booleans group with their NULL."""
+    assert session.sql("SELECT name FROM obs ORDER BY day NULLS LAST").to_pydict()["name"] == [
+        "D",
+        "A",
+        "C",
+        "B",
+    ]
+    counts = session.sql("SELECT flag, count(*) AS n FROM obs GROUP BY flag ORDER BY flag")
+    assert counts.to_pydict() == {"flag": [False, True, None], "n": [1, 2, 1]}
+    assert session.sql("SELECT sum(n) AS n, avg(big) > 0 AS b FROM obs").to_pydict() == {
+        "n": [7],
+        "b": [True],
+    }
+
+
+def test_a_replaced_vector_is_read_as_it_is_stored(daf: DafWriter) -> None:
+    """What does not hold what was recorded is no error of a query, and no NULL."""
+    session = connect(daf)
+    daf.set_vector("obs", "flag", ["yes", "no", "", "true"], **REPLACE)
+    daf.set_vector("obs", "n", [2.5, 1.0, np.nan, 3.0], **REPLACE)
+    daf.set_vector("obs", "whole", ["Monday", "Tuesday", "2020-01-01", ""], **REPLACE)
+    query = "SELECT flag, n, whole FROM obs ORDER BY name"
+    assert session.sql(query).to_pydict() == {
+        "flag": ["yes", "no", "", "true"],
+        "n": [2.5, 1.0, None, 3.0],
+        "whole": ["Monday", "Tuesday", "2020-01-01", ""],
+    }
+    assert session.sql("SELECT name FROM obs WHERE n > 2.4 ORDER BY name").to_pydict() == {
+        "name": ["A", "D"]
+    }
+    daf.set_vector("obs", "flag", ["true", "false", "true", "true"], **REPLACE)
+    assert session.sql("SELECT flag FROM obs ORDER BY name").to_pydict() == {
+        "flag": [True, False, True, True]
+    }
+
+
+def test_a_filter_on_a_replaced_vector(daf: DafWriter) -> None:
+    """Also where the first that is read of it is the filter."""
+    daf.set_vector("obs", "n", [2.5, 1.0, np.nan, 3.0], **REPLACE)
+    found = connect(daf).sql("SELECT name FROM obs WHERE n > 2.4 ORDER BY name").to_pydict()
+    assert found == {"name": ["A", "D"]}
+
+
+def test_a_vector_of_another_type_has_that_type(daf: DafWriter) -> None:
+    """What was recorded of strings says nothing of numbers."""
+    daf.set_vector("obs", "flag", [1, 2, 3, 4], **REPLACE)
+    daf.set_vector("obs", "day", [1.5, 2, 3, 4], **REPLACE)
+    assert connect(daf).sql("SELECT flag, day FROM obs LIMIT 1").to_pydict() == {
+        "flag": [1],
+        "day": [1.5],
+    }
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        "not json",
+        "[]",
+        '{"axes": []}',
+        '{"axes": {"obs": []}}',
+        '{"axes": {"obs": {"columns": 5}}}',
+        '{"axes": {"obs": {"columns": [5, {"vector": 3}, {"vector": "flag"}]}}}',
+        '{"axes": {"obs": {"columns": [{"vector": "flag", "kind": "nullable", "dtype": 7}]}}}',
+        '{"axes": {"obs": {"columns": [{"vector": "flag", "kind": "date", "dtype": "datetime64[x]"}]}}}',
+    ],
+)
+def test_notes_that_make_no_sense_are_ignored(daf: DafWriter, notes: str) -> None:
+    """The column is what is stored."""
+    daf.set_scalar("anndata_notes", notes, **REPLACE)
+    assert connect(daf).sql("SELECT flag FROM obs ORDER BY name LIMIT 2").to_pydict() == {
+        "flag": ["true", None]
+    }
+
+
+def test_an_unknown_zone_is_utc(daf: DafWriter) -> None:
+    """A time zone that Arrow does not know is no error."""
+    notes = json.loads(str(daf.get_scalar("anndata_notes")))
+    rules = {rule["vector"]: rule for rule in notes["axes"]["obs"]["columns"]}
+    rules["zoned"]["dtype"] = "datetime64[ns, Nowhere/Land]"
+    daf.set_scalar("anndata_notes", json.dumps(notes), **REPLACE)
+    table = connect(daf).sql("SELECT zoned FROM obs ORDER BY name").to_arrow_table()
+    assert str(table.schema.field("zoned").type) == "timestamp[ns, tz=UTC]"
+
+
+def test_on_disk_in_several_data_sets_and_pickled(daf: DafWriter, tmp_path: Path) -> None:
+    """A copy says the same; so do the rows of several data sets as one, and of another process."""
+    copy_all(daf, create(tmp_path / "x.daf.zarr"))
+    path = str(tmp_path / "x.daf.zarr")
+    one = connect(path).sql("SELECT flag, n, day FROM obs ORDER BY name").to_pydict()
+    both = connect([path, daf]).sql("SELECT flag, n, day FROM obs ORDER BY name, dataset")
+    assert both.to_pydict() == {name: [v for v in one[name] for _ in (0, 1)] for name in one}
+    again = pickle.loads(pickle.dumps(connect(path)))
+    assert again.sql("SELECT flag, n, day FROM obs ORDER BY name").to_pydict() == one
+
+
+def test_slices_and_derived_vectors(daf: DafWriter) -> None:
+    """A predicate of ``rows=`` and of ``save_vector`` sees the same types."""
+    daf.add_axis("gene", ["g"])
+    daf.set_matrix("obs", "gene", "X2", [[1], [2], [3], [4]])
+    session = connect(daf)
+    part = session.matrix("obs", "gene", "X2", rows="flag AND day > '2000-01-01'")
+    assert part.rows.tolist() == ["A"]
+    session.save_vector("obs", "late", "coalesce(day > '2020-06-01', false)")
+    assert daf.get_np_vector("obs", "late").tolist() == [False, False, True, False]
+
+
+REPLACE: dict[str, Any] = {"if_exists": "replace"}
