@@ -19,6 +19,7 @@ from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_execution_error
 from daf_query.sql._explain import QueryPlan
 from daf_query.sql._names import quoted_name
+from daf_query.sql._pandas_frame import pandas_frame
 from daf_query.sql._pitfalls import safe_sql
 from daf_storage import DafError, ShowProgress, errors
 from daf_storage.spi import optional_import, progress_bar
@@ -261,13 +262,14 @@ class QueryResult:
         ----------
         arrow_backed
             Whether the columns stay in Arrow (``int64[pyarrow]``), without being copied, and
-            whole numbers with missing ones stay whole.  Otherwise they become numpy's.
+            all may be missing.  Otherwise they become numpy's, and booleans and whole numbers
+            of which some are missing pandas' own nullable types.
         """
         pandas = optional_import("pandas", extra="pandas")
         table = self.to_arrow_table()
         if arrow_backed:
             return table.to_pandas(types_mapper=pandas.ArrowDtype)
-        return table.to_pandas()
+        return pandas_frame(table)
 
     def to_polars(self) -> Any:
         """Return the rows as a polars DataFrame; numbers are not copied."""

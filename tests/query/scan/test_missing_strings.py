@@ -350,7 +350,8 @@ def check_imported(db: DafSession, adata: Any) -> None:
         assert found["name"] == expected, column
         rest = db.sql(f'SELECT count("{column}") AS n FROM obs').to_pydict()
         assert rest == {"n": [3]}
-        assert db.sql(f'SELECT "{column}" FROM obs WHERE "{column}" = \'\'').to_pylist() == []
+        empty = f'SELECT "{column}" FROM obs WHERE CAST("{column}" AS VARCHAR) = \'\''
+        assert db.sql(empty).to_pylist() == []
     assert db.sql("SELECT name FROM obs WHERE whole = ''").to_pydict() == {"name": ["B"]}
     frame = db.sql("SELECT objects FROM obs ORDER BY index").to_pandas()
     assert frame["objects"].isna().tolist() == [False, True, False, False]

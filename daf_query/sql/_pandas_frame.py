@@ -1,0 +1,31 @@
+"""An Arrow table as a pandas DataFrame that keeps booleans and integers beside missing ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from daf_storage.spi import optional_import
+
+
+def pandas_frame(table: pa.Table) -> Any:
+    """Return a table with numpy's types; of columns with missing ones, pandas' nullable types.
+
+    Numpy has no missing booleans and integers: they would become objects and floats, which round
+    beyond 2^53.
+    """
+    pandas = optional_import("pandas", extra="pandas")
+    nullable = {
+        pa.bool_(): pandas.BooleanDtype(),
+        **{
+            pa.from_numpy_dtype(name.lower()): getattr(pandas, f"{name}Dtype")()
+            for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+        },
+    }
+    frame = table.to_pandas()
+    for place, name in enumerate(table.column_names):
+        column = table.column(place)
+        if column.null_count and column.type in nullable:
+            frame[name] = column.to_pandas(types_mapper=nullable.get)
+    return frame
