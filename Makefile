@@ -26,11 +26,12 @@ demo: setup  ## Import, query, slice and plot real data into build/demo.
 test: setup  ## Run the whole test suite; TESTS="-k zarr" chooses.
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(TESTS)
 
-check: setup  ## Format, lint, types and layers.
+check: setup  ## Format, lint, types, layers and words.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.words
 
 format: setup  ## Format the code and mend what can be mended.
 	$(BIN)/ruff format .
@@ -53,7 +54,7 @@ mutants: setup  ## Change random lines, one at a time, and print those that no t
 torture: setup  ## Attack both packages for 14 minutes, and print a table of what gave way.
 	$(BIN)/python -m tests.torture --minutes 13.5
 
-lock:  ## Pin the newest versions anew.
+lock:  ## Pin the newest versions again.
 	$(PYTHON) -m venv build/lock-venv
 	build/lock-venv/bin/python -m pip install --quiet --upgrade pip
 	build/lock-venv/bin/python -m pip install --quiet --editable ".[demo]" --group dev

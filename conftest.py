@@ -1,4 +1,4 @@
-"""What holds for every test, also for examples in docstrings: a time limit, and files in memory."""
+"""Settings of every test and docstring example: a time limit, and files in memory."""
 
 from __future__ import annotations
 

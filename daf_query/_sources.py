@@ -1,4 +1,4 @@
-"""What can be connected: paths, patterns of paths, readers, lists and tables."""
+"""Sources that can be connected: paths, patterns of paths, readers, lists and tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adding to a group of aligned Zarr arrays: rows, and spatial indexes."""
+"""Append rows to a group of aligned Zarr arrays, and build its spatial indexes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str
 
     If something fails half-way, all arrays get back the length that they had.  A crash leaves a
     note of it, and the next call begins with that.  Readers see arrays of different lengths
-    meanwhile, and refuse.  An index of the table does not fit any more until it is built anew.
+    meanwhile, and refuse.  An index of the table does not fit any more until it is built again.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def _recover(group: Any) -> None:
     if not set(lengths.values()) <= {start, stop}:
         raise errors.FormatError(
             f"{group.path}: adding rows was interrupted between {start:,} and {stop:,} of them, "
-            f"and the arrays have other lengths by now ({lengths}): somebody else has changed "
+            f"and the arrays have other lengths by now ({lengths}): another program has changed "
             f"them; see to it that all of them are whole, and delete the attribute {PENDING!r}"
         )
     for _, array in group.arrays():

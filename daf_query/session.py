@@ -1,4 +1,4 @@
-"""Connecting to data sets, asking SQL questions, and choosing slices of their matrices."""
+"""Sessions: connect data sets, ask SQL questions, and choose slices of their matrices."""
 
 from __future__ import annotations
 

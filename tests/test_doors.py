@@ -124,7 +124,7 @@ def _imports_for_types(tree: ast.Module) -> dict[str, set[str]]:
 
 
 def _table(tree: ast.Module) -> dict[str, set[str]]:
-    """Return the names that a door is told to take from each module."""
+    """Return the names that a door takes from each module."""
     (call,) = (
         node
         for node in ast.walk(tree)

@@ -82,20 +82,20 @@ def test_a_child_answers_or_refuses(tiny_path: Path, before: str) -> None:
     """Vectors, tables and slices are read; SQL says what to do; nothing hangs."""
     command = [sys.executable, "-c", _FORK, str(tiny_path), before]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    assert told.pop("status") == "0", done.stdout + done.stderr
-    assert {name: told[name] for name in _WORKS} == _WORKS
-    assert told["slice"].startswith("[[")
+    printed = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert printed.pop("status") == "0", done.stdout + done.stderr
+    assert {name: printed[name] for name in _WORKS} == _WORKS
+    assert printed["slice"].startswith("[[")
     by_sql = ("sql", "rows", "context", "again")
     if before == "nothing":
-        assert [told[name] for name in by_sql] == ["{'n': [3]}", "(2, 4)", "True", "{'n': [3]}"]
+        assert [printed[name] for name in by_sql] == ["{'n': [3]}", "(2, 4)", "True", "{'n': [3]}"]
         return
-    assert {told[name] for name in by_sql} == {_REFUSED}
-    assert told["part"].startswith("[[")
-    assert told["dataset"] == "3"
+    assert {printed[name] for name in by_sql} == {_REFUSED}
+    assert printed["part"].startswith("[[")
+    assert printed["dataset"] == "3"
     if before != "connect":
         names = ("to_pydict", "to_arrow_table", "count", "collect", "show", "__len__", "batches", "stream", "filter")  # fmt: skip
-        assert {told[name] for name in names} == {_REFUSED}
+        assert {printed[name] for name in names} == {_REFUSED}
 
 
 _REMOTE = """

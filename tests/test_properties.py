@@ -19,7 +19,7 @@ from daf_storage.spi import StorageType
 from tests.support import dense
 
 KINDS = [kind for kind in StorageType if not kind.is_string]
-TEXTS = ["", "a", "b", "B", "ä", "c d", "it's"]
+STRINGS = ["", "a", "b", "B", "ä", "c d", "it's"]
 COMPARISONS = ["=", "<>", "<", "<=", ">", ">="]
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -52,7 +52,7 @@ def data_sets(draw: st.DrawFn) -> tuple[DafWriter, pd.DataFrame]:
         is_sparse = draw(st.booleans()) and kind.value[:5] != "Float" and length > 0
         daf.set_vector("cell", f"v{number}", sp.csr_array(values[None, :]) if is_sparse else values)
         frame[f"v{number}"] = values
-    strings = random.choice(np.array(TEXTS, dtype=object), length)
+    strings = random.choice(np.array(STRINGS, dtype=object), length)
     daf.set_vector("cell", "t", strings.astype(str) if length else np.array([], dtype=str))
     frame["t"] = strings
     return daf, pd.DataFrame(frame)
@@ -73,7 +73,7 @@ def predicates(draw: st.DrawFn, frame: pd.DataFrame) -> str:
             case 2 if values.dtype.kind in "iuf":
                 return f"{column} IN ({', '.join(str(draw(st.integers(0, 4))) for _ in range(2))})"
             case _ if values.dtype == object:
-                text = draw(st.sampled_from([*TEXTS, "c1", "c10"])).replace("'", "''")
+                text = draw(st.sampled_from([*STRINGS, "c1", "c10"])).replace("'", "''")
                 return f"{column} {draw(st.sampled_from(COMPARISONS))} '{text}'"
             case _ if values.dtype.kind == "b":
                 return draw(st.sampled_from([column, f"NOT {column}", f"{column} = true"]))

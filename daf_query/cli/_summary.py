@@ -1,4 +1,4 @@
-"""What commands print about their work: sizes, written files, and whether to show progress."""
+"""Summaries that commands print: sizes, written files, and whether to show progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tests execute which line, measured once with coverage.py and kept."""
+"""The tests that execute each line, measured once with coverage.py and kept."""
 
 from __future__ import annotations
 

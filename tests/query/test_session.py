@@ -281,8 +281,8 @@ class TestViews:
         assert session.sql("SELECT * FROM old").to_pydict() == {"name": ["a", "b"], "age": [5.5, 6]}
         assert session.sql('SELECT age FROM "very old"').to_pydict() == {"age": [5.5, 6]}
         assert session.sql("SELECT count(*) AS n FROM old").to_pydict() == {"n": [2]}
-        told = session.explain_analyze("SELECT name FROM old WHERE age > 5.7")
-        assert (told.rows, told.scans[0].values["name"]) == (1, 1)
+        explanation = session.explain_analyze("SELECT name FROM old WHERE age > 5.7")
+        assert (explanation.rows, explanation.scans[0].values["name"]) == (1, 1)
 
     def test_views_are_replaced_and_dropped(self) -> None:
         """By the engine's own statements."""

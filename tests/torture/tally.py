@@ -1,4 +1,4 @@
-"""What became of the cases, counted by campaign."""
+"""Outcomes of the cases, counted by campaign."""
 
 from __future__ import annotations
 

@@ -639,9 +639,9 @@ def test_what_a_query_costs(tiny_path: Path, capsys: pytest.CaptureFixture[str])
     """``daf sql --analyze``, for people and for machines; other formats are refused."""
     query = "SELECT name FROM cell WHERE age > 40"
     assert main(["sql", str(tiny_path), query, "--analyze"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("2 rows in ")
-    assert "filter   age > 40" in told
+    printed = capsys.readouterr().out
+    assert printed.startswith("2 rows in ")
+    assert "filter   age > 40" in printed
     assert main(["sql", str(tiny_path), query, "--analyze", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["scans"][0]["rows_out"] == 2
     assert main(["sql", str(tiny_path), query, "--analyze", "--format", "csv"]) == 1

@@ -29,7 +29,7 @@ def run(line: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("kind", ["table", "csv"])
 def test_closed_output_is_an_error(path: Path, kind: str) -> None:
-    """What cannot be printed is told in one line that names standard output."""
+    """Output that cannot be printed is an error in one line that names standard output."""
     code, error = run(f"{COMMAND} sql {path} 'SELECT name FROM cell' --format {kind} >&-")
     assert code == 1
     assert error == "daf: error: standard output is closed; open it, or name a file: -o FILE\n"

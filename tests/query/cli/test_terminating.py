@@ -221,19 +221,19 @@ def test_the_second_of_two_imports_is_refused(
 
 def test_two_imports_of_two_threads(folder: Path) -> None:
     """One of them makes the data set, whichever is first at the end."""
-    path, told = folder / "new.daf.zarr", []
+    path, finished = folder / "new.daf.zarr", []
 
     def attempt() -> None:
         with suppress(errors.ExistsError):
             convert(folder / "data.daf.zarr", path)
-            told.append("done")
+            finished.append("done")
 
     threads = [threading.Thread(target=attempt) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert told == ["done"]
+    assert finished == ["done"]
     assert contents(open_daf(path)) == contents(open_daf(folder / "data.daf.zarr"))
     assert not list(folder.glob(".*"))
 
