@@ -51,8 +51,8 @@ def _of_expression(engine: Engine, schema: str, axis: str, text: str) -> pa.Tabl
     wrapped = WrappedSql(text, ((0, start), (len(text), end)))
     try:
         return engine.plan_raw(wrapped.query).to_arrow_table()
-    except Exception as error:  # the engine raises plain Exceptions
-        raise explained_of(error, wrapped, engine, what="expression") from error
+    except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
+        raise explained_of(error, wrapped, engine, what="expression") from None
 
 
 def _check_complete(positions: Any, daf: DafReader, axis: str) -> None:

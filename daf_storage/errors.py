@@ -119,6 +119,13 @@ class DuplicateEntriesError(InvalidInputError):
 class QueryError(InvalidInputError):
     """A SQL query or predicate that cannot be answered."""
 
+    line: int | None = None
+    """The line of a syntax error, from 1; None of other errors."""
+    column: int | None = None
+    """Its column, from 1."""
+    reason: str | None = None
+    """What is wrong there, without the place."""
+
 
 class UnsupportedInputError(InvalidInputError):
     """Values of a type that the Daf data model has no place for."""
@@ -142,6 +149,9 @@ class AxisNotFoundError(NotFoundError):
 
 class VectorNotFoundError(NotFoundError):
     """The axis has no vector of this name."""
+
+    other_axes: tuple[str, ...] = ()
+    """The axes that have one, where a query asked for it."""
 
 
 class MatrixNotFoundError(NotFoundError):
@@ -347,6 +357,19 @@ def entry_not_found(source: str, axis: str, entry: str, known: Iterable[str]) ->
 
 
 _Error = TypeVar("_Error", bound=DafError)
+
+
+def with_message(error: _Error, message: str) -> _Error:
+    """Return an error of the same class and with the same data that says something else.
+
+    >>> error = QueryError("no")
+    >>> error.line = 3
+    >>> with_message(error, "rows=: no").line
+    3
+    """
+    other = type(error)(message)
+    other.__dict__.update(error.__dict__)
+    return other
 
 
 def with_remedy(error: _Error, remedy: Remedy) -> _Error:

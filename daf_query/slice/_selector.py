@@ -19,6 +19,7 @@ from daf_query.sql import (
     QueryResult,
     quoted_name,
     strip_prefixes,
+    syntax_error,
     translate_planning_error,
 )
 from daf_storage import DafReader, errors
@@ -75,12 +76,13 @@ def _from_predicate(
     wrapped, is_ordered = predicate_query(schema, axis, predicate)
     try:
         table = engine.plan_raw(wrapped.query).to_arrow_table()
-    except Exception as error:  # the engine raises plain Exceptions
+    except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         explained = explained_of(error, wrapped, engine)
         daf = engine.daf(schema)
         if not isinstance(explained, errors.VectorNotFoundError):
-            raise type(explained)(f"{keyword}= on axis {axis!r}: {explained}") from error
-        raise _wrong_axis(explained, daf, predicate, keyword, axis, other) from error
+            message = f"{keyword}= on axis {axis!r}: {explained}"
+            raise errors.with_message(explained, message) from None
+        raise _wrong_axis(explained, daf, predicate, keyword, axis, other) from None
     positions: npt.NDArray[np.int64] = table.column(0).to_numpy().astype(np.int64)
     return positions if is_ordered else np.sort(positions)
 
@@ -97,8 +99,8 @@ def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.
     wrapped = WrappedSql(by, ((0, start), (len(by), f"\n, {quoted_name(INDEX)}")))
     try:
         table = engine.plan_raw(wrapped.query).to_arrow_table()
-    except Exception as error:  # the engine raises plain Exceptions
-        raise explained_of(error, wrapped, engine, what="order") from error
+    except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
+        raise explained_of(error, wrapped, engine, what="order") from None
     positions: npt.NDArray[np.int64] = table.column(0).to_numpy().astype(np.int64)
     return positions
 
@@ -114,14 +116,14 @@ def _wrong_axis(
     """Add where the column is instead, or how to ask for an entry by its name."""
     hint = ""
     opposite = "columns" if keyword == "rows" else "rows"
-    if other != axis and f"axis {other!r} has a vector" in str(error):
+    if other != axis and other in error.other_axes:
         hint = f": pass this predicate as {opposite}="
     else:
         bare = predicate.strip().strip("'\"")
         positions = daf.axis_indices(axis, [bare], allow_missing=True, allow_empty=True)
         if positions[0] >= 0:
             hint = f"; to take an entry by its name pass a list: {keyword}=[{bare!r}]"
-    return errors.VectorNotFoundError(f"{keyword}= on axis {axis!r}: {error}{hint}")
+    return errors.with_message(error, f"{keyword}= on axis {axis!r}: {error}{hint}")
 
 
 def explained_of(
@@ -129,14 +131,12 @@ def explained_of(
 ) -> errors.DafError:
     """Translate an error; its line and column are those of the SQL that the caller wrote."""
     explained = translate_planning_error(error, wrapped.query, engine.schemas, engine.shared)
-    if isinstance(explained, errors.QueryError) and "syntax error" in str(explained):
-        match = re.search(r"Line: (\d+), Column: (\d+)", str(error))
+    if isinstance(explained, errors.QueryError) and explained.line and explained.column:
         lines = wrapped.written.split("\n")
-        position = wrapped.written_position(int(match[1]), int(match[2])) if match else None
+        position = wrapped.written_position(explained.line, explained.column)
         line, column = position or (len(lines), len(lines[-1]) + 1)
-        reason = str(explained).split("\n", 1)[0].split(": ", 1)[1]
-        marked = f"  {lines[line - 1]}\n  {' ' * (column - 1)}^"
-        return errors.QueryError(f"SQL syntax error in the {what}: {reason}\n{marked}")
+        reason = explained.reason or str(explained)
+        return syntax_error(reason, wrapped.written, line, column, where=f"in the {what}")
     return explained
 
 
@@ -146,8 +146,8 @@ def _from_select(
     frame = engine.plan(query, once=(INDEX, NAME))
     try:
         table = frame.to_arrow_table()
-    except Exception as error:  # the engine raises plain Exceptions
-        raise errors.QueryError(f"{keyword}=: {strip_prefixes(str(error))}") from error
+    except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
+        raise errors.QueryError(f"{keyword}=: {strip_prefixes(str(error))}") from None
     return _in_order(table, frame, daf, axis, keyword)
 
 

@@ -91,7 +91,7 @@ def _clauses(predicate: str) -> list[Token]:
         elif token.is_operator(")"):
             depth -= 1
         elif depth == 0 and after is not None:
-            is_count = after.kind == "number" or after.is_operator("$")
+            is_count = after.kind == "number"
             is_order = token.is_word("ORDER") and after.is_word("BY")
             if is_order or (token.is_word("LIMIT", "OFFSET") and is_count):
                 clauses.append(token)

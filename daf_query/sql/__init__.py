@@ -15,6 +15,7 @@ from daf_query.sql._engine import Allow, Collection, Engine
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import (
     strip_prefixes,
+    syntax_error,
     translate_execution_error,
     translate_planning_error,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "quoted_name",
     "reporting",
     "strip_prefixes",
+    "syntax_error",
     "tokens_of",
     "translate_execution_error",
     "translate_planning_error",

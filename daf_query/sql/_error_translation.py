@@ -1,17 +1,19 @@
-"""What the engine says of a bad query, said again in the words of the data set.
+"""Translate DataFusion errors into `DafError`s.
 
-The engine reports errors as text; this room recognises the common ones and adds what it cannot
-know: which axes and vectors there are, and on which axis a name is to be found instead.
+The engine reports errors as text.  The common ones are recognised, and get what it cannot know:
+which axes and vectors there are, and which other axis has a vector of the name.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from daf_query.sql._catalog import AxisSchema
+from daf_query.sql._names import quoted_name, unquoted_name
+from daf_query.sql._tokens import Token, tokens_of
 from daf_query.table import TableDataset
 from daf_storage import DafError, errors
 
@@ -22,6 +24,7 @@ _NO_TABLE = re.compile(r"table '(?P<table>[^']+)' not found")
 _PARSER = re.compile(r"ParserError\(\"(?P<problem>.*)\"\)", re.DOTALL)
 _PLACE = re.compile(r"\s*(?:at|near) Line: (?P<line>\d+), Column: (?P<column>\d+)")
 _NOT_ALLOWED = re.compile(r"(?P<what>DDL|DML|Statement) not supported: (?P<name>\w+)")
+_BEFORE_VALUES = ("=", "<", ">", "~", "(", ",")
 _NO_SIGNATURE = re.compile(
     r"No function matches the given name and argument types .*?\. "
     r"You might need to add explicit type casts\."
@@ -64,7 +67,7 @@ def translate_planning_error(
     if match := _NO_TABLE.search(text):
         return _unknown_table(match["table"], schemas)
     if match := _NO_FIELD.search(text):
-        return _unknown_column(match["field"], text, schemas, shared)
+        return _unknown_column(match["field"], text, query, schemas, shared)
     return errors.QueryError(strip_prefixes(text))
 
 
@@ -77,8 +80,8 @@ def translate_execution_error(error: Exception) -> DafError:
         return error
     text = str(error)
     if match := _OURS.search(text):
-        kind: type[DafError] = getattr(errors, match["kind"], errors.QueryError)
-        return kind(_unescaped(match["message"], match["quote"]))
+        error_type: type[DafError] = getattr(errors, match["kind"], errors.QueryError)
+        return error_type(_unescaped(match["message"], match["quote"]))
     text = strip_prefixes(text)
     if match := _NAMED.match(text):
         named = getattr(errors, match["kind"], None)
@@ -106,18 +109,49 @@ def strip_prefixes(text: str) -> str:
 
 
 def _syntax_error(problem: str, query: str) -> errors.QueryError:
-    """Show where the parser stopped, with a mark below the place."""
+    """Return an error that shows where the parser stopped."""
     place = _PLACE.search(problem)
-    said = _PLACE.sub("", problem)
     lines = query.split("\n")
-    if place is None:
-        line, column = len(lines), len(lines[-1]) + 1
-    else:
+    line, column = len(lines), len(lines[-1]) + 1
+    if place is not None:
         line, column = int(place["line"]), int(place["column"])
+    reason = _PLACE.sub("", problem)
+    where = f"at line {line}, column {column}"
+    return syntax_error(reason, query, line, column, where=where)
+
+
+def syntax_error(
+    reason: str, written: str, line: int, column: int, *, where: str
+) -> errors.QueryError:
+    """Return an error that shows a line of SQL, with a mark below the place.
+
+    Parameters
+    ----------
+    written
+        The SQL as its author knows it.
+    line, column
+        The place in it, from 1.
+    where
+        How the message calls the place.
+    """
+    lines = written.split("\n")
     shown = lines[line - 1] if line <= len(lines) else ""
-    return errors.QueryError(
-        f"SQL syntax error at line {line}, column {column}: {said}\n"
-        f"  {shown}\n  {' ' * (column - 1)}^"
+    error = errors.QueryError(
+        f"SQL syntax error {where}: {reason}\n  {shown}\n  {' ' * (column - 1)}^"
+    )
+    error.line, error.column, error.reason = line, column, reason
+    return error
+
+
+def unknown_result_column(error: Exception, columns: Collection[str]) -> DafError | None:
+    """Return the error for a column that a result does not have; None if it is another error."""
+    match = _NO_FIELD.search(str(error))
+    if match is None:
+        return None
+    name = _last_part(match["field"])
+    has = errors.known_names(columns, none="none")
+    return errors.VectorNotFoundError(
+        f"the result has no column {name!r}; it has {has}{errors.nearest(name, columns)}"
     )
 
 
@@ -151,13 +185,14 @@ def _unknown_table(asked: str, schemas: Mapping[str, AxisSchema]) -> DafError:
 def _unknown_column(
     field: str,
     text: str,
+    query: str,
     schemas: Mapping[str, AxisSchema],
     shared: Mapping[str, TableDataset],
 ) -> DafError:
-    name = _unquoted(field)
+    name = _last_part(field)
     fields = _VALID_FIELDS.search(text) or _SUGGESTED.search(text)
     listed = fields["fields"] if fields else ""
-    valid = {_unquoted(one) for one in listed.split(", ") if one}
+    valid = {_last_part(each) for each in listed.split(", ") if each}
     tables = _tables_of(listed, schemas)
     relations = _relations_of(listed)
     scanned = [tables_of.dataset(axis) for tables_of, axis in tables]
@@ -166,23 +201,38 @@ def _unknown_column(
         problem = dataset.table_columns.problems.get(name)
         if problem is not None:
             return errors.UnsupportedDataError(problem)
+    if len(tables) == 1:
+        tables_of, axis = tables[0]
+        known = tables_of.dataset(axis).schema.names
+        error = errors.vector_not_found(tables_of.location, axis, name, known)
+    else:
+        has = errors.known_names(valid, none="no columns")
+        error = errors.VectorNotFoundError(
+            f"the query has no column {name!r}; it has {has}{errors.nearest(name, valid)}"
+        )
     elsewhere = [
-        f"axis {axis!r} has a vector of that name"
+        axis
         for tables_of in schemas.values()
         for axis in sorted(tables_of.axes_set())
         if (tables_of, axis) not in tables and name in _columns(tables_of, axis)
     ]
-    if len(tables) == 1:
-        tables_of, axis = tables[0]
-        known = tables_of.dataset(axis).schema.names
-        found: DafError = errors.vector_not_found(tables_of.location, axis, name, known)
-    else:
-        has = errors.known_names(valid, none="no columns")
-        found = errors.VectorNotFoundError(
-            f"the query has no column {name!r}; it has {has}{errors.nearest(name, valid)}"
-        )
-    hint = f"; {', '.join(elsewhere)}" if elsewhere else ""
-    return type(found)(f"{found}{hint}")
+    hints = [f"axis {axis!r} has a vector of that name" for axis in elsewhere]
+    hint = f"; {', '.join(hints)}" if hints else _string_hint(name, query)
+    error = errors.with_message(error, f"{error}{hint}")
+    error.other_axes = tuple(elsewhere)
+    return error
+
+
+def _string_hint(name: str, query: str) -> str:
+    """Return how to write a string, if a name in double quotes was to be one."""
+    before = Token("operator", "", 0, 0)
+    for token in tokens_of(query):
+        is_value = before.is_operator(*_BEFORE_VALUES) or before.is_word("LIKE", "ILIKE")
+        if token.kind == "quoted" and token.text == quoted_name(name) and is_value:
+            written = name.replace("'", "''")
+            return f"; double quotes are for names, so write a string as '{written}'"
+        before = token
+    return ""
 
 
 def _problem(schemas: Mapping[str, AxisSchema], schema: str, name: str) -> DafError | None:
@@ -220,7 +270,7 @@ def _relations_of(fields: str) -> set[str]:
     return {relation.split(".")[-1].strip('"') for relation in relations}
 
 
-def _unquoted(field: str) -> str:
-    """Return the last part of a possibly qualified and quoted name."""
-    quoted = re.search(r'"((?:[^"]|"")*)"$', field.strip())
-    return quoted.group(1).replace('""', '"') if quoted else field.strip().rsplit(".", 1)[-1]
+def _last_part(field: str) -> str:
+    """Return the last part of a possibly qualified and quoted name, without quotes."""
+    quoted = re.search(r'"(?:[^"]|"")*"$', field.strip())
+    return unquoted_name(quoted[0] if quoted else field.strip().rsplit(".", 1)[-1])

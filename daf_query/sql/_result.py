@@ -16,7 +16,7 @@ from daf_query._row_files import SUFFIXES, Format, Rows, format_of, save_rows
 from daf_query.scan import size_bytes
 from daf_query.sql._engine import Allow, Engine, Planned
 from daf_query.sql._engine_fork import ENGINE
-from daf_query.sql._error_translation import translate_execution_error
+from daf_query.sql._error_translation import translate_execution_error, unknown_result_column
 from daf_query.sql._explain import QueryPlan
 from daf_query.sql._names import quoted_name
 from daf_query.sql._pandas_frame import pandas_frame
@@ -197,7 +197,8 @@ class QueryResult:
         try:
             frame = step(self.frame)
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-            raise self._statement.translated(error) from None
+            unknown = unknown_result_column(error, self.column_names)
+            raise unknown or self._statement.translated(error) from None
         steps = (*self._steps, step)
         count = self._broken_count
         return QueryResult(self._statement, Planned(frame), broken_count=count, steps=steps)

@@ -1,0 +1,120 @@
+"""Tests of errors of queries: what they say, what they carry, and what is printed above them."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from daf_query import DafSession, connect
+from daf_storage import MemoryDaf, errors
+
+
+@pytest.fixture
+def session() -> DafSession:
+    """Return a session over two axes."""
+    daf = MemoryDaf(name="x")
+    daf.add_axis("cell", ["a", "b"])
+    daf.add_axis("gene", ["x", "y", "z"])
+    daf.set_vector("cell", "age", [1, 2])
+    daf.set_vector("cell", "donor", ["N1", "it's"])
+    daf.set_vector("gene", "is_marker", [True, False, True])
+    daf.set_matrix("cell", "gene", "UMIs", [[1, 2, 3], [4, 5, 6]])
+    return connect(daf)
+
+
+def test_a_syntax_error_carries_its_place(session: DafSession) -> None:
+    """Line, column and reason, of the SQL that the caller wrote; also after pickling."""
+    with pytest.raises(errors.QueryError) as caught:
+        session.sql("SELECT name\nFROM cell WHERE age > > 3")
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (error.line, error.column) == (2, 23)
+    assert error.reason
+    assert error.reason in str(error)
+    assert str(error).endswith("FROM cell WHERE age > > 3\n" + " " * 24 + "^")
+    with pytest.raises(errors.QueryError) as caught:
+        session.matrix("cell", "gene", "UMIs", rows="age\n> > 3")
+    assert (caught.value.line, caught.value.column) == (2, 3)
+    with pytest.raises(errors.QueryError) as caught:
+        session.save_vector("cell", "old", "age >")
+    assert (caught.value.line, caught.value.column) == (1, 6)
+    with pytest.raises(errors.QueryError) as caught:
+        session.sql("SELECT name + 1 FROM cell").to_pydict()
+    assert caught.value.line is None
+
+
+def test_an_unknown_column_carries_the_axes_that_have_it(session: DafSession) -> None:
+    """So the message about a slice says which keyword was meant."""
+    with pytest.raises(errors.VectorNotFoundError) as caught:
+        session.sql("SELECT is_marker FROM cell")
+    assert caught.value.other_axes == ("gene",)
+    with pytest.raises(
+        errors.VectorNotFoundError, match="pass this predicate as columns="
+    ) as caught:
+        session.matrix("cell", "gene", "UMIs", rows="is_marker")
+    assert caught.value.other_axes == ("gene",)
+    with pytest.raises(errors.VectorNotFoundError) as caught:
+        session.sql("SELECT agee FROM cell")
+    assert caught.value.other_axes == ()
+
+
+@pytest.mark.parametrize(
+    ("condition", "literal"),
+    [
+        ('donor = "N1"', "'N1'"),
+        ('donor IN ("N1")', "'N1'"),
+        ("donor IN ('N2', \"N1\")", "'N1'"),
+        ('donor LIKE "N%"', "'N%'"),
+        ('donor <> "it\'s"', "'it''s'"),
+    ],
+)
+def test_a_string_in_double_quotes(session: DafSession, condition: str, literal: str) -> None:
+    """Those are for names; the message shows the string as SQL writes it."""
+    message = f"double quotes are for names, so write a string as {literal}"
+    with pytest.raises(errors.VectorNotFoundError) as caught:
+        session.sql(f"SELECT name FROM cell WHERE {condition}")
+    assert str(caught.value).endswith(message)
+    with pytest.raises(errors.VectorNotFoundError) as caught:
+        session.matrix("cell", "gene", "UMIs", rows=condition)
+    assert message in str(caught.value)
+
+
+def test_a_quoted_name_is_no_string(session: DafSession) -> None:
+    """Where a name belongs, single quotes are not suggested."""
+    with pytest.raises(errors.VectorNotFoundError) as caught:
+        session.sql('SELECT name FROM cell WHERE "agee" = 3')
+    assert "double quotes" not in str(caught.value)
+
+
+def test_what_is_built_upon_names_its_own_columns(session: DafSession) -> None:
+    """Not those of the axis, which it may not have."""
+    with pytest.raises(errors.VectorNotFoundError) as caught:
+        session.sql("SELECT name FROM cell").filter("age > 3")
+    assert str(caught.value) == "the result has no column 'age'; it has name"
+
+
+ATTEMPTS: list[Callable[[DafSession], Any]] = [
+    lambda db: db.sql("SELECT agee FROM cell"),
+    lambda db: db.sql("SELECT name FROM cel"),
+    lambda db: db.sql("SELECT name FROM"),
+    lambda db: db.sql("SELECT 1 / (age - age) FROM cell").to_pydict(),
+    lambda db: db.sql("SELECT name FROM cell").filter("agee > 3"),
+    lambda db: db.matrix("cell", "gene", "UMIs", rows="agee > 3"),
+    lambda db: db.matrix("cell", "gene", "UMIs", rows="age > "),
+    lambda db: db.matrix("cell", "gene", "UMIs", rows="SELECT 1 / (age - age) AS index FROM cell"),
+    lambda db: db.reorder_axis("cell", "agee"),
+    lambda db: db.save_vector("cell", "x", "agee + 1"),
+]
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS)
+def test_a_typo_prints_one_error(session: DafSession, attempt: Callable[[DafSession], Any]) -> None:
+    """Without the engine's own above it, which stays there for those who look (`__context__`)."""
+    with pytest.raises(errors.DafError) as caught:
+        attempt(session)
+    printed = "".join(traceback.format_exception(caught.value))
+    assert printed.count("Traceback (most recent call last)") == 1
+    assert "DataFusion" not in printed.rsplit("daf_storage.errors.", 1)[1]
