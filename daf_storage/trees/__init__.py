@@ -9,7 +9,9 @@ Must not know axes, vectors or matrices.
 from daf_storage.trees._consolidated import differences, has_consolidated
 from daf_storage.trees._decompress import decompress_chunk
 from daf_storage.trees._free_space import require_space_in
-from daf_storage.trees._hdf5 import ALIGNMENT, Hdf5File, Hdf5Tree, WritableHdf5Tree, h5py
+from daf_storage.trees._hdf5_file import Hdf5File
+from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
+from daf_storage.trees._hdf5_types import ALIGNMENT, h5py
 from daf_storage.trees._index_place import INDEXES_SUFFIX, indexes_beside
 from daf_storage.trees._metadata import ZarrFormat, ZarrVersion
 from daf_storage.trees._protocol import (
@@ -22,7 +24,7 @@ from daf_storage.trees._protocol import (
     TreeTransaction,
     WritableTree,
 )
-from daf_storage.trees._zarr import WritableZarrTree, ZarrTree, find_version, zarr_formats
+from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_version, zarr_formats
 
 __all__ = [
     "ALIGNMENT",

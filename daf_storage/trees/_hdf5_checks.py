@@ -15,20 +15,17 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from daf_storage.base import Span, optional_import
+from daf_storage.base import Span
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
 from daf_storage.trees._decompress import decompress
 from daf_storage.trees._hdf5_heaps import REFERENCE
+from daf_storage.trees._hdf5_types import h5py
 
 _MAX_LINKS: Final = 16
 _FREE_BYTES: Final = 1 << 28
 _DEFLATE_RATIO: Final = 1032
 _FILTERED_RATIO: Final = 16
 _REFERENCE_BLOCK: Final = 1 << 20
-
-
-def _h5py() -> Any:
-    return optional_import("h5py", extra="hdf5")
 
 
 def check_links(group: Any, path: str, *, what: str) -> None:
@@ -44,7 +41,7 @@ def check_links(group: Any, path: str, *, what: str) -> None:
     UnsupportedDataError
         A link on the way leads to another file, or there are too many.
     """
-    h5l = _h5py().h5l
+    h5l = h5py().h5l
     at, rest = "", [part for part in path.split("/") if part]
     for _ in range(_MAX_LINKS + 2 * len(rest)):
         if not rest:
@@ -98,7 +95,7 @@ def check_expansion(dataset: Any, rows: Span, *, what: str) -> None:
     if dataset.chunks is None or dataset.id.get_storage_size() * _DEFLATE_RATIO <= _FREE_BYTES:
         return
     filters = _filters(dataset)
-    h5z = _h5py().h5z
+    h5z = h5py().h5z
     if not any(number == h5z.FILTER_DEFLATE for number in filters):
         return
     limit = math.prod(dataset.chunks) * dataset.id.get_type().get_size() + 1024
@@ -127,7 +124,7 @@ def references_of(
             yield references[start : start + _REFERENCE_BLOCK]
         return
     filters = _filters(dataset)
-    h5z = _h5py().h5z
+    h5z = h5py().h5z
     if set(filters) - {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE}:
         return
     limit = math.prod(dataset.chunks) * REFERENCE.itemsize
@@ -158,7 +155,7 @@ def _undone(
     """Return the elements of a chunk, whose filters are deflate and shuffle."""
     mask, stored = dataset.id.read_direct_chunk(offset)
     data = bytes(stored)
-    h5z = _h5py().h5z
+    h5z = h5py().h5z
     for number in reversed(range(len(filters))):
         if mask >> number & 1:
             continue

@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import quote
 
 from daf_storage.stores import DirectoryStore, MemoryStore
-from daf_storage.trees._zarr import WritableZarrTree
+from daf_storage.trees._zarr_tree import WritableZarrTree
 
 INDEXES_SUFFIX: Final = ".indexes"
 """What the directory has behind the name of the file."""

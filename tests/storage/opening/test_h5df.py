@@ -33,7 +33,14 @@ from daf_storage import (
 )
 from daf_storage.spi import Span
 from daf_storage.testing import ChangingDafSuite, ChangingTreeSuite
-from daf_storage.trees import Hdf5File, WritableHdf5Tree, WritableTree, _hdf5, _hdf5_checks
+from daf_storage.trees import (
+    Hdf5File,
+    WritableHdf5Tree,
+    WritableTree,
+    _hdf5_array,
+    _hdf5_checks,
+    _hdf5_write,
+)
 from tests.support import PBMC, UMIS, contents, dense, fill, is_mapped, open_descriptors
 
 
@@ -550,7 +557,8 @@ def test_strings_go_in_and_out_in_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
     """Of vectors and of matrices, however few at a time; and none at all."""
-    monkeypatch.setattr(_hdf5, "_STRING_BLOCK", block)
+    for module in (_hdf5_array, _hdf5_write):
+        monkeypatch.setattr(module, "STRING_BLOCK", block)
     names = [f"naïve {n}" for n in range(10)]
     matrix = np.array([[f"{n}-{m}" for m in range(4)] for n in range(10)], dtype=object)
     daf = new(tmp_path / "x.h5df")
@@ -640,7 +648,7 @@ def test_a_read_that_failed_is_tried_again_if_the_file_was_opened_again(path: Pa
     """Another thread may do that meanwhile; any other failure is an error at once."""
     daf = H5df(path)
     array = daf.open_vector("cell", "age").all_arrays()[0]
-    assert isinstance(array, _hdf5.Hdf5Array)
+    assert isinstance(array, _hdf5_array.Hdf5Array)
     calls = []
 
     def interrupted() -> int:

@@ -13,7 +13,7 @@ from daf_storage.base import _strings as strings
 from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
 from daf_storage.stores._zarr_adapter import SnapshotZarrStore
 from daf_storage.testing import ChangingTreeSuite
-from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree, _zarr
+from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree, _zarr_array, _zarr_write
 
 
 def new_tree(store: WritableStore, root: str = "", *, consolidated: bool) -> WritableTree:
@@ -60,7 +60,7 @@ def test_many_strings_are_filled_in_place(
     names = [f"naïve {n}" for n in range(100)]
     chunks = []
     for limit in (0, 1 << 24):
-        monkeypatch.setattr(_zarr, "_FILLED_IN_PLACE_BYTES", limit)
+        monkeypatch.setattr(_zarr_write, "_FILLED_IN_PLACE_BYTES", limit)
         path = tmp_path / f"{limit}{suffix}"
         daf = ZarrDaf(path, "w") if suffix else MemoryDaf()
         assert isinstance(daf, DafWriter)
@@ -101,7 +101,7 @@ def test_chunks_that_are_missing_in_the_middle(
     is_noticed: bool,
 ) -> None:
     """Of many chunks in one folder, their number tells; in nested ones, the first and the last."""
-    monkeypatch.setattr(_zarr, "_MANY_CHUNKS", 30)
+    monkeypatch.setattr(_zarr_array, "_MANY_CHUNKS", 30)
     array = zarr.create_array(
         tmp_path / "a", shape=shape, chunks=(1,) * len(shape), dtype="<i8", zarr_format=2,
         compressors=None, chunk_key_encoding={"name": "v2", "separator": separator},

@@ -1,0 +1,290 @@
+"""Groups and datasets that are read.
+
+Datasets of fixed-size types that lie in the file as they are get mapped, not read through h5py;
+chunked and compressed ones are read through it, only the part that is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage.base import (
+    AnyArray,
+    Span,
+    one_array,
+    optional_import,
+)
+from daf_storage.errors import (
+    CorruptDataError,
+    DafError,
+    MissingDependencyError,
+    UnsupportedDataError,
+)
+from daf_storage.trees._hdf5_checks import (
+    check_expansion,
+    check_source,
+    has_all_chunks,
+    references_of,
+)
+from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, open_below
+from daf_storage.trees._hdf5_heaps import check_heaps
+from daf_storage.trees._hdf5_types import (
+    H5PY_ERRORS,
+    STRING_BLOCK,
+    h5py,
+    is_plain,
+    node_kind,
+    reason_of,
+    storage_type_of,
+)
+from daf_storage.trees._metadata import check_chunk_bytes
+from daf_storage.trees._protocol import ArrayInfo, NodeKind, NotFileBacked
+
+_FIRST_FOREIGN_FILTER = 256
+
+
+_MAX_ELEMENTS = 2**62
+
+
+class Hdf5Node:
+    """A group or dataset, held open; see `Node`."""
+
+    def __init__(
+        self, shared: Hdf5File, found: Any, kind: NodeKind, version: Hashable, *, what: str
+    ) -> None:
+        self.kind = kind
+        self.identity: Hashable = (version, shared.state())
+        self.version = version
+        """What changes whenever this process puts another one in its place."""
+        self._shared = shared
+        self._held = HeldObject(shared, found)
+        self._what = what
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is the very same stored one."""
+        return isinstance(other, Hdf5Node) and self.version == other.version
+
+    def array(self, name: str = "") -> Hdf5Array | None:
+        """Return this dataset, or the one of that name below this group."""
+        what = f"{self._what}/{name}" if name else self._what
+        with self._shared.lock:
+            if not name:
+                found = self._held.get() if self.kind == "array" else None
+            else:
+                own = self._held.get()
+                found = open_below(own, name, what=what) if self.kind == "group" else None
+            if found is None or node_kind(found) != "array":
+                return None
+            return Hdf5Array(self._shared, found, what=what)
+
+    def attribute(self, name: str) -> Any:
+        """Return an attribute of this group or dataset; None if it has none of this name."""
+        with self._shared.lock:
+            try:
+                return self._held.get().attrs.get(name)
+            except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
+                raise CorruptDataError(
+                    f"{self._what}: the attribute {name!r} cannot be read ({reason_of(error)})"
+                ) from error
+
+
+class Hdf5Array(NotFileBacked):
+    """One dataset; see `StoredArray`."""
+
+    def __init__(self, shared: Hdf5File, dataset: Any, *, what: str) -> None:
+        self._shared = shared
+        self._held = HeldObject(shared, dataset)
+        self._what = what
+        try:
+            self.info = _info(shared, dataset, what)
+        except DafError:
+            raise
+        except H5PY_ERRORS as error:
+            raise CorruptDataError(f"{what}: cannot be read ({reason_of(error)})") from error
+        self._is_checked = False
+
+    @property
+    def _dataset(self) -> Any:
+        return self._held.get()
+
+    def fingerprint(self) -> list[int] | None:
+        """Return what tells the file from what it was."""
+        with self._shared.lock:
+            return self._shared.fingerprint()
+
+    def check_stored(self, *, is_complete: bool = False) -> None:
+        """Raise if there is no room in the file for the elements, by what it says of its size."""
+        with self._shared.lock:
+            dataset = self._dataset
+            item_bytes = int(self._attempt(lambda: dataset.id.get_type().get_size()))
+            is_needed = is_complete or dataset.chunks is None
+            if is_needed and not self._attempt(
+                lambda: has_all_chunks(dataset, self.info.shape, item_bytes)
+            ):
+                raise CorruptDataError(
+                    f"{self._what}: the shape {list(self.info.shape)} needs more elements than are "
+                    "stored"
+                )
+            offset = self._attempt(dataset.id.get_offset)
+            if offset is not None:
+                self._check_size(offset, self.info.size * item_bytes)
+
+    def _check_size(self, offset: int, size_bytes: int) -> None:
+        """Raise if the file ends before the elements do."""
+        available = self._shared.file.id.get_filesize()
+        if offset + size_bytes > available:
+            raise CorruptDataError(
+                f"{self._what}: the file is truncated: {size_bytes:,} bytes at {offset:,} were "
+                f"recorded, and the file has {available:,}"
+            )
+
+    def _check_heaps(self) -> None:
+        """Check all that strings of variable length refer to, once."""
+        dataset = self._dataset
+        h5 = h5py()
+        kind = dataset.id.get_type()
+        is_variable = kind.get_class() == h5.h5t.STRING and kind.is_variable_str()
+        sizes = self._shared.file.id.get_create_plist().get_sizes()
+        if self._is_checked or not is_variable or not self._shared.can_map or sizes != (8, 8):
+            return
+        with self._shared.lock:
+            self._shared.check_length(what=self._what)
+            if self._shared.is_writable:
+                self._shared.flush()
+            file = self._shared.whole()
+            base = int(self._shared.file.userblock_size)
+            total = 0
+            for references in references_of(dataset, file, what=self._what):
+                total += check_heaps(file, references, base=base, what=self._what)
+                if total > file.size:
+                    raise CorruptDataError(
+                        f"{self._what}: its strings are said to have {total:,} bytes together, "
+                        f"more than the file"
+                    )
+        self._is_checked = True
+
+    def read(self) -> AnyArray:
+        """Return all elements; a read-only view of the mapped file where that is possible."""
+        if self.info.is_mappable:
+            return self._mapped()
+        self._check_expansion(Span(0, self.info.shape[0] if self.info.shape else 1))
+        return self._converted(self._attempt(lambda: self._dataset[()]))
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the first dimension; of a chunked dataset, only its chunks."""
+        if self.info.is_mappable:
+            return self._mapped()[span.slice]
+        self._check_expansion(span)
+        return self._converted(self._attempt(lambda: self._dataset[span.slice]))
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
+        """Return several ranges of the first dimension."""
+        if within is None:
+            return [self.read_rows(span) for span in spans]
+        if self.info.is_mappable:
+            return [self.read_rows(span)[:, within.slice] for span in spans]
+        for span in spans:
+            self._check_expansion(span)
+        return [
+            self._converted(
+                self._attempt(lambda rows=span.slice: self._dataset[rows, within.slice])
+            )
+            for span in spans
+        ]
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings, flattened in C order."""
+        self._check_expansion(Span(0, self.info.shape[0] if self.info.shape else 1))
+        self._attempt(self._check_heaps)
+        strings = self._dataset.asstr()
+        n_rows = self.info.shape[0] if self.info.shape else 0
+        step = max(STRING_BLOCK * n_rows // max(self.info.size, 1), 1)
+        picks: list[Any] = [slice(n, n + step) for n in range(0, n_rows, step)]
+        try:
+            blocks = [
+                pa.array(self._objects(strings, pick), pa.string())
+                for pick in (picks if self.info.shape else [()])
+            ]
+            return one_array(pa.chunked_array(blocks, pa.string()))
+        except (pa.ArrowException, UnicodeDecodeError, UnicodeEncodeError) as error:
+            raise CorruptDataError(
+                f"{self._what}: the strings are not UTF-8 ({reason_of(error)})"
+            ) from error
+
+    def _objects(self, strings: Any, pick: Any) -> AnyArray:
+        """Return a range of the strings, in one dimension."""
+        return np.asarray(self._attempt(lambda: strings[pick]), dtype=object).reshape(-1)
+
+    def _mapped(self) -> AnyArray:
+        dtype = self.info.storage_type.dtype
+        size_bytes = self.info.size * dtype.itemsize
+        with self._shared.lock:
+            self._check_size(self._dataset.id.get_offset(), size_bytes)
+            data = self._shared.map(self._dataset.id, size_bytes)
+        return np.frombuffer(data, dtype).reshape(self.info.shape)
+
+    def _converted(self, values: Any) -> AnyArray:
+        found: AnyArray = np.asarray(values).astype(self.info.storage_type.dtype, copy=False)
+        found.flags.writeable = False
+        return found
+
+    def _check_expansion(self, rows: Span) -> None:
+        dataset = self._dataset
+        self._attempt(lambda: check_expansion(dataset, rows, what=self._what))
+
+    def _attempt(self, read: Any) -> Any:
+        held = self._dataset
+        self._shared.check_length(what=self._what)
+        try:
+            return read()
+        except DafError:
+            raise
+        except UnicodeDecodeError as error:
+            raise CorruptDataError(
+                f"{self._what}: the strings are not UTF-8 ({reason_of(error)})"
+            ) from error
+        except H5PY_ERRORS as error:
+            if not held.id.valid and self._shared.file.id.valid:  # the file was opened again
+                return self._attempt(read)
+            reason = reason_of(error)
+            if "filter" in reason.lower():
+                raise UnsupportedDataError(
+                    f"{self._what}: the dataset is stored with a filter that is not available here "
+                    f"({reason}); install 'daf-query[hdf5]' with hdf5plugin, or rewrite the dataset"
+                ) from error
+            raise CorruptDataError(f"{self._what}: cannot be read ({reason})") from error
+
+
+def _info(shared: Hdf5File, dataset: Any, what: str) -> ArrayInfo:
+    """Return the metadata of a dataset."""
+    storage_type = storage_type_of(dataset, what)
+    check_source(dataset, what=what)
+    shape = tuple(int(n) for n in dataset.shape or ())
+    if math.prod(max(n, 1) for n in shape) > _MAX_ELEMENTS:
+        raise CorruptDataError(f"{what}: the dataset is said to have the shape {list(shape)}")
+    chunks = tuple(max(int(c), 1) for c in dataset.chunks or shape)
+    if dataset.chunks:
+        _load_filters(dataset)
+        item_bytes = int(dataset.id.get_type().get_size())
+        check_chunk_bytes(shape, chunks, item_bytes, what=what)
+    return ArrayInfo(
+        shape=shape,
+        storage_type=storage_type,
+        chunks=chunks,
+        is_mappable=shared.can_map and is_plain(dataset, storage_type),
+    )
+
+
+def _load_filters(dataset: Any) -> None:
+    """Load the package that has the filters which are not part of every HDF5 library."""
+    properties = dataset.id.get_create_plist()
+    numbers = [properties.get_filter(n)[0] for n in range(properties.get_nfilters())]
+    if any(number >= _FIRST_FOREIGN_FILTER for number in numbers):
+        with suppress(MissingDependencyError):  # reading names the filter, and the package
+            optional_import("hdf5plugin", extra="hdf5")

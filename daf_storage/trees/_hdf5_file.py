@@ -1,0 +1,240 @@
+"""An open HDF5 file that several trees share, and a mapping of it."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from daf_storage.base import (
+    AnyArray,
+    ForkLock,
+)
+from daf_storage.errors import (
+    CorruptDataError,
+    InvalidInputError,
+)
+from daf_storage.stores import (
+    Fingerprint,
+    allocate,
+    check_length,
+    file_identity,
+    fingerprint,
+    is_settled,
+    map_range,
+)
+from daf_storage.trees._free_space import require_space, write_errors
+from daf_storage.trees._hdf5_checks import check_links
+from daf_storage.trees._hdf5_types import H5PY_ERRORS, reason_of
+from daf_storage.trees._index_place import index_store
+
+
+class Hdf5File:
+    """An open file that all trees of this process within it share.
+
+    Parameters
+    ----------
+    file
+        An open ``h5py.File``.
+    location
+        The file as messages name it.
+    file_identity
+        What tells the file from any other, if it is one of the file system.
+    reopen
+        Opens the file once more, if it was opened for reading and for this object alone.  HDF5
+        keeps what it has read, also if another program has written into the file since.
+    """
+
+    def __init__(
+        self,
+        file: Any,
+        *,
+        location: str,
+        file_identity: tuple[int, int] = (0, 0),
+        reopen: Callable[[], Any] | None = None,
+    ) -> None:
+        self.file = file
+        self.file_identity = file_identity
+        self.location = location
+        self.lock = ForkLock()
+        self._reopen = reopen
+        # Asking h5py takes as long as a small read.
+        self._is_plain = file.driver in ("sec2", "stdio")
+        self._opened_as = self._fingerprint()
+        self._least_bytes = 0
+        self._note_length()
+        self._count = 0
+        self._changed: dict[str, int] = {}
+        self._changed_below: dict[str, int] = {}
+        self.index_store = index_store(file.filename if self.can_map else None, location)
+        """Where the indexes of its data sets are."""
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the file can be changed."""
+        return bool(self.file.mode == "r+")
+
+    def close(self) -> None:
+        """Close the file; arrays that were mapped stay valid."""
+        with self.lock, write_errors(self.location):
+            self._reopen = None
+            self.file.close()
+
+    def require_space(self, size_bytes: int) -> None:
+        """Raise ``StorageFullError`` unless there is room for some bytes more."""
+        with self.lock:
+            status = self._status()
+            if status is not None:
+                pending = max(int(self.file.id.get_filesize()) - status.st_size, 0)
+                handle = self.file.id.get_vfd_handle()
+                require_space(handle, size_bytes, self.location, pending_bytes=pending)
+
+    def refresh(self) -> None:
+        """Let go of what HDF5 remembers of the file if another program has written into it."""
+        with self.lock:
+            if self._reopen is None or self._fingerprint() in (None, self._opened_as):
+                return
+            status = os.stat(self.file.filename)
+            if (status.st_dev, status.st_ino) != self.file_identity:
+                return  # another file has this name by now; this one stays as it is
+            self.file.close()
+            self.file = self._reopen()
+            self._opened_as = self._fingerprint()
+            self._note_length()
+
+    def flush(self) -> None:
+        """Write what HDF5 has in memory."""
+        with self.lock:
+            self.file.flush()
+            self._note_length()
+
+    def check_length(self, *, what: str) -> None:
+        """Raise if another program has cut the file: HDF5 reads zeros where there is nothing."""
+        least_bytes = self._least_bytes  # before the length, which a thread of this process changes
+        status = self._status()
+        if status is None or status.st_size >= least_bytes:
+            return
+        with self.lock:
+            status = self._status()
+            if status is not None:
+                check_length(status.st_size, self._least_bytes, what=what)
+
+    def _note_length(self) -> None:
+        """Remember how long the file is; one that was passed may change without this object."""
+        status = self._status() if any(self.file_identity) else None
+        self._least_bytes = 0 if status is None else status.st_size
+
+    def state(self) -> Hashable:
+        """Return what changes whenever somebody writes into the file, also in place."""
+        status = self._status()
+        return None if status is None else file_identity(status)
+
+    def fingerprint(self) -> list[int] | None:
+        """Return inode, size and times of the file; None while it is too new to tell by them."""
+        status = self._status()
+        return None if status is None or not is_settled(status) else list(fingerprint(status))
+
+    def _fingerprint(self) -> Fingerprint | None:
+        status = self._status()
+        return None if status is None else fingerprint(status)
+
+    def _status(self) -> os.stat_result | None:
+        """Return the state of the open file; None if it is not one of the file system."""
+        return os.fstat(self.file.id.get_vfd_handle()) if self.can_map else None
+
+    @property
+    def can_map(self) -> bool:
+        """Whether the file is a plain file of the file system."""
+        return self._is_plain and bool(self.file.id.valid)
+
+    def map(self, dataset: Any, size_bytes: int, *, is_writable: bool = False) -> memoryview:
+        """Map the bytes of a contiguous dataset, given as h5py's low-level object.
+
+        It is kept open as long as a view lives: HDF5 reuses the space of what was deleted only
+        when nobody has it open.  The file is opened once more for that: a mapping through HDF5's
+        own descriptor would keep HDF5's lock as long as a view lives.
+        """
+        offset = dataset.get_offset()
+        descriptor = self._reopened(os.O_RDWR if is_writable else os.O_RDONLY)
+        try:
+            if is_writable:
+                allocate(descriptor, offset, size_bytes)
+            return map_range(
+                descriptor,
+                offset,
+                size_bytes,
+                keep=dataset,
+                what=self.location,
+                is_writable=is_writable,
+            )
+        finally:
+            os.close(descriptor)
+
+    def _reopened(self, flags: int) -> int:
+        own = self.file.id.get_vfd_handle()
+        descriptor = os.open(self.file.filename, flags | os.O_CLOEXEC)
+        if os.path.samestat(os.fstat(descriptor), os.fstat(own)):
+            return descriptor
+        os.close(descriptor)
+        return os.dup(int(own))  # another file has this name by now
+
+    def whole(self) -> AnyArray:
+        """Map the whole file, to look at what HDF5 keeps in it."""
+        descriptor = self._reopened(os.O_RDONLY)
+        try:
+            size_bytes = os.fstat(descriptor).st_size
+            data = map_range(descriptor, 0, size_bytes, keep=None, what=self.location)
+        finally:
+            os.close(descriptor)
+        return np.frombuffer(data, np.uint8)
+
+    def note_change(self, path: str) -> None:
+        """Remember that what is at and below ``path`` is not what it was."""
+        self._count += 1
+        self._changed[path] = self._count
+        while True:
+            self._changed_below[path] = self._count
+            if not path:
+                return
+            path = posixpath.dirname(path)
+
+    def version(self, path: str) -> Hashable:
+        """Return a value that changes whenever something at, below or above ``path`` does."""
+        below = self._changed_below.get(path, 0)
+        above = 0
+        while True:
+            above = max(above, self._changed.get(path, 0))
+            if not path:
+                return id(self), below, above
+            path = posixpath.dirname(path)
+
+
+class HeldObject:
+    """A group or dataset that is held open; opened again where the file was, see `Hdf5File`."""
+
+    def __init__(self, shared: Hdf5File, found: Any) -> None:
+        self._shared = shared
+        self._object = found
+        self._name = found.name
+
+    def get(self) -> Any:
+        """Return it."""
+        if self._object.id.valid:
+            return self._object
+        if not self._shared.file.id.valid:
+            raise InvalidInputError(f"{self._shared.location}: the file was closed; open it again")
+        with self._shared.lock:
+            self._object = self._shared.file[self._name]
+        return self._object
+
+
+def open_below(group: Any, name: str, *, what: str) -> Any:
+    """Return what is at a path below a group, as long as it is in the same file; None if absent."""
+    check_links(group, name, what=what)
+    try:
+        return group.get(name)
+    except H5PY_ERRORS as error:
+        raise CorruptDataError(f"{what} cannot be read ({reason_of(error)})") from error

@@ -1,0 +1,214 @@
+"""The HDF5 tree: groups and datasets below one group of a file.
+
+Source: docs/reference/format.md, "HDF5 files".
+"""
+
+from __future__ import annotations
+
+import posixpath
+import uuid
+from collections.abc import Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any
+
+from daf_storage.base import (
+    Packing,
+)
+from daf_storage.errors import (
+    CorruptDataError,
+    DafError,
+    FormatError,
+    InvalidInputError,
+)
+from daf_storage.trees._free_space import write_errors
+from daf_storage.trees._hdf5_array import Hdf5Node
+from daf_storage.trees._hdf5_file import Hdf5File, open_below
+from daf_storage.trees._hdf5_types import H5PY_ERRORS, STAGING, node_kind, reason_of
+from daf_storage.trees._hdf5_write import Hdf5Transaction
+from daf_storage.trees._index_place import index_tree
+from daf_storage.trees._protocol import NodeKind
+from daf_storage.trees._zarr_tree import WritableZarrTree
+
+
+class Hdf5Tree:
+    """Groups and datasets below one group.
+
+    Parameters
+    ----------
+    shared
+        The open file.
+    root
+        Path of the group, without a slash at either end; empty for the root of the file.
+    """
+
+    stores_sparse_strings = True
+
+    def __init__(self, shared: Hdf5File, root: str = "") -> None:
+        self._shared = shared
+        self._root = root
+
+    @property
+    def location(self) -> str:
+        """Where the tree is, for messages."""
+        location = self._shared.location
+        return f"{location}#/{self._root}" if self._root else location
+
+    def kind(self, path: str) -> NodeKind | None:
+        """Return what is at ``path``; None if it is neither a group nor a dataset.
+
+        What cannot be opened is an array: the reason is raised when it is used.
+        """
+        with self._shared.lock:
+            try:
+                return node_kind(self._get(path))
+            except FormatError:
+                return "array"
+
+    def children(self, path: str) -> dict[str, NodeKind]:
+        """Return the groups and datasets directly below ``path``."""
+        with self._shared.lock:
+            group = self._get(path)
+            if node_kind(group) != "group":
+                return {}
+            kinds = ((name, self._kind_below(group, path, name)) for name in self._names(group))
+            return {n: kind for n, kind in kinds if kind is not None and n != STAGING}
+
+    def _names(self, group: Any) -> list[str]:
+        try:
+            return list(group)
+        except H5PY_ERRORS as error:
+            raise CorruptDataError(
+                f"{self.location}: the group {group.name!r} cannot be read ({reason_of(error)})"
+            ) from error
+
+    def _kind_below(self, group: Any, path: str, name: str) -> NodeKind | None:
+        """Return what a link leads to; what cannot be opened is an array, and raises when used."""
+        try:
+            return node_kind(open_below(group, name, what=f"{self.location}: {path}/{name}"))
+        except FormatError:
+            return "array"
+
+    def identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever a child of ``path`` is put in place or removed."""
+        with self._shared.lock:
+            if node_kind(self._get(path)) is None:
+                return None
+            return self._shared.version(self.path_in_file(path)), self._shared.state()
+
+    def listing_identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever a child of ``path`` does."""
+        return self.identity(path)
+
+    def node(self, path: str) -> Hdf5Node | None:
+        """Return the group or dataset at ``path``; it stays readable when it is replaced."""
+        with self._shared.lock:
+            found = self._get(path)
+            kind = node_kind(found)
+            if kind is None:
+                return None
+            what = f"{self.location}: {path}"
+            version = self._shared.version(self.path_in_file(path))
+            return Hdf5Node(self._shared, found, kind, version, what=what)
+
+    @property
+    def index_tree(self) -> WritableZarrTree:
+        """The tree of its indexes, beside the file."""
+        return index_tree(self._shared.index_store, self._root)
+
+    def marker(self, name: str) -> None:  # noqa: ARG002 - the same for all trees
+        """Return nothing: a file of HDF5 is marked with a dataset."""
+        return
+
+    def path_in_file(self, path: str) -> str:
+        """Return the path of a node from the root of the file."""
+        return posixpath.join(self._root, path).rstrip("/")
+
+    def _get(self, path: str) -> Any:
+        name = self.path_in_file(path)
+        self._shared.refresh()
+        if not self._shared.file.id.valid:
+            raise InvalidInputError(f"{self.location}: the file was closed; open it again")
+        what = f"{self.location}: {path or 'the root'}"
+        return open_below(self._shared.file, name or "/", what=what)
+
+
+class WritableHdf5Tree(Hdf5Tree):
+    """Groups and datasets below one group that can be changed.
+
+    Parameters
+    ----------
+    packing
+        How to pack numbers that are written; by default they are not.
+    """
+
+    is_append_only = False
+
+    def __init__(self, shared: Hdf5File, root: str = "", *, packing: Packing | None = None) -> None:
+        super().__init__(shared, root)
+        self.packing = packing
+
+    def read_only(self) -> Hdf5Tree:
+        """Return the same tree, without its changing side."""
+        return Hdf5Tree(self._shared, self._root)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Hdf5Transaction]:
+        """Begin changes; what was not published when the block ends is discarded."""
+        self._shared.require_space(0)
+        changes = Hdf5Transaction(
+            self._shared, self.path_in_file, location=self.location, packing=self.packing
+        )
+        with write_errors(self.location):
+            try:
+                yield changes
+            except BaseException:
+                with suppress(OSError, RuntimeError):  # the first failure says more
+                    changes.close()
+                raise
+            changes.close()
+
+    def packing_as(self, packing: Packing | None) -> WritableHdf5Tree:
+        """Return the same tree, which packs what is written so; None leaves it unpacked."""
+        return WritableHdf5Tree(self._shared, self._root, packing=packing)
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Do nothing: each publication is complete by itself."""
+        return nullcontext()
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Exclude other threads; other processes are kept out by HDF5 itself."""
+        with self._shared.lock:
+            yield
+
+    @contextmanager
+    def rebuilt(self, token: str, without: list[str]) -> Iterator[WritableHdf5Tree]:  # noqa: ARG002 - a crash leaves nothing to be found
+        """Hand out an empty tree, whose nodes take the places of these at the end, at once.
+
+        At once for this process, which alone has the file open; HDF5 has no atomic changes.
+        """
+        prepared = posixpath.join(STAGING, uuid.uuid4().hex)
+        target = WritableHdf5Tree(self._shared, self.path_in_file(prepared), packing=self.packing)
+        self._shared.require_space(0)
+        with self._shared.lock, write_errors(self.location):
+            self._shared.file.require_group(self.path_in_file(prepared))
+        try:
+            yield target
+            with self._shared.lock, self.transaction() as changes:
+                for path in without:
+                    changes.adopt(posixpath.join(prepared, path), path)
+        except BaseException:
+            with suppress(DafError):  # the first failure says more
+                self.recover()
+            raise
+        self.recover()
+
+    def recover(self) -> bool:
+        """Clear away what a crashed writer left."""
+        with self._shared.lock, write_errors(self.location):
+            group = self._get("")
+            found = STAGING in group
+            if found:
+                del group[STAGING]
+                self._shared.flush()
+            return found

@@ -1,0 +1,300 @@
+"""Changes of an HDF5 file: prepared in a group aside, put in place by renaming links."""
+
+from __future__ import annotations
+
+import posixpath
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage.base import (
+    AnyArray,
+    Packing,
+    StorageType,
+    optional_import,
+)
+from daf_storage.errors import (
+    UnsupportedInputError,
+)
+from daf_storage.trees._free_space import METADATA_BYTES, string_bytes
+from daf_storage.trees._hdf5_file import Hdf5File
+from daf_storage.trees._hdf5_types import STAGING, STRING_BLOCK, h5py, hdf5_type, reason_of
+from daf_storage.trees._protocol import fill_blocks
+
+
+class Hdf5Transaction:
+    """Changes prepared in a group aside; see `TreeTransaction`.
+
+    Putting them in place is renaming a link, which no reader of this process sees half done.
+    """
+
+    stores_sparse_strings = True
+
+    def __init__(
+        self,
+        shared: Hdf5File,
+        path_in_file: Callable[[str], str],
+        *,
+        location: str,
+        packing: Packing | None,
+    ) -> None:
+        self._shared = shared
+        self._path_in_file = path_in_file
+        self._location = location
+        self._packing = packing
+        self._token = f"{path_in_file(STAGING)}/{uuid.uuid4().hex}"
+        self._old_count = 0
+        self._buffers: dict[str, tuple[Any, AnyArray]] = {}
+        self._attributes: dict[str, Mapping[str, str]] = {}
+
+    def mark(self, name: str, numbers: tuple[int, ...]) -> None:
+        """Mark the root with a few numbers."""
+        self.write_array(name, np.array(numbers, dtype=np.uint8))
+        self.publish(name, replace=False)
+
+    def annotate(self, path: str, attributes: Mapping[str, str]) -> None:
+        """Give attributes to the group or dataset that is prepared at ``path``."""
+        self._attributes[path] = attributes
+
+    def create_group(self, path: str) -> None:
+        """Prepare an empty group."""
+        with self._shared.lock:
+            self._shared.file.require_group(self._prepared(path))
+
+    def mark_group(self, path: str) -> None:
+        """Make what is at ``path`` a group, in place; the root of the tree if it is empty."""
+        with self._shared.lock:
+            self._shared.file.require_group(f"/{self._path_in_file(path)}")
+
+    def write_scalar(self, path: str, values: Any) -> None:
+        """Prepare a scalar, given as one element."""
+        if isinstance(values, np.ndarray):
+            self.write_array(path, values.reshape(()))
+        else:
+            self.write_strings(path, values, ())
+
+    def write_array(self, path: str, values: AnyArray) -> None:
+        """Prepare a numeric array with these values."""
+        kind = StorageType.of(values.dtype)
+        if self.packs(values.shape, kind):
+            self.write_blocks(path, values.shape, kind, [values])
+            return
+        with self._shared.lock:
+            dataset = self._create(path, values.shape, kind)
+            if values.size:
+                _write(dataset, np.ascontiguousarray(values, kind.dtype).reshape(values.shape))
+
+    def packs(self, shape: tuple[int, ...], storage_type: StorageType) -> bool:
+        """Return whether an array of this kind would be packed; HDF5 cannot compress strings."""
+        packing = self._packing
+        if packing is None or storage_type.is_string:
+            return False
+        return packing.chunks(shape, storage_type) is not None
+
+    def write_blocks(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        storage_type: StorageType,
+        blocks: Iterable[AnyArray],
+    ) -> None:
+        """Prepare a numeric array of consecutive ranges of its first dimension."""
+        packing = self._packing
+        if packing is None or not self.packs(shape, storage_type):
+            fill_blocks(self.reserve_array(path, shape, storage_type), blocks)
+            return
+        with self._shared.lock:
+            dataset = self._create(path, shape, storage_type, packing)
+        start = 0
+        for block in blocks:
+            self._shared.require_space(block.nbytes)
+            with self._shared.lock:
+                _write_part(dataset, start, np.ascontiguousarray(block, storage_type.dtype))
+            start += len(block)
+        with self._shared.lock:
+            dataset.flush()
+
+    def adopt_array(
+        self,
+        path: str,  # noqa: ARG002 - see below
+        shape: tuple[int, ...],  # noqa: ARG002
+        storage_type: StorageType,  # noqa: ARG002
+        descriptor: int,  # noqa: ARG002
+        *,
+        link: bool,  # noqa: ARG002
+    ) -> bool:
+        """Do nothing: all datasets are in one file."""
+        return False
+
+    def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
+        """Prepare an array of strings, given flattened in C order."""
+        width = int(np.prod(shape[1:], dtype=object))
+        step = max(STRING_BLOCK // max(width, 1), 1)
+        try:
+            with self._shared.lock:
+                dataset = self._shared.file.create_dataset(
+                    self._prepared(path), shape=shape, dtype=h5py().string_dtype()
+                )
+            if not shape:
+                with self._shared.lock:
+                    dataset[()] = strings[0].as_py()
+            for start in range(0, shape[0] if shape and width else 0, step):
+                block = strings.slice(start * width, step * width)
+                self._shared.require_space(string_bytes(block))
+                values = block.to_numpy(zero_copy_only=False).astype(object, copy=False)
+                with self._shared.lock:
+                    dataset[start : start + step] = values.reshape(-1, *shape[1:])
+        except ValueError as error:
+            raise UnsupportedInputError(
+                f"{self._location}: {path} cannot be stored in HDF5, whose strings end at the "
+                f"first NUL character ({reason_of(error)})"
+            ) from error
+
+    def reserve_array(
+        self, path: str, shape: tuple[int, ...], storage_type: StorageType
+    ) -> AnyArray:
+        """Prepare a numeric array of zeros and return it, mapped, to be filled in place."""
+        size_bytes = int(np.prod(shape, dtype=object)) * storage_type.dtype.itemsize
+        with self._shared.lock:
+            dataset = self._create(path, shape, storage_type)
+            if size_bytes == 0:
+                return np.empty(shape, storage_type.dtype)
+            if not self._shared.can_map:
+                values = np.zeros(shape, storage_type.dtype)
+                self._buffers[path] = (dataset, values)
+                return values
+            self._shared.flush()
+            data = self._shared.map(dataset, size_bytes, is_writable=True)
+        return np.frombuffer(data, storage_type.dtype).reshape(shape)
+
+    def publish(self, path: str, *, replace: bool) -> None:
+        """Rename what was prepared at ``path`` into its place."""
+        target = self._path_in_file(path)
+        with self._shared.lock:
+            file = self._shared.file
+            if target in file and not replace:
+                raise FileExistsError(f"{path} exists")
+            for filled in [key for key in self._buffers if f"{key}/".startswith(f"{path}/")]:
+                _write(*self._buffers.pop(filled))
+            self._write_attributes(path)
+            if target in file:
+                self._take_away(target)
+            if posixpath.dirname(target):
+                file.require_group(posixpath.dirname(target))
+            file.move(self._prepared(path), target)
+            self._shared.note_change(target)
+            self._shared.flush()
+
+    def adopt(self, source: str, path: str) -> None:
+        """Put a node that is elsewhere in the tree in place of the one at ``path``."""
+        target = self._path_in_file(path)
+        with self._shared.lock:
+            if target in self._shared.file:
+                self._take_away(target)
+            self._shared.file.move(self._path_in_file(source), target)
+            self._shared.note_change(target)
+            self._shared.flush()
+
+    def remove(self, path: str) -> None:
+        """Take a node away; what others have open stays readable until they let go."""
+        target = self._path_in_file(path)
+        with self._shared.lock:
+            if target in self._shared.file:
+                self._take_away(target)
+                self._shared.note_change(target)
+                self._shared.flush()
+
+    def close(self) -> None:
+        """Discard what was not published."""
+        with self._shared.lock:
+            file = self._shared.file
+            if not file.id.valid:
+                return
+            staging = posixpath.dirname(self._token)
+            if self._token in file:
+                del file[self._token]
+            if staging in file and not len(file[staging]):
+                del file[staging]
+                self._shared.flush()
+
+    def _write_attributes(self, path: str) -> None:
+        """Attach the attributes of what was prepared at and below a path."""
+        for annotated in [key for key in self._attributes if f"{key}/".startswith(f"{path}/")]:
+            prepared = self._shared.file[self._prepared(annotated)]
+            prepared.attrs.update(self._attributes.pop(annotated))
+
+    def _take_away(self, target: str) -> None:
+        self._shared.file.require_group(self._token)
+        self._shared.file.move(target, f"{self._token}/old-{self._old_count}")
+        self._old_count += 1
+
+    def _prepared(self, path: str) -> str:
+        return f"{self._token}/new/{path}"
+
+    def _create(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        kind: StorageType,
+        packing: Packing | None = None,
+    ) -> Any:
+        size_bytes = int(np.prod(shape, dtype=object)) * kind.dtype.itemsize
+        self._shared.require_space(METADATA_BYTES if packing is not None else size_bytes)
+        h5 = h5py()
+        properties = h5.h5p.create(h5.h5p.DATASET_CREATE)
+        links = h5.h5p.create(h5.h5p.LINK_CREATE)
+        links.set_create_intermediate_group(True)
+        if packing is None:
+            properties.set_layout(h5.h5d.CONTIGUOUS)
+            properties.set_alloc_time(h5.h5d.ALLOC_TIME_EARLY)
+            properties.set_fill_time(h5.h5d.FILL_TIME_ALLOC)
+        else:
+            properties.set_chunk(packing.chunks(shape, kind))
+            _set_filters(properties, packing)
+        space = h5.h5s.create_simple(shape) if shape else h5.h5s.create(h5.h5s.SCALAR)
+        name = self._prepared(path).encode()
+        return h5.h5d.create(
+            self._shared.file.id, name, hdf5_type(kind), space, dcpl=properties, lcpl=links
+        )
+
+
+def _write(dataset: Any, values: AnyArray) -> None:
+    every = h5py().h5s.ALL
+    if values.dtype == np.bool_:
+        dataset.write(every, every, values.view("u1"), mtype=hdf5_type(StorageType.BOOL))
+    else:
+        dataset.write(every, every, values)
+
+
+def _write_part(dataset: Any, start: int, values: AnyArray) -> None:
+    """Write a range of the first dimension."""
+    h5s = h5py().h5s
+    space = dataset.get_space()
+    space.select_hyperslab((start, *(0,) * (values.ndim - 1)), values.shape)
+    kind = StorageType.of(values.dtype)
+    data = values.view("u1") if kind is StorageType.BOOL else values
+    dataset.write(h5s.create_simple(values.shape), space, data, mtype=hdf5_type(kind))
+
+
+def _set_filters(properties: Any, packing: Packing) -> None:
+    """Compress what is written; only ``gzip`` is part of every HDF5 library.
+
+    Optional means that a chunk which does not become smaller is stored as it is; if the filter were
+    mandatory, that would be an error, and one that HDF5 meets when it is too late to tell it.
+    """
+    if packing.codec == "gzip":
+        properties.set_shuffle()
+        properties.set_deflate(packing.level)
+        return
+    plugin = optional_import("hdf5plugin", extra="hdf5")
+    if packing.codec == "zstd":
+        options = plugin.Zstd(clevel=packing.level)
+    else:
+        name = packing.codec.removeprefix("blosc-")
+        options = plugin.Blosc(cname=name, clevel=packing.level, shuffle=plugin.Blosc.BITSHUFFLE)
+    properties.set_filter(
+        options["compression"], h5py().h5z.FLAG_OPTIONAL, tuple(options["compression_opts"])
+    )

@@ -1,0 +1,266 @@
+"""The Zarr tree, of v2 or v3, over any store.
+
+Arrays in the layout that Daf writes (one uncompressed chunk) are mapped, or decoded straight into
+Arrow; packed ones are decoded chunk by chunk; every other array is read by zarr-python.  After each
+change the directory's consolidated metadata are brought up to date, for readers that depend on
+them; this reader never looks at them.
+"""
+
+from __future__ import annotations
+
+import copy
+import posixpath
+from collections.abc import Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Self
+
+from daf_storage.base import METADATA_NAMES, Packing
+from daf_storage.errors import (
+    FormatError,
+    InvalidInputError,
+    ReadOnlyError,
+)
+from daf_storage.stores import MmapZipStore, ReadableStore, Snapshot, Transaction, WritableStore
+from daf_storage.trees._consolidated import Consolidated, consolidated_of, lists_all
+from daf_storage.trees._metadata import ZarrFormat, ZarrVersion
+from daf_storage.trees._metadata_v2 import ZarrV2
+from daf_storage.trees._metadata_v3 import NODE_FILE, ZarrV3
+from daf_storage.trees._protocol import NodeKind
+from daf_storage.trees._zarr_array import ZarrNode
+from daf_storage.trees._zarr_write import ZarrTransaction
+
+_FORMATS: dict[ZarrVersion, ZarrFormat] = {2: ZarrV2(), 3: ZarrV3()}
+
+
+def zarr_formats() -> list[ZarrFormat]:
+    """Return what is known of each version of Zarr."""
+    return list(_FORMATS.values())
+
+
+def find_version(store: ReadableStore, root: str = "") -> ZarrVersion | None:
+    """Return the version of the Zarr hierarchy that is there; None if there is none."""
+    snapshot = store.snapshot(root)
+    if snapshot is None:
+        return None
+    if snapshot.size(NODE_FILE) is not None:
+        return 3
+    return 2 if _FORMATS[2].kind(snapshot, "") is not None else None
+
+
+class ZarrTree:
+    """Groups and arrays of a Zarr hierarchy.
+
+    Parameters
+    ----------
+    store
+        Where the bytes are.
+    root
+        Prefix of the hierarchy within the store; empty for the whole store.
+    zarr_format
+        Its version, 2 or 3; by default that of what is there, else 2.
+    """
+
+    def __init__(
+        self, store: ReadableStore, root: str = "", *, zarr_format: ZarrVersion | None = None
+    ) -> None:
+        self._store = store
+        self._root = root
+        self.format: ZarrFormat = _FORMATS[zarr_format or find_version(store, root) or 2]
+
+    @property
+    def location(self) -> str:
+        """Where the tree is, for messages."""
+        return f"{self._store.location}#/{self._root}" if self._root else self._store.location
+
+    def kind(self, path: str) -> NodeKind | None:
+        """Return what is at ``path``; None if it is neither a group nor an array.
+
+        What cannot be opened is an array: the reason is raised when it is used.
+        """
+        try:
+            snapshot = self._snapshot(path)
+        except (FormatError, ReadOnlyError):
+            if not path:
+                raise
+            return "array"
+        return None if snapshot is None else self.format.kind(snapshot, "")
+
+    def children(self, path: str) -> dict[str, NodeKind]:
+        """Return the groups and arrays directly below ``path``."""
+        snapshot = self._snapshot(path)
+        if snapshot is None:
+            return {}
+        kinds = ((name, self._kind_below(snapshot, path, name)) for name in snapshot.names())
+        return {name: kind for name, kind in kinds if kind is not None}
+
+    def _kind_below(self, snapshot: Snapshot, path: str, name: str) -> NodeKind | None:
+        """Return what is at ``name`` below a pinned group.
+
+        An array may take the place of a group between the looks for the documents of either: what
+        looks like neither is pinned itself and looked at again.
+        """
+        kind = self.format.kind(snapshot, name)
+        if kind is None and snapshot.is_local and name not in METADATA_NAMES:
+            kind = self.kind(posixpath.join(path, name))
+        return kind
+
+    def identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever something at or below ``path`` does."""
+        snapshot = self._snapshot(path)
+        return None if snapshot is None else snapshot.identity()
+
+    def listing_identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever a child of ``path``, or what it is, does."""
+        snapshot = self._snapshot(path)
+        return None if snapshot is None else snapshot.listing_identity(self.format.node_files)
+
+    def node(self, path: str) -> ZarrNode | None:
+        """Return the group or array at ``path``, pinned."""
+        snapshot = self._snapshot(path)
+        kind = None if snapshot is None else self.format.kind(snapshot, "")
+        if snapshot is None or kind is None:
+            return None
+        return ZarrNode(snapshot, kind, self.format, what=f"{self.location}: {path}")
+
+    @property
+    def index_tree(self) -> Self:
+        """The tree of its indexes: this one."""
+        return self
+
+    def marker(self, name: str) -> Any:
+        """Return an attribute of the root; None if it has none."""
+        snapshot = self._snapshot("")
+        return None if snapshot is None else self.format.marker(snapshot, name)
+
+    def _snapshot(self, path: str) -> Snapshot | None:
+        return self._store.snapshot(posixpath.join(self._root, path) if path else self._root)
+
+
+class WritableZarrTree(ZarrTree):
+    """A Zarr hierarchy that can be changed.
+
+    Parameters
+    ----------
+    store
+        Where the bytes are.
+    consolidated
+        Whether to keep the consolidated metadata at the root up to date.
+    zarr_format
+        Its version; by default that of what is there, else 2.
+    packing
+        How to pack arrays that are written; by default they are not.
+    """
+
+    def __init__(
+        self,
+        store: WritableStore,
+        root: str = "",
+        *,
+        consolidated: bool,
+        zarr_format: ZarrVersion | None = None,
+        packing: Packing | None = None,
+    ) -> None:
+        super().__init__(store, root, zarr_format=zarr_format)
+        self.packing = packing
+        self._writable = store
+        self._consolidated = Consolidated(self.format) if consolidated else None
+
+    @contextmanager
+    def transaction(self) -> Iterator[ZarrTransaction]:
+        """Begin changes."""
+        with self._writable.transaction() as changes:
+            yield ZarrTransaction(self, changes)
+
+    def packing_as(self, packing: Packing | None) -> WritableZarrTree:
+        """Return the same tree, which packs what is written so; None leaves it unpacked."""
+        if packing is not None and self.format.version == 2:
+            raise InvalidInputError(
+                f"{self.location}: it is stored in Zarr v2, which would need a file for each small "
+                "chunk, so nothing is packed in it; convert it with packed=True to a new path"
+            )
+        other = copy.copy(self)
+        other.packing = packing
+        return other
+
+    @property
+    def is_append_only(self) -> bool:
+        """Whether what is there can be neither replaced nor removed."""
+        return self._writable.is_append_only
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Put everything that is published within the block on the disk at once, if it can."""
+        return self._writable.batch()
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Exclude other writers."""
+        with self._writable.lock():
+            yield
+
+    @contextmanager
+    def rebuilt(self, token: str, without: list[str]) -> Iterator[WritableZarrTree]:
+        """Hand out a tree without some nodes, which takes the place of this one at the end."""
+        paths = [self.path_in_store(path) for path in without]
+        with self._writable.rebuilt(token, paths) as store:
+            tree = WritableZarrTree(
+                store,
+                self._root,
+                consolidated=self._consolidated is not None,
+                zarr_format=self.format.version,
+                packing=self.packing,
+            )
+            yield tree
+            if self._consolidated is not None:
+                tree.refresh()
+
+    def discard(self, path: str) -> None:
+        """Take a node away, also out of an archive; for what can be made again from the rest."""
+        if isinstance(self._writable, MmapZipStore):
+            start = f"{self.path_in_store(path)}/"
+            self._writable.remove_entries([key for key in self._writable if key.startswith(start)])
+            return
+        with self.transaction() as changes, self.lock():
+            changes.remove(path)
+
+    def recover(self) -> bool:
+        """Clear away what a crashed writer left, and mend the consolidated metadata.
+
+        That is written again if a writer left a sign that it could not write it, or if its names
+        are not those that are there: this lists the groups, and reads no other metadata.
+        """
+        found = self._writable.recover()
+        if found or not self.is_consolidated():
+            self.refresh()
+        return found
+
+    def is_consolidated(self) -> bool:
+        """Return whether the consolidated metadata, if it is kept, names all that is there."""
+        snapshot = self._snapshot("")
+        return self._consolidated is None or snapshot is None or lists_all(self.format, snapshot)
+
+    def consolidated(self) -> bytes | None:
+        """Return the file that has the consolidated metadata; None if there is none."""
+        snapshot = self._snapshot("")
+        return None if snapshot is None else consolidated_of(self.format, snapshot)
+
+    def refresh(self) -> bool:
+        """Write the consolidated metadata again; say whether it had been another one."""
+        before = self.consolidated()
+        with self.transaction() as changes, self.lock():
+            changes.refresh()
+        return self.consolidated() != before
+
+    def root_snapshot(self) -> Snapshot | None:
+        """Return a view of the root."""
+        return self._snapshot("")
+
+    def path_in_store(self, path: str) -> str:
+        """Return the key prefix of a node."""
+        return posixpath.join(self._root, path) if path else self._root
+
+    def refresh_consolidated(self, changes: Transaction, path: str | None) -> None:
+        """Bring the consolidated metadata up to date after a change at ``path`` (None: all)."""
+        snapshot = self._snapshot("")
+        if self._consolidated is not None and snapshot is not None:
+            data = self._consolidated.updated(snapshot, path)
+            changes.replace_file(self.path_in_store(self.format.consolidated_file), data)
