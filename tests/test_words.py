@@ -33,7 +33,7 @@ def test_a_planted_word_is_found(content: str, word: str) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        '"""Strings of a column."""\ncontexts = timestamp = "Both are read"\n',
+        '"""Strings of a column."""\ncontexts = both = timestamp = "Both are read"\n',
         '"""String columns."""\n',
         '"""Nothing but names."""\n',
     ],

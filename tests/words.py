@@ -68,8 +68,8 @@ PROSE: Final = (
 
 IDENTIFIERS: Final = (
     _rule(r"(?:^|_)stamps?(?:_|$)", "fingerprint"),
-    _rule(r"^(?:Both|Either)$", "And, Or"),
-    _rule(r"^Truth$", "IsTrue"),
+    _rule(r"^(?-i:Both|Either)$", "And, Or"),
+    _rule(r"^(?-i:Truth)$", "IsTrue"),
 )
 """Names that nothing in Python code has."""
 
