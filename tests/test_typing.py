@@ -1,4 +1,4 @@
-"""What a type checker makes of the modes: mypy reads these functions; running them checks it.
+"""Types of the modes as mypy sees them; running the tests checks the same at run time.
 
 ``assert_type`` fails in mypy, which checks the tests as strictly as the packages.
 """

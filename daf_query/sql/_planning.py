@@ -1,4 +1,4 @@
-"""What tables are like for the query that is being planned: one context, one variable.
+"""The planning context: how tables are made for the query that is being planned.
 
 DataFusion asks the catalog for tables without saying for which query.  The engine sets the context
 around a planning, and the catalog makes each table as the context says.  Must not know the catalog.

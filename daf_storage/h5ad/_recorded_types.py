@@ -1,4 +1,4 @@
-"""What an import noted of the values of vectors: dates, nullable booleans, integers, categoricals.
+"""Types that an import recorded of vectors: dates, nullable booleans, integers, categoricals.
 
 The notes are rules (see `_columns`) from which a table tells the type of a column before anything
 of it is read.  They are from a file: whatever makes no sense is ignored.

@@ -1,4 +1,4 @@
-"""What every data set has: a group, the groups of the properties, a version and a name."""
+"""The skeleton of a data set: its group, the groups of its properties, a version and a name."""
 
 from __future__ import annotations
 
