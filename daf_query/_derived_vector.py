@@ -27,7 +27,7 @@ def derived(engine: Engine, schema: str, axis: str, query: str) -> pa.Array:
     """
     if not query.strip():
         raise errors.QueryError("the query is empty; write an expression, or a SELECT")
-    daf = engine.daf(schema)
+    daf = engine.connections.reader(schema)
     if is_select(query):
         table = engine.plan(query, once=(INDEX, NAME)).to_arrow_table()
     else:

@@ -9,16 +9,15 @@ from types import TracebackType
 from typing import Self
 
 from daf_query._derived_vector import derived
-from daf_query._sources import Connected, Frame, Mode, Source, opened, schema_name
+from daf_query._sources import Frame, Mode, Source, opened, schema_name
 from daf_query.index import build_index, build_point_index
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.slice import MatrixSlice, Selector, order_of, resolve, slice_matrix
 from daf_query.sql import (
     ENGINE,
     Allow,
-    AxisSchema,
     Collection,
-    DafSchema,
+    Connections,
     Engine,
     Explanation,
     Params,
@@ -30,7 +29,7 @@ from daf_query.sql import (
     query_result,
     reporting,
 )
-from daf_query.table import TableDataset, UserTable
+from daf_query.table import TableDataset
 from daf_storage import DafReader, DafWriter, IfExists, ShowProgress, errors
 
 CACHE_BYTES = 512 << 20
@@ -96,7 +95,7 @@ def connect(
     session = DafSession(data_sets, cache_bytes=cache_bytes, scan_options=scan_options)
     for name, one in named.items():
         if name not in data_sets:
-            session._add(one, name)  # noqa: SLF001 - our own
+            session._connections.connect(name, one)  # noqa: SLF001 - our own
     return session
 
 
@@ -113,15 +112,15 @@ class DafSession:
         cache_bytes: int = CACHE_BYTES,
         scan_options: ScanOptions = DEFAULT_OPTIONS,
     ) -> None:
-        self._engine = Engine(data_sets, cache_bytes, scan_options=scan_options)
+        self._engine = Engine(Connections(data_sets, cache_bytes, scan_options=scan_options))
 
     @property
     def cached_bytes(self) -> int:
         """How much is remembered of what was decoded."""
-        return self._engine.cache.nbytes
+        return self._connections.cache.nbytes
 
     def __repr__(self) -> str:
-        return f"DafSession({', '.join(self._engine.schemas)})"
+        return f"DafSession({', '.join(self._connections.schemas)})"
 
     def __enter__(self) -> Self:
         return self
@@ -136,8 +135,7 @@ class DafSession:
 
     def close(self) -> None:
         """Close the data sets; arrays and slices handed out earlier stay valid."""
-        for schema in self._engine.schemas.values():
-            schema.close()
+        self._connections.close()
 
     @property
     def context(self) -> SessionContext:
@@ -148,8 +146,7 @@ class DafSession:
     @property
     def schemas(self) -> dict[str, DafReader]:
         """The data sets by schema name; several that are asked as one are not among them."""
-        schemas = self._engine.schemas.items()
-        return {name: schema.daf for name, schema in schemas if isinstance(schema, DafSchema)}
+        return self._connections.readers()
 
     def reader(self, schema: str | None = None) -> DafReader:
         """Return the reader of a data set; with one connected, of that.
@@ -161,18 +158,11 @@ class DafSession:
         NotFoundError
             There is no such schema.
         """
-        return self._engine.daf(self._tables(schema).name)
+        return self._connections.reader(self._connections.schema(schema).name)
 
     def tables(self) -> list[str]:
         """Return the names of the tables, as queries write them."""
-        is_single = len(self._engine.schemas) == 1
-        own = [
-            table if is_single else f"{schema}.{table}"
-            for schema, tables in self._engine.schemas.items()
-            for table in tables.table_names
-            if table not in self._engine.shared and table not in self._engine.user_tables
-        ]
-        return own + sorted({*self._engine.shared, *self._engine.user_tables})
+        return self._connections.table_names
 
     def register(self, source: Source | Frame, name: str | None = None) -> None:
         """Connect another data set, as a schema, or a table of your own.
@@ -213,40 +203,13 @@ class DafSession:
         {'name': ['N1'], 'centre': ['Basel']}
         """
         connected = opened(source)
-        self._add(connected, schema_name(source, connected) if name is None else name)
-
-    def _add(self, connected: Connected, name: str) -> None:
-        """Add what was opened."""
-        self._check_free(name)
-        if isinstance(connected, TableDataset):
-            self._engine.share(name, connected)
-        elif isinstance(connected, UserTable):
-            self._engine.add_user_table(name, connected)
-        else:
-            self._engine.add(name, connected)
+        self._connections.connect(
+            schema_name(source, connected) if name is None else name, connected
+        )
 
     def unregister(self, name: str) -> None:
         """Let go of a data set or a table; what was opened for it is closed."""
-        if name in self._engine.shared:
-            del self._engine.shared[name]
-            return
-        if name in self._engine.user_tables:
-            self._engine.drop_user_table(name)
-            return
-        if name not in self._engine.schemas:
-            known = [*self._engine.schemas, *self._engine.shared, *self._engine.user_tables]
-            has = errors.known_names(known, none="nothing")
-            raise errors.NotFoundError(f"nothing is connected as {name!r}; there are {has}")
-        self._engine.schemas.pop(name).close()
-
-    def _check_free(self, name: str) -> None:
-        if not str(name).strip():
-            raise errors.InvalidNameError(f"{name!r} is no name for a table; pass a word")
-        taken = {*self._engine.schemas, *self._engine.shared, *self._engine.user_tables}
-        if name in {*taken, "public", "information_schema"}:
-            raise errors.ExistsError(
-                f"something is connected as {name!r} already; pass another name, or unregister it"
-            )
+        self._connections.disconnect(name)
 
     def sql(
         self, query: str, *, params: Params | None = None, allow: Allow = "read"
@@ -336,7 +299,7 @@ class DafSession:
         schema
             Which data set, where several are connected.
         """
-        tables = self._tables(schema)
+        tables = self._connections.schema(schema)
         if axis not in tables.axes_set():
             raise errors.axis_not_found(tables.location, axis, tables.axes_set())
         return tables.dataset(axis)
@@ -395,7 +358,7 @@ class DafSession:
         >>> part.to_numpy().tolist()
         [[2, 3]]
         """
-        schema_name = self._tables(schema).name
+        schema_name = self._connections.schema(schema).name
         daf = self.reader(schema_name)
         for axis in (rows_axis, columns_axis):
             if not daf.has_axis(axis):
@@ -576,8 +539,8 @@ class DafSession:
 
     def _writable(self, schema: str | None, axis: str) -> tuple[str, DafWriter]:
         """Return the name of a schema, and its data set, which has an axis and can be changed."""
-        name = self._tables(schema).name
-        daf = self._engine.daf(name)
+        name = self._connections.schema(schema).name
+        daf = self._connections.reader(name)
         if not daf.has_axis(axis):
             raise errors.axis_not_found(daf.location, axis, daf.axes_set())
         if not isinstance(daf, DafWriter):
@@ -586,24 +549,9 @@ class DafSession:
             )
         return name, daf
 
-    def _tables(self, name: str | None) -> AxisSchema:
-        if name is None and len(self._engine.schemas) == 1:
-            return next(iter(self._engine.schemas.values()))
-        if name is None and not self._engine.schemas:
-            raise errors.InvalidInputError(
-                f"only tables are connected ({', '.join(sorted(self._engine.shared)) or 'none'}), "
-                "and no Daf data set, which has axes and matrices"
-            )
-        if name is None:
-            raise errors.InvalidInputError(
-                "several data sets are connected; say which with schema=, one of "
-                f"{errors.known_names(self._engine.schemas, none='none')}"
-            )
-        if name not in self._engine.schemas:
-            has = errors.known_names(self._engine.schemas, none="none")
-            close = errors.nearest(name, self._engine.schemas)
-            raise errors.NotFoundError(f"no data set {name!r} is connected; there are {has}{close}")
-        return self._engine.schemas[name]
+    @property
+    def _connections(self) -> Connections:
+        return self._engine.connections
 
     def _repr_html_(self) -> str:
         parts = (

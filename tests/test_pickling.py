@@ -200,7 +200,7 @@ def test_sessions(tiny_path: Path, tmp_path: Path) -> None:
     twin = again(again(session))
     assert isinstance(twin, DafSession)
     assert twin.tables() == session.tables()
-    assert twin._engine._cache_bytes == 12345
+    assert twin._engine.connections.cache_bytes == 12345
     for query in (
         "SELECT name FROM cell ORDER BY name",
         "SELECT name FROM old ORDER BY name",

@@ -20,7 +20,6 @@ from daf_query.sql import (
     quoted_name,
     strip_prefixes,
     syntax_error,
-    translate_planning_error,
 )
 from daf_storage import DafReader, errors
 
@@ -52,7 +51,7 @@ def resolve(
     engine: Engine, schema: str, axis: str, selector: Selector, *, keyword: str, other: str
 ) -> Selection:
     """Return the entries that a selector chooses; ``keyword`` and ``other`` are for messages."""
-    daf = engine.daf(schema)
+    daf = engine.connections.reader(schema)
     length = daf.axis_length(axis)
     if selector is None:
         return Selection.all(length)
@@ -78,7 +77,7 @@ def _from_predicate(
         table = engine.plan_raw(wrapped.query).to_arrow_table()
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         explained = explained_of(error, wrapped, engine)
-        daf = engine.daf(schema)
+        daf = engine.connections.reader(schema)
         if not isinstance(explained, errors.VectorNotFoundError):
             message = f"{keyword}= on axis {axis!r}: {explained}"
             raise errors.with_message(explained, message) from None
@@ -92,7 +91,7 @@ def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.
     if not by.strip():
         raise errors.QueryError("the order is empty; write what comes after ORDER BY")
     if is_select(by):
-        return _from_select(engine, engine.daf(schema), axis, by, "by")
+        return _from_select(engine, engine.connections.reader(schema), axis, by, "by")
     name = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: the query is read-only, one statement, and the order is SQL by design.
     start = f"SELECT {quoted_name(INDEX)} FROM {name} ORDER BY\n"  # noqa: S608
@@ -130,7 +129,7 @@ def explained_of(
     error: Exception, wrapped: WrappedSql, engine: Engine, *, what: str = "predicate"
 ) -> errors.DafError:
     """Translate an error; its line and column are those of the SQL that the caller wrote."""
-    explained = translate_planning_error(error, wrapped.query, engine.schemas, engine.shared)
+    explained = engine.translated(error, wrapped.query)
     if isinstance(explained, errors.QueryError) and explained.line and explained.column:
         lines = wrapped.written.split("\n")
         position = wrapped.written_position(explained.line, explained.column)

@@ -1,7 +1,8 @@
 """SQL over tables; the only room that imports DataFusion.
 
-**Nouns.** The *engine* holds one DataFusion context; the *catalog* shows each data set as a schema
-and each axis as a table.  A *residual filter* is one that the engine evaluates above the scan; an
+**Nouns.** The *connections* are data sets and tables by name.  The *catalog* shows them to
+DataFusion: each data set as a schema, each axis as a table.  The *engine* plans queries, each in a
+*planning context*.  A *residual filter* is one that DataFusion evaluates above the scan; an
 *inferred predicate* is what it implies for single columns, so that zones are pruned all the same.
 A *query result* is a planned query, executed when its rows are asked for.
 
@@ -10,14 +11,12 @@ Must not know matrix slices or sessions.
 
 from datafusion import SessionContext
 
-from daf_query.sql._catalog import AxisSchema, DafSchema
-from daf_query.sql._engine import Allow, Collection, Engine
+from daf_query.sql._connections import Collection, Connections
+from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import (
     strip_prefixes,
     syntax_error,
-    translate_execution_error,
-    translate_planning_error,
 )
 from daf_query.sql._explain import Explanation, QueryPlan
 from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
@@ -34,9 +33,8 @@ __all__ = [
     "BOX_SIDES",
     "ENGINE",
     "Allow",
-    "AxisSchema",
     "Collection",
-    "DafSchema",
+    "Connections",
     "DuplicateColumnsWarning",
     "Engine",
     "Explanation",
@@ -56,6 +54,4 @@ __all__ = [
     "strip_prefixes",
     "syntax_error",
     "tokens_of",
-    "translate_execution_error",
-    "translate_planning_error",
 ]

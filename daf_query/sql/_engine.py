@@ -1,4 +1,4 @@
-"""The query engine over connected data sets: one DataFusion context and the schemas it sees."""
+"""How a query is planned: one DataFusion context over what is connected."""
 
 from __future__ import annotations
 
@@ -9,16 +9,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
 
-from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
-from daf_query.sql._catalog import (
-    PUBLIC,
-    AxisSchema,
-    CollectionSchema,
-    DafCatalog,
-    DafSchema,
-    SharedSchema,
-    table_of_length,
-)
+from daf_query.sql._catalog import PUBLIC, DafCatalog, table_of_length
+from daf_query.sql._connections import Connections
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_planning_error
 from daf_query.sql._filter_inference import implied
@@ -35,10 +27,8 @@ from daf_query.sql._unique_columns import (
     unique_names,
     with_unique_columns,
 )
-from daf_query.sql._user_tables import engine_table
-from daf_query.table import TableDataset, UserTable, ZarrTable
-from daf_storage import DafReader, errors
-from daf_storage.spi import DecodedCache
+from daf_query.table import ZarrTable
+from daf_storage import errors
 
 Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
@@ -89,16 +79,6 @@ _UNCONVERTED: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Collection:
-    """Several data sets that are asked as one."""
-
-    location: str
-    """Where they are, for messages."""
-    members: Mapping[str, DafReader]
-    """Each by what the column ``dataset`` calls it."""
-
-
-@dataclass(frozen=True)
 class Planned:
     """The plan of a query."""
 
@@ -114,31 +94,20 @@ class Planned:
 
 
 class Engine:
-    """A DataFusion context over data sets; each is a schema, the only one is the default."""
+    """A DataFusion context over what is connected, and how queries are planned.
 
-    def __init__(
-        self,
-        data_sets: Mapping[str, DafReader | Collection],
-        cache_bytes: int,
-        *,
-        default: str | None = None,
-        scan_options: ScanOptions = DEFAULT_OPTIONS,
-    ) -> None:
-        self._cache_bytes = cache_bytes
-        self._scan_options = scan_options
-        self.cache = DecodedCache(max_bytes=cache_bytes)
-        """What was decoded and learnt, of all data sets together."""
-        self.shared: dict[str, TableDataset] = {}
-        """Tables that belong to no data set, by name."""
-        self.user_tables: dict[str, UserTable] = {}
-        """Tables that a user brought, by name."""
-        self.schemas: dict[str, AxisSchema] = {}
-        """The tables of each data set, or of several as one, by schema name."""
-        self._public = SharedSchema(self.shared)
-        for name, daf in data_sets.items():
-            self.add(name, daf)
+    Parameters
+    ----------
+    default
+        The schema of tables that are named without one; by default the only one.
+    """
+
+    def __init__(self, connections: Connections, *, default: str | None = None) -> None:
+        self.connections = connections
+        """What queries can name."""
         if default is None:
-            default = next(iter(data_sets)) if len(data_sets) == 1 else PUBLIC
+            schemas = connections.schemas
+            default = next(iter(schemas)) if len(schemas) == 1 else PUBLIC
         self._default = default
         self._views: dict[TableName, str] = {}
         self._unrestricted: set[str] = set()
@@ -154,89 +123,19 @@ class Engine:
         ENGINE.note_start()
         self.context = datafusion.SessionContext(config)
         """The DataFusion context."""
-        self.context.register_catalog_provider(_CATALOG, DafCatalog(self.schemas, self._public))
+        catalog = DafCatalog(connections.schemas, connections.public)
+        self.context.register_catalog_provider(_CATALOG, catalog)
 
     def __reduce__(self) -> Any:
-        """Pickle what is connected, by its paths; whoever unpickles it connects it again."""
-        views = set(self._views)
-        created = [
-            f"{schema.name}.{name}"
-            for schema in (*self.schemas.values(), self._public)
-            for name in schema.added
-            if (schema.name, name) not in views and name not in self.user_tables
-        ]
+        """Pickle what is connected, and the views; not the tables that queries created."""
+        connections = self.connections
+        created = [".".join(name) for name in connections.created() if name not in self._views]
         if created:
             raise errors.InvalidInputError(
                 f"a session with tables that queries created ({', '.join(created)}) cannot be "
                 "pickled, since they are in memory; save their rows to files, or drop them"
             )
-        sources = {name: _source_of(schema) for name, schema in self.schemas.items()}
-        state = (sources, dict(self.shared), dict(self.user_tables), dict(self._views))
-        return _connected_again, (*state, self._cache_bytes, self._default, self._scan_options)
-
-    def share(self, name: str, table: TableDataset) -> None:
-        """Add a table that belongs to no data set; the one that was given stays as it is."""
-        self.shared[name] = table.with_cache(self.cache.part()).with_options(self._scan_options)
-
-    def add(self, name: str, daf: DafReader | Collection) -> None:
-        """Add a data set, or several as one, as a schema."""
-        if isinstance(daf, Collection):
-            members = {
-                key: DafSchema(key, one, self.cache.part(), scan_options=self._scan_options)
-                for key, one in daf.members.items()
-            }
-            self.schemas[name] = CollectionSchema(name, members, daf.location, self.shared)
-        else:
-            self.schemas[name] = DafSchema(
-                name, daf, self.cache.part(), self.shared, scan_options=self._scan_options
-            )
-        for title, table in self.user_tables.items():
-            if self.schemas[name].table_exist(title):
-                del self.schemas[name]
-                raise errors.ExistsError(
-                    f"{name!r} has a table {title!r}, and so has this session; unregister that one"
-                )
-            self.schemas[name].register_table(title, engine_table(table))
-
-    def add_user_table(self, name: str, table: UserTable) -> None:
-        """Add a table that a user brought; every schema has it.
-
-        Raises
-        ------
-        ExistsError
-            An axis, or a table that a query created, has this name.
-        """
-        for schema in (*self.schemas.values(), self._public):
-            if schema.table_exist(name):
-                raise errors.ExistsError(
-                    f"there is a table {name!r} already; register this one under another name"
-                )
-        read = engine_table(table)
-        self.user_tables[name] = table
-        for schema in (*self.schemas.values(), self._public):
-            schema.register_table(name, read)
-
-    def drop_user_table(self, name: str) -> None:
-        """Let go of a table that a user brought."""
-        del self.user_tables[name]
-        for schema in (*self.schemas.values(), self._public):
-            schema.deregister_table(name)
-
-    def daf(self, name: str) -> DafReader:
-        """Return the data set behind a schema.
-
-        Raises
-        ------
-        InvalidInputError
-            There are several behind it.
-        """
-        schema = self.schemas[name]
-        if not isinstance(schema, DafSchema):
-            raise errors.InvalidInputError(
-                f"{schema.location}: {name!r} is several data sets as one, for SQL; connect the "
-                "one whose data you want"
-            )
-        return schema.daf
+        return _planning_again, (connections, dict(self._views), self._default)
 
     def plan(
         self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
@@ -259,12 +158,9 @@ class Engine:
 
     def translated(self, error: Exception, query: str) -> errors.DafError:
         """Return an error of planning a query in the words of the data sets."""
-        return translate_planning_error(error, query, self.schemas, self.shared)
-
-    def broken_count(self) -> int:
-        """Return how often a column turned out to be unreadable while it was read."""
-        shared = sum(table.table_columns.broken.count for table in self.shared.values())
-        return shared + sum(schema.broken_count for schema in self.schemas.values())
+        return translate_planning_error(
+            error, query, self.connections.schemas, self.connections.shared
+        )
 
     def plan_raw(
         self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
@@ -312,7 +208,11 @@ class Engine:
         restrictions = self._restrictions(frame)
         if restrictions:
             return self._plan_restricted(query, restrictions)
-        if not self._views and not self.shared and len(self._unrestricted) < _MAX_REMEMBERED:
+        if (
+            not self._views
+            and not self.connections.shared
+            and len(self._unrestricted) < _MAX_REMEMBERED
+        ):
             self._unrestricted.add(query)  # if types change, that is missed, and costs time only
         return Planned(frame)
 
@@ -345,7 +245,7 @@ class Engine:
             return {}
         schema = self._default if match["schema"] is None else unquoted_name(match["schema"])
         axis = unquoted_name(match["table"])
-        tables = self.schemas.get(schema)
+        tables = self.connections.schemas.get(schema)
         if tables is None or tables.has_added(axis) or axis not in tables.axes_set():
             return {}
         try:
@@ -358,7 +258,7 @@ class Engine:
         columns = list(columns_asked_for_null(query))
         if not columns or not is_settled(frame):
             return
-        for schema in self.schemas.values():
+        for schema in self.connections.schemas.values():
             for axis in (one for one in schema.axes_set() if _is_named(one, query)):
                 found = schema.dataset(axis).schema
                 for column in (one for one in columns if is_never_null(found, one)):
@@ -426,26 +326,22 @@ class Engine:
 
     def _remember_view(self, query: str) -> None:
         """Note the query of a view that was created: it is planned anew whenever it is used."""
-        for name in [n for n in self._views if not self._has_added(n)]:
+        for name in [n for n in self._views if not self.connections.has_created(n)]:
             del self._views[name]
         match = _CREATE_VIEW.match(query)
         if match is None:
             return
         schema = self._default if match["schema"] is None else unquoted_name(match["schema"])
         name = (schema, unquoted_name(match["name"]))
-        if self._has_added(name) and (match["replace"] or name not in self._views):
+        if self.connections.has_created(name) and (match["replace"] or name not in self._views):
             self._views.pop(name, None)
             self._views[name] = match["query"]
-
-    def _has_added(self, name: TableName) -> bool:
-        schema = self._public if name[0] == PUBLIC else self.schemas.get(name[0])
-        return schema is not None and schema.has_added(name[1])
 
     def _restrictions(self, frame: datafusion.DataFrame) -> dict[TableName, Restriction]:
         """Return which rows a query can need, by conditions that the engine keeps to itself."""
         found: dict[TableName, Restriction] = {}
         for name, conditions in conditions_of(frame, self._default).items():
-            table = self._find(name)
+            table = self.connections.find(name)
             if table is None:
                 continue
             rows = indexed_rows(conditions, table) if isinstance(table, ZarrTable) else None
@@ -456,38 +352,12 @@ class Engine:
                 found[name] = Restriction(rows, predicate, settled)
         return found
 
-    def _find(self, name: TableName) -> TableDataset | None:
-        schema, table = name
-        if schema in self.schemas:
-            return self.schemas[schema].find(table)
-        return self.shared.get(table) if schema == PUBLIC else None
 
-
-def _source_of(schema: AxisSchema) -> DafReader | Collection:
-    """Return what a schema was made of."""
-    if isinstance(schema, DafSchema):
-        return schema.daf
-    if not isinstance(schema, CollectionSchema):
-        raise TypeError(f"{type(schema).__name__} was made of nothing that is known here")
-    members = {name: member.daf for name, member in schema.members.items()}
-    return Collection(schema.location, members)
-
-
-def _connected_again(
-    sources: Mapping[str, DafReader | Collection],
-    shared: Mapping[str, TableDataset],
-    user_tables: Mapping[str, UserTable],
-    views: Mapping[TableName, str],
-    cache_bytes: int,
-    default: str,
-    scan_options: ScanOptions,
+def _planning_again(
+    connections: Connections, views: Mapping[TableName, str], default: str
 ) -> Engine:
-    """Return an engine over what another had."""
-    engine = Engine(sources, cache_bytes, default=default, scan_options=scan_options)
-    for name, table in shared.items():
-        engine.share(name, table)
-    for name, user_table in user_tables.items():
-        engine.add_user_table(name, user_table)
+    """Return an engine with the views that another had."""
+    engine = Engine(connections, default=default)
     for (schema, name), query in views.items():
         engine.plan(
             f"CREATE VIEW {quoted_name(schema)}.{quoted_name(name)} AS {query}", allow="write"

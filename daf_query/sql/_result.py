@@ -49,7 +49,7 @@ class _Statement:
 
 def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
     """Plan a query, to be executed when its rows are asked for."""
-    broken_count = engine.broken_count()
+    broken_count = engine.connections.broken_count()
     planned = engine.planned(query, allow=allow)
     return QueryResult(_Statement(engine, query, allow), planned, broken_count=broken_count)
 
@@ -218,7 +218,8 @@ class QueryResult:
 
     def _is_planned_again(self) -> bool:
         """Plan the query without columns that turned out to be unreadable; say if that worked."""
-        engine, count = self._statement.engine, self._statement.engine.broken_count()
+        engine = self._statement.engine
+        count = engine.connections.broken_count()
         if self._statement.allow != "read" or count == self._broken_count:
             return False
         self._broken_count = count

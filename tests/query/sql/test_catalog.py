@@ -24,7 +24,7 @@ def names_of(path: Path, *, is_collection: bool) -> tuple[list[str], dict[str, b
     session = connect(str(path / ("*.daf.zarr" if is_collection else "a.daf.zarr")))
     session.register(zarr_table(store), "shared")
     session.sql("CREATE TABLE made AS SELECT 1 AS one", allow="write")
-    (schema,) = session._engine.schemas.values()
+    (schema,) = session._engine.connections.schemas.values()
     asked = ("cell", "scalars", "made", "shared", "gene", "")
     return schema.table_names, {name: schema.table_exist(name) for name in asked}
 

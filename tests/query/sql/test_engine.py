@@ -259,5 +259,5 @@ def test_registering_leaves_the_table_as_it_is(tmp_path: Path) -> None:
         told = one.explain_analyze("SELECT n FROM numbers WHERE n > 7")
         assert (told.rows, len(told.scans)) == (2, 1)
     assert vars(table) == before
-    registered: list[Any] = [one._engine.shared["numbers"] for one in sessions]
+    registered: list[Any] = [one._engine.connections.shared["numbers"] for one in sessions]
     assert len({id(one.cache) for one in (*registered, table)}) == 3

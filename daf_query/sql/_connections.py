@@ -1,0 +1,275 @@
+"""What a session is connected to: data sets as schemas, and tables that belong to none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
+from daf_query.sql._catalog import PUBLIC, AxisSchema, CollectionSchema, DafSchema, SharedSchema
+from daf_query.sql._residual_filters import TableName
+from daf_query.sql._user_tables import engine_table
+from daf_query.table import TableDataset, UserTable
+from daf_storage import DafReader, errors
+from daf_storage.spi import DecodedCache
+
+_RESERVED: Final = (PUBLIC, "information_schema")
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Several data sets that are asked as one."""
+
+    location: str
+    """Where they are, for messages."""
+    members: Mapping[str, DafReader]
+    """Each by what the column ``dataset`` calls it."""
+
+
+Connectable: TypeAlias = DafReader | Collection | TableDataset | UserTable
+"""What has been opened, and can be connected."""
+
+
+class Connections:
+    """Data sets and tables by name; what is connected or disconnected shows in the next query.
+
+    Parameters
+    ----------
+    data_sets
+        What is connected first; a data set may have any name.
+    cache_bytes
+        How much of what was decoded is kept, of all together.
+    """
+
+    def __init__(
+        self,
+        data_sets: Mapping[str, DafReader | Collection],
+        cache_bytes: int,
+        *,
+        scan_options: ScanOptions = DEFAULT_OPTIONS,
+    ) -> None:
+        self.cache_bytes = cache_bytes
+        """How much of what was decoded is kept."""
+        self.scan_options = scan_options
+        """How tables are scanned."""
+        self.cache = DecodedCache(max_bytes=cache_bytes)
+        """What was decoded, of all data sets and tables together."""
+        self.schemas: dict[str, AxisSchema] = {}
+        """The tables of each data set, or of several as one, by schema name."""
+        self.shared: dict[str, TableDataset] = {}
+        """Tables that belong to no data set, by name."""
+        self.user_tables: dict[str, UserTable] = {}
+        """Tables that a user brought, by name."""
+        self.public = SharedSchema(self.shared)
+        """The schema of the tables that belong to no data set."""
+        for name, source in data_sets.items():
+            self._add_schema(name, source)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all that is connected."""
+        return [*self.schemas, *self.shared, *self.user_tables]
+
+    @property
+    def table_names(self) -> list[str]:
+        """The names of the tables, as queries write them."""
+        others = {*self.shared, *self.user_tables}
+        is_single = len(self.schemas) == 1
+        of_schemas = [
+            table if is_single else f"{schema}.{table}"
+            for schema, tables in self.schemas.items()
+            for table in tables.table_names
+            if table not in others
+        ]
+        return of_schemas + sorted(others)
+
+    def connect(self, name: str, source: Connectable) -> None:
+        """Add a data set, several as one, or a table; what was given stays as it is.
+
+        Raises
+        ------
+        ExistsError
+            Something has this name.
+        InvalidNameError
+            The name is empty.
+        """
+        if not str(name).strip():
+            raise errors.InvalidNameError(f"{name!r} is no name for a table; pass a word")
+        if name in {*self.names, *_RESERVED}:
+            raise errors.ExistsError(
+                f"something is connected as {name!r} already; pass another name, or unregister it"
+            )
+        if isinstance(source, UserTable):
+            self._add_user_table(name, source)
+        elif isinstance(source, TableDataset):
+            table = source.with_cache(self.cache.part())
+            self.shared[name] = table.with_options(self.scan_options)
+        else:
+            self._add_schema(name, source)
+
+    def disconnect(self, name: str) -> None:
+        """Remove a data set or a table, and close what was opened for it.
+
+        Raises
+        ------
+        NotFoundError
+            Nothing has this name.
+        """
+        if name in self.shared:
+            del self.shared[name]
+        elif name in self.user_tables:
+            del self.user_tables[name]
+            for schema in self._all_schemas():
+                schema.deregister_table(name)
+        elif name in self.schemas:
+            self.schemas.pop(name).close()
+        else:
+            has = errors.known_names(self.names, none="nothing")
+            raise errors.NotFoundError(f"nothing is connected as {name!r}; there are {has}")
+
+    def schema(self, name: str | None) -> AxisSchema:
+        """Return the tables of a data set; without a name, of the only one.
+
+        Raises
+        ------
+        InvalidInputError
+            There are several and none was named, or there is none.
+        NotFoundError
+            There is none of this name.
+        """
+        if name is None and len(self.schemas) == 1:
+            return next(iter(self.schemas.values()))
+        if name is None and not self.schemas:
+            raise errors.InvalidInputError(
+                f"only tables are connected ({', '.join(sorted(self.shared)) or 'none'}), and no "
+                "Daf data set, which has axes and matrices"
+            )
+        if name is None:
+            raise errors.InvalidInputError(
+                "several data sets are connected; say which with schema=, one of "
+                f"{errors.known_names(self.schemas, none='none')}"
+            )
+        if name not in self.schemas:
+            has = errors.known_names(self.schemas, none="none")
+            close = errors.nearest(name, self.schemas)
+            raise errors.NotFoundError(f"no data set {name!r} is connected; there are {has}{close}")
+        return self.schemas[name]
+
+    def reader(self, name: str) -> DafReader:
+        """Return the reader of the data set behind a schema.
+
+        Raises
+        ------
+        InvalidInputError
+            There are several behind it.
+        """
+        schema = self.schemas[name]
+        if not isinstance(schema, DafSchema):
+            raise errors.InvalidInputError(
+                f"{schema.location}: {name!r} is several data sets as one, for SQL; connect the "
+                "one whose data you want"
+            )
+        return schema.daf
+
+    def readers(self) -> dict[str, DafReader]:
+        """Return the readers by schema name, without those of several data sets as one."""
+        schemas = self.schemas.items()
+        return {name: schema.daf for name, schema in schemas if isinstance(schema, DafSchema)}
+
+    def find(self, name: TableName) -> TableDataset | None:
+        """Return the table of an axis, or one that belongs to no data set; None for any other."""
+        schema, table = name
+        if schema in self.schemas:
+            return self.schemas[schema].find(table)
+        return self.shared.get(table) if schema == PUBLIC else None
+
+    def has_created(self, name: TableName) -> bool:
+        """Return whether a query created a table or a view of this name."""
+        schema = self.public if name[0] == PUBLIC else self.schemas.get(name[0])
+        return schema is not None and schema.has_added(name[1])
+
+    def created(self) -> list[TableName]:
+        """Return the tables and views that queries created."""
+        return [
+            (schema.name, name)
+            for schema in self._all_schemas()
+            for name in schema.added
+            if name not in self.user_tables
+        ]
+
+    def broken_count(self) -> int:
+        """Return how often a column turned out to be unreadable while it was read."""
+        shared = sum(table.table_columns.broken.count for table in self.shared.values())
+        return shared + sum(schema.broken_count for schema in self.schemas.values())
+
+    def __reduce__(self) -> Any:
+        """Pickle what is connected, by its paths; whoever unpickles it connects it again."""
+        data_sets = {name: _source_of(schema) for name, schema in self.schemas.items()}
+        tables = {**self.shared, **self.user_tables}
+        return _connected_again, (data_sets, tables, self.cache_bytes, self.scan_options)
+
+    def close(self) -> None:
+        """Close the data sets; arrays and slices handed out earlier stay valid."""
+        for schema in self.schemas.values():
+            schema.close()
+
+    def _all_schemas(self) -> Iterator[AxisSchema | SharedSchema]:
+        yield from self.schemas.values()
+        yield self.public
+
+    def _add_schema(self, name: str, source: DafReader | Collection) -> None:
+        schema = self._schema_of(name, source)
+        for title in self.user_tables:
+            if schema.table_exist(title):
+                raise errors.ExistsError(
+                    f"{name!r} has a table {title!r}, and so has this session; unregister that one"
+                )
+        for title, table in self.user_tables.items():
+            schema.register_table(title, engine_table(table))
+        self.schemas[name] = schema
+
+    def _schema_of(self, name: str, source: DafReader | Collection) -> AxisSchema:
+        options, cache = self.scan_options, self.cache
+        if not isinstance(source, Collection):
+            return DafSchema(name, source, cache.part(), self.shared, scan_options=options)
+        members = {
+            key: DafSchema(key, daf, cache.part(), scan_options=options)
+            for key, daf in source.members.items()
+        }
+        return CollectionSchema(name, members, source.location, self.shared)
+
+    def _add_user_table(self, name: str, table: UserTable) -> None:
+        """Add a table that a user brought; every schema has it."""
+        for schema in self._all_schemas():
+            if schema.table_exist(name):
+                raise errors.ExistsError(
+                    f"there is a table {name!r} already; register this one under another name"
+                )
+        readable = engine_table(table)
+        self.user_tables[name] = table
+        for schema in self._all_schemas():
+            schema.register_table(name, readable)
+
+
+def _source_of(schema: AxisSchema) -> DafReader | Collection:
+    """Return what a schema was made of."""
+    if isinstance(schema, DafSchema):
+        return schema.daf
+    if not isinstance(schema, CollectionSchema):
+        raise TypeError(f"{type(schema).__name__} was made of nothing that is known here")
+    members = {name: member.daf for name, member in schema.members.items()}
+    return Collection(schema.location, members)
+
+
+def _connected_again(
+    data_sets: Mapping[str, DafReader | Collection],
+    tables: Mapping[str, TableDataset | UserTable],
+    cache_bytes: int,
+    scan_options: ScanOptions,
+) -> Connections:
+    """Return the connections that others had."""
+    connections = Connections(data_sets, cache_bytes, scan_options=scan_options)
+    for name, table in tables.items():
+        connections.connect(name, table)
+    return connections
