@@ -1,4 +1,4 @@
-"""What a session is connected to: data sets as schemas, and tables that belong to none."""
+"""Connections of a session: data sets as schemas, and tables that belong to none."""
 
 from __future__ import annotations
 

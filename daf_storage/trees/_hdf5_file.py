@@ -128,7 +128,7 @@ class Hdf5File:
         self._least_bytes = 0 if status is None else status.st_size
 
     def state(self) -> Hashable:
-        """Return what changes whenever somebody writes into the file, also in place."""
+        """Return a value that changes with every write to the file, also in place."""
         status = self._status()
         return None if status is None else file_identity(status)
 

@@ -1,4 +1,4 @@
-"""What h5py calls things: kinds of objects, element types, errors."""
+"""Translate names of h5py: kinds of objects, element types, errors."""
 
 from __future__ import annotations
 
