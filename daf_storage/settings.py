@@ -1,4 +1,4 @@
-"""What can be set for the whole process, by assigning to these names.
+"""Settings of the whole process, changed by assigning to these names.
 
 >>> from daf_storage import settings
 >>> settings.DAF_ZARR_ZIP_MAX_FILE_SIZE // 2**30

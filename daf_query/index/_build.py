@@ -1,4 +1,4 @@
-"""Building the indexes of the vectors of an axis; `indexes` finds them again."""
+"""Build the indexes of the vectors of an axis."""
 
 from __future__ import annotations
 

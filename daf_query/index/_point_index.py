@@ -1,4 +1,4 @@
-"""Which rows have their point in a box, by an R-tree over two columns of coordinates."""
+"""R-tree indexes over two columns of coordinates: the rows whose point lies in a box."""
 
 from __future__ import annotations
 

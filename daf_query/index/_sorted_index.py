@@ -1,4 +1,4 @@
-"""Which rows have some values, by sorted keys: numbers, hashes of texts, or boxes of points.  Pure.
+"""Posting lists by value or hash.  False positives are possible, false negatives never.  Pure.
 
 All of them may name too many rows, and never too few: the rows are filtered again.
 """

@@ -1,4 +1,4 @@
-"""Finding the indexes of the vectors of an axis, and checking them before they are used.
+"""Load the stored indexes of an axis, and check them before they are used.
 
 An index that is stale is passed over.  One that is damaged, or whose numbers do not make sense, is
 passed over with one warning per session; `daf_storage.verify` lists it, and ``daf repair`` builds

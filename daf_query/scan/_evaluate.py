@@ -1,4 +1,4 @@
-"""Which rows a predicate is true for, and in which ranges of rows it cannot be.  Pure.
+"""Evaluate predicates: boolean masks of rows, and the ranges of rows that cannot match.  Pure.
 
 The same functions serve a range of rows and a list of positions: they are given the values of each
 column, whichever these are.

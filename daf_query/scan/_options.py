@@ -1,4 +1,4 @@
-"""Tuning of scans, as one value that is passed from the table to everything that reads."""
+"""Scan options: tuning as one frozen value, passed from the table to everything that reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows are scanned together.  Pure: lengths in, spans out.
+"""Partitions: spans of rows that are scanned together.  Pure: lengths in, spans out.
 
 A *fragment* is the rows that one thread scans; a *batch* is the rows that are handed on at once.
 Both end where chunks end, as far as the chunks of the columns have common ends.

@@ -1,4 +1,4 @@
-"""What a filter says, as a tree of value objects.
+"""Predicates as a tree of value objects.
 
 Engines hand filters over as pyarrow expressions, which can be evaluated but not looked into.  They
 can be serialised, though: to a record batch of the literals, whose metadata spell

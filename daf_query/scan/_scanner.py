@@ -1,4 +1,4 @@
-"""Reading a table: the columns of a filter first, and of the others just the rows that are left.
+"""Scans: the columns of the predicate first, then the other columns for the rows that are left.
 
 A scan cuts its rows into parts that end where chunks end.  It leaves out the parts of which the
 smallest and largest values say that the filter is true for no row, evaluates the filter on the rest

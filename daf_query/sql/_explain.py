@@ -1,4 +1,4 @@
-"""What a query would do, and what it did: its plan; the ranges and columns that it read."""
+"""Plans and reports of queries: the plan, and the ranges and columns that were read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a condition that the engine evaluates says of single columns, as a predicate.
+"""Infer single-column predicates from filters that were not pushed down.
 
 ``CAST(score AS Float64) > 0.5`` says something of a Float32 that its own column can be searched
 for, ``name LIKE 'ab%'`` says between which texts a name is, ``ST_Within(ST_Point(x, y), ...)``

@@ -1,4 +1,4 @@
-"""Which rows of a table a condition on its geometries can be true for, by an R-tree.
+"""Rows of a table that may match a filter on its geometries, by an R-tree.
 
 The engine evaluates conditions such as ``ST_Intersects(bbox, ST_GeomFromText('...'))`` itself, on
 every row that it is given.  Where one stands alone or is joined by AND, only rows whose boxes

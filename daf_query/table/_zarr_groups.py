@@ -1,4 +1,4 @@
-"""Opening groups of Zarr arrays that somebody else wrote, and listing the arrays that they have.
+"""Groups of Zarr arrays that other programs wrote, and the arrays in them.
 
 Consolidated metadata are not looked at where a group can be listed: one array whose metadata are
 malformed would take all others with it.

@@ -1,4 +1,4 @@
-"""Whether strings are unique, by sorted hashes of 8 bytes each.
+"""Duplicate strings, found by sorted hashes of 8 bytes each.
 
 A hash table of a hundred million strings needs 200 bytes for each.  Here:
 

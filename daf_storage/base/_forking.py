@@ -1,4 +1,4 @@
-"""What a forked process cannot use: the threads of libraries, and locks that other threads held.
+"""Limits of forked processes: the threads of libraries, and locks that other threads held.
 
 ``fork`` copies the memory of a process and only the thread that called it.  Whoever waits in the
 child for one of the others waits for ever, so that is refused, or avoided.

@@ -1,4 +1,4 @@
-"""Taking away properties of an archive that a crashed writer left half written.
+"""Remove the properties of an archive that a crashed writer left incomplete.
 
 An archive is append-only: a property whose metadata is there but not its data could neither be
 read nor written again.  This software adds a property in one step; other writers add its entries

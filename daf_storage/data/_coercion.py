@@ -1,4 +1,4 @@
-"""What people pass to a writer, turned into the few shapes that are stored.
+"""Coerce values that are passed to a writer into the few shapes that are stored.
 
 Vectors become a numpy array, Arrow strings, or sorted sparse parts; matrices a 2-D numpy array,
 Arrow strings, or CSC parts.  Every value is stored as it was given, or an error names the first one

@@ -1,4 +1,4 @@
-"""What holds values, turned into a numpy array or into Arrow strings, the values unchanged.
+"""Convert containers of values to a numpy array or Arrow strings, without changing a value.
 
 numpy alone would change some: it makes strings of a list that mixes strings and numbers, takes the
 NUL at the end of a string for padding, makes floats of large integers, and forgets what a masked

@@ -1,4 +1,4 @@
-"""What was lost or damaged of a data set: the property that a stored path belongs to, in words.
+"""Lost and damaged parts of a data set: the property of a stored path, in words.
 
 Knows paths, and neither stores nor trees.
 """

@@ -1,4 +1,4 @@
-"""Checking a whole matrix, and a sum that tells whether two of them are the same.
+"""Check a whole matrix, and compute a digest by which two of them are compared.
 
 In blocks: memory does not grow with the matrix.
 """

@@ -1,4 +1,4 @@
-"""Encoding properties into a tree transaction: the writing side of the layout.
+"""Encode properties into a tree transaction: the writing side of the layout.
 
 Knows transactions and the shapes that input was turned into; decides nothing.
 """

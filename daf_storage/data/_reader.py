@@ -1,4 +1,4 @@
-"""Reading a Daf data set: every rule common to the formats, once.
+"""The reader of a Daf data set: every rule common to the formats, once.
 
 `DafReader` answers questions about scalars, axes, vectors and matrices of any `Tree`.  It reads
 metadata when asked and data when needed, keeps nothing open, and hands out views of mapped files

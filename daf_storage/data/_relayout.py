@@ -1,4 +1,4 @@
-"""Turning a matrix around, block by block, so that memory does not grow with it.
+"""Transpose a matrix block by block, so that memory does not grow with it.
 
 A matrix stored by columns is rewritten as its transpose stored by columns.  Pure numpy on arrays
 that may be mapped files; opens nothing.

@@ -1,4 +1,4 @@
-"""Putting the entries of axes into another order: their vectors and matrices follow.
+"""Reorder the entries of axes, with their vectors and matrices.
 
 Each property is written anew in blocks, into a tree that takes the place of the old one when all
 of them are there.  Knows readers and transactions; decides nothing of formats.

@@ -1,4 +1,4 @@
-"""What a data set holds, as a value, and that value as text and as HTML.
+"""Summaries of a data set: its contents as a value, as text and as HTML.
 
 Reads metadata only.  A property whose metadata is broken is listed with its problem: one bad array
 must not hide the others.

@@ -1,4 +1,4 @@
-"""Changing a Daf data set: every rule common to the formats, once.
+"""The writer of a Daf data set: every rule common to the formats, once.
 
 Each property is prepared aside and put in place in one atomic step, after all checks: reserved
 name, axis, length and labels, conflict.  A refused or crashed change leaves what was there.

@@ -1,4 +1,4 @@
-"""Streaming the matrices of an AnnData into a Daf data set, block by block."""
+"""Write the matrices of an AnnData into a Daf data set, block by block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an import or an export could not carry over as it was: a list, never a silence."""
+"""Reports of an import or an export: the parts that are lost, changed, renamed or kept."""
 
 from __future__ import annotations
 

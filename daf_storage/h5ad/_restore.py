@@ -1,4 +1,4 @@
-"""Giving back the parts of an AnnData that an import had kept beside the data."""
+"""Restore the parts of an AnnData that an import kept beside the data."""
 
 from __future__ import annotations
 

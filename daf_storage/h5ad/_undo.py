@@ -1,4 +1,4 @@
-"""Taking back what an import left in a data set that the caller has opened."""
+"""Undo a failed import into a data set that the caller has opened."""
 
 from __future__ import annotations
 

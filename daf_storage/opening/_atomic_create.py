@@ -1,4 +1,4 @@
-"""Making a whole data set at once: it appears when it is complete, or not at all."""
+"""Create a whole data set atomically: it appears when it is complete, or not at all."""
 
 from __future__ import annotations
 

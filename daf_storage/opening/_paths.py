@@ -1,4 +1,4 @@
-"""What the path of a data set means.  Pure; rules: docs/reference/format.md, "paths"."""
+"""Paths of data sets, parsed.  Pure; rules: docs/reference/format.md, "paths"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening data sets that are on a server."""
+"""Open data sets on a server."""
 
 from __future__ import annotations
 

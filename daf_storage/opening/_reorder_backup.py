@@ -1,4 +1,4 @@
-"""What the reference implementation leaves when it is stopped while it reorders axes.
+"""Backups that the reference implementation leaves when it is stopped while it reorders axes.
 
 It links the files that it is going to change into ``.reorder.backup``, writes them anew one by one,
 and deletes the backup at the end.  Where that directory is found, the data set is in no order at

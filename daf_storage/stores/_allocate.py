@@ -1,4 +1,4 @@
-"""Making room on the disk before memory that is mapped from it is filled."""
+"""Allocate space on the disk before memory that is mapped from it is filled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telling files from what they were: by inode, size, and times of the data and of the inode.
+"""Identities of files: inode, size, and times of the data and of the inode.
 
 The time of the data can be set back by any program (``rsync --times``, ``os.utime``); the time of
 the inode cannot.  Both advance in steps of milliseconds, so a file that was changed just now equals

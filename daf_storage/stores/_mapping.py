@@ -1,4 +1,4 @@
-"""Mapping files without keeping them open, and a mapping that grows with its file.
+"""Map files without keeping them open, and a mapping that grows with its file.
 
 Python's own ``mmap`` duplicates the file descriptor and holds it as long as the mapping lives, so
 a thousand mapped vectors would be a thousand open files.

@@ -1,4 +1,4 @@
-"""What a store promises, as protocols; what a store cannot do is absent, not refused."""
+"""Protocols of stores; what a store cannot do is absent, not refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening files of untrusted data sets: regular ones alone, and never waiting for anybody.
+"""Open files of untrusted data sets: regular ones only, and without ever blocking.
 
 Opening a named pipe waits until something writes to it, and reading a device may never end.
 """

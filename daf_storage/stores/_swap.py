@@ -1,4 +1,4 @@
-"""Renaming with the two guarantees that ``os.rename`` lacks: exchange, and no silent merge.
+"""Rename with the two guarantees that ``os.rename`` lacks: exchange, and no silent merge.
 
 ``os.rename`` cannot put a directory over a directory that is not empty.  Linux and macOS can
 exchange two names in one atomic step; where the file system cannot, the caller gets False and

@@ -1,4 +1,4 @@
-"""What every Daf format has to do; a format's tests inherit `DafSuite` and give it a data set.
+"""The tests of every Daf format; its test class inherits `DafSuite` and supplies a data set.
 
 The cases are those that all implementations of Daf are held to: scalars, axes, vectors and
 matrices; set, get, replace and delete; defaults; and what is refused, in which order.

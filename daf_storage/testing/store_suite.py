@@ -1,4 +1,4 @@
-"""What every store has to do; a store's tests inherit `StoreSuite` and give it a store."""
+"""The tests of every store; its test class inherits `StoreSuite` and supplies a store."""
 
 from __future__ import annotations
 

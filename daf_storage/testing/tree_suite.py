@@ -1,4 +1,4 @@
-"""What every tree has to do; a tree's tests inherit `TreeSuite` and give it a tree."""
+"""The tests of every tree; its test class inherits `TreeSuite` and supplies a tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decompressing chunks of untrusted data sets: never into more bytes than they may have.
+"""Decompress chunks of untrusted data sets: never into more bytes than they may have.
 
 A few kilobytes can claim, or truly expand to, any number of gigabytes.  Every function here stops
 at a limit instead.  Knows bytes and codecs; knows no arrays.

@@ -1,4 +1,4 @@
-"""Whether there is room for what is about to be written to an HDF5 file.
+"""Check that an HDF5 file has room for the next write.
 
 HDF5 keeps changes in memory and writes them when it sees fit.  If that fails, what is in memory
 cannot be written any more, and what is in the file may lack a part: so there has to be room before.

@@ -1,4 +1,4 @@
-"""What is asked of an untrusted HDF5 file before HDF5 is: where links lead, and what chunks become.
+"""Check an untrusted HDF5 file before HDF5 reads it: targets of links, and sizes of chunks.
 
 HDF5 follows links into other files, waits for named pipes among them, and decompresses whatever a
 chunk expands to.

@@ -1,4 +1,4 @@
-"""Checking the heaps of an HDF5 file in which a dataset keeps its strings, before HDF5 reads them.
+"""Check the heaps of an HDF5 file in which a dataset keeps its strings, before HDF5 reads them.
 
 An element of variable length is stored as its length and a reference: the address of a *global heap
 collection*, and the index of an *object* in it.  HDF5 believes all of that: a changed length makes

@@ -1,4 +1,4 @@
-"""What a tree promises, as protocols and one value object."""
+"""Protocols of trees, and one value object."""
 
 from __future__ import annotations
 

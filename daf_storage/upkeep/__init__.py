@@ -1,4 +1,4 @@
-"""What is done to whole data sets: verify, repair, copy and convert, reorder, index, serve.
+"""Operations on whole data sets: verify, repair, copy and convert, reorder, index, serve.
 
 **Nouns.** A *finding* is something that `verify` objects to; a *repair report* lists what `repair`
 did and what was lost.

@@ -1,4 +1,4 @@
-"""Copying whole data sets, between any two formats, in blocks.
+"""Copy whole data sets between any two formats, in blocks.
 
 The layout is the same everywhere, so a copy is made array by array: what is stored sparse stays
 sparse, and each orientation of a matrix is copied as it is.

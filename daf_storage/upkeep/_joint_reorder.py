@@ -1,4 +1,4 @@
-"""Putting the entries of axes that several data sets share into another order."""
+"""Reorder the entries of axes that several data sets share."""
 
 from __future__ import annotations
 

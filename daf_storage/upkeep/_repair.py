@@ -1,4 +1,4 @@
-"""Mending a data set after a crash, a full disk or an interrupted copy."""
+"""Repair a data set after a crash, a full disk or an interrupted copy."""
 
 from __future__ import annotations
 

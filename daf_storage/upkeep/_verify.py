@@ -1,4 +1,4 @@
-"""Reading a whole data set to see whether everything in it is as it should be.
+"""Verify a data set by reading all of it.
 
 `verify` checks the container (the archive, or the directory), then every rule of the Daf layout:
 lengths, unique entries, bounds and order of sparse indices, and that the two orientations of a

@@ -1,4 +1,4 @@
-"""Putting bytes at the end of an archive's file, and a new directory behind them.
+"""Append bytes to the file of an archive, and a new directory behind them.
 
 Knows positions and bytes, and neither names nor readers.  See `_archive` for the order of the
 steps; `Appender` makes sure that no step touches the directory that counts at that moment.

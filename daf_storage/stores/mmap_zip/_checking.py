@@ -1,4 +1,4 @@
-"""Reading a whole archive to see whether it is what its directory says; and rebuilding one."""
+"""Compare a whole archive with its directory, and rebuild one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking entries of foreign archives apart: what is compressed, and how.
+"""Decompress entries of foreign archives.
 
 Never produces more than the size that the directory declares, and checks size and CRC.
 """

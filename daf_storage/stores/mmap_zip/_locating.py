@@ -1,4 +1,4 @@
-"""Finding and reading the central directory of an archive, also one whose writer crashed.
+"""Find and read the central directory of an archive, also one whose writer crashed.
 
 Whoever appends to an archive has to write a new directory behind the old one, so a crash can leave
 bytes behind a directory that is still whole.  `read_directory` reads what an intact archive ends

@@ -1,4 +1,4 @@
-"""Opening the file of an archive, for reading or for writing, whatever its last writer did.
+"""Open the file of an archive for reading or writing, whatever its last writer did.
 
 Readers never change the file.  A writer holds an advisory lock on it as long as it lives, so that
 there is one at a time on a machine, and a crash releases it.

@@ -1,4 +1,4 @@
-"""Looking entries of an archive up and reading them, also while others are being added."""
+"""Look up and read the entries of an archive, also while others are being added."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deciding what of an archive to keep after its writer crashed.
+"""Decide which parts of an archive to keep after its writer crashed.
 
 Our own writer leaves nothing to decide: what its directory names was complete when the directory
 was put in place.  The reference implementation puts the directory first and the data behind it, so
