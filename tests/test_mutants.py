@@ -28,6 +28,8 @@ def changed(body: str) -> list[str]:
         ("a += 1", ["pass", "a += 2"]),
         ("f(a, b)", ["pass"]),
         ("return a", ["return None"]),
+        ("return False", ["return True"]),
+        ("return 0", ["return 1", "return None"]),
         ("raise KeyError('x')", ["pass"]),
         ("while a: b", ["while (not (a)): b"]),
         ("a = True", ["a = False"]),
@@ -48,6 +50,7 @@ def test_the_changes_of_a_line(before: str, after: list[str]) -> None:
         "warn('x', stacklevel=2)",
         "print(a + 1)",
         "a = b.reshape(-1, a)",
+        "for c in zip(a, b, strict=True): pass",
     ],
 )
 def test_what_no_test_should_pin_stays(body: str) -> None:

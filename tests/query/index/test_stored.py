@@ -508,3 +508,26 @@ def test_rows_of_an_index_are_counted_as_they_are_returned(
     session = connect(path)
     assert session.explain_analyze(query).scans[0].indexes == ["name"]
     assert session.sql(query).to_pydict() == {"n": [38]}
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 20])
+def test_rows_outside_of_a_list(path: Path, count: int) -> None:
+    """The index has nothing to say of them: however long the list is, and of names and numbers."""
+    with reopen(path) as daf:
+        build_index(daf, "cell", ["barcode", "age"])
+    session = connect(path)
+    dataset = session.table("cell")
+    names = [f"é{number}" for number in range(count)]
+    ages = list(range(count))
+    for column, values in (("name", names), ("age", ages)):
+        listed = ", ".join(f"'{one}'" if isinstance(one, str) else str(one) for one in values)
+        query = (
+            f"SELECT count(*) AS n, min(age) AS first FROM cell WHERE {column} NOT IN ({listed})"
+        )
+        assert session.sql(query).to_pydict() == {"n": [N - count], "first": [count]}
+        within = f"{query} AND age < 30 AND name <> 'é29'"
+        assert session.sql(within).to_pydict() == {"n": [29 - count], "first": [count]}
+        filter_ = ~pc.field(column).isin(values)
+        assert dataset.count_rows(filter=filter_) == N - count
+        both = filter_ & pc.field(column).isin([*values, values[0]])
+        assert dataset.count_rows(filter=both) == 0

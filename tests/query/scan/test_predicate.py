@@ -34,7 +34,7 @@ from daf_query.scan import (
     parse,
 )
 from daf_query.scan._evaluate import Codes, evaluate, may_match
-from daf_query.scan._predicate import IsTrue
+from daf_query.scan._predicate import IsTrue, UnknownPartError, _Parser
 from daf_storage import DafWriter, MemoryDaf, Packing
 from daf_storage.spi import Span
 
@@ -490,3 +490,58 @@ def test_numbers_of_different_types_are_compared_as_arrow_does(column: str, cons
                 assert table["x"].filter(pa.array(found)).to_pylist() == expected, filter_
     is_left = constant == "float32" or "uint64" in (column, constant)
     assert known > 0 or is_left
+
+
+@pytest.mark.parametrize(("name", "largest"), [("float32", 2**24), ("float64", 2**53)])
+def test_integers_that_a_float_cannot_be_are_left_to_arrow(name: str, largest: int) -> None:
+    """Rounded, they would be other numbers; one less is what it is."""
+    schema = pa.schema([("x", pa.type_for_alias(name))])
+    rounded = pa.scalar(largest + 1, pa.int64())
+    assert parse(pc.field("x") == rounded, schema) is None
+    assert parse(pc.field("x") < rounded, schema) is None
+    exact = parse(pc.field("x") == pa.scalar(largest - 1, pa.int64()), schema)
+    assert exact == Compare("x", "==", float(largest - 1))
+
+
+ODD = pa.schema({
+    "i": pa.int64(), "s": pa.string(), "day": pa.date32(), "t": pa.timestamp("s"), "y": pa.bool_(),
+    "add": pa.int64(), "add_checked": pa.int64(),
+})  # fmt: skip
+NOON = pa.scalar(0, pa.timestamp("s"))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        (pc.field("i") + 1).is_null(),  # there are columns that are called like the function
+        (pc.field("i") + 1).is_valid(),
+        (pc.field("i") + 1).isin([1]),
+        pc.field("t").isin([NOON]),
+        pc.field("s").isin(pa.array([1, 2])),
+        pc.field("i").isin(pa.array(["1", "2"])),
+        pc.field("day") == pa.scalar(0, pa.date32()),
+        pc.field("day").is_null(),
+        pc.field("day").isin(pa.array([0], pa.date32())),
+        pc.field("s"),
+        pc.scalar(1),
+        (pc.field("i") > 5) & (pc.field("i") < pa.scalar(math.nan)),
+    ],
+)
+def test_what_looks_like_something_known(expression: Any) -> None:
+    """Functions, types and lists that are not: left to Arrow."""
+    assert parse(expression, ODD) is None
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [("field_ref", "y"), ("field_ref", "y")],
+        [("field_ref", "nope")],
+        [("odd", "x"), ("field_ref", "y"), ("end", "x")],
+    ],
+)
+def test_expressions_of_another_form(tokens: list[tuple[str, str]]) -> None:
+    """What a later version of Arrow may write: more than one, other columns, other parts."""
+    with pytest.raises(UnknownPartError):
+        _Parser(tokens, pa.record_batch({"0": [1]}), ODD).tree()
+    assert _Parser([("field_ref", "y")], pa.record_batch({"0": [1]}), ODD).parse() == IsTrue("y")

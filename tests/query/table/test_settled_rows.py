@@ -375,5 +375,6 @@ def test_what_is_a_rectangle(geometry: bytes, expected: Any) -> None:
 def test_a_point_within_a_box() -> None:
     """There may be none between two numbers that are neighbours."""
     assert point_within((0, 0, 2, 4)) == point(1, 2)
+    assert point_within((1, 2, 3, 8)) == point(2, 5)
     assert point_within((-1e308, 0, 1.5e308, 4)) == point(0.25e308, 2)
     assert point_within((1.0, 0, float(np.nextafter(1.0, 2)), 4)) is None

@@ -767,3 +767,21 @@ def test_a_sparse_matrix_without_elements_is_exported(tmp_path: Path, rows: int)
         assert file["X/data"].shape == file["X/indices"].shape == (0,)
     found = anndata.read_h5ad(tmp_path / "x.h5ad").X
     assert (found.shape, found.nnz) == ((rows, 2), 0)
+
+
+def test_raw_is_written_as_anndata_writes_it(tmp_path: Path) -> None:
+    """With the encoding by which readers other than anndata know it."""
+    adata = anndata.AnnData(np.eye(3), var=pd.DataFrame(index=["a", "b", "c"]))
+    adata.raw = adata
+    adata.write_h5ad(tmp_path / "theirs.h5ad")
+    export_h5ad(from_anndata(adata), tmp_path / "ours.h5ad")
+    found = []
+    for name in ("theirs", "ours"):
+        with h5py.File(tmp_path / f"{name}.h5ad") as file:
+            every = {"": file["raw"]} | {part: file["raw"][part] for part in ("X", "var", "varm")}
+            found.append({
+                part: {key: group.attrs.get(f"encoding-{key}") for key in ("type", "version")}
+                for part, group in every.items() if part != "X"
+            })  # fmt: skip
+    assert found[0] == found[1]
+    assert found[0][""]["type"] == "raw"

@@ -678,3 +678,15 @@ def test_reading_strings_leaves_nothing_open(path: Path) -> None:
             assert daf.get_pa_vector("cell", "type").to_pylist() == ["Bcell", "TCell", "TCell"]
             daf.open_vector("cell", "type").read_strings()
         assert open_descriptors() == before
+
+
+def test_what_was_stored_is_in_the_file(path: Path, tmp_path: Path) -> None:
+    """As soon as the call returns, for whoever copies the file, or if the process dies."""
+    with H5df(path, "r+") as daf:
+        assert isinstance(daf, DafWriter)
+        daf.set_vector("cell", "new", [1, 2, 3])
+        shutil.copyfile(path, tmp_path / "copy.h5df")
+        daf.set_scalar("later", 5)
+        shutil.copyfile(path, tmp_path / "later.h5df")
+    assert H5df(tmp_path / "copy.h5df").get_np_vector("cell", "new").tolist() == [1, 2, 3]
+    assert H5df(tmp_path / "later.h5df").get_scalar("later") == 5

@@ -147,6 +147,18 @@ def test_a_reservation_in_an_archive_that_was_cut(tmp_path: Path) -> None:
             store.get("a")
 
 
+def test_an_archive_that_lost_the_last_bytes_of_an_entry(tmp_path: Path) -> None:
+    """Fewer than its header is longer than the shortest one: no zeros stand in for them."""
+    path = tmp_path / "x.zip"
+    with MmapZipStore(path, "w") as store:
+        store.append("a", bytes(range(1, 101)))
+    with MmapZipStore(path) as store:
+        stop = path.read_bytes().index(bytes(range(1, 101))) + 100
+        os.truncate(path, stop - 5)
+        with pytest.raises(errors.CorruptDataError, match="another program has cut it or written"):
+            store.get("a")
+
+
 def test_an_archive_that_was_cut_while_an_array_was_filled(tmp_path: Path) -> None:
     """Publishing the array is refused, as its bytes are gone."""
     path = tmp_path / "x.zip"

@@ -84,6 +84,7 @@ def test_a_failed_refresh_is_told_and_mended(
         with pytest.raises(OSError, match="No space left"):
             CHANGES[what](daf)
     daf.close()
+    assert [one for one in (folder / ".daf.staging").rglob("*") if one.is_file()] == []
     problems = [str(finding) for finding in verify(folder)]
     assert any("the consolidated metadata; 'daf repair" in problem for problem in problems)
     assert all(problem.startswith("warning: ") for problem in problems)

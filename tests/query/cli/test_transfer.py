@@ -1,0 +1,29 @@
+"""Tests of the options of commands that copy data sets."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import pytest
+
+from daf_query.cli._transfer import _packing
+from daf_storage import Packing
+
+
+@pytest.mark.parametrize(
+    ("packed", "codec", "level", "expected"),
+    [
+        (False, None, None, False),
+        (True, None, None, Packing()),
+        (False, "gzip", None, Packing("gzip", -1)),
+        (False, None, 3, Packing(level=3)),
+        (True, "gzip", 0, Packing("gzip", 0)),
+    ],
+)
+def test_each_option_of_packing_packs(
+    packed: object, codec: str | None, level: int | None, expected: Any
+) -> None:
+    """The codec and its level say by themselves that the copy is to be packed."""
+    options = argparse.Namespace(packed=packed, codec=codec, level=level)
+    assert _packing(options) == expected
