@@ -100,8 +100,8 @@ def _is_pattern(path: str | Path) -> bool:
 def _matching(pattern: str, mode: Mode) -> Collection:
     """Open all data sets whose path matches a pattern."""
     before, separator, group = pattern.partition("#/")
-    found = sorted(glob.glob(before, recursive=True))  # noqa: PTH207 - Path.glob is relative
-    paths = [path + separator + group for path in found if not _is_index(Path(path))]
+    matching = sorted(glob.glob(before, recursive=True))  # noqa: PTH207 - Path.glob is relative
+    paths = [path + separator + group for path in matching if not _is_index(Path(path))]
     if not paths:
         raise errors.SourceNotFoundError(f"no file or directory matches {pattern!r}")
     return _collection(paths, pattern, mode)
@@ -110,8 +110,8 @@ def _matching(pattern: str, mode: Mode) -> Collection:
 def _is_index(path: Path) -> bool:
     """Return whether a path is of the indexes beside an HDF5 file, or below them."""
     return any(
-        one.name.endswith(INDEXES_SUFFIX) and one.with_suffix("").is_file()
-        for one in (path, *path.parents)
+        folder.name.endswith(INDEXES_SUFFIX) and folder.with_suffix("").is_file()
+        for folder in (path, *path.parents)
     )
 
 
@@ -137,17 +137,18 @@ def _collection(sources: Iterable[object], location: str, mode: Mode) -> Collect
     return Collection(location, members)
 
 
-def schema_name(source: object, found: Connected) -> str:
+def schema_name(source: object, connected: Connected) -> str:
     """Return what people would call a data set: its file name; several, that of their folder."""
-    if isinstance(found, DafReader):
-        return _stem(found.location)
-    if isinstance(found, TableDataset):
-        return found.table_columns.table
-    if isinstance(found, UserTable):
+    if isinstance(connected, DafReader):
+        return _stem(connected.location)
+    if isinstance(connected, TableDataset):
+        return connected.table_columns.table
+    if isinstance(connected, UserTable):
         if isinstance(source, str | Path):
             return table_name(source)
         raise errors.InvalidInputError(
-            f"{found.location} has no name; say what queries call it: register(frame, 'samples')"
+            f"{connected.location} has no name; say what queries call it: "
+            "register(frame, 'samples')"
         )
     folder = Path(source).parent.name if isinstance(source, str | Path) else ""
     return folder if folder and not glob.has_magic(folder) else "all"

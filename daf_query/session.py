@@ -33,7 +33,7 @@ from daf_query.table import TableDataset
 from daf_storage import DafReader, DafWriter, IfExists, ShowProgress, errors
 
 CACHE_BYTES = 512 << 20
-"""How much a session remembers of what was decoded, if nobody says."""
+"""Default size of the decode cache of a session, in bytes."""
 
 
 def connect(
@@ -85,17 +85,17 @@ def connect(
     if isinstance(source, Mapping):
         if not source:
             raise errors.InvalidInputError("connect() was given no data set")
-        named = {name: opened(one, mode) for name, one in source.items()}
+        named = {name: opened(each, mode) for name, each in source.items()}
     else:
-        found = opened(source, mode)
-        named = {schema_name(source, found): found}
+        connected = opened(source, mode)
+        named = {schema_name(source, connected): connected}
     data_sets = {
-        name: one for name, one in named.items() if isinstance(one, DafReader | Collection)
+        name: each for name, each in named.items() if isinstance(each, DafReader | Collection)
     }
     session = DafSession(data_sets, cache_bytes=cache_bytes, scan_options=scan_options)
-    for name, one in named.items():
+    for name, connected in named.items():
         if name not in data_sets:
-            session._connections.connect(name, one)  # noqa: SLF001 - our own
+            session._connections.connect(name, connected)  # noqa: SLF001 - our own
     return session
 
 
@@ -127,7 +127,7 @@ class DafSession:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:

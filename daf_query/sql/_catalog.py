@@ -1,12 +1,12 @@
 """Data sets as DataFusion schemas: each axis a table, and the scalars another.
 
-A table is made anew for each query from the metadata of that moment, so what a writer adds shows
+A table is made for each query from the metadata of that moment, so what a writer adds shows
 in the next query, and one query sees one state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +16,7 @@ from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql._planning import current_context
+from daf_query.sql._scalars import scalars_table
 from daf_query.table import (
     AxisDataset,
     BrokenColumns,
@@ -53,10 +54,10 @@ def table_of_length(length: int) -> datafusion.DataFrame:
 
 def shared_table(shared: Mapping[str, TableDataset], name: str) -> TableDataset | None:
     """Return a table that belongs to no data set, of those of its columns that can be read."""
-    found = shared.get(name)
-    if found is None:
+    table = shared.get(name)
+    if table is None:
         return None
-    readable = found.readable()
+    readable = table.readable()
     warn_of_problems(readable.table_columns, readable.table_columns.broken.warned)
     return readable
 
@@ -239,8 +240,8 @@ class DafSchema(AxisSchema):
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name; does not list the others."""
-        own = name in self._added or name == SCALARS or self._daf.has_axis(name)
-        return own or name in self._shared
+        is_own = name in self._added or name == SCALARS or self._daf.has_axis(name)
+        return is_own or name in self._shared
 
     def dataset(self, axis: str) -> AxisDataset:
         """Return the table of an axis; its metadata is read only if it changed."""
@@ -321,9 +322,9 @@ class CollectionSchema(AxisSchema):
             for name, member in self.members.items()
             if axis in member.axes_set()
         }
-        found = UnionDataset(axis, parts, location=self._location)
-        warn_of_problems(found.table_columns, self._warned)
-        return found
+        union = UnionDataset(axis, parts, location=self._location)
+        warn_of_problems(union.table_columns, self._warned)
+        return union
 
     @property
     def broken_count(self) -> int:
@@ -401,27 +402,3 @@ def _pushed_to(dataset: pa.dataset.Dataset) -> Table:
     if current_context().pushes_filters:
         return Table(dataset)
     return Table(datafusion.SessionContext().read_table(Table(dataset)).limit(_ALL_ROWS))
-
-
-def scalars_table(daf: DafReader) -> tuple[pa.dataset.Dataset, dict[str, str]]:
-    """Return the scalars (names, stored types and values as text), and why some are left out."""
-    rows: list[tuple[str, str, str]] = []
-    problems = {}
-    for name in sorted(daf.scalars_set()):
-        try:
-            rows.append((name, daf.scalar_type(name).value, _text(daf.get_scalar(name))))
-        except (FormatError, ReadOnlyError) as error:
-            problems[name] = str(error)
-    columns = {
-        title: _strings(row[place] for row in rows)
-        for place, title in enumerate(("name", "type", "value"))
-    }
-    return pa.dataset.dataset(pa.table(columns)), problems
-
-
-def _strings(values: Iterable[str]) -> pa.Array:
-    return pa.array(list(values), pa.string())
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Connections of a session: data sets as schemas, and tables that belong to none."""
+"""Connections: data sets as schemas, and tables that belong to none, by name."""
 
 from __future__ import annotations
 

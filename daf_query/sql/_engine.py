@@ -1,4 +1,4 @@
-"""How a query is planned: one DataFusion context over what is connected."""
+"""The planner of queries: one DataFusion context over what is connected."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from daf_query.sql._catalog import PUBLIC, DafCatalog, table_of_length
 from daf_query.sql._connections import Connections
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_planning_error
-from daf_query.sql._filter_inference import implied
+from daf_query.sql._filter_inference import inferred_predicate
 from daf_query.sql._in_lists import may_merge
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._never_null import columns_asked_for_null, is_never_null, is_settled, warn
 from daf_query.sql._pitfalls import check_plan, safe_sql
 from daf_query.sql._planning import Restriction, current_context, planning
-from daf_query.sql._residual_filters import TableName, conditions_of
+from daf_query.sql._residual_filters import TableName, residual_filters
 from daf_query.sql._spatial_filters import indexed_rows, settled_rows
 from daf_query.sql._unique_columns import (
     check_copied,
@@ -259,13 +259,13 @@ class Engine:
         if not columns or not is_settled(frame):
             return
         for schema in self.connections.schemas.values():
-            for axis in (one for one in schema.axes_set() if _is_named(one, query)):
-                found = schema.dataset(axis).schema
-                for column in (one for one in columns if is_never_null(found, one)):
+            for axis in (name for name in schema.axes_set() if _is_named(name, query)):
+                fields = schema.dataset(axis).schema
+                for column in (name for name in columns if is_never_null(fields, name)):
                     place = (schema.location, axis, column)
                     if place not in self._hinted:
                         self._hinted.add(place)
-                        warn(*place, found)
+                        warn(*place, fields)
 
     def _may_be_residual(self, query: str, lowered: str) -> bool:
         if self._views or _MAY_BE_RESIDUAL.search(lowered) is not None:
@@ -325,7 +325,7 @@ class Engine:
         return f"{query[:end]} ({columns}){query[end:]}"
 
     def _remember_view(self, query: str) -> None:
-        """Note the query of a view that was created: it is planned anew whenever it is used."""
+        """Note the query of a view that was created: it is planned again whenever it is used."""
         for name in [n for n in self._views if not self.connections.has_created(n)]:
             del self._views[name]
         match = _CREATE_VIEW.match(query)
@@ -338,19 +338,19 @@ class Engine:
             self._views[name] = match["query"]
 
     def _restrictions(self, frame: datafusion.DataFrame) -> dict[TableName, Restriction]:
-        """Return which rows a query can need, by conditions that the engine keeps to itself."""
-        found: dict[TableName, Restriction] = {}
-        for name, conditions in conditions_of(frame, self._default).items():
+        """Return which rows of its tables a query can need, by its residual filters."""
+        restrictions: dict[TableName, Restriction] = {}
+        for name, filters in residual_filters(frame, self._default).items():
             table = self.connections.find(name)
             if table is None:
                 continue
-            rows = indexed_rows(conditions, table) if isinstance(table, ZarrTable) else None
-            predicate = implied(conditions, table.schema)
+            rows = indexed_rows(filters, table) if isinstance(table, ZarrTable) else None
+            predicate = inferred_predicate(filters, table.schema)
             if rows is not None or predicate is not None:
                 is_indexed = rows is not None and isinstance(table, ZarrTable)
-                settled = settled_rows(conditions, table) if is_indexed else None
-                found[name] = Restriction(rows, predicate, settled)
-        return found
+                settled = settled_rows(filters, table) if is_indexed else None
+                restrictions[name] = Restriction(rows, predicate, settled)
+        return restrictions
 
 
 def _planning_again(

@@ -30,11 +30,11 @@ _NO_SIGNATURE = re.compile(
     r"You might need to add explicit type casts\."
 )
 _OURS = re.compile(
-    r"type: <class 'daf_storage\.errors\.(?P<kind>\w+)'>, value: \w+\((?P<quote>[\"'])"
+    r"type: <class 'daf_storage\.errors\.(?P<error>\w+)'>, value: \w+\((?P<quote>[\"'])"
     r"(?P<message>(?:\\.|(?!(?P=quote)).)*)(?P=quote)",
     re.DOTALL,
 )
-_NAMED = re.compile(r"(?P<kind>[A-Z]\w+Error): (?P<message>.*)$", re.DOTALL)
+_NAMED = re.compile(r"(?P<error>[A-Z]\w+Error): (?P<message>.*)$", re.DOTALL)
 _PREFIXES = re.compile(
     r"^(?:DataFusion error: |Arrow error: |External error: |Error during planning: |"
     r"Schema error: |Execution error: |This feature is not implemented: )+"
@@ -80,11 +80,11 @@ def translate_execution_error(error: Exception) -> DafError:
         return error
     text = str(error)
     if match := _OURS.search(text):
-        error_type: type[DafError] = getattr(errors, match["kind"], errors.QueryError)
+        error_type: type[DafError] = getattr(errors, match["error"], errors.QueryError)
         return error_type(_unescaped(match["message"], match["quote"]))
     text = strip_prefixes(text)
     if match := _NAMED.match(text):
-        named = getattr(errors, match["kind"], None)
+        named = getattr(errors, match["error"], None)
         if isinstance(named, type) and issubclass(named, DafError):
             return named(match["message"])
     return errors.QueryError(text)

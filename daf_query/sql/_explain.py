@@ -1,4 +1,4 @@
-"""Plans and reports of queries: the plan, and the ranges and columns that were read."""
+"""The plan of a query, and the report of its execution: what it read, and how long it took."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Infer single-column predicates from filters that were not pushed down.
+"""Infer single-column predicates from residual filters.
 
-``CAST(score AS Float64) > 0.5`` says something of a Float32 that its own column can be searched
-for, ``name LIKE 'ab%'`` says between which texts a name is, ``ST_Within(ST_Point(x, y), ...)``
-in which box a point is.  The engine evaluates the condition again on the rows that are left, so
-what is said here may be less than the condition, and never more.
+``CAST(score AS Float64) > 0.5`` implies a predicate on the Float32 column itself, ``name LIKE
+'ab%'`` a range of strings, ``ST_Within(ST_Point(x, y), ...)`` a box.  The engine evaluates the
+filter again on the rows that are left: a predicate may be weaker than its filter, never stronger.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ import pyarrow as pa
 
 from daf_query.scan import And, Compare, In, Or, Predicate, compared
 from daf_query.sql._geometry import OVERLAPPING, bounds_of
-from daf_query.sql._residual_filters import Condition, column_name
+from daf_query.sql._plan_nodes import column_name
+from daf_query.sql._residual_filters import ResidualFilter
 
 _OPERATORS = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _FLIPPED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -37,15 +37,15 @@ _LITERALS = {
 """The types of constants: Arrow's, and what the engine calls them where it hands out a value."""
 
 _AS_BOOLEAN = " AS Boolean)"
-_TEXTS = (pa.string(), pa.string_view())
+_STRINGS = (pa.string(), pa.string_view())
 _MAX_DEPTH = 50
 _WILD = frozenset("%_")
 _LAST_CHARACTER, _BEFORE_SURROGATES, _AFTER_SURROGATES = 0x10FFFF, 0xD7FF, 0xE000
 
 
-def implied(conditions: Iterable[Condition], schema: pa.Schema) -> Predicate | None:
-    """Return what conditions say of the columns of a table; None if nothing."""
-    parts = [_understood(one, schema) for one in conditions]
+def inferred_predicate(filters: Iterable[ResidualFilter], schema: pa.Schema) -> Predicate | None:
+    """Return the predicate that residual filters imply; None if they imply nothing."""
+    parts = [_inferred_or_none(residual, schema) for residual in filters]
     known = tuple(part for part in parts if part is not None)
     if len(known) < 2:
         return known[0] if known else None
@@ -55,41 +55,41 @@ def implied(conditions: Iterable[Condition], schema: pa.Schema) -> Predicate | N
     return And(tuple(flat))
 
 
-def _understood(condition: Condition, schema: pa.Schema) -> Predicate | None:
+def _inferred_or_none(residual: ResidualFilter, schema: pa.Schema) -> Predicate | None:
     try:
-        return _implied(condition.expression, condition, schema, 0)
+        return _inferred(residual.expression, residual, schema, 0)
     except Exception:  # noqa: BLE001 - the bindings have no way into some kinds of expressions
         return None
 
 
-def _implied(
-    expression: Any, condition: Condition, schema: pa.Schema, depth: int
+def _inferred(
+    expression: Any, residual: ResidualFilter, schema: pa.Schema, depth: int
 ) -> Predicate | None:
-    kind = expression.variant_name()
-    if kind == "BinaryExpr":
+    variant_name = expression.variant_name()
+    if variant_name == "BinaryExpr":
         operator = expression.rex_call_operator()
         left, right = expression.rex_call_operands()
         if operator in ("AND", "OR") and depth < _MAX_DEPTH:
-            parts = [_implied(one, condition, schema, depth + 1) for one in (left, right)]
-            return _joined(parts, is_both=operator == "AND")
+            parts = [_inferred(side, residual, schema, depth + 1) for side in (left, right)]
+            return _combined(parts, is_both=operator == "AND")
         if operator in _OPERATORS:
-            return _comparison(_OPERATORS[operator], left, right, condition, schema)
+            return _comparison(_OPERATORS[operator], left, right, residual, schema)
     if (
-        kind == "Cast"
+        variant_name == "Cast"
         and depth < _MAX_DEPTH
         and str(expression.canonical_name()).endswith(_AS_BOOLEAN)
     ):
-        return _implied(expression.to_variant().expr(), condition, schema, depth + 1)
-    if kind == "InList":
-        return _listed(expression, condition, schema)
-    if kind == "Like":
-        return _prefix(expression, condition, schema)
-    if kind == "ScalarFunction":
-        return _in_box(expression, condition, schema)
+        return _inferred(expression.to_variant().expr(), residual, schema, depth + 1)
+    if variant_name == "InList":
+        return _listed(expression, residual, schema)
+    if variant_name == "Like":
+        return _prefix(expression, residual, schema)
+    if variant_name == "ScalarFunction":
+        return _in_box(expression, residual, schema)
     return None
 
 
-def _joined(parts: list[Predicate | None], *, is_both: bool) -> Predicate | None:
+def _combined(parts: list[Predicate | None], *, is_both: bool) -> Predicate | None:
     known = [part for part in parts if part is not None]
     if is_both and len(known) < len(parts):
         return known[0] if known else None
@@ -99,43 +99,44 @@ def _joined(parts: list[Predicate | None], *, is_both: bool) -> Predicate | None
 
 
 def _comparison(
-    operator: str, left: Any, right: Any, condition: Condition, schema: pa.Schema
+    operator: str, left: Any, right: Any, residual: ResidualFilter, schema: pa.Schema
 ) -> Predicate | None:
     if left.variant_name() == "Literal":
         left, right, operator = right, left, _FLIPPED[operator]
-    found = _column(left, condition, schema)
+    column = _column(left, residual, schema)
     literal = _literal(right)
-    if found is None or literal is None:
+    if column is None or literal is None:
         return None
-    field, is_cast = found
-    kind, value = literal
+    field, is_cast = column
+    literal_type, value = literal
     if not is_cast:
-        return Compare(field.name, operator, value) if _is_same_type(field, kind) else None
-    return compared(field, operator, value) if kind == pa.float64() else None
+        return Compare(field.name, operator, value) if _is_same_type(field, literal_type) else None
+    return compared(field, operator, value) if literal_type == pa.float64() else None
 
 
-def _listed(expression: Any, condition: Condition, schema: pa.Schema) -> Predicate | None:
+def _listed(expression: Any, residual: ResidualFilter, schema: pa.Schema) -> Predicate | None:
     variant = expression.to_variant()
     if variant.negated():
         return None
-    found = _column(variant.expr(), condition, schema)
-    literals = [_literal(one) for one in variant.list()]
-    if found is None:
+    column = _column(variant.expr(), residual, schema)
+    literals = [_literal(item) for item in variant.list()]
+    if column is None:
         return None
-    if not found[1]:
-        return _listed_as_they_are(found[0], literals)
+    field, is_cast = column
+    if not is_cast:
+        return _listed_without_cast(field, literals)
     values = []
     for literal in literals:
         if literal is None or literal[0] != pa.float64():
             return None
-        one = compared(found[0], "==", literal[1])
-        if one is None:
+        comparison = compared(field, "==", literal[1])
+        if comparison is None:
             return None
-        values += [one.value] if isinstance(one, Compare) else []
-    return In(found[0].name, tuple(values))
+        values += [comparison.value] if isinstance(comparison, Compare) else []
+    return In(field.name, tuple(values))
 
 
-def _listed_as_they_are(
+def _listed_without_cast(
     field: pa.Field, literals: list[tuple[pa.DataType, Any] | None]
 ) -> Predicate | None:
     values = []
@@ -146,24 +147,24 @@ def _listed_as_they_are(
     return In(field.name, tuple(values))
 
 
-def _is_same_type(field: pa.Field, kind: pa.DataType) -> bool:
-    return bool(kind == field.type) or {kind, field.type} <= set(_TEXTS)
+def _is_same_type(field: pa.Field, arrow_type: pa.DataType) -> bool:
+    return bool(arrow_type == field.type) or {arrow_type, field.type} <= set(_STRINGS)
 
 
-def _prefix(expression: Any, condition: Condition, schema: pa.Schema) -> Predicate | None:
-    """Return between which texts those are that begin with a text."""
+def _prefix(expression: Any, residual: ResidualFilter, schema: pa.Schema) -> Predicate | None:
+    """Return the range of the strings that a pattern can match."""
     variant = expression.to_variant()
-    found = _column(variant.expr(), condition, schema)
+    column = _column(variant.expr(), residual, schema)
     literal = _literal(variant.pattern())
     is_plain = (
         not variant.negated()
         and expression.rex_call_operator() == "like"
         and variant.escape_char() in (None, "\\")
     )
-    if not is_plain or found is None or literal is None or literal[0] != pa.string():
+    if not is_plain or column is None or literal is None or literal[0] != pa.string():
         return None
-    field, is_cast = found
-    if is_cast or field.type not in _TEXTS:
+    field, is_cast = column
+    if is_cast or field.type not in _STRINGS:
         return None
     return begins(field.name, _constant_part(literal[1]))
 
@@ -181,10 +182,10 @@ def _constant_part(pattern: str) -> str:
 
 
 def begins(name: str, prefix: str) -> Predicate | None:
-    """Return between which texts those are that begin with a text.
+    """Return the range of the strings that begin with a prefix.
 
     >>> begins("name", "ab")
-    Both(parts=(Compare(column='name', operator='>=', value='ab'), \
+    And(parts=(Compare(column='name', operator='>=', value='ab'), \
 Compare(column='name', operator='<', value='ac')))
     """
     if not prefix:
@@ -198,16 +199,16 @@ Compare(column='name', operator='<', value='ac')))
     return And((first, Compare(name, "<", rest[:-1] + chr(following))))
 
 
-def _in_box(expression: Any, condition: Condition, schema: pa.Schema) -> Predicate | None:
-    """Return in which box a point of two columns is that has to do with a constant shape."""
+def _in_box(expression: Any, residual: ResidualFilter, schema: pa.Schema) -> Predicate | None:
+    """Return the box of a constant shape, for the point of two columns that may lie in it."""
     operands = expression.rex_call_operands()
     if expression.rex_call_operator() not in OVERLAPPING or len(operands) != 2:
         return None
-    constants = [one for one in operands if one.variant_name() == "Literal"]
-    points = [one for one in operands if one.variant_name() == "ScalarFunction"]
+    constants = [operand for operand in operands if operand.variant_name() == "Literal"]
+    points = [operand for operand in operands if operand.variant_name() == "ScalarFunction"]
     if len(constants) != 1 or len(points) != 1 or points[0].rex_call_operator() != "st_point":
         return None
-    sides = [_column(one, condition, schema) for one in points[0].rex_call_operands()]
+    sides = [_column(operand, residual, schema) for operand in points[0].rex_call_operands()]
     bounds = bounds_of(constants[0])
     if bounds is None:
         return None
@@ -215,8 +216,8 @@ def _in_box(expression: Any, condition: Condition, schema: pa.Schema) -> Predica
     for side, low, high in zip(sides, bounds[:2], bounds[2:], strict=True):
         if side is not None:
             for operator, value in ((">=", low), ("<=", high)):
-                one = _bound(side[0], operator, value)
-                parts += [] if one is None else [one]
+                bound = _bound(side[0], operator, value)
+                parts += [] if bound is None else [bound]
     return And(tuple(parts)) if parts else None
 
 
@@ -227,11 +228,11 @@ def _bound(field: pa.Field, operator: str, value: float) -> Predicate | None:
 
 
 def _column(
-    expression: Any, condition: Condition, schema: pa.Schema
+    expression: Any, residual: ResidualFilter, schema: pa.Schema
 ) -> tuple[pa.Field, bool] | None:
     """Return the column of an expression, and whether it is converted to Float64."""
     if column_name(expression) is not None:
-        expression = condition.resolve(expression)
+        expression = residual.resolve(expression)
         is_renamed = True
     else:
         is_renamed = False
@@ -241,7 +242,7 @@ def _column(
             return None
         expression = expression.to_variant().expr()
         if not is_renamed and column_name(expression) is not None:
-            expression = condition.resolve(expression)
+            expression = residual.resolve(expression)
     name = None if expression is None else column_name(expression)
     if name is None or name not in schema.names:
         return None
@@ -253,11 +254,11 @@ def _literal(expression: Any) -> tuple[pa.DataType, Any] | None:
     if expression.variant_name() != "Literal":
         return None
     variant = expression.to_variant()
-    found = _LITERALS.get(str(variant.data_type()))
-    if found is None:
+    known = _LITERALS.get(str(variant.data_type()))
+    if known is None:
         return None
-    kind, suffix = found
+    arrow_type, suffix = known
     value = getattr(variant, f"value_{suffix}")()
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
-    return kind, value
+    return arrow_type, value

@@ -1,4 +1,4 @@
-"""Constant shapes in a query: the box of one, and which functions are false outside of it."""
+"""Constant shapes in a query: their boxes, and the functions that are false outside of them."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def rectangle_of(constant: Any) -> Box | None:
     """Return a constant geometry as a box; None if it is anything but just that rectangle."""
     native = optional_import("geodatafusion.native", extra="spatial")
     call = datafusion.udf(native.AsBinary())(datafusion.Expr(constant)).alias("wkb")
-    found = datafusion.SessionContext().sql("SELECT 1 AS one").select(call).to_pylist()[0]["wkb"]
-    return None if found is None else box_of_wkb(bytes(found))
+    row = datafusion.SessionContext().sql("SELECT 1 AS x").select(call).to_pylist()[0]
+    return None if row["wkb"] is None else box_of_wkb(bytes(row["wkb"]))
 
 
 def box_of_wkb(data: bytes) -> Box | None:
@@ -88,7 +88,7 @@ def bounds_of(constant: Any) -> Box | None:
         datafusion.udf(side())(datafusion.Expr(constant)).alias(str(number))
         for number, side in enumerate(sides)
     ]
-    row = datafusion.SessionContext().sql("SELECT 1 AS one").select(*calls).to_pylist()[0]
+    row = datafusion.SessionContext().sql("SELECT 1 AS x").select(*calls).to_pylist()[0]
     box = [row[str(number)] for number in range(4)]
     if any(side is None or not np.isfinite(side) for side in box):
         return None

@@ -29,5 +29,5 @@ def geometry_boxes(batch: pa.RecordBatch) -> Any:
     context.register_record_batches("t", [[renamed]])
     sides = ", ".join(f"ST_{side}(g)" for side in BOX_SIDES)
     sides += f", coalesce(regexp_like(ST_AsText(g), '{_ODD}'), true)"
-    found = context.sql(f"SELECT {sides} FROM t").to_arrow_table()  # noqa: S608 - no input in it
-    return np.array([np.asarray(side.combine_chunks(), np.float64) for side in found.columns])
+    table = context.sql(f"SELECT {sides} FROM t").to_arrow_table()  # noqa: S608 - no input in it
+    return np.array([np.asarray(side.combine_chunks(), np.float64) for side in table.columns])

@@ -78,26 +78,26 @@ def barriers(tokens: Sequence[Token], *, is_part: bool) -> list[tuple[int, str]]
     is_part
         Conditions of other queries may meet those of this one: it is a view, or names one.
     """
-    found: list[_Comparison] = []
+    apart: list[_Comparison] = []
     for branch in _branches(tokens):
         lists = list(_lists(branch))
         if is_part or not lists:
-            found += lists
+            apart += lists
             continue
         # A comparison becomes a list if OR joins it with another, or if it is a pattern.
         is_other = any(token.is_word("OR") or token.is_operator("~") for token in branch)
         for group in _groups(branch, lists):
-            found += _to_keep_apart(group, is_other=is_other)
-    return [(one.stop, _BARRIER) for one in found if one.stop is not None]
+            apart += _to_keep_apart(group, is_other=is_other)
+    return [(each.stop, _BARRIER) for each in apart if each.stop is not None]
 
 
 def _to_keep_apart(group: Sequence[_Comparison], *, is_other: bool) -> Iterator[_Comparison]:
-    lists = [one for one in group if one.stop is not None]
-    if is_other and any(one.stop is None and one.is_constant for one in group):
+    lists = [each for each in group if each.stop is not None]
+    if is_other and any(each.stop is None and each.is_constant for each in group):
         yield from lists
     elif len(lists) > 1:
-        kept = next((one for one in lists if one.is_constant), None)
-        yield from (one for one in lists if one is not kept)
+        kept = next((each for each in lists if each.is_constant), None)
+        yield from (each for each in lists if each is not kept)
 
 
 def _branches(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
@@ -122,15 +122,15 @@ def _groups(
     has_second_names = sum(token.is_word("SELECT") for token in tokens) > 1 or any(
         token.is_word(*_RENAMING) for token in tokens
     )
-    if has_second_names or any(not one.names or "END" in one.names for one in lists):
+    if has_second_names or any(not each.names or "END" in each.names for each in lists):
         yield everything
         return
     while everything:
         group, names = [], everything[0].names
-        while near := [one for one in everything if one.names & names]:
-            everything = [one for one in everything if not one.names & names]
+        while near := [each for each in everything if each.names & names]:
+            everything = [each for each in everything if not each.names & names]
             group += near
-            names = names.union(*(one.names for one in near))
+            names = names.union(*(each.names for each in near))
         if not group:
             everything.pop(0)
         yield group
@@ -145,8 +145,8 @@ def _lists(tokens: Sequence[Token]) -> Iterator[_Comparison]:
         left = _before(tokens, place - 1 if tokens[place - 1].is_word("NOT") else place)
         if end < len(tokens) and not _is_subquery(inside) and not _is_position(tokens, left):
             is_constant = all(
-                one.kind in ("number", "string", "constants") or one.is_operator(",", "-")
-                for one in inside
+                part.kind in ("number", "string", "constants") or part.is_operator(",", "-")
+                for part in inside
             )
             yield _Comparison(_names(left), tokens[end].stop, is_constant)
 

@@ -201,19 +201,19 @@ def _naming(inside: Sequence[Token], name: str) -> list[tuple[int, str]]:
 def _selected(tokens: Sequence[Token]) -> list[Token]:
     """Return what stands between the SELECT of a query and its FROM."""
     depth = 0
-    found: list[Token] | None = None
+    selected: list[Token] | None = None
     for token in tokens:
         if token.is_operator("("):
             depth += 1
         elif token.is_operator(")"):
             depth -= 1
-        if depth == 0 and found is None and token.is_word("SELECT"):
-            found = []
+        if depth == 0 and selected is None and token.is_word("SELECT"):
+            selected = []
         elif depth == 0 and token.is_word("FROM"):
             break
-        elif found is not None and not (not found and token.is_word("DISTINCT", "ALL")):
-            found.append(token)
-    return found or []
+        elif selected is not None and not (not selected and token.is_word("DISTINCT", "ALL")):
+            selected.append(token)
+    return selected or []
 
 
 _REFUSALS: Final[tuple[Callable[[Sequence[Token]], None], ...]] = (

@@ -1,7 +1,7 @@
-"""Conditions of a query that the engine evaluates itself, found in its plan.
+"""Residual filters: those that the engine evaluates above the scan of a table.
 
-Filters that an engine can express as pyarrow's are handed to the tables.  The others (casts, LIKE,
-functions) stay above the scan in the optimised plan.  Each is found here with the table below it.
+A filter that can be a pyarrow expression is pushed down to the table.  The others (casts, LIKE,
+functions) stay above the scan in the optimised plan.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import datafusion
+
+from daf_query.sql._plan_nodes import column_name, node_type, nodes_of
 
 TableName: TypeAlias = tuple[str, str]
 """Schema and table."""
@@ -46,8 +48,8 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """One of the conditions, joined by AND, under which rows of a table are wanted."""
+class ResidualFilter:
+    """A filter above the scan of a table; several are joined by AND."""
 
     expression: Any
     """The engine's expression."""
@@ -57,14 +59,16 @@ class Condition:
     """All of the plan that can use columns of the table; None if there may be more."""
 
     def is_only_use(self, column: str) -> bool:
-        """Return whether the query certainly uses a column of the table in this condition alone."""
+        """Return whether the query certainly uses a column of the table in this filter alone."""
         return self.surroundings is not None and self.surroundings.use_once(column)
 
 
-def conditions_of(frame: datafusion.DataFrame, default: str) -> dict[TableName, list[Condition]]:
-    """Return the conditions right above each table.
+def residual_filters(
+    frame: datafusion.DataFrame, default: str
+) -> dict[TableName, list[ResidualFilter]]:
+    """Return the residual filters right above the scan of each table.
 
-    A table that a query scans more than once is left out: its scans may have other conditions.
+    A table that a query scans more than once is left out: its scans may have other filters.
 
     Parameters
     ----------
@@ -75,14 +79,14 @@ def conditions_of(frame: datafusion.DataFrame, default: str) -> dict[TableName, 
     lines = [line.strip() for line in str(plan.display_indent()).splitlines()]
     if not any(line.startswith("Filter:") for line in lines):
         return {}
-    nodes = list(_nodes(plan))
-    scanned = [_table_of(node, default) for node in nodes if _kind(node) == "TableScan"]
+    nodes = list(nodes_of(plan))
+    scanned = [_table_of(node, default) for node in nodes if node_type(node) == "TableScan"]
     if sum(line.startswith("TableScan:") for line in lines) != len(scanned):
         return {}  # a subquery within an expression scans tables too, and needs all of their rows
     times = Counter(scanned)
-    found: dict[TableName, list[Condition]] = {}
+    filters: dict[TableName, list[ResidualFilter]] = {}
     for above, node in _pairs(plan):
-        below = _scan_below(node) if _kind(node) == "Filter" else None
+        below = _scan_below(node) if node_type(node) == "Filter" else None
         if below is None:
             continue
         table = _table_of(below[0], default)
@@ -90,22 +94,9 @@ def conditions_of(frame: datafusion.DataFrame, default: str) -> dict[TableName, 
             resolve = _resolver(below[1])
             around = _surroundings(above, node, below[0])
             conjuncts = _conjuncts(node.to_variant().predicate())
-            conditions = [Condition(one, resolve, around) for one in conjuncts]
-            found.setdefault(table, []).extend(conditions)
-    return found
-
-
-def column_name(expression: Any) -> str | None:
-    """Return the name of a column; None if an expression is something else."""
-    if expression.variant_name() != "Column":
-        return None
-    return str(expression.to_variant().name())
-
-
-def _nodes(plan: Any) -> Iterator[Any]:
-    yield plan
-    for child in plan.inputs():
-        yield from _nodes(child)
+            residual = [ResidualFilter(conjunct, resolve, around) for conjunct in conjuncts]
+            filters.setdefault(table, []).extend(residual)
+    return filters
 
 
 def _pairs(plan: Any, above: Any = None) -> Iterator[tuple[Any, Any]]:
@@ -117,16 +108,15 @@ def _pairs(plan: Any, above: Any = None) -> Iterator[tuple[Any, Any]]:
 
 def _surroundings(above: Any, node: Any, scan: Any) -> Surroundings | None:
     """Return what is around a filter that has a projection above and nothing but the scan below."""
-    if above is None or _kind(above) != "Projection" or _kind(node.inputs()[0]) != "TableScan":
+    if (
+        above is None
+        or node_type(above) != "Projection"
+        or node_type(node.inputs()[0]) != "TableScan"
+    ):
         return None
-    return Surroundings(*(str(one.display()) for one in (scan, node, above)))
-
-
-def _kind(node: Any) -> str:
-    try:
-        return type(node.to_variant()).__name__
-    except Exception:  # noqa: BLE001 - nodes that the bindings have no class for
-        return ""
+    # Text, since the bindings have no way into some expressions, and a name that is counted too
+    # often is on the safe side.
+    return Surroundings(*(str(part.display()) for part in (scan, node, above)))
 
 
 def _table_of(scan: Any, default: str) -> TableName:
@@ -138,22 +128,22 @@ def _scan_below(node: Any) -> tuple[Any, list[dict[str, Any]]] | None:
     """Return the scan that a filter is right above of, and what renames columns in between."""
     renamings: list[dict[str, Any]] = []
     below = node.inputs()[0]
-    while _kind(below) in ("SubqueryAlias", "Projection", "Filter"):
-        if _kind(below) == "Projection":
+    while node_type(below) in ("SubqueryAlias", "Projection", "Filter"):
+        if node_type(below) == "Projection":
             renamings.append(_renaming(below.to_variant().projections()))
         below = below.inputs()[0]
-    return (below, renamings) if _kind(below) == "TableScan" else None
+    return (below, renamings) if node_type(below) == "TableScan" else None
 
 
 def _renaming(projections: list[Any]) -> dict[str, Any]:
     """Return what the columns of a projection are, by name; of two of one name, neither."""
     named = []
-    for one in projections:
-        if one.variant_name() == "Alias":
-            alias = one.to_variant()
+    for expression in projections:
+        if expression.variant_name() == "Alias":
+            alias = expression.to_variant()
             named.append((str(alias.alias()), alias.expr()))
-        elif one.variant_name() == "Column":
-            named.append((str(one.to_variant().name()), one))
+        elif (name := column_name(expression)) is not None:
+            named.append((name, expression))
     times = Counter(name for name, _ in named)
     return {name: expression for name, expression in named if times[name] == 1}
 
@@ -180,7 +170,7 @@ def _resolver(renamings: list[dict[str, Any]]) -> Callable[[Any], Any]:
 
 
 def _conjuncts(expression: Any, depth: int = 0) -> Iterator[Any]:
-    """Yield the conditions that are joined by AND."""
+    """Yield the expressions that are joined by AND."""
     is_and = expression.variant_name() == "BinaryExpr" and expression.rex_call_operator() == "AND"
     if is_and and depth < _MAX_DEPTH:
         for operand in expression.rex_call_operands():

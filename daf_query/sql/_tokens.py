@@ -65,10 +65,10 @@ def tokens_of(query: str) -> Iterator[Token]:
     place = 0
     while match := _TOKEN.match(query, place):
         place = match.end()
-        kind = match.lastgroup
-        if kind == "comment":
+        group = match.lastgroup
+        if group == "comment":
             place = _after_comment(query, place)
-        elif kind not in ("space", None):
+        elif group not in ("space", None):
             yield _token(match)
             if match.group() == "(" and (constants := _CONSTANTS.match(query, place)):
                 yield Token("constants", "", place, constants.end())

@@ -1,4 +1,4 @@
-"""Columns of a result that have one name: each gets a name of its own."""
+"""A name of its own for each column of a result."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 import datafusion
 
 from daf_query.sql._names import quoted_name
+from daf_query.sql._plan_nodes import node_type
 from daf_storage import errors
 
 _PASSED_THROUGH: Final = ("Limit", "Sort", "Filter", "Distinct")
@@ -29,15 +30,15 @@ def unique_names(names: Sequence[str]) -> list[str]:
     taken = set(names)
     seen: set[str] = set()
     numbers: Counter[str] = Counter()
-    found = []
+    unique = []
     for name in names:
-        own = name
-        while own in seen or (own != name and own in taken):
+        candidate = name
+        while candidate in seen or (candidate != name and candidate in taken):
             numbers[name] += 1
-            own = f"{name}_{numbers[name]}"
-        seen.add(own)
-        found.append(own)
-    return found
+            candidate = f"{name}_{numbers[name]}"
+        seen.add(candidate)
+        unique.append(candidate)
+    return unique
 
 
 def duplicates_in(names: Iterable[str]) -> list[str]:
@@ -54,13 +55,13 @@ def with_unique_columns(
     ----------
     once
         Names that decide what the result means, and must not occur twice.
-    is_told
+    is_reported
         Whether to warn of columns that are renamed.
 
     Raises
     ------
     QueryError
-        A name of ``once`` occurs twice, or the columns cannot be told apart.
+        A name of ``once`` occurs twice, or the columns cannot be distinguished.
 
     Warns
     -----
@@ -76,11 +77,11 @@ def with_unique_columns(
     if shown or columns is None or len(columns) != len(names):
         name = (shown or twice)[0]
         raise errors.QueryError(_ambiguous(name, names, columns))
-    own = unique_names(names)
+    unique = unique_names(names)
     if is_reported:
         renamed = ", ".join(
             f"{_shown(column, name)} is {new!r}"
-            for column, name, new in zip(columns, names, own, strict=True)
+            for column, name, new in zip(columns, names, unique, strict=True)
             if name != new
         )
         warnings.warn(
@@ -93,7 +94,7 @@ def with_unique_columns(
         (datafusion.col(quoted_name(name)) if column is None else datafusion.Expr(column)).alias(
             new
         )
-        for column, name, new in zip(columns, names, own, strict=True)
+        for column, name, new in zip(columns, names, unique, strict=True)
     ]
     return frame.select(*chosen)
 
@@ -107,7 +108,7 @@ def check_copied(frame: datafusion.DataFrame) -> None:
         A reader of the file could not tell them apart.
     """
     plan = frame.logical_plan()
-    if _kind(plan) != "CopyTo":
+    if node_type(plan) != "CopyTo":
         return
     columns = [column for column in _columns_of(plan.inputs()[0]) or [] if column is not None]
     names = [str(column.to_variant().name()) for column in columns]
@@ -118,8 +119,8 @@ def check_copied(frame: datafusion.DataFrame) -> None:
 def _ambiguous(name: str, names: Sequence[str], columns: Sequence[Any] | None) -> str:
     having = [
         _shown(column, name)
-        for column, own in zip(columns or [], names, strict=False)
-        if own == name and column is not None
+        for column, other in zip(columns or [], names, strict=False)
+        if other == name and column is not None
     ]
     listed = f" ({', '.join(having)})" if having else ""
     return (
@@ -131,22 +132,15 @@ def _ambiguous(name: str, names: Sequence[str], columns: Sequence[Any] | None) -
 def _columns_of(plan: Any) -> list[Any] | None:
     """Return the columns of a plan: those with a table of their own, and None for others.
 
-    None if they are not to be found.
+    None if they are unknown.
     """
-    while _kind(plan) in _PASSED_THROUGH:
+    while node_type(plan) in _PASSED_THROUGH:
         plan = plan.inputs()[0]
-    if _kind(plan) != "Projection":
+    if node_type(plan) != "Projection":
         return None
-    found = plan.to_variant().projections()
-    return [one if one.variant_name() == "Column" else None for one in found]
+    expressions = plan.to_variant().projections()
+    return [each if each.variant_name() == "Column" else None for each in expressions]
 
 
 def _shown(column: Any, name: str) -> str:
     return repr(name) if column is None else str(column.schema_name())
-
-
-def _kind(plan: Any) -> str:
-    try:
-        return type(plan.to_variant()).__name__
-    except Exception:  # noqa: BLE001 - nodes that the bindings have no class for
-        return ""

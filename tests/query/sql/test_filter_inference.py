@@ -19,8 +19,8 @@ from daf_query.index import build_point_index
 from daf_query.scan import And, Compare, Or, Predicate, ScanOptions, compared
 from daf_query.scan._evaluate import evaluate
 from daf_query.scan._options import ZONE_ROWS
-from daf_query.sql._filter_inference import begins, implied
-from daf_query.sql._residual_filters import Condition, _conjuncts
+from daf_query.sql._filter_inference import begins, inferred_predicate
+from daf_query.sql._residual_filters import ResidualFilter, _conjuncts
 from daf_storage import DafWriter, MemoryDaf
 from tests.support import create
 
@@ -246,7 +246,9 @@ def test_conditions_are_parsed_to_a_certain_depth(depth: int) -> None:
     """Beyond it nothing is known: of AND the rest is left out, of OR all of it."""
     schema = pa.schema([("n", pa.int64())])
     parsed = {
-        is_both: implied([Condition(nested(depth, is_both=is_both), lambda one: one)], schema)
+        is_both: inferred_predicate(
+            [ResidualFilter(nested(depth, is_both=is_both), lambda one: one)], schema
+        )
         for is_both in (True, False)
     }
     known = list(range(max(depth - 49, 0), depth + 1))
