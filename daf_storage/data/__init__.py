@@ -16,6 +16,7 @@ from daf_storage.data._archive_recovery import (
     recover_archive,
     take_out_consolidated,
 )
+from daf_storage.data._axis_reader import REQUIRED
 from daf_storage.data._casting import stored_numbers
 from daf_storage.data._coercion import strings_input
 from daf_storage.data._containers import plain_values
@@ -31,13 +32,12 @@ from daf_storage.data._encoding import EmptySparse, write_text
 from daf_storage.data._layout import (
     MAJOR_VERSION,
     MINOR_VERSION,
-    SparseMatrixParts,
-    SparseVectorParts,
     StoredMatrix,
     StoredVector,
 )
-from daf_storage.data._reader import REQUIRED, DafReader, Origin, check_reader
+from daf_storage.data._reader import DafReader, Origin, check_reader
 from daf_storage.data._relayout import column_blocks
+from daf_storage.data._sparse_parts import SparseMatrixParts, SparseVectorParts
 from daf_storage.data._writer import DafWriter, check_writer
 
 __all__ = [

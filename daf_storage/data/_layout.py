@@ -16,21 +16,48 @@ import pyarrow as pa
 from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo, strings
 from daf_storage.data import _relayout as relayout
 from daf_storage.data._convention import Convention, follows
+from daf_storage.data._sparse_checks import (
+    check_indices,
+    check_sparse_vector,
+    is_colptr,
+    required_array,
+)
+from daf_storage.data._sparse_parts import (
+    SparseMatrixParts,
+    SparseStrings,
+    SparseStringsNode,
+    SparseVectorParts,
+)
 from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError
-from daf_storage.trees import ArrayInfo, Node, NodeKind, NotFileBacked, StoredArray, Tree
+from daf_storage.trees import Node, StoredArray, Tree
 
 MAJOR_VERSION: Final = 1
 """The version of the format that is read and written; another one is refused."""
+
+
 MINOR_VERSION: Final = 0
 """The highest minor version that is read."""
+
+
 VERSION: Final = (MAJOR_VERSION, MINOR_VERSION)
 """Major and minor version of the Daf layout that is written and read."""
 
+
 DAF: Final = "daf"
+
+
 SCALARS: Final = "scalars"
+
+
 AXES: Final = "axes"
+
+
 VECTORS: Final = "vectors"
+
+
 MATRICES: Final = "matrices"
+
+
 SKELETON: Final = (SCALARS, AXES, VECTORS, MATRICES)
 
 
@@ -100,142 +127,6 @@ def _marker(tree: Tree) -> list[Any] | None:
     return [int(number) if number == number // 1 else number for number in numbers]
 
 
-class SparseVectorParts:
-    """A sparse vector as stored: views of the mapped files, indices counting from 1.
-
-    The views are read-only and valid as long as they are referred to.
-    """
-
-    def __init__(self, length: int, nzind: AnyArray, nzval: AnyArray | None) -> None:
-        self.length = length
-        """Number of elements, zeros included."""
-        self.nzind = nzind
-        """Positions of the stored elements, ascending, the first position being 1."""
-        self.nzval = nzval
-        """The stored elements; None where all are true (Bool)."""
-
-    def to_dense(self, span: Span) -> AnyArray:
-        """Return the elements of ``span`` with their zeros, as a new array."""
-        bounds = np.searchsorted(self.nzind, np.array([span.start, span.stop], np.int64) + 1)
-        stored = slice(int(bounds[0]), int(bounds[1]))
-        values = True if self.nzval is None else self.nzval[stored]
-        dense = np.zeros(span.size, dtype=bool if self.nzval is None else self.nzval.dtype)
-        dense[self.nzind[stored].astype(np.int64) - (1 + span.start)] = values
-        return dense
-
-
-class SparseMatrixParts:
-    """A sparse matrix as stored (CSC): views of the mapped files, indices counting from 1.
-
-    Column ``j`` (from 0) has its row numbers in ``rowval[colptr[j] - 1 : colptr[j + 1] - 1]`` and
-    its values at the same places of ``nzval``.  The views are read-only and valid as long as they
-    are referred to.
-    """
-
-    def __init__(
-        self,
-        shape: tuple[int, int],
-        colptr: AnyArray,
-        rowval: AnyArray,
-        nzval: AnyArray | None,
-    ) -> None:
-        self.shape = shape
-        """Numbers of rows and of columns."""
-        self.colptr = colptr
-        """Where each column begins, counted from 1; one more than there are columns."""
-        self.rowval = rowval
-        """Row numbers from 1, ascending within each column."""
-        self.nzval = nzval
-        """The stored elements; None where all are true (Bool)."""
-
-
-class SparseStrings(NotFileBacked):
-    """Strings of which only those that are not empty are stored, presented as a dense array.
-
-    HDF5 files have them; see `StoredArray` for the members.
-    """
-
-    def __init__(self, node: Node, shape: tuple[int, ...], *, what: str) -> None:
-        self.info = ArrayInfo(shape, StorageType.STRING, shape, is_mappable=False)
-        self._node = node
-        self._what = what
-
-    def read(self) -> AnyArray:
-        """Return all strings as objects."""
-        values: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
-        return values.reshape(self.info.shape)
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension as objects."""
-        return self.read()[span.slice]
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
-        """Return several ranges of the first dimension as objects."""
-        values = self.read() if within is None else self.read()[:, within.slice]
-        return [values[span.slice] for span in spans]
-
-    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
-        """Return all strings, the empty ones too, flattened in C order."""
-        stored = _required(self._node, "nztxt", self._what)
-        if len(stored.info.shape) != 1 or not stored.info.storage_type.is_string:
-            raise CorruptDataError(f"{self._what}: nztxt is not a list of strings")
-        if stored.info.size > self.info.size:
-            raise CorruptDataError(
-                f"{self._what}: nztxt has {stored.info.size:,} strings, but the shape "
-                f"{list(self.info.shape)} has no room for so many"
-            )
-        stored.check_stored(is_complete=True)
-        texts = stored.read_strings()
-        places = self._places(len(texts))
-        picks = np.full(self.info.size, len(texts), dtype=np.int64)
-        picks[places] = np.arange(len(texts))
-        return pa.concat_arrays([texts, pa.array([""], texts.type)]).take(pa.array(picks))
-
-    def _places(self, count: int) -> AnyArray:
-        """Return where the stored strings belong, counted from 0, after checking it."""
-        if len(self.info.shape) == 1:
-            nzind = _check_indices(self._node, "nzind", count, self._what).read()
-            _check_sparse_vector(self.info.size, nzind, None, what=self._what)
-            return nzind.astype(np.int64) - 1
-        n_columns, n_rows = self.info.shape
-        colptr = _check_indices(self._node, "colptr", n_columns + 1, self._what).read()
-        rows = _check_indices(self._node, "rowval", count, self._what).read().astype(np.int64) - 1
-        if not _is_colptr(colptr, n_columns, count):
-            raise CorruptDataError(f"{self._what}: colptr, rowval and nztxt do not fit together")
-        if count and (rows.min() < 0 or rows.max() >= n_rows):
-            raise CorruptDataError(f"{self._what}: a row number is outside 1 to {n_rows:,}")
-        lengths: AnyArray = np.diff(colptr.astype(np.int64))
-        columns = np.repeat(np.arange(n_columns), lengths)
-        return columns * n_rows + rows
-
-
-class _SparseStringsNode:
-    """A node whose array is a `SparseStrings`."""
-
-    kind: NodeKind = "array"
-
-    def __init__(self, node: Node, array: SparseStrings) -> None:
-        self._node = node
-        self._array = array
-
-    @property
-    def identity(self) -> Hashable:
-        """What a cache goes by."""
-        return self._node.identity
-
-    def is_same(self, other: object) -> bool:
-        """Return whether another node is the very same stored one."""
-        return isinstance(other, _SparseStringsNode) and self.identity == other.identity
-
-    def array(self, name: str = "") -> StoredArray | None:
-        """Return the array; it has no parts."""
-        return None if name else self._array
-
-    def attribute(self, name: str) -> Any:
-        """Return an attribute of the group; None if it has none of this name."""
-        return self._node.attribute(name)
-
-
 class StoredVector:
     """One vector, pinned: what is read belongs together, also if it is replaced meanwhile."""
 
@@ -260,7 +151,7 @@ class StoredVector:
         """Return a range of a numeric vector; a read-only view of the file if it is dense."""
         if self.info.is_sparse:
             return self.sparse_parts().to_dense(span)
-        return _required(self._node, "", self._what).read_rows(span)
+        return required_array(self._node, "", self._what).read_rows(span)
 
     def reader(self) -> Callable[[Span], AnyArray]:
         """Return a function that reads ranges of a numeric vector.
@@ -270,7 +161,7 @@ class StoredVector:
         """
         if self.info.is_sparse:
             return self.sparse_parts().to_dense
-        array = _required(self._node, "", self._what)
+        array = required_array(self._node, "", self._what)
         if not array.info.is_mappable and array.info.chunks != array.info.shape:
             return array.read_rows
         mapped = array.read()  # a single chunk is fetched and decoded once, not once per range
@@ -284,7 +175,9 @@ class StoredVector:
     @property
     def is_mapped(self) -> bool:
         """Whether reading a dense vector costs no memory: it is a view of a file."""
-        return not self.info.is_sparse and _required(self._node, "", self._what).info.is_mappable
+        return (
+            not self.info.is_sparse and required_array(self._node, "", self._what).info.is_mappable
+        )
 
     def arrays(self) -> dict[str, StoredArray]:
         """Return the stored arrays by their name below the vector's; a dense one has none."""
@@ -296,7 +189,7 @@ class StoredVector:
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all elements of a vector of strings."""
-        return _required(self._node, "", self._what).read_strings()
+        return required_array(self._node, "", self._what).read_strings()
 
     def string_batches(self) -> Iterator[pa.Array]:
         """Yield the elements of a vector of strings piece by piece, as codes where that is cheap.
@@ -320,17 +213,17 @@ class StoredVector:
 
     def string_array(self) -> StoredArray:
         """Return the stored array of a vector of strings, or of a dense one."""
-        return _required(self._node, "", self._what)
+        return required_array(self._node, "", self._what)
 
     def sparse_parts(self) -> SparseVectorParts:
         """Return the stored parts of a sparse vector; checked when first asked for."""
         if self._parts is None:
-            stored = _required(self._node, "nzind", self._what)
+            stored = required_array(self._node, "nzind", self._what)
             stored.check_stored(is_complete=True)
             nzind = stored.read()
             values = self._node.array("nzval")
             nzval = None if values is None else values.read()
-            _check_sparse_vector(self.info.length, nzind, nzval, what=self._what)
+            check_sparse_vector(self.info.length, nzind, nzval, what=self._what)
             self._parts = SparseVectorParts(self.info.length, nzind, nzval)
         return self._parts
 
@@ -365,13 +258,13 @@ class StoredMatrix:
 
     def dense(self) -> StoredArray:
         """Return the array of a dense matrix; stored as (columns, rows), or by rows."""
-        return _required(self._node, "", self._what)
+        return required_array(self._node, "", self._what)
 
     def colptr(self) -> AnyArray:
         """Return where each stored column of a sparse matrix begins, from 0, as new int64."""
         nnz = self.entries("rowval").info.size
-        stored = _check_indices(self._node, "colptr", self.info.shape[1] + 1, self._what).read()
-        if not _is_colptr(stored, self.info.shape[1], nnz):
+        stored = check_indices(self._node, "colptr", self.info.shape[1] + 1, self._what).read()
+        if not is_colptr(stored, self.info.shape[1], nnz):
             raise CorruptDataError(
                 f"{self._what}: colptr does not rise from 1 to {nnz + 1:,} "
                 f"over {self.info.shape[1]:,} columns"
@@ -380,7 +273,7 @@ class StoredMatrix:
 
     def entries(self, part: str) -> StoredArray:
         """Return the ``rowval``, ``nzval`` or ``colptr`` of a sparse matrix."""
-        return _required(self._node, part, self._what)
+        return required_array(self._node, part, self._what)
 
     def check_stored(self) -> None:
         """Raise if what is stored cannot be the matrix, by the sizes of files alone."""
@@ -441,10 +334,10 @@ def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector |
     if node is None:
         return None
     if node.kind == "group" and node.array("nztxt") is not None:
-        node = _SparseStringsNode(node, SparseStrings(node, (length,), what=what))
+        node = SparseStringsNode(node, SparseStrings(node, (length,), what=what))
     if node.kind == "group":
         return StoredVector(_sparse_vector_info(node, axis, name, length, what), node, what=what)
-    info = _required(node, "", what).info
+    info = required_array(node, "", what).info
     _check_shape(info.shape, (length,), what=what, axes=(axis,))
     dense = VectorInfo(
         axis,
@@ -469,20 +362,20 @@ def open_matrix(
     if node is None:
         return None
     if node.kind == "group" and node.array("nztxt") is not None:
-        node = _SparseStringsNode(node, SparseStrings(node, shape[::-1], what=what))
+        node = SparseStringsNode(node, SparseStrings(node, shape[::-1], what=what))
     nnz = None
     if node.kind == "group":
-        nnz = _required(node, "rowval", what).info.size
+        nnz = required_array(node, "rowval", what).info.size
         if nnz > shape[0] * shape[1]:
             raise CorruptDataError(
                 f"{what}: rowval has {nnz:,} elements, but {shape[0]:,} x {shape[1]:,} has no room "
                 "for so many"
             )
-        _check_indices(node, "rowval", nnz, what)
-        _check_indices(node, "colptr", shape[1] + 1, what)
+        check_indices(node, "rowval", nnz, what)
+        check_indices(node, "colptr", shape[1] + 1, what)
         storage_type = _values_type(node, nnz, "rowval", what)
     else:
-        array = _required(node, "", what).info
+        array = required_array(node, "", what).info
         storage_type = array.storage_type
         _check_shape(array.shape, shape[::-1], what=what, axes=(columns_axis, rows_axis))
     info = MatrixInfo(
@@ -499,12 +392,12 @@ def open_matrix(
 
 
 def _sparse_vector_info(node: Node, axis: str, name: str, length: int, what: str) -> VectorInfo:
-    nnz = _required(node, "nzind", what).info.size
+    nnz = required_array(node, "nzind", what).info.size
     if nnz > length:
         raise CorruptDataError(
             f"{what}: nzind has {nnz:,} elements, but the axis has {length:,} entries"
         )
-    _check_indices(node, "nzind", nnz, what)
+    check_indices(node, "nzind", nnz, what)
     storage_type = _values_type(node, nnz, "nzind", what)
     return VectorInfo(axis, name, storage_type, length, True, max(length, 1))  # noqa: FBT003
 
@@ -520,17 +413,6 @@ def _values_type(node: Node, nnz: int, indices: str, what: str) -> StorageType:
     return values.info.storage_type
 
 
-def _check_indices(node: Node, name: str, count: int, what: str) -> StoredArray:
-    """Return an array of positions, after checking its metadata; nothing of it was read."""
-    array = _required(node, name, what)
-    if array.info.shape != (count,) or not array.info.storage_type.is_integer:
-        raise CorruptDataError(
-            f"{what}: {name} is not a list of {count:,} positions, but "
-            f"{array.info.storage_type.value} of shape {list(array.info.shape)}"
-        )
-    return array
-
-
 def _arrays(
     node: Node,
     parts: tuple[str, ...],
@@ -538,16 +420,9 @@ def _arrays(
     what: str,
 ) -> dict[str, StoredArray]:
     if not is_sparse:
-        return {"": _required(node, "", what)}
+        return {"": required_array(node, "", what)}
     found = ((part, node.array(part)) for part in parts)
     return {part: array for part, array in found if array is not None}
-
-
-def _required(node: Node, name: str, what: str) -> StoredArray:
-    array = node.array(name)
-    if array is None:
-        raise CorruptDataError(f"{what}: the array {name or 'itself'!r} is missing")
-    return array
 
 
 def _check_shape(
@@ -558,26 +433,6 @@ def _check_shape(
             f"{what}: the stored shape is {list(found)}, "
             f"but {' x '.join(axes)} needs {list(needed)}"
         )
-
-
-def _check_sparse_vector(
-    length: int, nzind: AnyArray, nzval: AnyArray | None, *, what: str
-) -> None:
-    if nzval is not None and nzval.shape != nzind.shape:
-        raise CorruptDataError(f"{what}: nzind and nzval have different lengths")
-    if nzind.size == 0:
-        return
-    if nzind.dtype.kind not in "iu" or nzind.ndim != 1:
-        raise CorruptDataError(f"{what}: nzind is not a list of positions")
-    if nzind[0] < 1 or nzind[-1] > length or not bool(np.all(nzind[1:] > nzind[:-1])):
-        raise CorruptDataError(f"{what}: nzind does not rise within 1 to {length:,}")
-
-
-def _is_colptr(colptr: AnyArray, n_columns: int, nnz: int) -> bool:
-    is_list = colptr.ndim == 1 and colptr.size == n_columns + 1 and colptr.dtype.kind in "iu"
-    if not is_list or colptr[0] != 1 or colptr[-1] != nnz + 1:
-        return False
-    return bool(np.all(colptr[1:] >= colptr[:-1]))
 
 
 def is_all_true(values: Any) -> bool:

@@ -2,60 +2,34 @@
 
 `DafReader` answers questions about scalars, axes, vectors and matrices of any `Tree`.  It reads
 metadata when asked and data when needed, keeps nothing open, and hands out views of mapped files
-that stay valid as long as somebody holds them.
+that stay valid as long as they are referred to.
 """
 
 from __future__ import annotations
 
-import enum
 import os
-import weakref
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import (
-    INDEX_VECTOR,
-    NAME_VECTOR,
-    RESERVED_VECTORS,
-    AnyArray,
-    DecodedCache,
     MatrixInfo,
-    Span,
-    StorageType,
-    VectorInfo,
     name_problem,
     pandas,
 )
 from daf_storage.data import _layout as layout
 from daf_storage.data import _summary as summaries
 from daf_storage.data._conversions import (
-    arrow_of,
-    arrow_strings,
-    check_unique,
     default_matrix,
-    default_vector,
-    integer_positions,
     objects,
-    positions_among,
-    sample,
     scipy_of,
 )
 from daf_storage.data._layout import (
-    SparseMatrixParts,
-    SparseVectorParts,
     StoredMatrix,
-    StoredVector,
 )
-from daf_storage.trees import Node, StoredArray, Tree
+from daf_storage.data._sparse_parts import SparseMatrixParts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,26 +38,15 @@ if TYPE_CHECKING:
 else:
     sp = lazy_module("scipy.sparse")
     pc = lazy_module("pyarrow.compute")
-
-
-class _Required(enum.Enum):
-    """The type of the default that says: it must exist."""
-
-    REQUIRED = "required"
-
-    def __repr__(self) -> str:
-        return "REQUIRED"
-
+from daf_storage.data._axis_reader import REQUIRED
+from daf_storage.data._vector_reader import VectorReader
 
 _Found = TypeVar("_Found")
+
 
 _LOOKS: Final = 20
 """How often to look for a matrix that a writer may be replacing."""
 
-REQUIRED: Final = _Required.REQUIRED
-"""Default of every ``default=``: the property must exist."""
-
-_MAX_ENTRIES: Final = 1 << 40
 
 Scalar = bool | int | float | str
 
@@ -117,7 +80,7 @@ def check_reader(value: object, function: str) -> None:
     )
 
 
-class DafReader:
+class DafReader(VectorReader):
     """A Daf data set that can be read.
 
     Do not construct it; `open_daf`, `ZarrDaf` and `MemoryDaf` return one (or a writer, which can
@@ -133,41 +96,8 @@ class DafReader:
     [30, 60]
     """
 
-    def __init__(
-        self, tree: Tree, *, name: str, on_close: Callable[[], None] | None = None
-    ) -> None:
-        self._tree = tree
-        self._name = name
-        self._is_closed = False
-        self.origin: Origin | None = None
-        """How it can be opened again; None if it is in memory."""
-        self._decoded = DecodedCache()
-        self._counters: Counter[str] = Counter()
-        self._unique: dict[str, Hashable] = {}
-        self._release = None if on_close is None else weakref.finalize(self, on_close)
-
-    @property
-    def name(self) -> str:
-        """The name of the data set: as given, else its scalar ``name``, else its full path."""
-        return self._name
-
-    @property
-    def tree(self) -> Tree:
-        """The groups and arrays in which the data set is stored."""
-        return self._tree
-
-    @property
-    def location(self) -> str:
-        """The path or other place that messages name."""
-        return self._tree.location
-
-    @property
-    def is_writable(self) -> bool:
-        """Whether this object can change the data set."""
-        return False
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
+    origin: Origin | None = None
+    """How it can be opened again; None if it is in memory."""
 
     def __reduce__(self) -> tuple[Callable[[Origin], DafReader], tuple[Origin]]:
         """Pickle the path and the name; whoever unpickles it opens the path again."""
@@ -194,28 +124,6 @@ class DafReader:
             )
         return self.origin
 
-    def rename(self, name: str) -> None:
-        """Call this object by another name; the stored data does not change."""
-        self._name = name
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Refuse further use; arrays handed out earlier stay valid.  May be called twice."""
-        self._is_closed = True
-        self._decoded.clear()
-        if self._release is not None:
-            self._release()
-
     def description(self) -> str:
         """Return a readable summary: axes, vectors, matrices and scalars.  Reads metadata only."""
         return summaries.as_text(self.summary())
@@ -226,109 +134,6 @@ class DafReader:
 
     def _repr_html_(self) -> str:
         return summaries.as_html(self.summary())
-
-    # Scalars
-
-    def scalars_set(self) -> set[str]:
-        """Return the names of the scalars."""
-        return self._names(layout.SCALARS)
-
-    def has_scalar(self, name: str) -> bool:
-        """Return whether there is a scalar of this name."""
-        return self._kind(layout.scalar_path, name) is not None
-
-    def scalar_type(self, name: str) -> StorageType:
-        """Return the stored type of a scalar."""
-        return self._scalar_array(name).info.storage_type
-
-    def get_scalar(self, name: str, *, default: Any = REQUIRED) -> Any:
-        """Return a scalar as ``bool``, ``int``, ``float`` or ``str``.
-
-        Raises
-        ------
-        ScalarNotFoundError
-            There is none and no ``default`` was given.
-        """
-        if default is not REQUIRED and not self.has_scalar(name):
-            return default
-        array = self._scalar_array(name)
-        if array.info.size != 1:
-            raise errors.CorruptDataError(
-                f"{self.location}: scalar {name!r} has {array.info.size} elements instead of one"
-            )
-        if array.info.storage_type.is_string:
-            return array.read_strings()[0].as_py()
-        return array.read().reshape(-1)[0].item()
-
-    # Axes
-
-    def axes_set(self) -> set[str]:
-        """Return the names of the axes."""
-        return self._names(layout.AXES)
-
-    def has_axis(self, axis: str) -> bool:
-        """Return whether there is an axis of this name."""
-        return self._kind(layout.axis_path, axis) is not None
-
-    def axis_length(self, axis: str) -> int:
-        """Return the number of entries of an axis; reads metadata only."""
-        return self._axis_array(axis, self._axis_node(axis)).info.shape[0]
-
-    def axis_entries(
-        self, axis: str, indices: Any = None, *, allow_empty: bool = False
-    ) -> npt.NDArray[np.object_]:
-        """Return the entries of an axis as an array of ``str`` objects.
-
-        ``get_pa_vector(axis, "name")`` is the fast way for large axes.
-
-        Parameters
-        ----------
-        indices
-            The 0-based positions of the entries to return, in any order; by default all.
-        allow_empty
-            Negative positions, which `axis_indices` gives for "no entry", become empty strings
-            instead of an error.
-
-        Raises
-        ------
-        EntryNotFoundError
-            A position is outside of the axis.
-        InvalidInputError
-            They are not integers; a mask is not taken for positions 0 and 1.
-        """
-        own = self._entries(axis)
-        if indices is None:
-            return objects(own)
-        positions = integer_positions(indices, f"{self.location}: indices= of axis {axis!r}")
-        is_empty = positions < 0
-        is_outside = (positions >= len(own)) | (is_empty & (not allow_empty))
-        if bool(is_outside.any()):
-            raise errors.EntryNotFoundError(
-                f"{self.location}: axis {axis!r} has no entry at position "
-                f"{int(positions[is_outside][0])}; it has {len(own):,} entries, counted from 0"
-            )
-        found = objects(own.take(pa.array(np.where(is_empty, 0, positions)))) if len(own) else None
-        if found is None:
-            return np.full(positions.shape, "", dtype=object)
-        found[is_empty] = ""
-        return found
-
-    def axis_dict(self, axis: str) -> dict[str, int]:
-        """Return the 0-based position of each entry of an axis.
-
-        It has a Python object per entry; `axis_indices` looks up many entries without.
-        """
-        return {entry: i for i, entry in enumerate(self._entries(axis).to_pylist())}
-
-    # Versions
-
-    def axis_version_counter(self, axis: str) -> int:
-        """Return how often an axis was set or deleted through this object since it was opened."""
-        return self._counters[layout.axis_path(axis)]
-
-    def vector_version_counter(self, axis: str, name: str) -> int:
-        """Return how often a vector was set or deleted through this object since it was opened."""
-        return self._counters[layout.vector_path(axis, name)]
 
     def matrix_version_counter(self, rows_axis: str, columns_axis: str, name: str) -> int:
         """Return how often a matrix was set or deleted, in either orientation; see the others."""
@@ -341,176 +146,6 @@ class DafReader:
         It is called ``NAME.read_only`` and sees what is written through the other one.
         """
         return self
-
-    def axis_indices(
-        self,
-        axis: str,
-        entries: Iterable[str],
-        *,
-        allow_empty: bool = False,
-        allow_missing: bool = False,
-    ) -> npt.NDArray[np.int64]:
-        """Return the 0-based positions of entries, in the order given; duplicates are kept.
-
-        Parameters
-        ----------
-        allow_empty
-            Empty strings, which by convention mean "no entry", become -1 instead of an error.
-        allow_missing
-            So do other strings that are not entries of the axis.
-
-        Raises
-        ------
-        EntryNotFoundError
-            A string is not an entry of the axis.
-        """
-        own = self._entries(axis)
-        asked = arrow_strings(entries).cast(own.type)
-        found = positions_among(asked, own)
-        is_missing = pc.is_null(found)
-        if pc.any(is_missing).as_py():
-            missing = asked.filter(is_missing).to_pylist()
-            bad = [e for e in missing if not (allow_empty if e == "" else allow_missing)]
-            if bad:
-                raise errors.entry_not_found(self.location, axis, str(bad[0]), sample(own))
-        positions: npt.NDArray[np.int64] = (
-            pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-        )
-        return positions
-
-    # Vectors
-
-    def vectors_set(self, axis: str) -> set[str]:
-        """Return the names of an axis's vectors, without the reserved ``name`` and ``index``."""
-        self._require_axis(axis)
-        return self._names(layout.vectors_path(axis))
-
-    def has_vector(self, axis: str, name: str) -> bool:
-        """Return whether an axis has a vector; true for ``name`` and ``index``."""
-        self._require_axis(axis)
-        if name in RESERVED_VECTORS:
-            return True
-        return (
-            name_problem(name) is None
-            and self._tree.kind(layout.vector_path(axis, name)) is not None
-        )
-
-    def axis_identity(self, axis: str) -> Hashable:
-        """Return a value that changes whenever a vector of the axis is set or deleted.
-
-        Or its metadata, or the entries, are rewritten in place by another program.
-        """
-        self._check_open()
-        return (
-            self._tree.identity(layout.axis_path(axis)),
-            self._tree.listing_identity(layout.vectors_path(axis)),
-        )
-
-    def vector_info(self, axis: str, name: str) -> VectorInfo:
-        """Return the type and the layout of a vector; reads metadata and sizes of files only.
-
-        Raises
-        ------
-        VectorNotFoundError
-            There is none of this name.
-        CorruptDataError, UnsupportedDataError
-            Its metadata is broken, or its files are missing or truncated.
-        """
-        if name in RESERVED_VECTORS:
-            kind = StorageType.STRING if name == NAME_VECTOR else StorageType.INT64
-            length = self.axis_length(axis)
-            return VectorInfo(axis, name, kind, length, False, max(length, 1))  # noqa: FBT003
-        stored = self.open_vector(axis, name)
-        stored.check_stored()
-        return stored.info
-
-    def open_vector(self, axis: str, name: str) -> StoredVector:
-        """Return a vector pinned as it is now, to be read in parts.
-
-        Raises
-        ------
-        VectorNotFoundError
-            There is none of this name, or it is one of the reserved ones.
-        CorruptDataError, UnsupportedDataError
-            Its metadata is broken or its type is not one of Daf's.
-        """
-        length = self.axis_length(axis)
-        found = None
-        if name_problem(name) is None:
-            found = layout.open_vector(self._tree, axis, name, length)
-        if found is None:
-            raise errors.vector_not_found(self.location, axis, name, self.vectors_set(axis))
-        return found
-
-    def get_np_vector(self, axis: str, name: str, *, default: Any = REQUIRED) -> AnyArray:
-        """Return a vector as numpy.
-
-        Parameters
-        ----------
-        default
-            What to return if there is no such vector: None, a scalar to fill the length with, or
-            an array of that length.
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape ``(axis length,)``.  Dense numeric vectors are read-only views of the mapped
-            file, valid as long as they are referred to; sparse ones are expanded into a new
-            array; strings are ``str`` objects.
-
-        Raises
-        ------
-        VectorNotFoundError, AxisNotFoundError
-            There is none and no ``default`` was given; the axis must always exist.
-        """
-        if default is not REQUIRED and not self.has_vector(axis, name):
-            filled: AnyArray = self._default_vector(axis, name, default)
-            return filled
-        if name == NAME_VECTOR:
-            return self.axis_entries(axis)
-        if name == INDEX_VECTOR:
-            return np.arange(self.axis_length(axis))
-        stored = self.open_vector(axis, name)
-        if stored.info.storage_type.is_string:
-            return objects(self._strings(stored))
-        return stored.read(Span(0, stored.info.length))
-
-    def get_pa_vector(self, axis: str, name: str) -> pa.Array:
-        """Return a vector as Arrow.
-
-        Returns
-        -------
-        pyarrow.Array
-            Dense numbers lie in the mapped file itself, without a copy.  Strings are decoded
-            straight into Arrow.  Bool is copied, since Arrow packs eight to a byte, and so are
-            sparse vectors.  NaN stays NaN.
-        """
-        if name == NAME_VECTOR:
-            return self._entries(axis)
-        if name == INDEX_VECTOR:
-            return pa.array(np.arange(self.axis_length(axis)))
-        stored = self.open_vector(axis, name)
-        if stored.info.storage_type.is_string:
-            return self._strings(stored)
-        return arrow_of(stored.read(Span(0, stored.info.length)))
-
-    def get_pd_vector(self, axis: str, name: str) -> pd.Series[Any]:
-        """Return a vector as a pandas Series whose index is the axis entries."""
-        values = self.get_np_vector(axis, name)
-        series: pd.Series[Any] = pandas().Series(values, index=self.axis_entries(axis), name=name)
-        return series
-
-    def get_sparse_vector(self, axis: str, name: str) -> SparseVectorParts:
-        """Return the parts of a sparse vector as they lie in the mapped files."""
-        stored = self.open_vector(axis, name)
-        if not stored.info.is_sparse:
-            raise errors.InvalidInputError(
-                f"{self.location}: vector {name!r} of axis {axis!r} is stored densely; "
-                "read it with get_np_vector"
-            )
-        return stored.sparse_parts()
-
-    # Matrices
 
     def matrices_set(self, rows_axis: str, columns_axis: str, *, relayout: bool = True) -> set[str]:
         """Return the names of the matrices of two axes; of this orientation only on request."""
@@ -666,96 +301,6 @@ class DafReader:
             )
         return stored.sparse_parts()
 
-    # Shared by the above
-
-    def _names(self, path: str) -> set[str]:
-        self._check_open()
-        return set(self._tree.children(path))
-
-    def _kind(self, path_of: Any, name: str) -> str | None:
-        self._check_open()
-        return None if name_problem(name) else self._tree.kind(path_of(name))
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise errors.InvalidInputError(
-                f"{self.location}: the data set was closed; open it again"
-            )
-
-    def _require_axis(self, axis: str) -> None:
-        if not self.has_axis(axis):
-            raise errors.axis_not_found(self.location, axis, self.axes_set())
-
-    def _scalar_array(self, name: str) -> StoredArray:
-        array = None
-        if self.has_scalar(name):
-            array = layout.open_array(self._tree, layout.scalar_path(name))
-        if array is None:
-            raise errors.scalar_not_found(self.location, name, self.scalars_set())
-        return array
-
-    def _axis_node(self, axis: str) -> Node:
-        self._check_open()
-        node = None if name_problem(axis) else self._tree.node(layout.axis_path(axis))
-        if node is None:
-            raise errors.axis_not_found(self.location, axis, self.axes_set())
-        return node
-
-    def _axis_array(self, axis: str, node: Node) -> StoredArray:
-        array = node.array()
-        if array is None:
-            raise errors.CorruptDataError(
-                f"{self.location}: axis {axis!r} is not stored as an array"
-            )
-        if len(array.info.shape) != 1 or not array.info.storage_type.is_string:
-            raise errors.CorruptDataError(
-                f"{self.location}: axis {axis!r} is not stored as a list of strings"
-            )
-        if array.info.size > _MAX_ENTRIES:
-            raise errors.CorruptDataError(
-                f"{self.location}: axis {axis!r} is said to have {array.info.size:,} entries"
-            )
-        array.check_stored(is_complete=True)
-        return array
-
-    def _entries(self, axis: str) -> Any:
-        node = self._axis_node(axis)
-        entries = self._decode_entries(axis, node)
-        if self._unique.get(axis) != node.identity:
-            check_unique(self.location, axis, entries)
-            self._unique[axis] = node.identity
-        return entries
-
-    def _decode_entries(self, axis: str, node: Node) -> Any:
-        return self._decoded.get(
-            (axis,), node.identity, lambda: self._axis_array(axis, node).read_strings()
-        )
-
-    def string_array(self, axis: str, name: str) -> StoredArray:
-        """Return the stored array of a vector of strings, or of the entries (``name``), pinned."""
-        if name == NAME_VECTOR:
-            return self._axis_array(axis, self._axis_node(axis))
-        return self.open_vector(axis, name).string_array()
-
-    def vector_identity(self, axis: str, name: str) -> Hashable:
-        """Return a value that changes whenever a vector does, or the entries (``name``)."""
-        is_name = name == NAME_VECTOR
-        return self._tree.identity(
-            layout.axis_path(axis) if is_name else layout.vector_path(axis, name)
-        )
-
-    def _strings(self, stored: StoredVector) -> Any:
-        key = (stored.info.axis, stored.info.name)
-        return self._decoded.get(key, stored.identity, stored.read_strings)
-
-    def known_strings(self, stored: StoredVector) -> Any:
-        """Return all elements of a pinned vector of strings if they are remembered, or None."""
-        return self._decoded.peek((stored.info.axis, stored.info.name), stored.identity)
-
-    def known_entries(self, axis: str) -> Any:
-        """Return the entries of an axis if they are remembered, or None."""
-        return self._decoded.peek((axis,), self._axis_node(axis).identity)
-
     def _find_matrix(self, rows_axis: str, columns_axis: str, name: str) -> StoredMatrix | None:
         shape = (self.axis_length(rows_axis), self.axis_length(columns_axis))
         if name_problem(name) is not None:
@@ -772,17 +317,6 @@ class DafReader:
             values = array.read()
         return values if stored.info.is_row_major else values.T
 
-    def _default_vector(self, axis: str, name: str, default: Any) -> Any:
-        if default is None:
-            return None
-        length = self.axis_length(axis)
-        what = f"the default for vector {name!r}"
-        found = default_vector(default, length=length, what=f"{self.location}: {what}")
-        if len(found) != length:
-            raise errors.wrong_length(self.location, what, len(found), axis, length)
-        self.check_labels(axis, getattr(default, "index", None), what)
-        return found
-
     def _default_matrix(self, rows_axis: str, columns_axis: str, name: str, default: Any) -> Any:
         if default is None:
             return None
@@ -796,14 +330,3 @@ class DafReader:
         for axis, labels in zip((rows_axis, columns_axis), ("index", "columns"), strict=True):
             self.check_labels(axis, getattr(default, labels, None), what)
         return values
-
-    def check_labels(self, axis: str, labels: Any, what: str) -> None:
-        """Raise ``LabelsError`` if a pandas index is given and is not the axis entries.
-
-        A plain ``RangeIndex`` counts as no labels.
-        """
-        if labels is None or callable(labels) or type(labels).__name__ == "RangeIndex":
-            return
-        own = self._entries(axis)
-        if len(labels) != len(own) or not arrow_strings(labels).cast(own.type).equals(own):
-            raise errors.wrong_labels(self.location, what, axis)

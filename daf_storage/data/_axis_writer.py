@@ -1,0 +1,335 @@
+"""Changing scalars and axes, and what every change has in common.
+
+It is prepared aside, and put in place in one atomic step after all checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from daf_storage import errors
+from daf_storage.base import (
+    AnyArray,
+    IfExists,
+    Packing,
+    ShowProgress,
+    StorageType,
+    check_if_exists,
+    check_name,
+    first_duplicate,
+    packing_of,
+    progress_bar,
+)
+from daf_storage.data import _coercion as inputs
+from daf_storage.data import _layout as layout
+from daf_storage.data import _reorder as reordering
+from daf_storage.data import kept
+from daf_storage.data._reader import DafReader
+from daf_storage.trees import Node, TreeTransaction, WritableTree
+
+
+class AxisWriter(DafReader):
+    """A data set that can be changed: its scalars and its axes; see `DafWriter`."""
+
+    def __init__(
+        self, tree: WritableTree, *, name: str, on_close: Callable[[], None] | None = None
+    ) -> None:
+        super().__init__(tree, name=name, on_close=on_close)
+        self._writable = tree
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether this object can change the data set."""
+        return True
+
+    @property
+    def writable_tree(self) -> WritableTree:
+        """The groups and arrays in which the data set is stored."""
+        return self._writable
+
+    @property
+    def is_append_only(self) -> bool:
+        """Whether properties can be added and neither replaced nor deleted, as in an archive."""
+        return self._writable.is_append_only
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Make many changes to an archive at the cost of one commit.
+
+        Whoever uses this object or another one of this process sees each change at once.  The
+        file has them when the block ends: all of them or, after an error or a crash, none.  Other
+        formats complete each change by itself, and this does nothing.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> with daf.batch():
+        ...     daf.add_axis("cell", ["A", "B"])
+        ...     daf.set_vector("cell", "age", [1, 2])
+        """
+        self._check_open()
+        with self._writable.batch():
+            yield
+
+    def set_scalar(
+        self, name: str, value: Any, *, if_exists: IfExists = "error", dtype: Any = None
+    ) -> None:
+        """Store a scalar: a bool, a number, a numpy scalar (which keeps its dtype) or a string.
+
+        ``dtype`` is as of `set_vector`.
+
+        Raises
+        ------
+        ExistsError
+            There is one already and ``if_exists`` is ``"error"``.
+        """
+        check_name(self.location, "scalar", name)
+        what = f"{self.location}: scalar {name!r}"
+        stored = inputs.scalar_input(value, dtype, what=what)
+        self._check_free(self.has_scalar(name), if_exists, f"scalar {name!r}")
+        with self._change(layout.scalar_path(name), if_exists=if_exists) as (path, changes):
+            changes.write_scalar(path, stored)
+
+    def delete_scalar(self, name: str, *, must_exist: bool = True) -> None:
+        """Delete a scalar."""
+        if self.has_scalar(name):
+            self._remove(layout.scalar_path(name))
+        elif must_exist:
+            raise errors.scalar_not_found(self.location, name, self.scalars_set())
+
+    def add_axis(self, axis: str, entries: Iterable[str], *, if_exists: IfExists = "error") -> None:
+        """Add an axis with these unique entries.
+
+        With ``if_exists="replace"``, an axis of this name is deleted first, with all its vectors
+        and matrices.
+
+        Raises
+        ------
+        DuplicateEntriesError
+            An entry occurs more than once.
+        ExistsError
+            There is such an axis and ``if_exists`` is ``"error"``.
+        """
+        check_name(self.location, "axis", axis)
+        what = f"{self.location}: the list of entries of axis {axis!r}"
+        stored = inputs.strings_input(entries, what=what)
+        twice = first_duplicate(stored)
+        if twice is not None:
+            raise errors.DuplicateEntriesError(
+                f"{self.location}: the entries of axis {axis!r} are not unique: "
+                f"{twice!r} occurs more than once; make them unique first"
+            )
+        self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}")
+        path = layout.axis_path(axis)
+        with self.batch(), self._writable.transaction() as changes, self._writable.lock():
+            self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}")
+            self._prepare_axis(changes, axis)
+            changes.write_strings(path, stored, (len(stored),))
+            changes.publish(path, replace=if_exists == "replace")
+            self._count_version(path)
+
+    def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
+        """Delete an axis with all its vectors and matrices."""
+        if not self.has_axis(axis):
+            if must_exist:
+                raise errors.axis_not_found(self.location, axis, self.axes_set())
+            return
+        self._check_removable(f"axis {axis!r}")
+        with self._writable.transaction() as changes, self._writable.lock():
+            for path in (layout.axis_path(axis), *self._paths_of_axis(axis)):
+                changes.remove(path)
+            self._count_version(layout.axis_path(axis))
+
+    def reorder_axis(self, axis: str, order: Any, *, progress: ShowProgress = "auto") -> None:
+        """Put the entries of an axis into another order; its vectors and matrices follow.
+
+        All of it changes in one step: whoever reads finds the old order or the new one.  After a
+        crash in the middle everything is as it was, and in a directory the same call goes on
+        where it had stopped.  `daf_query.DafSession.reorder_axis` takes an SQL order.
+
+        Parameters
+        ----------
+        order
+            All positions (from 0), or all entries, each once, in their new order.
+        progress
+            Whether to show a bar on stderr.
+
+        Raises
+        ------
+        AppendOnlyError
+            In an archive nothing can be replaced.
+        InvalidInputError, LengthError, EntryNotFoundError
+            An entry is missing in the order, or there twice.
+        InUseError
+            Another writer is at work.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 2, 3])
+        >>> daf.reorder_axis("cell", ["C", "A", "B"])
+        >>> daf.get_np_vector("cell", "age").tolist()
+        [3, 1, 2]
+        """
+        self.reorder_axes({axis: order}, progress=progress)
+
+    def reorder_axes(self, orders: Mapping[str, Any], *, progress: ShowProgress = "auto") -> None:
+        """Put the entries of several axes into other orders, all in one step; see `reorder_axis`.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> daf.add_axis("gene", ["X", "Y"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[1, 2], [3, 4]])
+        >>> daf.reorder_axes({"cell": ["B", "A"], "gene": [1, 0]})
+        >>> daf.get_np_matrix("cell", "gene", "UMIs").tolist()
+        [[4, 3], [2, 1]]
+        """
+        with self.reordered(self.check_orders(orders), progress=progress):
+            pass
+
+    def check_orders(self, orders: Mapping[str, Any]) -> dict[str, AnyArray]:
+        """Return which old position comes to each new one, by axis; see `reorder_axes`."""
+        self._check_open()
+        if self.is_append_only:
+            raise errors.AppendOnlyError(
+                f"{self.location}: can't reorder {', '.join(map(repr, orders))} of a zip-backed "
+                "data set, which is append-only; convert it to a directory (.daf.zarr), reorder "
+                "that, and convert back"
+            )
+        for axis in orders:
+            self._require_axis(axis)
+        return {axis: reordering.permutation(self, axis, order) for axis, order in orders.items()}
+
+    @contextmanager
+    def reordered(
+        self, orders: Mapping[str, AnyArray], *, progress: ShowProgress
+    ) -> Iterator[None]:
+        """Prepare another order; it is put in place when the block ends without an exception."""
+        paths = reordering.affected_paths(self, orders)
+        what = f"reorder {', '.join(orders)}"
+        with self._writable.rebuilt(reordering.token_of(orders), paths) as tree:
+            with progress_bar(what, reordering.size_of(self, orders), show=progress) as bar:
+                reordering.write_reordered(self, tree, orders, bar.add)
+            yield
+
+    @contextmanager
+    def _change(
+        self,
+        path: str,
+        *,
+        if_exists: IfExists,
+        axes: tuple[str, ...] = (),
+        flipped: str | None = None,
+        rewrites_flipped: bool = False,
+        packed: bool | Packing | None = None,
+    ) -> Iterator[tuple[str, TreeTransaction]]:
+        """Prepare a property and put it in place when the block ends well.
+
+        Where that replaces a matrix, its transpose at ``flipped`` is taken away first: whatever
+        happens, no two orientations of one matrix disagree.  If one of its axes was changed
+        meanwhile, nothing is put in place.
+        """
+        self._check_open()
+        nodes = [self._tree.node(layout.axis_path(axis)) for axis in axes]
+        with self._packing_tree(packed).transaction() as changes:
+            yield path, changes
+            with self._writable.lock():
+                self._check_axes_unchanged(path, axes, nodes)
+                is_stale = rewrites_flipped or self._tree.kind(path) is not None
+                if flipped is not None and if_exists == "replace" and is_stale:
+                    changes.remove(flipped)
+                try:
+                    changes.publish(path, replace=if_exists == "replace")
+                except FileExistsError:
+                    raise errors.property_exists(self.location, path) from None
+                self._count_version(path)
+
+    def _packing_tree(self, packed: bool | Packing | None) -> WritableTree:  # noqa: FBT001 - as it was given
+        """Return the tree that packs what is written as asked for; None leaves it as it is."""
+        return self._writable if packed is None else self._writable.packing_as(packing_of(packed))
+
+    def _check_axes_unchanged(
+        self, path: str, axes: tuple[str, ...], nodes: list[Node | None]
+    ) -> None:
+        for axis, before in zip(axes, nodes, strict=True):
+            now = self._tree.node(layout.axis_path(axis))
+            if before is None or now is None or not before.is_same(now):
+                raise errors.LengthError(
+                    f"{self.location}: axis {axis!r} was replaced, reordered or deleted while "
+                    f"{path} was being written; nothing was stored, write it for the new axis"
+                )
+
+    def _remove(self, path: str) -> None:
+        self._check_removable(path)
+        with self._writable.transaction() as changes, self._writable.lock():
+            changes.remove(path)
+            self._count_version(path)
+
+    def _count_version(self, path: str) -> None:
+        """Count a change; both orientations of a matrix are one."""
+        group, *names = path.split("/")
+        if group == layout.MATRICES:
+            first, second = sorted(names[:2])
+            path = layout.matrix_path(first, second, names[2])
+        self._counters[path] += 1
+
+    def _check_free(self, exists: bool, if_exists: IfExists, what: str) -> None:  # noqa: FBT001 - a fact, not a mode
+        check_if_exists(if_exists)
+        if exists and if_exists == "error":
+            raise errors.property_exists(self.location, what, is_append_only=self.is_append_only)
+        if exists:
+            self._check_removable(what)
+
+    def _check_removable(self, what: str) -> None:
+        if self.is_append_only:
+            raise errors.append_only(self.location, what)
+
+    def _numeric_type(self, dtype: Any) -> StorageType:
+        kind = StorageType.from_numpy(np.dtype(dtype))
+        if kind is None or kind.is_string:
+            raise errors.UnsupportedInputError(
+                f"{self.location}: dtype {np.dtype(dtype)} cannot be filled in place; it must be "
+                "bool, an integer, float32 or float64"
+            )
+        return kind
+
+    def _prepare_axis(self, changes: TreeTransaction, axis: str) -> None:
+        """Make the empty groups of an axis, clearing away what an older axis left there."""
+        for path in self._paths_of_axis(axis):
+            if self._is_occupied(path):
+                changes.remove(path)
+        own = f"{layout.MATRICES}/{axis}"
+        others = sorted(self.axes_set() - {axis})
+        groups = [layout.matrices_path(axis, other) for other in (axis, *others)]
+        if self._tree.kind(own) is None:
+            for group in (own, *groups):
+                changes.create_group(group)
+            changes.publish(own, replace=False)
+        groups += [layout.matrices_path(other, axis) for other in others]
+        for group in (layout.vectors_path(axis), *groups):
+            if self._tree.kind(group) is None:
+                changes.create_group(group)
+                changes.publish(group, replace=False)
+
+    def _is_occupied(self, path: str) -> bool:
+        """Return whether there is a property below a group for one or for two axes."""
+        children = self._tree.children(path)
+        if path.startswith(f"{layout.MATRICES}/") and path.count("/") == 1:
+            return any(self._tree.children(f"{path}/{other}") for other in children)
+        return bool(children)
+
+    def _paths_of_axis(self, axis: str) -> list[str]:
+        paths = [layout.vectors_path(axis), f"{layout.MATRICES}/{axis}"]
+        others = sorted(set(self._tree.children(layout.MATRICES)) - {axis})
+        paths += [layout.matrices_path(other, axis) for other in others]
+        return paths + kept.paths_of_axis(self._tree, axis)

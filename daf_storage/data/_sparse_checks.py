@@ -1,0 +1,45 @@
+"""Whether the arrays of a sparse vector or matrix fit each other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from daf_storage.base import AnyArray
+from daf_storage.errors import CorruptDataError
+from daf_storage.trees import Node, StoredArray
+
+
+def check_indices(node: Node, name: str, count: int, what: str) -> StoredArray:
+    """Return an array of positions, after checking its metadata; nothing of it was read."""
+    array = required_array(node, name, what)
+    if array.info.shape != (count,) or not array.info.storage_type.is_integer:
+        raise CorruptDataError(
+            f"{what}: {name} is not a list of {count:,} positions, but "
+            f"{array.info.storage_type.value} of shape {list(array.info.shape)}"
+        )
+    return array
+
+
+def required_array(node: Node, name: str, what: str) -> StoredArray:
+    array = node.array(name)
+    if array is None:
+        raise CorruptDataError(f"{what}: the array {name or 'itself'!r} is missing")
+    return array
+
+
+def check_sparse_vector(length: int, nzind: AnyArray, nzval: AnyArray | None, *, what: str) -> None:
+    if nzval is not None and nzval.shape != nzind.shape:
+        raise CorruptDataError(f"{what}: nzind and nzval have different lengths")
+    if nzind.size == 0:
+        return
+    if nzind.dtype.kind not in "iu" or nzind.ndim != 1:
+        raise CorruptDataError(f"{what}: nzind is not a list of positions")
+    if nzind[0] < 1 or nzind[-1] > length or not bool(np.all(nzind[1:] > nzind[:-1])):
+        raise CorruptDataError(f"{what}: nzind does not rise within 1 to {length:,}")
+
+
+def is_colptr(colptr: AnyArray, n_columns: int, nnz: int) -> bool:
+    is_list = colptr.ndim == 1 and colptr.size == n_columns + 1 and colptr.dtype.kind in "iu"
+    if not is_list or colptr[0] != 1 or colptr[-1] != nnz + 1:
+        return False
+    return bool(np.all(colptr[1:] >= colptr[:-1]))

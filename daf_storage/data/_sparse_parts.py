@@ -1,0 +1,155 @@
+"""The arrays of which sparse vectors and matrices consist."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage.base import AnyArray, Span, StorageType
+from daf_storage.data._sparse_checks import (
+    check_indices,
+    check_sparse_vector,
+    is_colptr,
+    required_array,
+)
+from daf_storage.errors import CorruptDataError
+from daf_storage.trees import ArrayInfo, Node, NodeKind, NotFileBacked, StoredArray
+
+
+class SparseVectorParts:
+    """A sparse vector as stored: views of the mapped files, indices counting from 1.
+
+    The views are read-only and valid as long as they are referred to.
+    """
+
+    def __init__(self, length: int, nzind: AnyArray, nzval: AnyArray | None) -> None:
+        self.length = length
+        """Number of elements, zeros included."""
+        self.nzind = nzind
+        """Positions of the stored elements, ascending, the first position being 1."""
+        self.nzval = nzval
+        """The stored elements; None where all are true (Bool)."""
+
+    def to_dense(self, span: Span) -> AnyArray:
+        """Return the elements of ``span`` with their zeros, as a new array."""
+        bounds = np.searchsorted(self.nzind, np.array([span.start, span.stop], np.int64) + 1)
+        stored = slice(int(bounds[0]), int(bounds[1]))
+        values = True if self.nzval is None else self.nzval[stored]
+        dense = np.zeros(span.size, dtype=bool if self.nzval is None else self.nzval.dtype)
+        dense[self.nzind[stored].astype(np.int64) - (1 + span.start)] = values
+        return dense
+
+
+class SparseMatrixParts:
+    """A sparse matrix as stored (CSC): views of the mapped files, indices counting from 1.
+
+    Column ``j`` (from 0) has its row numbers in ``rowval[colptr[j] - 1 : colptr[j + 1] - 1]`` and
+    its values at the same places of ``nzval``.  The views are read-only and valid as long as they
+    are referred to.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        colptr: AnyArray,
+        rowval: AnyArray,
+        nzval: AnyArray | None,
+    ) -> None:
+        self.shape = shape
+        """Numbers of rows and of columns."""
+        self.colptr = colptr
+        """Where each column begins, counted from 1; one more than there are columns."""
+        self.rowval = rowval
+        """Row numbers from 1, ascending within each column."""
+        self.nzval = nzval
+        """The stored elements; None where all are true (Bool)."""
+
+
+class SparseStrings(NotFileBacked):
+    """Strings of which only those that are not empty are stored, presented as a dense array.
+
+    HDF5 files have them; see `StoredArray` for the members.
+    """
+
+    def __init__(self, node: Node, shape: tuple[int, ...], *, what: str) -> None:
+        self.info = ArrayInfo(shape, StorageType.STRING, shape, is_mappable=False)
+        self._node = node
+        self._what = what
+
+    def read(self) -> AnyArray:
+        """Return all strings as objects."""
+        values: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
+        return values.reshape(self.info.shape)
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the first dimension as objects."""
+        return self.read()[span.slice]
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
+        """Return several ranges of the first dimension as objects."""
+        values = self.read() if within is None else self.read()[:, within.slice]
+        return [values[span.slice] for span in spans]
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings, the empty ones too, flattened in C order."""
+        stored = required_array(self._node, "nztxt", self._what)
+        if len(stored.info.shape) != 1 or not stored.info.storage_type.is_string:
+            raise CorruptDataError(f"{self._what}: nztxt is not a list of strings")
+        if stored.info.size > self.info.size:
+            raise CorruptDataError(
+                f"{self._what}: nztxt has {stored.info.size:,} strings, but the shape "
+                f"{list(self.info.shape)} has no room for so many"
+            )
+        stored.check_stored(is_complete=True)
+        texts = stored.read_strings()
+        places = self._places(len(texts))
+        picks = np.full(self.info.size, len(texts), dtype=np.int64)
+        picks[places] = np.arange(len(texts))
+        return pa.concat_arrays([texts, pa.array([""], texts.type)]).take(pa.array(picks))
+
+    def _places(self, count: int) -> AnyArray:
+        """Return where the stored strings belong, counted from 0, after checking it."""
+        if len(self.info.shape) == 1:
+            nzind = check_indices(self._node, "nzind", count, self._what).read()
+            check_sparse_vector(self.info.size, nzind, None, what=self._what)
+            return nzind.astype(np.int64) - 1
+        n_columns, n_rows = self.info.shape
+        colptr = check_indices(self._node, "colptr", n_columns + 1, self._what).read()
+        rows = check_indices(self._node, "rowval", count, self._what).read().astype(np.int64) - 1
+        if not is_colptr(colptr, n_columns, count):
+            raise CorruptDataError(f"{self._what}: colptr, rowval and nztxt do not fit together")
+        if count and (rows.min() < 0 or rows.max() >= n_rows):
+            raise CorruptDataError(f"{self._what}: a row number is outside 1 to {n_rows:,}")
+        lengths: AnyArray = np.diff(colptr.astype(np.int64))
+        columns = np.repeat(np.arange(n_columns), lengths)
+        return columns * n_rows + rows
+
+
+class SparseStringsNode:
+    """A node whose array is a `SparseStrings`."""
+
+    kind: NodeKind = "array"
+
+    def __init__(self, node: Node, array: SparseStrings) -> None:
+        self._node = node
+        self._array = array
+
+    @property
+    def identity(self) -> Hashable:
+        """What a cache goes by."""
+        return self._node.identity
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is the very same stored one."""
+        return isinstance(other, SparseStringsNode) and self.identity == other.identity
+
+    def array(self, name: str = "") -> StoredArray | None:
+        """Return the array; it has no parts."""
+        return None if name else self._array
+
+    def attribute(self, name: str) -> Any:
+        """Return an attribute of the group; None if it has none of this name."""
+        return self._node.attribute(name)

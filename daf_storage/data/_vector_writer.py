@@ -1,0 +1,228 @@
+"""Changing vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+
+from daf_storage import errors
+from daf_storage.base import (
+    RESERVED_VECTORS,
+    AnyArray,
+    IfExists,
+    Packing,
+    StorageType,
+    check_name,
+)
+from daf_storage.data import _coercion as inputs
+from daf_storage.data import _layout as layout
+from daf_storage.data._axis_writer import AxisWriter
+from daf_storage.data._convention import Convention, attributes_of
+from daf_storage.data._encoding import (
+    EmptySparse,
+    index_type,
+    write_flat,
+    write_sparse_vector,
+)
+from daf_storage.data._sparse_inputs import SparseVectorInput
+from daf_storage.trees import TreeTransaction
+
+
+class VectorWriter(AxisWriter):
+    """A data set that can be changed: its vectors; see `DafWriter`."""
+
+    def set_vector(
+        self,
+        axis: str,
+        name: str,
+        value: Any,
+        *,
+        if_exists: IfExists = "error",
+        dtype: Any = None,
+        empty_is_missing: bool = False,
+        packed: bool | Packing | None = None,
+    ) -> None:
+        """Store a vector.
+
+        Parameters
+        ----------
+        value
+            Anything numpy can turn into one dimension; Arrow; a scalar to fill the axis with; a
+            pandas Series, whose labels must then be the axis entries; a scipy sparse array of
+            one row or column, which is stored sparse.
+        dtype
+            The numpy dtype to convert to; that of ``value`` by default.  A list of integers is
+            stored as Int64, or as UInt64 where one exceeds that.  ``dtype="float32"`` rounds
+            floats, since that is what it asks for.  Nothing else changes a value: integers must
+            fit exactly (2**24 + 1 is no Float32), finite floats must stay finite, NaN must not
+            become an integer.
+        empty_is_missing
+            Of strings: whether an empty one stands for a missing value.  Tables then have NULL
+            there; `get_np_vector` returns the empty string.  An import of AnnData sets this.
+        packed
+            Whether to cut it into small chunks and compress them, and how; by default as the data
+            set was opened.
+
+        Raises
+        ------
+        UnsupportedInputError
+            A value is missing, masked, of another type than the others, or does not fit into the
+            dtype; the message names the first such value and its position.
+        InvalidNameError, AxisNotFoundError, LengthError, LabelsError, ExistsError
+            In this order; whatever is stored stays untouched.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf(name="tiny")
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> daf.set_vector("cell", "age", [30.0, 60.0], dtype="uint8")
+        >>> daf.set_vector("cell", "weight", [1, 300], dtype="uint8")
+        Traceback (most recent call last):
+            ...
+        daf_storage.errors.UnsupportedInputError: <memory>: vector 'weight' of axis 'cell' holds \
+300 at position 1, which does not fit into UInt8; nothing was stored: pass a dtype that can hold \
+it, or change the value
+        """
+        self._check_vector_name(axis, name)
+        self._require_axis(axis)
+        length = self.axis_length(axis)
+        what = f"vector {name!r} of axis {axis!r}"
+        given = f"{self.location}: {what}"
+        stored = inputs.vector_input(value, length=length, dtype=dtype, what=given)
+        found = stored.length if isinstance(stored, SparseVectorInput) else len(stored)
+        if found != length:
+            raise errors.wrong_length(self.location, f"vector {name!r}", found, axis, length)
+        self.check_labels(axis, getattr(value, "index", None), f"vector {name!r}")
+        if empty_is_missing and isinstance(stored, SparseVectorInput | np.ndarray):
+            raise errors.InvalidInputError(
+                f"{self.location}: {what} holds no strings, so no empty string can stand for a "
+                "missing value; leave out empty_is_missing"
+            )
+        self._check_free(self.has_vector(axis, name), if_exists, what)
+        with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
+            if empty_is_missing:
+                changes.annotate(path, attributes_of(Convention.EMPTY_IS_MISSING))
+            if isinstance(stored, SparseVectorInput):
+                write_sparse_vector(changes, path, stored)
+            else:
+                write_flat(changes, path, stored)
+
+    def delete_vector(self, axis: str, name: str, *, must_exist: bool = True) -> None:
+        """Delete a vector; its storage is freed, arrays handed out earlier stay valid."""
+        self._check_vector_name(axis, name)
+        if self.has_vector(axis, name):
+            self._remove(layout.vector_path(axis, name))
+        elif must_exist:
+            raise errors.vector_not_found(self.location, axis, name, self.vectors_set(axis))
+
+    @contextmanager
+    def empty_dense_vector(
+        self,
+        axis: str,
+        name: str,
+        dtype: Any,
+        *,
+        if_exists: IfExists = "error",
+        packed: bool | Packing = False,
+    ) -> Iterator[AnyArray]:
+        """Hand out a dense vector of zeros, mapped, to be filled in place.
+
+        It becomes part of the data set when the block ends without an exception; until then
+        nothing is visible.  Do not write to the array afterwards.  With ``packed`` the array is in
+        memory, and compressed when the block ends.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> with daf.empty_dense_vector("cell", "age", "int32") as ages:
+        ...     ages[:] = [1, 2]
+        """
+        self._check_vector_name(axis, name)
+        self._require_axis(axis)
+        kind = self._numeric_type(dtype)
+        self._check_free(
+            self.has_vector(axis, name), if_exists, f"vector {name!r} of axis {axis!r}"
+        )
+        shape = (self.axis_length(axis),)
+        with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
+            if packed:
+                values = np.zeros(shape, kind.dtype)
+                yield values
+                changes.write_array(path, values)
+            else:
+                yield changes.reserve_array(path, shape, kind)
+
+    @contextmanager
+    def empty_sparse_vector(
+        self,
+        axis: str,
+        name: str,
+        dtype: Any,
+        nnz: int,
+        *,
+        index_dtype: Any = None,
+        if_exists: IfExists = "error",
+    ) -> Iterator[EmptySparse]:
+        """Hand out the parts of a sparse vector with ``nnz`` elements, to be filled in place.
+
+        The default index type is UInt32, or UInt64 for axes beyond its range; an ``index_dtype``
+        that cannot hold the last position is refused.
+        """
+        self._check_vector_name(axis, name)
+        self._require_axis(axis)
+        length = self.axis_length(axis)
+        kind, index_kind = self._numeric_type(dtype), self._index_type(index_dtype, length)
+        self._check_free(
+            self.has_vector(axis, name), if_exists, f"vector {name!r} of axis {axis!r}"
+        )
+        with self._change_vector(axis, name, if_exists=if_exists) as (path, changes):
+            changes.create_group(path)
+            parts = EmptySparse(
+                nzind=changes.reserve_array(f"{path}/nzind", (nnz,), index_kind),
+                nzval=changes.reserve_array(f"{path}/nzval", (nnz,), kind),
+            )
+            yield parts
+            if nnz and (
+                parts.nzind[0] < 1
+                or parts.nzind[-1] > length
+                or not np.all(parts.nzind[1:] > parts.nzind[:-1])
+            ):
+                raise errors.InvalidInputError(
+                    f"{self.location}: vector {name!r} was filled with positions that do not rise "
+                    f"within 1 to {length:,}; nothing was stored"
+                )
+
+    def _change_vector(
+        self, axis: str, name: str, *, if_exists: IfExists, packed: bool | Packing | None = None
+    ) -> AbstractContextManager[tuple[str, TreeTransaction]]:
+        path = layout.vector_path(axis, name)
+        return self._change(path, if_exists=if_exists, axes=(axis,), packed=packed)
+
+    def _check_vector_name(self, axis: str, name: str) -> None:
+        check_name(self.location, "vector", name)
+        if name in RESERVED_VECTORS:
+            raise errors.InvalidNameError(
+                f"{self.location}: the vector {name!r} of axis {axis!r} is reserved: "
+                "it always exists and cannot be set or deleted; choose another name"
+            )
+
+    def _index_type(self, dtype: Any, largest: int) -> StorageType:
+        if dtype is None:
+            return index_type(largest)
+        kind = self._numeric_type(dtype)
+        if not kind.is_integer:
+            raise errors.UnsupportedInputError(
+                f"{self.location}: indices must be integers, not {dtype}"
+            )
+        if largest > np.iinfo(kind.dtype).max:
+            raise errors.UnsupportedInputError(
+                f"{self.location}: indices up to {largest:,} do not fit into {kind.value}; leave "
+                f"index_dtype out, or pass {index_type(largest).value}"
+            )
+        return kind
