@@ -18,7 +18,7 @@ from daf_storage import Packing
         (True, None, None, Packing()),
         (False, "gzip", None, Packing("gzip", -1)),
         (False, None, 3, Packing(level=3)),
-        (True, "gzip", 0, Packing("gzip", 0)),
+        (True, "gzip", 1, Packing("gzip", 1)),
     ],
 )
 def test_each_option_of_packing_packs(
