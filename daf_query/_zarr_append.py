@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import zarr
 
+from daf_query.index import rtree_of
 from daf_query.sql import BOX_SIDES, geometry_boxes
 from daf_query.table import (
     ATTRIBUTE,
@@ -113,7 +114,7 @@ def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = M
     InUseError
         The column was changed meanwhile; nothing was stored.
     """
-    rtree = optional_import("geoindex_rs.rtree", extra="spatial")
+    optional_import("geoindex_rs.rtree", extra="spatial")  # before anything is read
     table = zarr_table(path, group)
     if column not in table.schema.names:
         raise table.column_not_found(column)
@@ -125,9 +126,7 @@ def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = M
     boxes = np.concatenate([np.empty((len(BOX_SIDES) + 1, 0)), *parts], axis=1)
     sides, is_odd = list(boxes[:-1]), boxes[-1] > 0
     inexact = np.flatnonzero(is_odd | ~np.all(np.isfinite(sides), axis=0)).tolist()
-    builder = rtree.RTreeBuilder(num_items=table.row_count)
-    builder.add(*_finite(sides))
-    data = np.frombuffer(builder.finish(), dtype=np.uint8)
+    data = rtree_of(sides)
     attributes = attributes_of(data, array, inexact)
     if source.get("source") != attributes[ATTRIBUTE].get("source"):
         raise errors.InUseError(
@@ -135,16 +134,6 @@ def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = M
         )
     _replace_array(Path(path), column, data, attributes)
     return table.row_count
-
-
-def _finite(sides: list[Any]) -> list[Any]:
-    """Put empty geometries somewhere: an index may name too many rows, but not too few."""
-    is_empty = ~np.all(np.isfinite(sides), axis=0)
-    if is_empty.any():
-        anywhere = int(np.argmin(is_empty))
-        for side in sides:
-            side[is_empty] = 0.0 if is_empty.all() else side[anywhere]
-    return sides
 
 
 def _replace_array(root: Path, column: str, data: Any, attributes: dict[str, Any]) -> None:

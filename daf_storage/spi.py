@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         SparseVectorParts,
         StoredMatrix,
         StoredVector,
+        arrow_of,
         plain_values,
         stored_numbers,
     )
@@ -91,6 +92,7 @@ __all__ = [
     "ThreadedLibrary",
     "ZarrArchiveStore",
     "aligned_matrices",
+    "arrow_of",
     "axis_frame",
     "data_set_paths",
     "decode_vlen_bytes",
@@ -133,6 +135,7 @@ __getattr__, __dir__ = lazy_names(
             "SparseVectorParts",
             "StoredMatrix",
             "StoredVector",
+            "arrow_of",
             "plain_values",
             "stored_numbers",
         ),

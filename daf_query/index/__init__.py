@@ -9,8 +9,8 @@ Must not know tables, SQL or DataFusion.
 """
 
 from daf_query.index._build import build_index, build_point_index, rebuild_indexes
-from daf_query.index._faults import UnfitIndexError, UnusedIndexWarning, part, warn_once
-from daf_query.index._rtree import RTree
+from daf_query.index._faults import UnfitIndexError, UnusedIndexWarning, list_of, warn_once
+from daf_query.index._rtree import RTree, rtree_of
 from daf_query.index._stored import StoredIndexes
 
 __all__ = [
@@ -20,7 +20,8 @@ __all__ = [
     "UnusedIndexWarning",
     "build_index",
     "build_point_index",
-    "part",
+    "list_of",
     "rebuild_indexes",
+    "rtree_of",
     "warn_once",
 ]

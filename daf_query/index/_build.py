@@ -1,4 +1,4 @@
-"""Build the indexes of the vectors of an axis."""
+"""Build the indexes of the vectors of an axis, and store them beside the data."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from daf_query.index._rtree import rtree_of
 from daf_query.index._sorted_index import COUNT_BYTES, EVERY, LENGTH_BYTES, PostingLists
 from daf_query.index._string_hash import hashes_of
 from daf_query.scan import INDEX, NAME, ZoneMap, offsets_of
@@ -19,11 +20,12 @@ from daf_storage.spi import (
     Span,
     StorageType,
     data_set_paths,
-    optional_import,
     progress_bar,
 )
 
-_MANY: Final = 4
+_DISTINCT_DIVISOR: Final = 4
+"""By default, strings are indexed if at least one in so many is distinct."""
+
 _BYTES_PER_ROW: Final = 16
 _BLOCK_ROWS: Final = 1 << 20
 
@@ -37,15 +39,14 @@ def build_index(
     *,
     progress: ShowProgress = "auto",
 ) -> list[str]:
-    """Build indexes of vectors and store them in the data set; return of which.
+    """Build indexes of vectors and store them in the data set; return their names.
 
     Parameters
     ----------
     names
         Vectors (a string is one), or ``name`` for the entries: their rows can be found by value
         afterwards.  By default the entries and all vectors with many distinct strings; of the
-        numeric ones, only the smallest and largest values of ranges of rows are noted, which takes
-        no space to speak of.
+        numeric ones, only zone maps are stored, which take next to no space.
     progress
         Whether to show a bar on stderr.
 
@@ -67,8 +68,8 @@ def build_index(
 
     Notes
     -----
-    An index takes 12 to 16 bytes per row, 5 where few values are distinct.  It is not used any
-    more once its vector has changed, by whichever program: build it again.
+    An index takes 12 to 16 bytes per row, 5 where few values are distinct.  It is no longer used
+    once its vector was changed, by any program: build it again.
 
     Examples
     --------
@@ -79,12 +80,12 @@ def build_index(
     >>> build_index(daf, "cell", ["name", "age"])
     ['name', 'age']
     """
-    given = [names] if isinstance(names, str) else names
-    chosen = [NAME, *sorted(daf.vectors_set(axis))] if given is None else list(given)
+    requested = [names] if isinstance(names, str) else names
+    chosen = [NAME, *sorted(daf.vectors_set(axis))] if requested is None else list(requested)
     total = len(chosen) * daf.axis_length(axis) * _BYTES_PER_ROW
     with progress_bar("index", total, show=progress) as bar:
-        is_wanted = names is not None
-        return [name for name in chosen if _build(daf, axis, name, bar, is_wanted=is_wanted)]
+        is_requested = names is not None
+        return [name for name in chosen if _build(daf, axis, name, bar, is_requested=is_requested)]
 
 
 def build_point_index(daf: DafWriter, axis: str, x: str, y: str) -> int:
@@ -111,16 +112,13 @@ def build_point_index(daf: DafWriter, axis: str, x: str, y: str) -> int:
         return 0
     storage = IndexStorage(daf)
     source = storage.source(IndexPlace(axis, "points", (x, y)))
-    rtree = optional_import("geoindex_rs.rtree", extra="spatial")
-    east, north = _placed([_numbers(daf, axis, name) for name in (x, y)])
-    builder = rtree.RTreeBuilder(num_items=len(east))
-    builder.add(east, north, east, north)
-    storage.store(source, {"rtree": np.frombuffer(builder.finish(), np.uint8)})
+    east, north = (_numbers(daf, axis, name) for name in (x, y))
+    storage.store(source, {"rtree": rtree_of([east, north, east, north])})
     return len(east)
 
 
 def rebuild_indexes(path: str | Path) -> list[str]:
-    """Build the indexes again that are damaged or of older values; say what was done.
+    """Build damaged and stale indexes again; return what was done.
 
     Parameters
     ----------
@@ -138,14 +136,14 @@ def rebuild_indexes(path: str | Path) -> list[str]:
     directory: its bytes stay.
     """
     done = []
-    for one in data_set_paths(path):
-        with open_daf(one) as daf:
+    for data_set in data_set_paths(path):
+        with open_daf(data_set) as daf:
             unfit = _unfit(daf)
         if not unfit:
             continue
-        with open_daf(one, "r+") as writer:
+        with open_daf(data_set, "r+") as writer:
             assert isinstance(writer, DafWriter)  # noqa: S101 - that is what the mode means
-            for place in unfit:  # all of them first: a lookup is built with its ranges
+            for place in unfit:  # all of them first: a sorted index is built with its zone map
                 IndexStorage(writer).discard(place)
             done += [_rebuilt(writer, place, state) for place, state in unfit.items()]
     return done
@@ -154,8 +152,9 @@ def rebuild_indexes(path: str | Path) -> list[str]:
 def _unfit(daf: DafReader) -> dict[IndexPlace, str]:
     """Return the indexes that cannot be used, and in which state they are."""
     storage = IndexStorage(daf)
-    found = {place: storage.load(place) for place in storage.places()}
-    return {p: one.state for p, one in found.items() if one is not None and one.state != "fit"}
+    stored = {place: storage.load(place) for place in storage.places()}
+    states = {place: index.state for place, index in stored.items() if index is not None}
+    return {place: state for place, state in states.items() if state != "fit"}
 
 
 def _rebuilt(daf: DafWriter, place: IndexPlace, state: str) -> str:
@@ -166,7 +165,7 @@ def _rebuilt(daf: DafWriter, place: IndexPlace, state: str) -> str:
         elif place.kind == "lookup":
             build_index(daf, place.axis, place.columns, progress="never")
         else:
-            _build_ranges(daf, place.axis, place.columns[0])
+            _build_zone_map(daf, place.axis, place.columns[0])
     except DafError as error:
         return f"took away the index {place.path}, which was {state}: {error}"
     return f"built the index {place.path} again, which was {state}"
@@ -185,23 +184,10 @@ def _numbers(daf: DafReader, axis: str, name: str) -> npt.NDArray[Any]:
     return values
 
 
-def _placed(sides: list[npt.NDArray[Any]]) -> list[npt.NDArray[np.float64]]:
-    """Return coordinates with those that are not finite put somewhere.
-
-    No box with bounds has them, and an index may name too many rows.
-    """
-    # The library takes native arrays alone, by the format of their buffers.
-    points = [side.astype("=f8") for side in sides]
-    is_placed = np.isfinite(points[0]) & np.isfinite(points[1])
-    for point in points:
-        point[~is_placed] = 0.0
-    return points
-
-
-def _build(daf: DafWriter, axis: str, name: str, bar: Progress, *, is_wanted: bool) -> bool:
+def _build(daf: DafWriter, axis: str, name: str, bar: Progress, *, is_requested: bool) -> bool:
     """Build the index of one vector; return whether its rows can be found by it."""
     info = None if name == INDEX else daf.vector_info(axis, name)
-    if is_wanted and (info is None or info.storage_type is StorageType.BOOL):
+    if is_requested and (info is None or info.storage_type is StorageType.BOOL):
         raise errors.InvalidInputError(
             f"{daf.location}: {name!r} of axis {axis!r} needs no index; build one of a vector of "
             "strings or numbers, or of 'name'"
@@ -210,8 +196,8 @@ def _build(daf: DafWriter, axis: str, name: str, bar: Progress, *, is_wanted: bo
         return False
     is_string = info.storage_type.is_string
     if not is_string:
-        _build_ranges(daf, axis, name)
-    if not is_wanted and not is_string:
+        _build_zone_map(daf, axis, name)
+    if not is_requested and not is_string:
         return False
     storage, place = IndexStorage(daf), IndexPlace(axis, "lookup", (name,))
     if _is_fit(storage, place):
@@ -221,7 +207,11 @@ def _build(daf: DafWriter, axis: str, name: str, bar: Progress, *, is_wanted: bo
     if is_string:
         strings = _strings(daf, axis, name)
         bar.add(step)
-        if not is_wanted and name != NAME and len(strings.unique()) * _MANY < len(strings):
+        if (
+            not is_requested
+            and name != NAME
+            and len(strings.unique()) * _DISTINCT_DIVISOR < len(strings)
+        ):
             return False
         arrays = _of_strings(strings)
         bar.add(2 * step)
@@ -234,8 +224,8 @@ def _build(daf: DafWriter, axis: str, name: str, bar: Progress, *, is_wanted: bo
 
 
 def _is_fit(storage: IndexStorage, place: IndexPlace) -> bool:
-    found = storage.load(place)
-    return found is not None and found.state == "fit"
+    stored = storage.load(place)
+    return stored is not None and stored.state == "fit"
 
 
 def _strings(daf: DafReader, axis: str, name: str) -> Any:
@@ -258,15 +248,15 @@ def _of_numbers(values: npt.NDArray[Any]) -> Arrays:
     return PostingLists.of(values, order, len(values)).arrays
 
 
-def _build_ranges(daf: DafWriter, axis: str, name: str) -> None:
+def _build_zone_map(daf: DafWriter, axis: str, name: str) -> None:
     storage, place = IndexStorage(daf), IndexPlace(axis, "ranges", (name,))
     if _is_fit(storage, place):
         return
     source = storage.source(place)
     info = daf.vector_info(axis, name)
     read = daf.open_vector(axis, name).reader()
-    zones = ZoneMap.unknown(info.length, info.storage_type.dtype)
+    zone_map = ZoneMap.unknown(info.length, info.storage_type.dtype)
     for start in range(0, info.length, _BLOCK_ROWS):
         span = Span(start, min(start + _BLOCK_ROWS, info.length))
-        zones.record(span, read(span))
-    storage.store(source, zones.arrays)
+        zone_map.record(span, read(span))
+    storage.store(source, zone_map.arrays)

@@ -1,4 +1,4 @@
-"""Arrays of an index that do not make sense: queries scan instead, and one warning says why."""
+"""Damaged or unfit indexes: queries scan instead, and one warning says why."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ class UnfitIndexError(ValueError):
     """The arrays of an index do not make sense; the message says why, without naming the index."""
 
 
-_said: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
+_warned: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
 _lock = ForkLock()
 
 
 def warn_once(owner: object, location: str, what: str, problem: str, remedy: str) -> None:
-    """Warn of an index, once for each owner: whatever lives as long as a session."""
+    """Warn of an index, once per owner: an object that lives as long as a session."""
     text = f"{location}: the index {what} is not used: {problem}; {remedy}"
     with _lock:
-        said = _said.setdefault(owner, set())
-        is_known = text in said
-        said.add(text)
+        warned = _warned.setdefault(owner, set())
+        is_known = text in warned
+        warned.add(text)
     if not is_known:
         warnings.warn(text, UnusedIndexWarning, stacklevel=3)
 
 
-def part(
-    arrays: Mapping[str, npt.NDArray[Any]], name: str, *kinds: npt.DTypeLike
+def list_of(
+    arrays: Mapping[str, npt.NDArray[Any]], name: str, *dtypes: npt.DTypeLike
 ) -> npt.NDArray[Any]:
-    """Return a list of an index, which has one of some types.
+    """Return one array of an index: of one dimension, and one of some types.
 
     Raises
     ------
     UnfitIndexError
         It is missing, of another type, or has several dimensions.
     """
-    found = arrays.get(name)
-    if found is None:
+    array = arrays.get(name)
+    if array is None:
         raise UnfitIndexError(f"it has no array {name!r}")
-    if found.dtype not in [np.dtype(kind) for kind in kinds] or found.ndim != 1:
+    if array.dtype not in [np.dtype(dtype) for dtype in dtypes] or array.ndim != 1:
         raise UnfitIndexError(
-            f"its array {name!r} holds {found.dtype} in {found.ndim} dimensions; it should be a "
-            f"list of {' or '.join(str(np.dtype(kind)) for kind in kinds)}"
+            f"its array {name!r} holds {array.dtype} in {array.ndim} dimensions; it should be a "
+            f"list of {' or '.join(str(np.dtype(dtype)) for dtype in dtypes)}"
         )
-    return found
+    return array

@@ -1,20 +1,21 @@
-"""R-trees as the library geo-index stores them: checked as a whole, then searched.
+"""R-trees as the library geo-index stores them: built, checked as a whole, and searched.
 
-The library trusts what it is given: a wrong number makes it panic, go round in circles or leave
-rows out.  Everything but the boxes of the items follows from their number: how many nodes each
-level has, where each node's children begin, and that a node's box contains theirs.  So all of that
-is checked before the library sees the bytes.
+The library trusts its input: a wrong number makes it panic, loop for ever or leave rows out.
+Everything but the boxes of the items follows from their number: how many nodes each level has,
+where each node's children begin, and that a node's box contains theirs.  So all of that is checked
+before the library sees the bytes.
 
 Layout, little-endian: magic ``0xFB``; version (high half) and type of coordinates (low half); size
 of a node, uint16; number of items, uint32; four coordinates per box, level by level, the items'
-first; then a number per box, uint16 or uint32: the item's, or four times the place of the first
-child.
+first; then a number per box, uint16 or uint32: the item's, or four times the number of the box of
+the first child.
 """
 
 from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,19 +40,51 @@ _PANIC: Final = "PanicException"
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What the first bytes say."""
+    """The first bytes of an R-tree."""
 
     coordinates: np.dtype[Any]
     node_size: int
     n_items: int
 
+    @property
+    def has_doubles(self) -> bool:
+        """Whether the boxes are not rounded."""
+        return self.coordinates.itemsize == np.dtype(np.float64).itemsize
+
+
+def rtree_of(sides: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint8]:
+    """Build an R-tree of boxes, at least one.
+
+    A box that is not finite is put elsewhere: false positives are allowed.
+
+    Parameters
+    ----------
+    sides
+        Smallest x and y, then largest x and y of each item.
+
+    Raises
+    ------
+    MissingDependencyError
+        The extra ``spatial`` is not installed.
+    """
+    library = optional_import("geoindex_rs.rtree", extra="spatial")
+    # The library takes native arrays alone, by the format of their buffers.
+    boxes = [side.astype("=f8") for side in sides]
+    is_finite = np.all(np.isfinite(boxes), axis=0)
+    anywhere = int(np.argmax(is_finite))
+    for side in boxes:
+        side[~is_finite] = side[anywhere] if is_finite.any() else 0.0
+    builder = library.RTreeBuilder(num_items=len(is_finite))
+    builder.add(*boxes)
+    return np.frombuffer(builder.finish(), np.uint8)
+
 
 class RTree:
     """An R-tree over a number of items; `open` makes one of bytes."""
 
-    def __init__(self, data: npt.NDArray[np.uint8], coordinates: np.dtype[Any]) -> None:
+    def __init__(self, data: npt.NDArray[np.uint8], header: _Header) -> None:
         self._data = data
-        self._coordinates = coordinates
+        self._header = header
         self._library = optional_import("geoindex_rs.rtree", extra="spatial")
 
     @property
@@ -61,12 +94,12 @@ class RTree:
 
     @classmethod
     def open(cls, data: npt.NDArray[np.uint8], n_items: int) -> RTree:
-        """Return the R-tree that some bytes are.
+        """Return a stored R-tree, after checking all of it.
 
         Raises
         ------
         UnfitIndexError
-            They are none, or one over another number of items.
+            The bytes are none, or one over another number of items.
         MissingDependencyError
             The extra ``spatial`` is not installed.
         """
@@ -76,7 +109,7 @@ class RTree:
         _check(data, header)
         if data.ctypes.data % np.dtype(np.float64).alignment:
             data = data.copy()
-        return cls(data, header.coordinates)
+        return cls(data, header)
 
     def search(self, bounds: Bounds) -> Positions:
         """Return the items whose boxes overlap a box, ascending.
@@ -87,21 +120,21 @@ class RTree:
             The bytes were changed since they were checked.
         """
         try:
-            found = self._library.search(self._data, *self._rounded(bounds))
+            items = self._library.search(self._data, *self._rounded(bounds))
         except BaseException as error:
             is_panic = type(error).__name__ == _PANIC  # the library's own, which is no Exception
             if not is_panic and not isinstance(error, ValueError):
                 raise
             raise UnfitIndexError(f"it changed while it was used ({error})") from None
-        return np.sort(np.asarray(found).astype(np.int64))
+        return np.sort(np.asarray(items).astype(np.int64))
 
     def items_within(self, bounds: Bounds) -> Positions:
         """Return the items whose boxes lie strictly within a box, ascending.
 
         None of a tree of float32: its boxes may be smaller than what they were made of.
         """
-        header = _header(self._data)
-        if header.coordinates.itemsize != np.dtype(np.float64).itemsize:
+        header = self._header
+        if not header.has_doubles:
             return np.empty(0, np.int64)
         levels = levels_of(header.n_items, header.node_size)
         boxes, items = _parts(self._data, header, levels)
@@ -116,7 +149,7 @@ class RTree:
 
     def _rounded(self, bounds: Bounds) -> Bounds:
         """Return a box that is no smaller where the tree has narrower numbers than the query."""
-        if self._coordinates.itemsize == np.dtype(np.float64).itemsize:
+        if self._header.has_doubles:
             return bounds
         sides = np.array(bounds, np.float64).astype(np.float32)
         outwards = np.array([-np.inf, -np.inf, np.inf, np.inf], np.float32)
@@ -141,8 +174,8 @@ def levels_of(n_items: int, node_size: int) -> list[int]:
 
 
 def _overlaps(sides: npt.NDArray[Any], bounds: Bounds) -> npt.NDArray[np.bool_]:
-    found = (sides[:, :2] <= bounds[2:]) & (sides[:, 2:] >= bounds[:2])
-    return np.asarray(found.all(axis=1))
+    overlaps = (sides[:, :2] <= bounds[2:]) & (sides[:, 2:] >= bounds[:2])
+    return np.asarray(overlaps.all(axis=1))
 
 
 def _parts(
@@ -164,10 +197,11 @@ def _header(data: npt.NDArray[np.uint8]) -> _Header:
         raise UnfitIndexError("it is no R-tree: it is not a list of bytes")
     if len(data) < _HEADER.size or data[0] != _MAGIC:
         raise UnfitIndexError("it is no R-tree")
-    _, kind, node_size, n_items = _HEADER.unpack(data[: _HEADER.size].tobytes())
-    if kind >> 4 != _VERSION:
-        raise UnfitIndexError(f"it is an R-tree of version {kind >> 4}, not {_VERSION}")
-    coordinates = _COORDINATES.get(kind & 0xF)
+    _, version_and_type, node_size, n_items = _HEADER.unpack(data[: _HEADER.size].tobytes())
+    version = version_and_type >> 4
+    if version != _VERSION:
+        raise UnfitIndexError(f"it is an R-tree of version {version}, not {_VERSION}")
+    coordinates = _COORDINATES.get(version_and_type & 0xF)
     if coordinates is None:
         raise UnfitIndexError("it is an R-tree over other coordinates than floats")
     if node_size < 2 or n_items < 1:

@@ -1,6 +1,6 @@
-"""Posting lists by value or hash.  False positives are possible, false negatives never.  Pure.
+"""Sorted indexes: posting lists by value or hash.  Pure.
 
-All of them may name too many rows, and never too few: the rows are filtered again.
+May return false positives, never false negatives; callers apply the filter again.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.index._faults import UnfitIndexError, part
+from daf_query.index._faults import UnfitIndexError, list_of
 from daf_query.index._string_hash import Hashes, hash_of
 from daf_query.scan import Compare, In, Positions, Predicate
 
 EVERY: Final = 16
-"""Of how many texts the place of one is remembered."""
+"""The offset in the chunk is stored of every so many strings."""
 
 COUNT_BYTES: Final = 4
 LENGTH_BYTES: Final = 4
-_FEW: Final = 2048
+_MAX_SINGLE_STRINGS: Final = 2048
 
 
 class PostingLists:
-    """Rows in the order of a key.
+    """The rows of each key.
 
     Parameters
     ----------
     keys
-        Sorted; of each row, or the distinct ones.
+        Sorted; one per row, or the distinct ones.
     rows
-        The rows in that order; ascending where keys are equal.
+        Row numbers in that order; ascending where keys are equal.
     first
-        Where the rows of each distinct key begin, and the end; None if there is a key per row.
+        Where the rows of each distinct key begin, and the end; ``None`` with a key per row.
     length
-        How many rows the table has; those without a key are not here.
+        Number of rows of the table; those without a key are not listed.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class PostingLists:
 
     @classmethod
     def of(cls, values: npt.NDArray[Any], order: npt.NDArray[Any], length: int) -> PostingLists:
-        """Return those of values in their order; as lists of rows where few are distinct."""
+        """Return the posting lists of values in their order; with distinct keys if they are few."""
         keys = values[order]
         rows = order.astype(np.uint32 if length < 1 << 32 else np.uint64)
         is_new = np.ones(len(keys), np.bool_)
@@ -66,28 +66,29 @@ class PostingLists:
 
     @property
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """What it consists of, to be stored."""
-        all_of = {"key": self.keys, "row": self._rows}
-        return all_of if self._first is None else {**all_of, "first": self._first}
+        """The arrays that are stored."""
+        arrays = {"key": self.keys, "row": self._rows}
+        return arrays if self._first is None else {**arrays, "first": self._first}
 
     @classmethod
     def from_arrays(
-        cls, arrays: Mapping[str, npt.NDArray[Any]], length: int, kind: np.dtype[Any]
+        cls, arrays: Mapping[str, npt.NDArray[Any]], length: int, dtype: np.dtype[Any]
     ) -> PostingLists:
-        """Return it from its parts.
+        """Return stored posting lists, after checking all of their arrays.
 
         Parameters
         ----------
-        kind
+        dtype
             The type of the keys.
 
         Raises
         ------
         UnfitIndexError
-            They do not fit together, or the table.
+            The arrays do not fit together, or the table.
         """
-        keys, rows = part(arrays, "key", kind), part(arrays, "row", np.uint32, np.uint64)
-        first = part(arrays, "first", np.uint64) if "first" in arrays else None
+        keys = list_of(arrays, "key", dtype)
+        rows = list_of(arrays, "row", np.uint32, np.uint64)
+        first = list_of(arrays, "first", np.uint64) if "first" in arrays else None
         _check_rows(rows, length)
         later, earlier = keys[1:], keys[:-1]
         if not np.all(later >= earlier if first is None else later > earlier):
@@ -103,26 +104,26 @@ class PostingLists:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def rows(self, ranges: Iterable[tuple[int, int]], most: int) -> Positions | None:
-        """Return the rows of some ranges of keys, ascending; None if there are more than ``most``.
+    def rows(self, key_ranges: Iterable[tuple[int, int]], max_rows: int) -> Positions | None:
+        """Return the rows of some ranges of keys, ascending; ``None`` if they are too many.
 
         The ranges do not overlap.
         """
-        spans = [self._span(a, b) for a, b in ranges if a < b]
-        if sum(b - a for a, b in spans) > most:
+        ranges = [self._row_range(low, high) for low, high in key_ranges if low < high]
+        if sum(stop - start for start, stop in ranges) > max_rows:
             return None
-        parts = [self._rows[a:b] for a, b in spans]
+        parts = [self._rows[start:stop] for start, stop in ranges]
         return np.sort(np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64))
 
-    def _span(self, low: int, high: int) -> tuple[int, int]:
+    def _row_range(self, low: int, high: int) -> tuple[int, int]:
         if self._first is None:
             return low, high
         return int(self._first[low]), int(self._first[high])
 
-    def places(self, wanted: npt.NDArray[Any]) -> list[tuple[int, int]]:
+    def key_ranges(self, values: npt.NDArray[Any]) -> list[tuple[int, int]]:
         """Return the range of keys that are equal to each of some distinct values."""
-        first = np.searchsorted(self.keys, wanted, side="left")
-        last = np.searchsorted(self.keys, wanted, side="right")
+        first = np.searchsorted(self.keys, values, side="left")
+        last = np.searchsorted(self.keys, values, side="right")
         return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
@@ -144,33 +145,45 @@ def _check_lists(first: npt.NDArray[Any], n_keys: int, n_rows: int) -> None:
 
 
 class NumberIndex:
-    """The rows of numbers in their order; those that are NaN are left out."""
+    """A sorted index of numbers; rows with NaN are not listed.
 
-    def __init__(self, postings: PostingLists) -> None:
+    Parameters
+    ----------
+    column
+        The name of the column.
+    postings
+        By value.
+    """
+
+    def __init__(self, column: str, postings: PostingLists) -> None:
+        self.columns = (column,)
         self._postings = postings
 
-    def find(self, conditions: Iterable[Predicate], most: int) -> Positions | None:
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions on the column may be true, ascending.
 
-        None if they are more than ``most``, or no condition says anything.
+        ``None`` if there are more than ``max_rows``, or no condition restricts the rows.
         """
         keys = self._postings.keys
         low, high = 0, len(keys)
         listed: list[tuple[int, int]] | None = None
-        is_known = False
+        is_restricted = False
         for condition in conditions:
             if isinstance(condition, In) and not condition.is_negated:
-                listed = self._postings.places(np.unique(np.array(condition.values, keys.dtype)))
+                values = np.unique(np.array(condition.values, keys.dtype))
+                listed = self._postings.key_ranges(values)
             elif isinstance(condition, Compare) and condition.operator != "!=":
                 first, last = _bounds(keys, condition)
                 low, high = max(low, first), min(high, last)
             else:
                 continue
-            is_known = True
-        if not is_known:
+            is_restricted = True
+        if not is_restricted:
             return None
         ranges = [(low, high)] if listed is None else listed
-        return self._postings.rows(((max(a, low), min(b, high)) for a, b in ranges), most)
+        return self._postings.rows(
+            ((max(first, low), min(last, high)) for first, last in ranges), max_rows
+        )
 
 
 def _bounds(keys: npt.NDArray[Any], condition: Compare) -> tuple[int, int]:
@@ -188,96 +201,109 @@ def _bounds(keys: npt.NDArray[Any], condition: Compare) -> tuple[int, int]:
 
 
 class StringIndex:
-    """The rows of texts in the order of their hashes, and the stored texts themselves.
+    """A sorted index of strings by their hashes, which can read single strings.
 
     Parameters
     ----------
+    column
+        The name of the column.
     postings
         By hash.
     starts
-        Where every 16th text begins in the chunk.
+        Where every 16th string begins in the chunk.
     chunk
-        The stored texts: a count, then each length and its bytes; None if they are stored
-        otherwise.
+        The stored strings: a count, then the length and the bytes of each; ``None`` if they are
+        stored otherwise.
     """
 
     def __init__(
-        self, postings: PostingLists, starts: npt.NDArray[Any], chunk: memoryview | None
+        self,
+        column: str,
+        postings: PostingLists,
+        starts: npt.NDArray[Any],
+        chunk: memoryview | None,
     ) -> None:
+        self.columns = (column,)
         self._postings = postings
         self._starts = starts
         self._chunk = chunk
 
     @classmethod
     def from_arrays(
-        cls, arrays: Mapping[str, npt.NDArray[Any]], length: int, chunk: memoryview | None
+        cls,
+        column: str,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        length: int,
+        chunk: memoryview | None,
     ) -> StringIndex:
-        """Return it from its parts.
+        """Return a stored index, after checking all of its arrays.
 
         Raises
         ------
         UnfitIndexError
-            They do not fit together, or the table, or the chunk.
+            The arrays do not fit together, or the table, or the chunk.
         """
         postings = PostingLists.from_arrays(arrays, length, np.dtype(np.uint64))
-        starts = part(arrays, "start", np.uint64)
+        starts = list_of(arrays, "start", np.uint64)
         if len(postings) != length:
             raise UnfitIndexError(f"it has {len(postings):,} rows of the {length:,} that there are")
         if len(starts) != -(-length // EVERY):
-            raise UnfitIndexError(f"it has {len(starts):,} places in a chunk of {length:,} strings")
+            raise UnfitIndexError(
+                f"it has {len(starts):,} offsets for a chunk of {length:,} strings"
+            )
         if len(starts):
             _check_starts(starts, None if chunk is None else len(chunk))
-        return cls(postings, starts, chunk)
+        return cls(column, postings, starts, chunk)
 
-    def find(self, conditions: Iterable[Predicate], most: int) -> Positions | None:
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions on the column may be true, ascending.
 
-        None if they are more than ``most``, or no condition says which texts are wanted.
+        ``None`` if there are more than ``max_rows``, or no condition lists strings.
         """
-        found: Positions | None = None
+        rows: Positions | None = None
         for condition in conditions:
-            strings = _wanted(condition)
+            strings = _listed(condition)
             if strings is None:
                 continue
-            hashes: Hashes = np.unique(np.array([hash_of(text) for text in strings], np.uint64))
-            rows = self._postings.rows(self._postings.places(hashes), most)
-            if rows is not None:
-                found = rows if found is None else np.intersect1d(found, rows)
-        return found
+            hashes: Hashes = np.unique(np.array([hash_of(string) for string in strings], np.uint64))
+            listed = self._postings.rows(self._postings.key_ranges(hashes), max_rows)
+            if listed is not None:
+                rows = listed if rows is None else np.intersect1d(rows, listed)
+        return rows
 
-    def strings(self, rows: Positions) -> pa.Array | None:
-        """Return the texts of a few rows; None if decoding all of them is faster.
+    def strings(self, positions: Positions) -> pa.Array | None:
+        """Return the strings of a few rows; ``None`` if decoding all of them is faster.
 
         Also if the chunk is not what it was when the index was loaded.
         """
-        if self._chunk is None or rows.size > _FEW:
+        if self._chunk is None or positions.size > _MAX_SINGLE_STRINGS:
             return None
         try:
-            return pa.array(list(self._strings(self._chunk, rows)), pa.string())
+            return pa.array(list(self._read(self._chunk, positions)), pa.string())
         except (struct.error, IndexError, UnicodeDecodeError):
             return None
 
-    def _strings(self, chunk: memoryview, rows: Positions) -> Iterator[str]:
-        for row in rows.tolist():
-            place = int(self._starts[row // EVERY])
-            for _ in range(row % EVERY):
-                place += LENGTH_BYTES + int(struct.unpack_from("<I", chunk, place)[0])
-            size = int(struct.unpack_from("<I", chunk, place)[0])
-            start = place + LENGTH_BYTES
-            if start + size > len(chunk):
+    def _read(self, chunk: memoryview, positions: Positions) -> Iterator[str]:
+        for position in positions.tolist():
+            offset = int(self._starts[position // EVERY])
+            for _ in range(position % EVERY):
+                offset += LENGTH_BYTES + int(struct.unpack_from("<I", chunk, offset)[0])
+            size_bytes = int(struct.unpack_from("<I", chunk, offset)[0])
+            start = offset + LENGTH_BYTES
+            if start + size_bytes > len(chunk):
                 raise IndexError(start)
-            yield bytes(chunk[start : start + size]).decode()
+            yield bytes(chunk[start : start + size_bytes]).decode()
 
 
 def _check_starts(starts: npt.NDArray[Any], chunk_bytes: int | None) -> None:
-    """Raise unless places in a chunk begin at its first string, rise, and lie inside."""
+    """Raise unless offsets in a chunk begin at its first string, rise, and lie inside."""
     steps = np.diff(starts.astype(np.int64))
     is_within = chunk_bytes is None or int(starts[-1]) + LENGTH_BYTES <= chunk_bytes
     if int(starts[0]) != COUNT_BYTES or not is_within or np.any(steps < EVERY * LENGTH_BYTES):
-        raise UnfitIndexError("its places are not those of strings in the chunk")
+        raise UnfitIndexError("its offsets are not those of strings in the chunk")
 
 
-def _wanted(condition: Predicate) -> Sequence[str] | None:
+def _listed(condition: Predicate) -> Sequence[str] | None:
     if isinstance(condition, Compare) and condition.operator == "==":
         return (condition.value,)
     if isinstance(condition, In) and not condition.is_negated:

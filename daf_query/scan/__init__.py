@@ -1,31 +1,29 @@
 """Predicate and columns in, record batches out.
 
-**Nouns.** A *predicate* is a tree of comparisons over columns.  A *column* reads a range of its
-rows, or some of them.  A *partition* is a range of rows that one thread scans, aligned to chunks.
-A *zone map* holds the minimum, maximum and null count of each 65,536 rows; ranges that cannot
-match are *pruned*.  A *scan* filters each partition and reads the other columns late, of the rows
-that are left.
+**Nouns.** A *predicate* is a tree of comparisons over columns.  A *column* reads *rows*: a span, or
+some offsets within one.  A *partition* is a span that one thread scans, aligned to chunks.  A *zone
+map* holds the minimum, maximum and null count of each 65,536 rows; partitions and zones that cannot
+match are *pruned*.  A *scan plan* says what will be read; a *scan* executes it: it filters each
+partition and reads the other columns late, of the rows that match.
 
 Must not know SQL, DataFusion, data sets beyond a reader's vectors, or where indexes are stored.
 """
 
-from daf_query.scan._column import (
-    INDEX,
-    NAME,
-    Column,
-    OpenColumn,
-    VectorColumn,
-    cast_to,
-    number_array,
-    runs_of_chunks,
-    size_bytes,
-)
-from daf_query.scan._evaluate import Positions, Values
+from daf_query.scan._arrow_arrays import PLAIN_TYPES, cast_to, number_array, size_bytes
+from daf_query.scan._arrow_filter import parse
+from daf_query.scan._column import INDEX, NAME, Column, OpenColumn, VectorColumn
+from daf_query.scan._dictionary_codes import DictionaryCodes
+from daf_query.scan._evaluate import Values
 from daf_query.scan._membership import with_sql_membership
 from daf_query.scan._missing_strings import offsets_of
+from daf_query.scan._number_column import runs_of_chunks
+from daf_query.scan._open_table import FindPointIndexes, OpenTable
 from daf_query.scan._options import DEFAULT_OPTIONS, ScanOptions
 from daf_query.scan._partition import balanced
+from daf_query.scan._plan import ScanPlan
+from daf_query.scan._planner import plan_scan
 from daf_query.scan._predicate import (
+    FLIPPED,
     And,
     Compare,
     Constant,
@@ -33,45 +31,54 @@ from daf_query.scan._predicate import (
     IsNull,
     Or,
     Predicate,
-    both,
     columns_of,
     compared,
-    parse,
+    conjunction,
 )
-from daf_query.scan._scanner import FindPoints, Scan, ScanReport
-from daf_query.scan._string_column import DictionaryCodes
+from daf_query.scan._report import ScanReport
+from daf_query.scan._row_index import RowIndex, StringRowIndex
+from daf_query.scan._rows import Positions, Rows
+from daf_query.scan._scanner import Scan
 from daf_query.scan._zone_map import ZoneMap
 
 __all__ = [
     "DEFAULT_OPTIONS",
+    "FLIPPED",
     "INDEX",
     "NAME",
+    "PLAIN_TYPES",
     "And",
     "Column",
     "Compare",
     "Constant",
     "DictionaryCodes",
-    "FindPoints",
+    "FindPointIndexes",
     "In",
     "IsNull",
     "OpenColumn",
+    "OpenTable",
     "Or",
     "Positions",
     "Predicate",
+    "RowIndex",
+    "Rows",
     "Scan",
     "ScanOptions",
+    "ScanPlan",
     "ScanReport",
+    "StringRowIndex",
     "Values",
     "VectorColumn",
     "ZoneMap",
     "balanced",
-    "both",
     "cast_to",
     "columns_of",
     "compared",
+    "conjunction",
     "number_array",
     "offsets_of",
     "parse",
+    "plan_scan",
     "runs_of_chunks",
     "size_bytes",
     "with_sql_membership",

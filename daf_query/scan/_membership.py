@@ -14,17 +14,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.scan._predicate import Call, FieldName, UnknownPartError, tree_of
+from daf_query.scan._arrow_filter import Call, FieldName, UnknownPartError, tree_of
+from daf_query.scan._predicate import ARROW_OPERATORS, COMPARISONS
 
 _OPERATORS: Final[dict[str, Any]] = {
     "and_kleene": operator.and_,
     "or_kleene": operator.or_,
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
+    **{name: COMPARISONS[symbol] for name, symbol in ARROW_OPERATORS.items()},
 }
 
 
@@ -50,7 +46,7 @@ def with_sql_membership(expression: pc.Expression | None, schema: pa.Schema) -> 
 def _has_membership(node: Any) -> bool:
     if not isinstance(node, Call):
         return False
-    return node.name == "is_in" or any(_has_membership(one) for one in node.arguments)
+    return node.name == "is_in" or any(map(_has_membership, node.arguments))
 
 
 def _rebuilt(node: Any) -> pc.Expression:
@@ -60,7 +56,7 @@ def _rebuilt(node: Any) -> pc.Expression:
         return pc.scalar(node)
     if node.name == "is_in":
         return _membership(_rebuilt(node.arguments[0]), node.options["value_set"].values)
-    arguments = [_rebuilt(one) for one in node.arguments]
+    arguments = [_rebuilt(argument) for argument in node.arguments]
     if node.name == "invert":
         return ~arguments[0]
     if node.name == "is_valid":

@@ -28,6 +28,6 @@ def nulls_for_empty(strings: Any) -> Any:
 
 def offsets_of(strings: Any) -> npt.NDArray[np.int64]:
     """Return where each string of an Arrow array begins in its buffer, and where the last ends."""
-    kind: Any = np.int64 if pa.types.is_large_string(strings.type) else np.int32
-    offsets = np.frombuffer(strings.buffers()[1], kind)
+    dtype: Any = np.int64 if pa.types.is_large_string(strings.type) else np.int32
+    offsets = np.frombuffer(strings.buffers()[1], dtype)
     return offsets[strings.offset : strings.offset + len(strings) + 1].astype(np.int64)

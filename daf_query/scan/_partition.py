@@ -1,7 +1,7 @@
-"""Partitions: spans of rows that are scanned together.  Pure: lengths in, spans out.
+"""Cut the rows of a table into partitions.  Pure: lengths in, spans out.
 
-A *fragment* is the rows that one thread scans; a *batch* is the rows that are handed on at once.
-Both end where chunks end, as far as the chunks of the columns have common ends.
+A *fragment* is the partitions that one thread scans; a *batch* is the rows that are passed on at
+once.  Both end where chunks end, as far as the chunks of the columns have common ends.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from daf_storage.spi import Span
 
@@ -20,7 +23,7 @@ def common_step(chunk_rows: Iterable[int], *, length: int) -> int:
     """Return the distance of rows at which the chunks of all columns end together.
 
     Columns in a single chunk can be cut anywhere and do not count.  Where the grids have no
-    common end within the axis, the largest chunk is the step: it is the dearest to read twice.
+    common end within the axis, the largest chunk is the step: reading it twice costs most.
 
     >>> common_step([100, 100], length=100), common_step([2, 3, 100], length=100)
     (1, 6)
@@ -56,8 +59,10 @@ def split_chunks(spans: Sequence[Span], chunk_rows: int, *, length: int) -> int:
     """
     if not 0 < chunk_rows < length:
         return 0
-    inner = [two.start for one, two in itertools.pairwise(spans) if one.stop == two.start]
-    return len({start // chunk_rows for start in inner if start % chunk_rows})
+    cuts = [
+        after.start for before, after in itertools.pairwise(spans) if before.stop == after.start
+    ]
+    return len({cut // chunk_rows for cut in cuts if cut % chunk_rows})
 
 
 def aligned_spans(length: int, *, step: int, target_rows: int) -> list[Span]:
@@ -70,6 +75,25 @@ def aligned_spans(length: int, *, step: int, target_rows: int) -> list[Span]:
     """
     rows = max(math.ceil(target_rows / step), 1) * step
     return [Span(start, min(start + rows, length)) for start in range(0, length, rows)]
+
+
+def narrowed(
+    spans: Sequence[Span], zones: npt.NDArray[np.int64], *, zone_rows: int, step: int
+) -> list[Span]:
+    """Return what is left of spans around some zones, each still ending on the grid.
+
+    >>> left = narrowed([Span(0, 12), Span(12, 20)], np.array([1]), zone_rows=4, step=3)
+    >>> [(span.start, span.stop) for span in left]
+    [(3, 9)]
+    """
+    kept = []
+    for span in spans:
+        inside = zones[(zones >= span.start // zone_rows) & (zones * zone_rows < span.stop)]
+        if inside.size:
+            start = max(int(inside[0]) * zone_rows // step * step, span.start)
+            stop = -(-(int(inside[-1]) + 1) * zone_rows // step) * step
+            kept.append(Span(start, min(stop, span.stop)))
+    return kept
 
 
 def balanced(items: Sequence[_T], size: Callable[[_T], int], *, max_groups: int) -> list[list[_T]]:

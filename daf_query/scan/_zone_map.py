@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.scan._evaluate import Bits, Mask, Zones, present_bits
+from daf_query.scan._evaluate import Mask
 from daf_query.scan._options import ZONE_ROWS
 from daf_query.scan._predicate import Predicate
+from daf_query.scan._prune import Bits, Zones, present_bits
 from daf_storage.spi import Span
 
 

@@ -22,6 +22,7 @@ from daf_query.table import (
     BrokenColumns,
     TableColumns,
     TableDataset,
+    TableView,
     UnionDataset,
     ZarrTable,
     axis_columns,
@@ -256,9 +257,8 @@ class DafSchema(AxisSchema):
                 self._known[axis] = known
         columns = known[1].readable()
         warn_of_problems(columns, self._warned)
-        return AxisDataset(
-            self._daf, axis, columns=columns, cache=self.cache, options=self._scan_options
-        )
+        view = TableView(cache=self.cache, options=self._scan_options)
+        return AxisDataset(self._daf, axis, columns=columns, view=view)
 
     @property
     def broken_count(self) -> int:

@@ -10,16 +10,19 @@ Must not know SQL or DataFusion.
 from daf_query.table._broken_columns import BrokenColumns
 from daf_query.table._dataset import (
     AxisDataset,
-    TableColumns,
     TableDataset,
+    TableView,
+)
+from daf_query.table._raw_bits import register_raw_bits
+from daf_query.table._settled_rows import SettledRows
+from daf_query.table._table_columns import (
+    TableColumns,
     UnreadableVectorWarning,
     axis_columns,
     broken_columns,
     warn_of_problems,
     warn_once,
 )
-from daf_query.table._raw_bits import register_raw_bits
-from daf_query.table._settled_rows import SettledRows
 from daf_query.table._union import DATASET, UnionDataset
 from daf_query.table._user_table import (
     UserTable,
@@ -28,7 +31,8 @@ from daf_query.table._user_table import (
     table_name,
     user_table,
 )
-from daf_query.table._zarr import GEOMETRY, INDEXES, META, PENDING, ZarrTable, zarr_table
+from daf_query.table._zarr import INDEXES, META, PENDING, ZarrTable, zarr_table
+from daf_query.table._zarr_columns import GEOMETRY
 from daf_query.table._zarr_rtrees import ATTRIBUTE, attributes_of, source_of
 
 __all__ = [
@@ -43,6 +47,7 @@ __all__ = [
     "SettledRows",
     "TableColumns",
     "TableDataset",
+    "TableView",
     "UnionDataset",
     "UnreadableVectorWarning",
     "UserTable",

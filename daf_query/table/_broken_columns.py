@@ -1,23 +1,24 @@
 """Columns that turn out to be unreadable while a query reads them.
 
-Metadata and sizes of files tell most broken columns beforehand; a damaged compressed chunk shows
-only when it is decoded.  Such a column is remembered with the reason, so that the table can be
-planned again without it.
+Metadata and sizes of files reveal most broken columns beforehand; a damaged compressed chunk shows
+only when it is decoded.  Such a column is kept with the reason, so that the table can be planned
+again without it.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from daf_query.scan import Column, OpenColumn, Positions, Predicate, ScanOptions, Values, ZoneMap
+from daf_query.scan import Column, OpenColumn, RowIndex, Rows, ScanOptions, Values
+from daf_query.table._wrapped_column import WrappedColumn, WrappedOpenColumn
 from daf_storage.errors import CorruptDataError, ReadOnlyError, UnsupportedDataError
-from daf_storage.spi import DecodedCache, Span
+from daf_storage.spi import DecodedCache
 
 _T = TypeVar("_T")
 
@@ -32,7 +33,7 @@ class _Broken:
 
     reason: str
     identity: Hashable
-    found_at: float
+    seen_at: float
 
 
 class BrokenColumns:
@@ -46,22 +47,22 @@ class BrokenColumns:
 
     def __init__(self, identity: Callable[[str], Hashable] = lambda _: None) -> None:
         self._identity = identity
-        self._found: dict[str, _Broken] = {}
+        self._broken: dict[str, _Broken] = {}
         self._mismatches: dict[str, Hashable] = {}
         self._lock = threading.Lock()
         self.count = 0
-        """How often one was found."""
+        """How often a column turned out to be broken."""
         self.warned: set[str] = set()
-        """What was said of them already, where a table outlives its queries."""
+        """The warnings that were given already, where a table outlives its queries."""
 
     def reading(self, name: str, read: Callable[[], _T]) -> _T:
-        """Read something of a column; an error that says it is unreadable is remembered."""
+        """Read something of a column; keep an error that says that it is unreadable."""
         try:
             return read()
         except _UNREADABLE as error:
             broken = _Broken(str(error), self._identity(name), time.monotonic())
             with self._lock:
-                self._found[name] = broken
+                self._broken[name] = broken
                 self.count += 1
             raise
 
@@ -80,91 +81,55 @@ class BrokenColumns:
     def problems(self) -> dict[str, str]:
         """Return the columns that are still broken, and why."""
         with self._lock:
-            found = dict(self._found)
+            known = dict(self._broken)
         now = time.monotonic()
         still = {
             name: broken.reason
-            for name, broken in found.items()
-            if now - broken.found_at < _UNSETTLED_SECONDS or self._is_same(name, broken)
+            for name, broken in known.items()
+            if now - broken.seen_at < _UNSETTLED_SECONDS or self._is_same(name, broken)
         }
         with self._lock:
-            for name in found.keys() - still.keys():
-                self._found.pop(name, None)
+            for name in known.keys() - still.keys():
+                self._broken.pop(name, None)
         return still
 
     def _is_same(self, name: str, broken: _Broken) -> bool:
         return self._identity(name) == broken.identity
 
     def guarded(self, columns: Mapping[str, Column]) -> dict[str, Column]:
-        """Return columns of which it is remembered if they cannot be read."""
+        """Return columns that are added here once they cannot be read."""
         return {name: _GuardedColumn(column, name, self) for name, column in columns.items()}
 
 
 @dataclass(frozen=True, eq=False)
-class _GuardedColumn:
-    """A column of which it is remembered if it cannot be read."""
+class _GuardedColumn(WrappedColumn):
+    """A column that is kept as broken once it cannot be read."""
 
-    column: Column
     name: str
     broken: BrokenColumns
 
-    @property
-    def field(self) -> pa.Field:
-        """Its name and Arrow type."""
-        return self.column.field
-
-    @property
-    def chunk_rows(self) -> int:
-        """How many rows are stored together."""
-        return self.column.chunk_rows
-
-    @property
-    def is_string(self) -> bool:
-        """Whether its values are strings or bytes."""
-        return self.column.is_string
-
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
-        """Begin to read it."""
+        """Open it for reading."""
         opened = self.broken.reading(self.name, lambda: self.column.open(cache, options))
         return _OpenGuarded(opened, self.name, self.broken)
 
 
-class _OpenGuarded:
+class _OpenGuarded(WrappedOpenColumn):
     """A guarded column that is being read."""
 
     def __init__(self, column: OpenColumn, name: str, broken: BrokenColumns) -> None:
-        self._column = column
+        super().__init__(column)
         self._name = name
         self._broken = broken
 
-    @property
-    def zones(self) -> ZoneMap | None:
-        """Smallest and largest values of ranges of rows, as far as they are known."""
-        return self._column.zones
+    def row_index(self) -> RowIndex | None:
+        """Return the index, if there is one."""
+        return self._broken.reading(self._name, self._column.row_index)
 
-    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
-        """Return the rows for which all conditions may be true."""
-        return self._broken.reading(self._name, lambda: self._column.find(conditions, max_rows))
+    def values(self, rows: Rows) -> Values:
+        """Return values to evaluate a predicate on."""
+        return self._broken.reading(self._name, lambda: self._column.values(rows))
 
-    def load(self) -> None:
-        """Get ready to be read."""
-        self._reading(self._column.load)
-
-    def values(self, span: Span) -> Values:
-        """Return the values of a range."""
-        return self._reading(lambda: self._column.values(span))
-
-    def array(self, span: Span) -> pa.Array:
-        """Return a range."""
-        return self._reading(lambda: self._column.array(span))
-
-    def pick(self, span: Span, places: Positions) -> Values:
-        """Return the values of some rows."""
-        return self._reading(lambda: self._column.pick(span, places))
-
-    def take(self, span: Span, places: Positions) -> pa.Array:
-        """Return some rows."""
-        return self._reading(lambda: self._column.take(span, places))
-
-    def _reading(self, read: Callable[[], Any]) -> Any:
-        return self._broken.reading(self._name, read)
+    def to_arrow(self, rows: Rows) -> pa.Array:
+        """Return values as Arrow."""
+        return self._broken.reading(self._name, lambda: self._column.to_arrow(rows))

@@ -1,13 +1,13 @@
-"""Columns in the type that an AnnData import noted, of vectors that are stored in another.
+"""Columns in the type that an AnnData import recorded, of vectors that are stored in another.
 
 Dates, nullable booleans and large integers are stored as strings, nullable integers as floats.  A
-vector may have been replaced since the import: where its values are not what was noted, the column
-is read as it is stored from then on.
+vector may have been replaced since the import: where its values are not what was recorded, the
+column is read as it is stored from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -15,8 +15,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.scan import Column, OpenColumn, Positions, Predicate, ScanOptions, Values, ZoneMap
+from daf_query.scan import Column, OpenColumn, Rows, ScanOptions, Values
 from daf_query.table._broken_columns import BrokenColumns
+from daf_query.table._wrapped_column import WrappedColumn, WrappedOpenColumn
 from daf_storage import DafReader
 from daf_storage.errors import CorruptDataError
 from daf_storage.spi import DecodedCache, RecordedType, Span
@@ -31,13 +32,13 @@ def recorded_columns(
     axis: str,
     broken: BrokenColumns,
 ) -> dict[str, Column]:
-    """Return columns, in the types that were noted where the vectors are stored otherwise."""
-    found = dict(columns)
+    """Return columns, in the types that were recorded where the vectors are stored otherwise."""
+    converted = dict(columns)
     for name in recorded.keys() & columns.keys():
         target = recorded[name].type
         if _is_convertible(columns[name].field.type, target):
             key = (daf.location, axis, name, "recorded", str(target))
-            found[name] = RecordedColumn(
+            converted[name] = RecordedColumn(
                 columns[name],
                 target,
                 key,
@@ -45,7 +46,7 @@ def recorded_columns(
                 partial(broken.note_mismatch, name),
                 f"{daf.location}: vector {name!r} of axis {axis!r}",
             )
-    return found
+    return converted
 
 
 def _is_convertible(stored: pa.DataType, target: pa.DataType) -> bool:
@@ -56,11 +57,12 @@ def _is_convertible(stored: pa.DataType, target: pa.DataType) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class RecordedColumn:
-    """A column of which the values are converted when they are read."""
+class RecordedColumn(WrappedColumn):
+    """A column of which the values are converted when they are read.
 
-    stored: Column
-    """As it is stored."""
+    It is as expensive to compare as the stored one, which has to be converted first.
+    """
+
     type: pa.DataType
     """What it is converted to."""
     key: tuple[Hashable, ...]
@@ -75,27 +77,17 @@ class RecordedColumn:
     @property
     def field(self) -> pa.Field:
         """Its name and Arrow type."""
-        stored = self.stored.field
+        stored = self.column.field
         return pa.field(stored.name, self.type, nullable=stored.nullable)
 
-    @property
-    def chunk_rows(self) -> int:
-        """How many rows are stored together."""
-        return self.stored.chunk_rows
-
-    @property
-    def is_string(self) -> bool:
-        """Whether its values are expensive to compare: strings have to be converted first."""
-        return self.stored.is_string
-
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
-        """Begin to read it."""
+        """Open it for reading."""
         identity = self.identity()
 
-        def remember(span: Span, make: Callable[[], pa.Array]) -> pa.Array:
+        def cache_span(span: Span, make: Callable[[], pa.Array]) -> pa.Array:
             return cache.get((*self.key, span.start, span.stop), identity, make)
 
-        return _OpenRecorded(self.stored.open(cache, options), self._converted, remember)
+        return _OpenRecorded(self.column.open(cache, options), self._converted, cache_span)
 
     def _converted(self, stored: pa.Array) -> pa.Array:
         try:
@@ -108,44 +100,37 @@ class RecordedColumn:
             ) from error
 
 
-class _OpenRecorded:
-    """A recorded column that is being read.  Zones and indexes are of what is stored: no use."""
-
-    zones: ZoneMap | None = None
+class _OpenRecorded(WrappedOpenColumn):
+    """A recorded column that is being read.  Zone map and index are of what is stored: no use."""
 
     def __init__(
         self,
-        stored: OpenColumn,
+        column: OpenColumn,
         convert: Callable[[pa.Array], pa.Array],
-        remember: Callable[[Span, Callable[[], pa.Array]], pa.Array],
+        cache_span: Callable[[Span, Callable[[], pa.Array]], pa.Array],
     ) -> None:
-        self._stored = stored
+        super().__init__(column)
         self._convert = convert
-        self._remember = remember
+        self._cache_span = cache_span
 
-    def find(self, conditions: Sequence[Predicate], max_rows: int) -> None:  # noqa: ARG002
-        """Return nothing: no index is of the converted values."""
+    @property
+    def zones(self) -> None:
+        """None: see the class."""
         return
 
-    def load(self) -> None:
-        """Get ready to be read."""
-        self._stored.load()
+    def row_index(self) -> None:
+        """Return nothing: see the class."""
+        return
 
-    def values(self, span: Span) -> Values:
-        """Return the values of a range."""
-        return _values(self.array(span))
+    def values(self, rows: Rows) -> Values:
+        """Return values to evaluate a predicate on."""
+        return _values(self.to_arrow(rows))
 
-    def array(self, span: Span) -> pa.Array:
-        """Return a range."""
-        return self._remember(span, lambda: self._convert(self._stored.array(span)))
-
-    def pick(self, span: Span, places: Positions) -> Values:
-        """Return the values of some rows."""
-        return _values(self.take(span, places))
-
-    def take(self, span: Span, places: Positions) -> pa.Array:
-        """Return some rows."""
-        return self._convert(self._stored.take(span, places))
+    def to_arrow(self, rows: Rows) -> pa.Array:
+        """Return values, converted; whole spans are cached."""
+        if rows.offsets is None:
+            return self._cache_span(rows.span, lambda: self._convert(self._column.to_arrow(rows)))
+        return self._convert(self._column.to_arrow(rows))
 
 
 def _converted(stored: pa.Array, target: pa.DataType) -> pa.Array:

@@ -9,46 +9,41 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from daf_query.scan import (
-    DEFAULT_OPTIONS,
     INDEX,
     NAME,
     And,
     Column,
     Constant,
-    DictionaryCodes,
     IsNull,
-    OpenColumn,
     Or,
     Positions,
     Predicate,
     ScanOptions,
     ScanReport,
-    Values,
     balanced,
     columns_of,
-    number_array,
 )
 from daf_query.table._dataset import (
     BATCH_ROWS,
     Fragment,
-    TableColumns,
     TableDataset,
     TableFragment,
-    TableScanner,
+    TableView,
 )
+from daf_query.table._table_columns import TableColumns
+from daf_query.table._table_scanner import TableScanner
+from daf_query.table._union_columns import ConstantColumn, NullColumn, column_as
 from daf_storage import errors
-from daf_storage.spi import DecodedCache, Span
+from daf_storage.spi import DecodedCache
 
 DATASET = "dataset"
 """The column that says of which data set a row is."""
@@ -65,6 +60,8 @@ class UnionDataset(TableDataset):
         The table of each data set, by what the column ``dataset`` calls it.
     location
         Where they are, for messages.
+    columns
+        The columns of all, where they are known already.
 
     Examples
     --------
@@ -87,32 +84,41 @@ class UnionDataset(TableDataset):
         parts: Mapping[str, TableDataset],
         *,
         location: str,
+        columns: TableColumns | None = None,
     ) -> None:
-        broken: dict[str, str] = {}
-        for part in parts.values():
-            broken.update(part.table_columns.problems)
-        schemas = {name: part.schema for name, part in parts.items()}
-        fields, problems = unified(schemas, table, broken)
-        length = sum(part.table_columns.length for part in parts.values())
-        options = next((part.options for part in parts.values()), DEFAULT_OPTIONS)
-        columns: dict[str, Column] = {field.name: _Absent(field) for field in fields}
-        super().__init__(
-            TableColumns(table, length, columns, problems), location=location, options=options
-        )
-        self._parts: list[_Part] = [_Part(name, part, fields) for name, part in parts.items()]
+        columns = columns or _columns_of_all(table, parts)
+        fields = list(columns.schema)
+        # How many fragments there are follows from the first part; each is read in its own way.
+        options = [part.options for part in parts.values()]
+        view = TableView(options=options[0]) if options else None
+        super().__init__(columns, location=location, view=view)
+        self._parts = [
+            part if isinstance(part, _Part) else _Part(name, part, fields)
+            for name, part in parts.items()
+        ]
 
-    def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
+    def _with_each(self, change: Callable[[_Part], _Part]) -> Self:
+        """Return the same table with other parts."""
+        parts = {part.name: change(part) for part in self._parts}
+        return type(self)(
+            self._columns.table, parts, location=self._location, columns=self._columns
+        )
+
+    def __reduce__(self) -> Any:
+        """Pickle the places of the parts, not the data; the other process opens them again."""
         tables = {part.name: part.source for part in self._parts}
-        states = [part.state for part in self._parts]
-        return _open_union, (self._columns.table, tables, self._location, states)
+        views = {part.name: part.pickled_view for part in self._parts}
+        return _open_union, (self._columns.table, tables, self._location, views)
 
     def get_fragments(
         self,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
     ) -> Iterator[Any]:
-        """Yield groups of row ranges that can be scanned side by side."""
-        fragments = [one for part in self._parts for one in part.get_fragments(filter)]
-        groups = balanced(fragments, _row_count, max_groups=self._options.threads)
+        """Yield groups of partitions that can be scanned side by side."""
+        fragments = [f for part in self._parts for f in part.get_fragments(filter)]
+        groups = balanced(
+            fragments, lambda fragment: fragment.row_count, max_groups=self.options.threads
+        )
         return (UnionFragment(self, group) for group in groups)
 
     def scanner(
@@ -129,46 +135,38 @@ class UnionDataset(TableDataset):
 
     def filter(self, expression: pc.Expression) -> Self:
         """Return the same table with only the rows for which ``expression`` is true."""
-        return self._with([part.filter(expression) for part in self._parts])
+        return self._with_each(lambda part: part.filter(expression))
 
-    def restricted(self, rows: Positions | None, implied: Predicate | None = None) -> Self:
+    def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
         """Return the same table, of which only some rows are wanted; see `TableDataset`."""
         if rows is not None:
             raise errors.InvalidInputError(f"{self!r} has no rows of its own to choose from")
-        return self._with([part.restricted(None, implied) for part in self._parts])
+        return self._with_each(lambda part: part.restricted(None, inferred))
 
     def with_reports(self, reports: list[ScanReport]) -> Self:
         """Return the same table, whose scans leave their reports in a list."""
-        return self._with([part.with_reports(reports) for part in self._parts])
+        return self._with_each(lambda part: part.with_reports(reports))
 
     def with_cache(self, cache: DecodedCache) -> Self:
         """Return the same table; each part keeps what it decodes in a part of a cache."""
-        return self._with([part.with_cache(cache.part()) for part in self._parts])
+        return self._with_each(lambda part: part.with_cache(cache.part()))
 
     def with_options(self, options: ScanOptions) -> Self:
         """Return the same table, which is cut, pruned and read in another way."""
-        changed = self._with([part.with_options(options) for part in self._parts])
-        changed._options = options  # noqa: SLF001 - our own
-        return changed
+        return self._with_each(lambda part: part.with_options(options))
+
+    def with_pickled_views(self, views: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Return the same table with the views of the parts of one that was pickled."""
+        return self._with_each(lambda part: part.with_pickled(views[part.name]))
 
     @property
     def is_filtered(self) -> bool:
         """Whether `filter` leaves only some of the rows."""
         return any(part.is_filtered for part in self._parts)
 
-    def with_states(self, states: Sequence[Mapping[str, Any]]) -> Self:
-        """Return the same table with only the rows that were left of a pickled one."""
-        parts = zip(self._parts, states, strict=True)
-        return self._with([part.with_state(state) for part, state in parts])
-
-    def _with(self, parts: list[_Part]) -> Self:
-        copy = self._changed()
-        copy._parts = parts  # noqa: SLF001 - our own
-        return copy
-
 
 class UnionFragment(Fragment):
-    """Some row ranges of some of the tables."""
+    """Some partitions of some of the tables."""
 
     def __init__(self, dataset: UnionDataset, fragments: Sequence[TableFragment]) -> None:
         super().__init__(dataset)
@@ -189,44 +187,52 @@ class UnionFragment(Fragment):
         if columns is None:
             columns = self._dataset.schema.names
         return _chained(
-            [one.scanner(schema, columns, filter, batch_size) for one in self._fragments]
+            [part.scanner(schema, columns, filter, batch_size) for part in self._fragments]
         )
 
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
         """Return the number of rows; without a filter nothing is read."""
-        return sum(one.count_rows(filter, **kwargs) for one in self._fragments)
+        return sum(part.count_rows(filter, **kwargs) for part in self._fragments)
 
 
 class _Part(TableDataset):
-    """The rows of one data set, with the columns of all."""
+    """The rows of one data set, with the columns of all.
 
-    def __init__(self, name: str, table: TableDataset, fields: Sequence[pa.Field]) -> None:
-        own = table.table_columns
+    Parameters
+    ----------
+    source
+        The table of the data set.
+    fields
+        The columns of all, and ``dataset``.
+    columns, view
+        Those of a part of which only the view was changed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: TableDataset,
+        fields: Sequence[pa.Field],
+        *,
+        columns: TableColumns | None = None,
+        view: TableView | None = None,
+    ) -> None:
+        view = view or TableView(cache=source.cache, options=source.options)
+        columns = columns or _columns_as(name, source.table_columns, fields)
+        super().__init__(columns, location=source.location, view=view)
         self.name = name
-        self.source = table
-        columns: dict[str, Column] = {}
-        for field in fields:
-            found = own.columns.get(field.name)
-            if field.name == DATASET:
-                columns[field.name] = _Same(field, name, own.length)
-            elif found is None:
-                columns[field.name] = _Absent(field)
-            elif found.field.type != field.type:
-                columns[field.name] = _Converted(found, field)
-            else:
-                columns[field.name] = _Nullable(found, field)
-        super().__init__(
-            TableColumns(f"{name}.{own.table}", own.length, columns, {}, own.points),
-            location=table.location,
-            cache=table.cache,
-            options=table.options,
+        self.source = source
+        self._absent = frozenset(
+            name for name, column in columns.columns.items() if isinstance(column, NullColumn)
         )
-        self._absent = frozenset(n for n, one in columns.items() if isinstance(one, _Absent))
+
+    def _with(self, columns: TableColumns, view: TableView) -> Self:
+        return type(self)(self.name, self.source, (), columns=columns, view=view)
 
     @property
-    def state(self) -> dict[str, Any]:
+    def pickled_view(self) -> dict[str, Any]:
         """Which rows are left."""
-        return {"base_filter": self._base_filter, "implied": self._implied}
+        return self._view.pickled()
 
     def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
         predicate = super()._parsed(expression)
@@ -234,26 +240,45 @@ class _Part(TableDataset):
             return predicate
         return without(predicate, self._absent)
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema."""
-        return self._columns.schema
+
+def _columns_of_all(table: str, parts: Mapping[str, TableDataset]) -> TableColumns:
+    """Return the columns of a union; the parts have what reads them."""
+    broken: dict[str, str] = {}
+    for part in parts.values():
+        broken.update(part.table_columns.problems)
+    schemas = {name: part.schema for name, part in parts.items()}
+    fields, problems = unified(schemas, table, broken)
+    length = sum(part.table_columns.length for part in parts.values())
+    columns: dict[str, Column] = {field.name: NullColumn(field) for field in fields}
+    return TableColumns(table, length, columns, problems)
+
+
+def _columns_as(name: str, source: TableColumns, fields: Sequence[pa.Field]) -> TableColumns:
+    """Return the columns of one data set as the union has them."""
+    columns: dict[str, Column] = {
+        field.name: ConstantColumn(field, name, source.length)
+        if field.name == DATASET
+        else column_as(source.columns.get(field.name), field)
+        for field in fields
+    }
+    table = f"{name}.{source.table}"
+    return TableColumns(table, source.length, columns, {}, source.point_indexes)
 
 
 def _open_union(
     table: str,
     parts: Mapping[str, TableDataset],
     location: str,
-    states: Sequence[Mapping[str, Any]],
+    views: Mapping[str, Mapping[str, Any]],
 ) -> UnionDataset:
-    return UnionDataset(table, parts, location=location).with_states(states)
+    return UnionDataset(table, parts, location=location).with_pickled_views(views)
 
 
 def without(predicate: Predicate, absent: frozenset[str]) -> Predicate:
-    """Return what is left of a predicate where some columns are null in all rows.
+    """Return a predicate where some columns are null in all rows.
 
-    >>> without(Both((Null("age"), Null("name"))), frozenset({"age"}))
-    Both(parts=(Constant(value=True), Null(column='name', is_negated=False)))
+    >>> without(And((IsNull("age"), IsNull("name"))), frozenset({"age"}))
+    And(parts=(Constant(value=True), IsNull(column='name', is_negated=False)))
     """
     if isinstance(predicate, And | Or):
         return type(predicate)(tuple(without(part, absent) for part in predicate.parts))
@@ -265,7 +290,7 @@ def without(predicate: Predicate, absent: frozenset[str]) -> Predicate:
 def unified(
     schemas: Mapping[str, pa.Schema], table: str, broken: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[list[pa.Field], dict[str, str]]:
-    """Return the columns of several tables as one, and which cannot be, and why.
+    """Return the columns of several tables as one, and why some cannot be.
 
     A column that is broken in one of them is left out of all: it is not missing there.
 
@@ -281,213 +306,40 @@ def unified(
         having = {
             key: schema.field(name) for key, schema in schemas.items() if name in schema.names
         }
-        kind = _common({field.type for field in having.values()})
+        common_type = _common_type({field.type for field in having.values()})
         if name == DATASET:
             problems[name] = (
                 f"the axis {table!r} has a vector {name!r} of its own, which cannot be seen: the "
                 "column of that name says of which data set a row is"
             )
-        elif kind is None:
-            kinds = ", ".join(f"{key}: {field.type}" for key, field in having.items())
+        elif common_type is None:
+            types = ", ".join(f"{key}: {field.type}" for key, field in having.items())
             problems[name] = (
                 f"the vector {name!r} of axis {table!r} has types that have none in common "
-                f"({kinds}); connect the data sets one by one, and CAST it"
+                f"({types}); connect the data sets one by one, and CAST it"
             )
         else:
             can_be_null = len(having) < len(schemas) or any(f.nullable for f in having.values())
-            fields.append(pa.field(name, kind, nullable=can_be_null))
+            fields.append(pa.field(name, common_type, nullable=can_be_null))
     return fields, problems
 
 
-def _common(kinds: set[pa.DataType]) -> pa.DataType | None:
-    """Return the smallest type that holds all values of some; None if there is none."""
-    if len(kinds) == 1:
-        return next(iter(kinds))
-    if not all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):
+def _common_type(types: set[pa.DataType]) -> pa.DataType | None:
+    """Return the smallest type that holds all values of some; ``None`` if there is none."""
+    if len(types) == 1:
+        return next(iter(types))
+    if not all(pa.types.is_integer(one) or pa.types.is_floating(one) for one in types):
         return None
-    dtypes = [np.dtype(kind.to_pandas_dtype()) for kind in kinds]
-    found = np.result_type(*dtypes)
-    are_whole = all(dtype.kind in "iu" for dtype in dtypes)
-    if found.kind == "f" and are_whole:  # Int64 with UInt64
+    dtypes = [np.dtype(arrow_type.to_pandas_dtype()) for arrow_type in types]
+    common = np.result_type(*dtypes)
+    are_integers = all(dtype.kind in "iu" for dtype in dtypes)
+    if common.kind == "f" and are_integers:  # Int64 with UInt64
         return None
-    return pa.from_numpy_dtype(found)
-
-
-def _row_count(fragment: TableFragment) -> int:
-    return sum(part.size for part in fragment.parts)
+    return pa.from_numpy_dtype(common)
 
 
 def _chained(scanners: Sequence[Any]) -> Any:
     """Return a scanner of the rows of several, one after the other."""
     schema = scanners[0].projected_schema
-    batches = itertools.chain.from_iterable(one.to_batches() for one in scanners)
+    batches = itertools.chain.from_iterable(scanner.to_batches() for scanner in scanners)
     return TableScanner(schema, batches, BATCH_ROWS)
-
-
-# Columns
-
-
-@dataclass(frozen=True, eq=False)
-class _Same:
-    """A column with the same text in all rows."""
-
-    field: pa.Field
-    text: str
-    length: int
-    is_string = True
-    chunk_rows = 0
-
-    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:  # noqa: ARG002 - nothing to decode
-        """Begin to read it."""
-        return _OpenSame(self.text, self.length, options)
-
-
-class _OpenSame:
-    """A column with the same text in all rows, being read."""
-
-    def __init__(self, text: str, length: int, options: ScanOptions) -> None:
-        self._strings = pa.array([text], pa.string())
-        self._codes = DictionaryCodes.of_constant(self._strings, length, options)
-        self.zones = self._codes.zones
-
-    def find(self, conditions: Sequence[Predicate], max_rows: int) -> None:  # noqa: ARG002
-        """Return nothing: the ranges do as well."""
-        return
-
-    def load(self) -> None:
-        """Do nothing."""
-
-    def values(self, span: Span) -> Values:
-        """Return the codes of a range."""
-        return self._codes.values(span)
-
-    def array(self, span: Span) -> pa.Array:
-        """Return a range."""
-        return pa.repeat(self._strings[0], span.size)
-
-    def pick(self, span: Span, places: Positions) -> Values:  # noqa: ARG002 - all are the same
-        """Return the codes of some rows."""
-        return self._codes.values(Span(0, places.size))
-
-    def take(self, span: Span, places: Positions) -> pa.Array:  # noqa: ARG002 - as above
-        """Return some rows."""
-        return pa.repeat(self._strings[0], places.size)
-
-
-@dataclass(frozen=True, eq=False)
-class _Absent:
-    """A column that a data set lacks: null in all rows."""
-
-    field: pa.Field
-    is_string = True  # nothing that could be counted in bytes
-    chunk_rows = 0
-
-    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:  # noqa: ARG002 - nothing to decode
-        """Begin to read it."""
-        return _OpenAbsent(self.field.type)
-
-
-class _OpenAbsent:
-    """A column of nulls, being read."""
-
-    zones = None
-
-    def __init__(self, kind: pa.DataType) -> None:
-        self._kind = kind
-
-    def find(self, conditions: Sequence[Predicate], max_rows: int) -> None:  # noqa: ARG002
-        """Return nothing."""
-        return
-
-    def load(self) -> None:
-        """Do nothing."""
-
-    def values(self, span: Span) -> Values:
-        """Refuse: filters are freed of such columns before."""
-        raise TypeError(f"a column of nulls has no values to compare ({span})")
-
-    def array(self, span: Span) -> pa.Array:
-        """Return nulls."""
-        return pa.nulls(span.size, self._kind)
-
-    def pick(self, span: Span, places: Positions) -> Values:
-        """Refuse, as `values` does."""
-        raise TypeError(f"a column of nulls has no values to compare ({span}, {places.size})")
-
-    def take(self, span: Span, places: Positions) -> pa.Array:  # noqa: ARG002 - all are the same
-        """Return nulls."""
-        return pa.nulls(places.size, self._kind)
-
-
-@dataclass(frozen=True, eq=False)
-class _Nullable:
-    """A column that is as it is, and null in other data sets."""
-
-    column: Column
-    field: pa.Field
-
-    @property
-    def chunk_rows(self) -> int:
-        """How many rows are stored together."""
-        return self.column.chunk_rows
-
-    @property
-    def is_string(self) -> bool:
-        """Whether its values are strings."""
-        return self.column.is_string
-
-    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
-        """Begin to read it."""
-        return self.column.open(cache, options)
-
-
-@dataclass(frozen=True, eq=False)
-class _Converted:
-    """A column of numbers that has another type in other data sets."""
-
-    column: Column
-    field: pa.Field
-    is_string = False
-
-    @property
-    def chunk_rows(self) -> int:
-        """How many rows are stored together."""
-        return self.column.chunk_rows
-
-    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
-        """Begin to read it."""
-        return _OpenConverted(self.column.open(cache, options), self.field.type)
-
-
-class _OpenConverted:
-    """A column of numbers that is converted as it is read."""
-
-    zones = None
-
-    def __init__(self, column: OpenColumn, kind: pa.DataType) -> None:
-        self._column = column
-        self._dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
-
-    def find(self, conditions: Sequence[Predicate], max_rows: int) -> None:  # noqa: ARG002
-        """Return nothing: the constants are of another type than the column."""
-        return
-
-    def load(self) -> None:
-        """Get ready to be read."""
-        self._column.load()
-
-    def values(self, span: Span) -> npt.NDArray[Any]:
-        """Return a range, converted."""
-        return np.asarray(self._column.values(span)).astype(self._dtype)
-
-    def array(self, span: Span) -> pa.Array:
-        """Return a range, converted; NaN as null."""
-        return number_array(self.values(span))
-
-    def pick(self, span: Span, places: Positions) -> npt.NDArray[Any]:
-        """Return some rows, converted."""
-        return np.asarray(self._column.pick(span, places)).astype(self._dtype)
-
-    def take(self, span: Span, places: Positions) -> pa.Array:
-        """Return some rows, converted; NaN as null."""
-        return number_array(self.pick(span, places))

@@ -26,6 +26,7 @@ from daf_storage.data._convention import (
     attributes_of,
     convention_problem,
 )
+from daf_storage.data._conversions import arrow_of
 from daf_storage.data._damage import Damage, damage_of, one_each
 from daf_storage.data._digest import check_bools, digest
 from daf_storage.data._encoding import EmptySparse, write_text
@@ -57,6 +58,7 @@ __all__ = [
     "StoredMatrix",
     "StoredVector",
     "archive_recovery",
+    "arrow_of",
     "attributes_of",
     "check_bools",
     "check_reader",

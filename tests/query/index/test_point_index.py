@@ -25,10 +25,10 @@ def index() -> PointIndex:
 
 def found(index: PointIndex, box: tuple[float, float, float, float], most: int = 10) -> object:
     """Return the rows in a box."""
-    conditions = {
-        "x": [Compare("x", ">=", box[0]), Compare("x", "<=", box[2])],
-        "y": [Compare("y", ">=", box[1]), Compare("y", "<=", box[3])],
-    }
+    conditions = [
+        *(Compare("x", ">=", box[0]), Compare("x", "<=", box[2])),
+        *(Compare("y", ">=", box[1]), Compare("y", "<=", box[3])),
+    ]
     rows = index.find(conditions, most)
     return None if rows is None else rows.tolist()
 
@@ -46,5 +46,5 @@ def test_boxes_for_which_the_index_is_not_used(index: PointIndex) -> None:
     assert found(index, (1, 3, 3, 5), most=3) == [1, 2, 3]
     assert found(index, (1, 3, 3, 5), most=2) is None
     assert found(index, (1, 3, float("inf"), 5)) is None
-    assert index.find({"x": [Compare("x", "==", 1.0)]}, 10) is None
-    assert index.find({}, 10) is None
+    assert index.find([Compare("x", "==", 1.0)], 10) is None
+    assert index.find([], 10) is None

@@ -187,7 +187,7 @@ def test_on_the_command_line(
     copy = tmp_path / "copy.daf.zarr"
     convert(path, copy)
     assert ZarrDaf(copy).tree.kind("indexes") is None
-    assert indexes.StoredIndexes(reopen(copy), "cell").lookup("name", DecodedCache()) is None
+    assert indexes.StoredIndexes(reopen(copy), "cell").strings("name", DecodedCache()) is None
 
 
 def test_building_it_again_is_fine(path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_fragment_of_an_index_and_another_filter(path: Path) -> None:
     fragments = list(table.get_fragments(only))
     assert sum(f.to_table(filter=only).num_rows for f in fragments) == 1
     assert sum(f.to_table(columns=["age"]).num_rows for f in fragments) == sum(
-        part.size for f in fragments for part in f.parts
+        part.size for f in fragments for part in f.partitions
     )
 
 

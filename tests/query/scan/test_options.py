@@ -55,7 +55,7 @@ def test_rows_are_the_same_with_any_options(
 ) -> None:
     """Arrow filters the whole table as the oracle; fragments and the whole agree with it."""
     expected = AxisDataset(daf, "cell").to_table().filter(FILTERS[number])
-    table = AxisDataset(daf, "cell", options=options)
+    table = AxisDataset(daf, "cell").with_options(options)
     for _ in range(2):  # the second scan prunes by what the first one read
         assert table.to_table(filter=FILTERS[number]).equals(expected)
         parts = [f.to_table(filter=FILTERS[number]) for f in table.get_fragments(FILTERS[number])]
@@ -95,7 +95,7 @@ def test_a_session_passes_its_options_to_all_its_tables(tmp_path: Path) -> None:
 def test_a_union_has_the_options_of_its_parts() -> None:
     """Unless it is given others, which its parts get, too."""
     options = ScanOptions(min_partition_rows=100, partition_rows=100, threads=2)
-    parts = {name: AxisDataset(MADE[0], "cell", options=options) for name in "ab"}
+    parts = {name: AxisDataset(MADE[0], "cell").with_options(options) for name in "ab"}
     table = UnionDataset("cell", parts, location="here")
     assert len(list(table.get_fragments())) == 2
     wider = table.with_options(ScanOptions(min_partition_rows=100, partition_rows=100, threads=7))
@@ -112,7 +112,7 @@ def test_stored_zone_maps_are_used_with_their_own_size_of_zones() -> None:
     for zone_rows, pruned in ((1 << 16, 10), (100, 0)):
         options = ScanOptions(zone_rows=zone_rows, partition_rows=100, min_partition_rows=100)
         reports: list[ScanReport] = []
-        table = AxisDataset(daf, "cell", options=options, reports=reports)
+        table = AxisDataset(daf, "cell").with_options(options).with_reports(reports)
         found = [
             f.to_table(filter=pc.field("number") > N)
             for f in table.get_fragments(pc.field("number") > N)

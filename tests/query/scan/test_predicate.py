@@ -33,8 +33,10 @@ from daf_query.scan import (
     columns_of,
     parse,
 )
-from daf_query.scan._evaluate import Codes, evaluate, may_match
-from daf_query.scan._predicate import IsTrue, UnknownPartError, _Parser
+from daf_query.scan._arrow_filter import UnknownPartError, _Parser
+from daf_query.scan._evaluate import Codes, evaluate
+from daf_query.scan._predicate import IsTrue
+from daf_query.scan._prune import may_match
 from daf_storage import DafWriter, MemoryDaf, Packing
 from daf_storage.spi import Span
 

@@ -8,18 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from daf_query.scan import DictionaryCodes, Values
+from daf_query.scan import DictionaryCodes, Rows, Values
 from daf_query.scan._evaluate import Codes
 from daf_query.scan._string_column import StringColumn
 from daf_storage import errors
 from daf_storage.spi import Span
 
-TEXTS = ["b", "a", "é", "b", ""] * 20
+STRINGS = ["b", "a", "é", "b", ""] * 20
 
 
 def column(calls: list[str], **options: Any) -> StringColumn:
     """Return a column that writes down what it reads."""
-    strings = pa.array(TEXTS)
+    strings = pa.array(STRINGS)
 
     def decode() -> Any:
         calls.append("decode")
@@ -43,22 +43,22 @@ def strings_of(values: Values) -> list[str]:
 
 def test_codes_and_strings_in_any_order() -> None:
     """Each is made once, and whatever was made first, the rows are the same."""
-    span, places = Span(3, 9), np.array([0, 2, 5])
-    picked = [TEXTS[3], TEXTS[5], TEXTS[8]]
+    span, offsets = Span(3, 9), np.array([0, 2, 5])
+    picked = [STRINGS[3], STRINGS[5], STRINGS[8]]
     for order in ("vatp", "avpt", "tpva", "ptav"):
         calls: list[str] = []
         found = column(calls)
         for step in order:
             if step == "v":
-                values = found.values(span)
+                values = found.values(Rows(span))
                 strings = strings_of(values)
-                assert strings == TEXTS[3:9]
+                assert strings == STRINGS[3:9]
             elif step == "a":
-                assert found.array(span).to_pylist() == TEXTS[3:9]
+                assert found.to_arrow(Rows(span)).to_pylist() == STRINGS[3:9]
             elif step == "t":
-                assert found.take(span, places).to_pylist() == picked
+                assert found.to_arrow(Rows(span, offsets)).to_pylist() == picked
             else:
-                values = found.pick(span, places)
+                values = found.values(Rows(span, offsets))
                 strings = strings_of(values)
                 assert strings == picked
         assert len(calls) == 1
@@ -68,8 +68,9 @@ def test_strings_are_there_after_another_thread_has_let_go_of_the_file() -> None
     """It made the codes between our asking for them and for the strings."""
     calls: list[str] = []
     found = column(calls)
-    assert found._coded() is not None
-    assert found._decoded().to_pylist() == TEXTS
+    codes = found.values(Rows(Span(0, 100)))
+    assert isinstance(codes, Codes)
+    assert found.to_arrow(Rows(Span(0, 100))).to_pylist() == STRINGS
     assert calls == ["encode"]
 
 

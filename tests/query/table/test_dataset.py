@@ -77,7 +77,7 @@ def test_fragments_are_the_rows_in_parts(large: AxisDataset) -> None:
     assert first.physical_schema == large.schema
     assert first.partition_expression.equals(pc.scalar(True))
     assert first.count_rows(pc.field("index") < 10) == 10
-    rows = sum(part.size for part in first.parts)
+    rows = sum(part.size for part in first.partitions)
     assert sum(batch.num_rows for batch in first.to_batches(columns=["age"])) == rows
 
 
@@ -239,8 +239,8 @@ class TestReads:
         put(path, "vectors/cell/a", np.arange(1000), chunks=(70,))
         put(path, "vectors/cell/b", np.arange(1000), chunks=(35,))
         options = ScanOptions(min_partition_rows=100, threads=4)
-        table = AxisDataset(ZarrDaf(path), "cell", options=options)
-        spans = [part for fragment in table.get_fragments() for part in fragment.parts]
+        table = AxisDataset(ZarrDaf(path), "cell").with_options(options)
+        spans = [part for fragment in table.get_fragments() for part in fragment.partitions]
         assert len(spans) == 8
         assert all(span.stop % 70 == 0 for span in spans[:-1])
         with recorded_reads(monkeypatch) as reads:

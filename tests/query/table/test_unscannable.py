@@ -112,7 +112,7 @@ import copy, inspect, pickle, sys
 import pyarrow as pa, pyarrow.compute as pc, pyarrow.dataset as ds
 import daf_storage
 from daf_query import AxisDataset, TableDataset, zarr_table
-from daf_query.unions import UnionDataset
+from daf_query.table import UnionDataset
 
 daf = daf_storage.open_daf(sys.argv[1])
 axis = AxisDataset(daf, "cell")

@@ -32,7 +32,7 @@ from daf_query import (
 from daf_query import _zarr_append as zarr_writing
 from daf_query.cli import main
 from daf_query.scan import ScanOptions
-from daf_query.table import _zarr as zarr_tables
+from daf_query.table._zarr_columns import ZarrColumn
 from daf_storage import MemoryDaf, errors
 from tests.support import fill, served
 
@@ -103,7 +103,7 @@ def store(tmp_path: Path) -> Path:
 def recorded_chunks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
     """Record which chunks of which arrays are decoded."""
     found: list[tuple[str, int]] = []
-    real = zarr_tables.ZarrColumn.read
+    real = ZarrColumn.read
 
     def read(self: Any, span: Any, files: Any = None) -> Any:
         if span.size:
@@ -112,7 +112,7 @@ def recorded_chunks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str,
         return real(self, span, files)
 
     with monkeypatch.context() as patch:
-        patch.setattr(zarr_tables.ZarrColumn, "read", read)
+        patch.setattr(ZarrColumn, "read", read)
         yield found
 
 

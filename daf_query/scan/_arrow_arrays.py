@@ -1,0 +1,72 @@
+"""Arrow arrays of the values of a column, without a copy where that is possible.
+
+NaN becomes NULL, because engines disagree on how NaN compares (greater than everything, or nothing)
+and agree on NULL.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage.spi import StorageType, arrow_of
+
+PLAIN_TYPES: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+"""The types of views, which Arrow stores and cannot compare, and the types without views."""
+
+
+def arrow_type(storage_type: StorageType) -> pa.DataType:
+    """Return the Arrow type of a storage type.
+
+    >>> arrow_type(StorageType.UINT8)
+    DataType(uint8)
+    """
+    if storage_type.is_string:
+        return pa.string()
+    return pa.from_numpy_dtype(storage_type.dtype.newbyteorder("="))
+
+
+def number_array(values: Any) -> pa.Array:
+    """Return numbers as Arrow without a copy (but for Bool); NaN becomes NULL.
+
+    >>> number_array(np.array([1.5, np.nan])).to_pylist()
+    [1.5, None]
+    """
+    array = arrow_of(values)
+    if values.dtype.kind != "f":
+        return array
+    is_nan = np.isnan(values)
+    null_count = int(np.count_nonzero(is_nan))
+    if not null_count:
+        return array
+    validity = pa.py_buffer(np.packbits(~is_nan, bitorder="little"))
+    return pa.Array.from_buffers(array.type, len(array), [validity, array.buffers()[1]], null_count)
+
+
+def cast_to(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    """Return an array as another type, in a shape that engines can read.
+
+    Older versions of pyarrow leave out a buffer of views that are all short; passing that on
+    crashes DataFusion.
+    """
+    cast = array.cast(arrow_type)
+    buffers = cast.buffers()
+    is_whole = all(buffer is not None for buffer in buffers[2:])
+    if arrow_type not in PLAIN_TYPES or is_whole:
+        return cast
+    data = [pa.py_buffer(b"") if buffer is None else buffer for buffer in buffers[2:]]
+    buffers = [*buffers[:2], *data]
+    return pa.Array.from_buffers(arrow_type, len(cast), buffers, cast.null_count, cast.offset)
+
+
+def size_bytes(values: Any) -> int:
+    """Return the size of values of numpy or Arrow.
+
+    >>> size_bytes(pa.array(["a"]).cast(pa.string_view())) > 0
+    True
+    """
+    if isinstance(values, pa.Array) and values.type in PLAIN_TYPES:
+        return int(values.get_total_buffer_size())  # pyarrow 19 refuses the other one
+    return int(values.nbytes)

@@ -1,0 +1,301 @@
+"""Parse pyarrow expressions into predicates.
+
+Engines pass filters as pyarrow expressions, which can be evaluated but not inspected.  They can be
+serialised, though: to a record batch of the literals, whose metadata spells out the expression.
+Whatever is not recognised there makes the result ``None``, and Arrow evaluates the filter instead.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query.scan._predicate import (
+    ARROW_OPERATORS,
+    EXACT_FLOAT,
+    FLIPPED,
+    NEGATED,
+    And,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    IsTrue,
+    Or,
+    Predicate,
+    compared,
+    flat,
+)
+
+_VARIABLE_TYPES: Final = ((pa.string(), pa.string_view()), (pa.binary(), pa.binary_view()))
+"""Types of the same values: a view is compared with a constant of either."""
+_KNOWN_TYPES: Final = (
+    *(pa.float16(), pa.float32(), pa.float64(), pa.bool_()),
+    *(kind for pair in _VARIABLE_TYPES for kind in pair),
+)
+
+
+def parse(expression: pc.Expression | None, schema: pa.Schema) -> Predicate | None:
+    """Return an expression as a predicate; ``None`` if any part of it is not recognised.
+
+    A comparison of different types is recognised only where it follows Arrow's rules for certain.
+
+    >>> schema = pa.schema([("age", pa.int64())])
+    >>> parse(~(pc.field("age") == 9), schema)
+    Compare(column='age', operator='!=', value=9)
+    """
+    if expression is None:
+        return Constant(value=True)
+    try:
+        tokens, literals = _serialised(expression)
+        return _Parser(tokens, literals, schema).parse()
+    except (UnknownPartError, pa.ArrowException, LookupError, ValueError, TypeError, StopIteration):
+        return None
+
+
+def tree_of(expression: pc.Expression, schema: pa.Schema) -> Any:
+    """Return an expression as a tree of `Call`, `FieldName` and Arrow scalars.
+
+    Raises ``UnknownPartError`` and pyarrow's errors where that cannot be done.
+    """
+    return _Parser(*_serialised(expression), schema).tree()
+
+
+class UnknownPartError(Exception):
+    """The expression has a part that is not recognised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of an expression, with its arguments."""
+
+    name: str
+    arguments: list[Any]
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldName:
+    """A column in an expression."""
+
+    name: str
+
+
+class _Parser:
+    """Reads the tokens of one expression: ``call``, its arguments, its options, ``end``."""
+
+    def __init__(
+        self, tokens: list[tuple[str, str]], literals: pa.RecordBatch, schema: pa.Schema
+    ) -> None:
+        self._tokens: Iterator[tuple[str, str]] = iter(tokens)
+        self._literals = literals
+        self._schema = schema
+
+    def parse(self) -> Predicate:
+        return self._predicate(self.tree(), negated=False)
+
+    def tree(self) -> Any:
+        root = self._node(next(self._tokens))
+        if next(self._tokens, None) is not None:
+            raise UnknownPartError
+        return root
+
+    def _node(self, token: tuple[str, str]) -> Any:
+        role, value = token
+        if role == "field_ref":
+            if value not in self._schema.names:
+                raise UnknownPartError
+            return FieldName(value)
+        if role == "literal":
+            return self._literals.column(int(value))[0]
+        if role != "call":
+            raise UnknownPartError
+        arguments: list[Any] = []
+        options: dict[str, Any] = {}
+        while True:
+            token = next(self._tokens)
+            if token[0] == "end":
+                return Call(value, arguments, options)
+            if token[0] == "options":
+                options = self._options(int(token[1]))
+            else:
+                arguments.append(self._node(token))
+
+    def _options(self, number: int) -> dict[str, Any]:
+        scalar = self._literals.column(number)[0]
+        return {name: scalar[name] for name in scalar}
+
+    def _predicate(self, node: Any, *, negated: bool) -> Predicate:
+        """Return a node as a predicate; negations move down to the columns."""
+        if isinstance(node, FieldName):
+            if self._schema.field(node.name).type != pa.bool_():
+                raise UnknownPartError
+            return IsTrue(node.name, negated)
+        if isinstance(node, pa.Scalar):
+            if not pa.types.is_boolean(node.type) or not node.is_valid:
+                raise UnknownPartError
+            return Constant(value=node.as_py() != negated)
+        if node.name == "invert":
+            return self._predicate(node.arguments[0], negated=not negated)
+        if node.name in ("and_kleene", "or_kleene"):
+            parts = [self._predicate(argument, negated=negated) for argument in node.arguments]
+            is_conjunction = (node.name == "and_kleene") != negated
+            return flat(And if is_conjunction else Or, parts)
+        return self._leaf(node, negated=negated)
+
+    def _leaf(self, node: Call, *, negated: bool) -> Predicate:
+        if node.name in ("is_null", "is_valid"):
+            field = node.arguments[0]
+            if not isinstance(field, FieldName):
+                raise UnknownPartError
+            self._check_type(field, self._schema.field(field.name).type)
+            return IsNull(field.name, (node.name == "is_valid") != negated)
+        if node.name == "is_in":
+            field = node.arguments[0]
+            if not isinstance(field, FieldName):
+                raise UnknownPartError
+            values = node.options["value_set"]
+            listed = self._listed(field, values.as_py(), values.type.value_type)
+            return In(field.name, listed, negated)
+        operator = ARROW_OPERATORS[node.name]
+        left, right = node.arguments
+        if isinstance(right, FieldName):
+            left, right, operator = right, left, FLIPPED[operator]
+        if (
+            not isinstance(left, FieldName)
+            or not isinstance(right, pa.Scalar)
+            or not right.is_valid
+        ):
+            raise UnknownPartError
+        if negated:
+            operator = NEGATED[operator]
+        field = self._schema.field(left.name)
+        if field.type != right.type and _is_number(field.type) and _is_number(right.type):
+            return _compared_numbers(field, operator, right)
+        self._check_type(left, right.type)
+        value = right.value if pa.types.is_timestamp(right.type) else right.as_py()
+        if isinstance(value, float) and math.isnan(value):
+            raise UnknownPartError
+        return Compare(left.name, operator, value)
+
+    def _listed(self, field: FieldName, values: list[Any], kind: pa.DataType) -> tuple[Any, ...]:
+        """Return the values of a list that a column of its type can have at all.
+
+        Engines pass integers as Int64 and floats as Float64, whatever the column is.
+        """
+        column_type = self._schema.field(field.name).type
+        if None in values:
+            raise UnknownPartError
+        if pa.types.is_timestamp(column_type):
+            raise UnknownPartError
+        if _is_comparable(column_type, kind):
+            self._check_type(field, kind)
+            return tuple(values)
+        if pa.types.is_integer(column_type) and pa.types.is_integer(kind):
+            limits = np.iinfo(column_type.to_pandas_dtype())
+            return tuple(value for value in values if limits.min <= value <= limits.max)
+        if column_type in (pa.float16(), pa.float32()) and kind == pa.float64():
+            exact = column_type.to_pandas_dtype()
+            return tuple(value for value in values if float(exact(value)) == value)
+        raise UnknownPartError
+
+    def _check_type(self, field: FieldName, kind: pa.DataType) -> None:
+        column_type = self._schema.field(field.name).type
+        is_time = pa.types.is_timestamp(column_type) and column_type.tz is None
+        is_known = column_type in _KNOWN_TYPES or pa.types.is_integer(column_type) or is_time
+        if not is_known or not _is_comparable(column_type, kind):
+            raise UnknownPartError
+
+
+def _is_comparable(column_type: pa.DataType, kind: pa.DataType) -> bool:
+    """Return whether a column of one type can have the value of a constant of another."""
+    return column_type == kind or any(
+        column_type in pair and kind in pair for pair in _VARIABLE_TYPES
+    )
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind)) or kind in (pa.float32(), pa.float64())
+
+
+def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Predicate:
+    """Compare numbers of different types as Arrow does: as the type that both have in common."""
+    value: Any = scalar.as_py()
+    column_type, kind = field.type, scalar.type
+    if isinstance(value, float) and math.isnan(value):
+        raise UnknownPartError
+    if pa.types.is_integer(column_type) and pa.types.is_integer(kind):
+        if pa.uint64() in (column_type, kind):
+            raise UnknownPartError
+        limits = np.iinfo(column_type.to_pandas_dtype())
+        if limits.min <= value <= limits.max:
+            return Compare(field.name, operator, value)
+        always = ("!=", "<", "<=") if value > limits.max else ("!=", ">", ">=")
+        return Constant(value=operator in always)
+    if kind == pa.float64():
+        predicate = compared(field, operator, value)
+        if predicate is None:
+            raise UnknownPartError
+        return predicate
+    if column_type not in (pa.float32(), pa.float64()) or abs(value) >= EXACT_FLOAT:
+        raise UnknownPartError
+    converted = float(column_type.to_pandas_dtype()(value))
+    if converted != value:
+        raise UnknownPartError
+    return Compare(field.name, operator, converted)
+
+
+def _serialised(expression: pc.Expression) -> tuple[list[tuple[str, str]], pa.RecordBatch]:
+    """Return the tokens that spell an expression, and the batch of its literals."""
+    reader = pa.ipc.open_file(expression.__reduce__()[1][0])
+    batch = reader.get_batch(0)
+    return _metadata_of(reader.schema), batch
+
+
+class _ArrowSchema(ctypes.Structure):
+    """The first members of the structure of the Arrow C data interface."""
+
+    _fields_ = (
+        ("format", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("metadata", ctypes.c_void_p),
+        ("rest", ctypes.c_void_p * 8),
+    )
+
+
+def _metadata_of(schema: pa.Schema) -> list[tuple[str, str]]:
+    """Return the metadata of a schema in order; as a dictionary, keys would occur once only.
+
+    The C data interface lays them out as a number of pairs, then each length and its bytes.
+    """
+    exported = _ArrowSchema()
+    address = ctypes.addressof(exported)
+    schema._export_to_c(address)  # noqa: SLF001 - documented by pyarrow for this purpose
+    try:
+        if not exported.metadata:
+            return []
+        position = int(exported.metadata)
+
+        def number() -> int:
+            nonlocal position
+            value = ctypes.c_int32.from_address(position).value
+            position += 4
+            return value
+
+        def text() -> str:
+            nonlocal position
+            length = number()
+            data = ctypes.string_at(position, length)
+            position += length
+            return data.decode()
+
+        return [(text(), text()) for _ in range(number())]
+    finally:
+        pa.Schema._import_from_c(address)  # noqa: SLF001 - releases what was exported

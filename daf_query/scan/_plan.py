@@ -1,0 +1,43 @@
+"""What a scan will read, as a value: decided before any value of a column is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from daf_query.scan._predicate import Predicate, conjuncts
+from daf_query.scan._rows import Positions
+from daf_storage.spi import Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScanPlan:
+    """Partitions, candidate rows and conditions of one scan."""
+
+    spans: Sequence[Span]
+    """All rows of the table, cut into partitions."""
+    partitions: Sequence[Span]
+    """Those to be read: in which rows may match, narrowed to the zones in which they may."""
+    predicate: Predicate | None = None
+    """The filter, as far as it is evaluated here."""
+    conditions: Sequence[Predicate] = ()
+    """Its parts, joined by AND, in the order in which they are evaluated: cheap ones first."""
+    rows: Positions | None = None
+    """The only candidates, ascending; ``None`` for all rows of the partitions."""
+    indexes: Sequence[str] = ()
+    """The columns whose indexes named the candidates."""
+    pruned: int = 0
+    """How many of the spans are not read."""
+    rows_pruned: int = 0
+    """How many rows are not read, of those spans and of others."""
+
+    @classmethod
+    def unpruned(
+        cls, partitions: Sequence[Span], predicate: Predicate | None, rows: Positions | None
+    ) -> ScanPlan:
+        """Return the plan of a filter by which nothing was pruned.
+
+        >>> ScanPlan.unpruned([Span(0, 9)], None, None).partitions
+        [Span(start=0, stop=9)]
+        """
+        return cls(partitions, partitions, predicate, conjuncts(predicate), rows)

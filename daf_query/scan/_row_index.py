@@ -1,0 +1,64 @@
+"""What a scan asks of a secondary index; the room ``index`` has the implementations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from daf_query.scan._predicate import Predicate
+from daf_query.scan._rows import Positions
+from daf_query.scan._zone_map import ZoneMap
+from daf_storage.spi import DecodedCache
+
+
+class RowIndex(Protocol):
+    """Finds rows by the values of a column, or of two; of numbers, strings or points.
+
+    May return false positives, never false negatives: the caller applies the filter again.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it is of."""
+        ...
+
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
+        """Return the rows for which all conditions may be true, ascending.
+
+        Parameters
+        ----------
+        conditions
+            Of the columns of the index.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            ``None`` if there are more than ``max_rows``, or no condition restricts the rows.
+        """
+        ...
+
+
+class StringRowIndex(RowIndex, Protocol):
+    """An index of strings, which knows where each of them is stored."""
+
+    def strings(self, positions: Positions) -> pa.Array | None:
+        """Return the strings of a few rows; ``None`` if decoding all of them is faster."""
+        ...
+
+
+class Indexes(Protocol):
+    """The indexes of the columns of a table."""
+
+    def numbers(self, column: str, cache: DecodedCache) -> RowIndex | None:
+        """Return the sorted index of a column of numbers, if there is one."""
+        ...
+
+    def strings(self, column: str, cache: DecodedCache) -> StringRowIndex | None:
+        """Return the sorted index of a column of strings, if there is one."""
+        ...
+
+    def zone_map(self, column: str, cache: DecodedCache) -> ZoneMap | None:
+        """Return the stored zone map of a column of numbers, if there is one."""
+        ...

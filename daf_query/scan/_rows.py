@@ -1,0 +1,45 @@
+"""Rows of a column: a whole span of them, or some offsets within one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from daf_storage.spi import Span
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+"""Row numbers along an axis, from 0."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """All rows of a span, or some of them.
+
+    >>> Rows(Span(10, 20)).count, Rows(Span(10, 20), np.array([1, 5])).positions.tolist()
+    (10, [11, 15])
+    """
+
+    span: Span
+    """Positions along the axis."""
+    offsets: Positions | None = None
+    """Ascending, counted from the start of the span; ``None`` for all of its rows."""
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return self.span.size if self.offsets is None else self.offsets.size
+
+    @property
+    def positions(self) -> Positions:
+        """Positions of the rows along the axis."""
+        if self.offsets is None:
+            return np.arange(self.span.start, self.span.stop)
+        return self.offsets + self.span.start
+
+    def of(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return these rows of a whole column; of a span, as a view."""
+        values = column[self.span.slice]
+        return values if self.offsets is None else values[self.offsets]

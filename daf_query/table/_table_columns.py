@@ -1,0 +1,93 @@
+"""The columns of a table at one moment, and warnings of those that it lacks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+import pyarrow as pa
+
+from daf_query.index import StoredIndexes
+from daf_query.scan import INDEX, NAME, Column, FindPointIndexes, VectorColumn
+from daf_query.table._broken_columns import BrokenColumns
+from daf_query.table._recorded_columns import RecordedColumn, recorded_columns
+from daf_storage import DafError, DafReader, errors
+from daf_storage.spi import recorded_types
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """The columns of a table at one moment, and why some of the data are none."""
+
+    table: str
+    """The name of the table: an axis."""
+    length: int
+    """Number of rows."""
+    columns: Mapping[str, Column]
+    """By name; of an axis ``name``, ``index``, then the vectors in alphabetical order."""
+    problems: Mapping[str, str]
+    """What cannot be read, and why."""
+    point_indexes: FindPointIndexes = lambda *_: ()
+    """Returns the indexes over two of some columns."""
+    broken: BrokenColumns = field(default_factory=BrokenColumns)
+    """The columns that turned out to be unreadable since."""
+
+    def readable(self) -> TableColumns:
+        """Return the same without columns that turned out to be unreadable."""
+        problems, mismatches = self.broken.problems(), self.broken.mismatches()
+        if not problems and not mismatches:
+            return self
+        columns = {
+            name: column.column
+            if name in mismatches and isinstance(column, RecordedColumn)
+            else column
+            for name, column in self.columns.items()
+            if name not in problems
+        }
+        return replace(self, columns=columns, problems={**self.problems, **problems})
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema; engines ask for it several times per query."""
+        return pa.schema([column.field for column in self.columns.values()])
+
+
+class UnreadableVectorWarning(errors.DafWarning):
+    """A vector cannot be read, so a table lacks its column."""
+
+
+def warn_once(text: str, warned: set[str]) -> None:
+    """Warn of something that cannot be read, unless ``warned`` has the text."""
+    if text not in warned:
+        warned.add(text)
+        warnings.warn(text, UnreadableVectorWarning, stacklevel=4)
+
+
+def warn_of_problems(columns: TableColumns, warned: set[str]) -> None:
+    """Warn once of each column that a table lacks, with the reason."""
+    for name, problem in columns.problems.items():
+        warn_once(f"the table {columns.table!r} lacks the column {name!r}: {problem}", warned)
+
+
+def broken_columns(daf: DafReader, axis: str) -> BrokenColumns:
+    """Return the record of the columns of an axis that turn out to be unreadable."""
+    return BrokenColumns(partial(daf.vector_identity, axis))
+
+
+def axis_columns(daf: DafReader, axis: str, broken: BrokenColumns | None = None) -> TableColumns:
+    """Return the columns of an axis; reads metadata and sizes of files only."""
+    length = daf.axis_length(axis)
+    columns: dict[str, Column] = {}
+    problems = {}
+    indexes = StoredIndexes(daf, axis)
+    for name in (NAME, INDEX, *sorted(daf.vectors_set(axis))):
+        try:
+            columns[name] = VectorColumn(daf, daf.vector_info(axis, name), indexes)
+        except DafError as error:
+            problems[name] = str(error)
+    broken = broken or broken_columns(daf, axis)
+    recorded = recorded_types(daf, axis)
+    guarded = recorded_columns(broken.guarded(columns), recorded, daf, axis, broken)
+    return TableColumns(axis, length, guarded, problems, indexes.points, broken)
