@@ -229,8 +229,6 @@ def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Pred
     """Compare numbers of different types as Arrow does: as the type that both have in common."""
     value: Any = scalar.as_py()
     column_type, kind = field.type, scalar.type
-    if isinstance(value, float) and math.isnan(value):
-        raise UnknownPartError
     if pa.types.is_integer(column_type) and pa.types.is_integer(kind):
         if pa.uint64() in (column_type, kind):
             raise UnknownPartError

@@ -1,4 +1,4 @@
-"""What a scan will read, as a value: decided before any value of a column is read."""
+"""Scan plans: which partitions are read, and how, decided before any value is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scan did, counted while it runs."""
+"""Reports of scans, counted while they run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scan asks of a secondary index; the room ``index`` has the implementations."""
+"""The protocols of secondary indexes, as scans use them; the room ``index`` implements them."""
 
 from __future__ import annotations
 
