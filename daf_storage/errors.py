@@ -66,6 +66,7 @@ class Remedy:
 
 
 REPLACE: Final = 'if_exists="replace"'
+ALLOW_WRITE: Final = 'allow="write"'
 
 
 class DafError(Exception):
@@ -239,6 +240,8 @@ _SENTENCES: Final[dict[int, tuple[type[DafError], str]]] = {
     errno.EEXIST: (ExistsError, "this exists already"),
     errno.EMFILE: (StorageError, "too many files are open; raise the limit with 'ulimit -n'"),
     errno.EIO: (StorageError, "the disk fails to read or write; look at it before all else"),
+    errno.EADDRINUSE: (InUseError, "another program uses this port"),
+    errno.EADDRNOTAVAIL: (InvalidInputError, "this machine does not have this address"),
     errno.EBADF: (InvalidInputError, "no file is open under this number"),
     errno.ENXIO: (InvalidInputError, "this is a socket or a device that cannot be written to"),
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import importlib
 import os
 import sys
@@ -14,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from daf_query.cli._exit_codes import DONE, FAILED, INTERRUPTED
+from daf_query.cli._option_names import in_options
 from daf_query.cli._parser import build_parser
 from daf_query.cli._signals import Terminated, end_in_order
 from daf_query.cli._standard_streams import prepare_standard_streams
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from daf_query import sql
 else:
     sql = lazy_module("daf_query.sql")
-
-
-_OPTIONS = {errors.REPLACE: "--overwrite"}
-"""Options of the command line that stand for arguments in Python."""
 
 
 def run() -> NoReturn:
@@ -51,9 +47,9 @@ def main(arguments: Sequence[str]) -> int:
     >>> main(["info", "nowhere.daf.zarr"])
     1
     """
-    options = build_parser().parse_args(list(arguments))
-    options.run = main  # the demonstration types commands itself
+    options = argparse.Namespace()
     try:
+        options = _parsed(arguments)
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             warnings.simplefilter("always", errors.DafWarning)
@@ -67,15 +63,26 @@ def main(arguments: Sequence[str]) -> int:
         return _fail("interrupted", INTERRUPTED)
     except Terminated as ended:
         return _fail(f"ended by {ended.signal.name}", ended.exit_code)
+    except DafError as error:  # some are errors of the system, too
+        return _fail(in_options(error), FAILED)
     except OSError as error:
         return _fail(str(errors.from_os_error(error, _target(error, options))), FAILED)
-    except DafError as error:
-        return _fail(_in_options(error), FAILED)
     except MemoryError:
         return _fail("not enough memory for the result; ask for fewer rows or columns", FAILED)
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         return _fail(sql.strip_prefixes(str(error)) or type(error).__name__, FAILED)
     return DONE if code is None else int(code)
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments of a command; what help prints is flushed, so that it can fail."""
+    try:
+        options = build_parser().parse_args(list(arguments))
+    except SystemExit:
+        sys.stdout.flush()
+        raise
+    options.run = main  # the demonstration types commands itself
+    return options
 
 
 def _run_command(options: argparse.Namespace) -> int | None:
@@ -84,14 +91,6 @@ def _run_command(options: argparse.Namespace) -> int | None:
     command = getattr(importlib.import_module(f"daf_query.cli.{module}"), function)
     code: int | None = command(options)
     return code
-
-
-def _in_options(error: DafError) -> str:
-    """Return the message of an error, with the option for the argument that it suggests."""
-    remedy = error.remedy
-    if remedy is None or remedy.argument not in _OPTIONS:
-        return str(error)
-    return error.sentence(dataclasses.replace(remedy, argument=_OPTIONS[remedy.argument]))
 
 
 def _target(error: OSError, options: argparse.Namespace) -> str:

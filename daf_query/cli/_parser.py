@@ -14,7 +14,10 @@ from daf_storage.spi import lazy_module
 
 if TYPE_CHECKING:
     from importlib import metadata
+
+    from daf_query.cli import _completion as completion
 else:
+    completion = lazy_module("daf_query.cli._completion")
     metadata = lazy_module("importlib.metadata")
 
 FORMATS: Final = ("table", "csv", "tsv", "json", "ndjson", "parquet", "arrow")
@@ -27,6 +30,16 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         print(f"daf {metadata.version('daf-query')}")
+        parser.exit()
+
+
+class _Completion(argparse.Action):
+    """Prints the completion of a shell, which needs a package that others do not."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, _: Any, shell: Any, __: str | None = None
+    ) -> None:
+        print(completion.completion_of(parser, shell))
         parser.exit()
 
 
@@ -78,6 +91,12 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
 'daf COMMAND --help' says more; DAF_DEBUG=1 shows where an error comes from.""",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    parser.add_argument(
+        "--print-completion",
+        action=_Completion,
+        choices=("bash", "zsh", "tcsh"),
+        help="print what makes a shell complete commands and options, and exit",
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_import(commands)
     _add_info(commands)
@@ -118,7 +137,8 @@ def _add_import(commands: argparse._SubParsersAction[_Parser]) -> None:
         "  daf import pbmc.h5ad pbmc.daf.zarr.zip\n"
         "  daf import monday.h5ad week.dafs.zarr.zip#/monday\n"
         "  daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene --X-is UMIs\n"
-        "  daf import pbmc.h5ad pbmc.daf.zarr --axis-of donor --make-unique --overwrite",
+        "  daf import pbmc.h5ad pbmc.daf.zarr --axis-of donor --make-unique --overwrite\n"
+        "  daf import pbmc.h5ad pbmc.daf.zarr --one-layout --strict --quiet",
     )
     parser.add_argument("source", metavar="IN.h5ad")
     parser.add_argument(
@@ -170,6 +190,8 @@ def _add_sql(commands: argparse._SubParsersAction[_Parser]) -> None:
         '  daf sql pbmc.daf.zarr "SELECT name FROM gene WHERE is_marker" --format ndjson\n'
         '  daf sql pbmc.daf.zarr "SHOW TABLES"\n'
         '  daf sql pbmc.daf.zarr "SELECT name FROM cell WHERE age > 60" --analyze\n'
+        '  daf sql pbmc.daf.zarr "SELECT name FROM cell WHERE age > 60" --explain\n'
+        '  daf sql pbmc.daf.zarr "SELECT * FROM gene" --max-rows 0\n'
         "  daf sql 'runs/*.daf.zarr' \"SELECT dataset, count(*) FROM cell GROUP BY dataset\"\n"
         "  daf sql pbmc.daf.zarr -f query.sql\n"
         "  daf sql pbmc.daf.zarr 'SELECT name FROM cell WHERE donor = $who' --param who=N3\n"
@@ -228,6 +250,9 @@ def _add_extract(commands: argparse._SubParsersAction[_Parser]) -> None:
         "  daf extract pbmc.daf.zarr --matrix X --columns MS4A1,CD8A -o two.csv\n"
         '  daf extract pbmc.daf.zarr --matrix X --rows "age > 60 ORDER BY age DESC LIMIT 10" \\\n'
         "      --columns @genes.txt -o old.h5ad --layers counts --obsm X_umap --obsp none\n"
+        "  daf extract pbmc.daf.zarr --matrix X --rows 'donor = $who' --param who=N3 -o n3.h5ad\n"
+        "  daf extract pbmc.daf.zarr --matrix X --format csv -o - | head\n"
+        "  daf extract pbmc.daf.zarr --matrix X --varm PCs --varp correlation -o pcs.h5ad\n"
         "  daf extract pbmc.daf.zarr --matrix X --rows-axis gene --columns-axis cell \\\n"
         '      --rows "SELECT name FROM gene ORDER BY means DESC LIMIT 50" -o top.csv',
     )
@@ -274,7 +299,8 @@ def _add_export(commands: argparse._SubParsersAction[_Parser]) -> None:
         "export",
         "turn a whole data set into an h5ad file, streaming its matrices",
         "  daf export pbmc.daf.zarr pbmc.h5ad\n"
-        "  daf export atlas.daf.zarr atlas.h5ad --obs-is cell --var-is gene --X-is UMIs",
+        "  daf export atlas.daf.zarr atlas.h5ad --obs-is cell --var-is gene --X-is UMIs\n"
+        "  daf export pbmc.daf.zarr pbmc.h5ad --strict --overwrite --quiet",
     )
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("destination", metavar="OUT.h5ad")
@@ -295,7 +321,9 @@ def _add_convert(commands: argparse._SubParsersAction[_Parser]) -> None:
         "  daf convert pbmc.daf.zarr pbmc.daf.zarr.zip\n"
         "  daf convert pbmc.daf.zarr.zip pbmc.h5df\n"
         "  daf convert monday.daf.zarr week.dafs.zarr.zip#/monday\n"
-        "  daf convert atlas.daf.zarr atlas.daf.zarr.zip --packed --zarr-format 3",
+        "  daf convert atlas.daf.zarr atlas.daf.zarr.zip --packed --zarr-format 3\n"
+        "  daf convert atlas.daf.zarr small.daf.zarr --codec zstd --level 19 --overwrite --quiet\n"
+        "  daf convert atlas.daf.zarr copy.daf.zarr --link",
     )
     parser.add_argument("source", metavar="SRC")
     parser.add_argument("destination", metavar="DST")
@@ -377,7 +405,8 @@ def _add_repair(commands: argparse._SubParsersAction[_Parser]) -> None:
         commands,
         "repair",
         "mend what a crash or an interrupted copy left; exit code 3 if data is lost or damaged",
-        "  daf repair pbmc.daf.zarr.zip\n  daf repair pbmc.daf.zarr && daf verify pbmc.daf.zarr",
+        "  daf repair pbmc.daf.zarr.zip\n  daf repair pbmc.daf.zarr && daf verify pbmc.daf.zarr\n"
+        "  daf repair pbmc.daf.zarr --format json | jq .lost",
     )
     _add_report(parser)
     parser.set_defaults(command="_upkeep.repair_command")
@@ -395,6 +424,8 @@ def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
         "serve",
         "serve a data set over HTTP, read-only, to programs of this machine",
         "  daf serve pbmc.daf.zarr.zip --port 8000\n"
+        "  daf serve pbmc.daf.zarr --host 0.0.0.0 --host-name data.lab.org\n"
+        "  daf serve pbmc.daf.zarr --allow-origin https://viewer.lab.org\n"
         '  daf sql http://127.0.0.1:8000/pbmc.daf.zarr.zip "SELECT count(*) FROM cell"',
     )
     parser.add_argument("path", metavar="PATH")

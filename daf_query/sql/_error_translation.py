@@ -60,9 +60,12 @@ def translate_planning_error(
     if match := _PARSER.search(text):
         return _syntax_error(match["problem"], query)
     if match := _NOT_ALLOWED.search(text):
-        return errors.ReadOnlyError(
-            f"the query was refused: {match['name']} changes something, and queries only read "
-            "unless asked otherwise; pass allow='write' to sql() if you mean it"
+        return errors.with_remedy(
+            errors.ReadOnlyError(
+                f"the query was refused: {match['name']} changes something, and queries only read "
+                "unless asked otherwise"
+            ),
+            errors.Remedy("pass ", errors.ALLOW_WRITE, " to sql() if you mean it"),
         )
     if match := _NO_TABLE.search(text):
         return _unknown_table(match["table"], schemas)

@@ -213,7 +213,7 @@ class Importer:
         """Do it; return what differs."""
         if self._obs == self._var:
             raise errors.InvalidInputError(
-                f"both axes would be called {self._obs!r}; pass different obs_is and var_is"
+                f"both axes would be called {self._obs!r}; pass different obs_is= and var_is="
             )
         self._check_categorical_axes()
         self._add_axis(self._obs, self._source.obs, "obs")
@@ -268,10 +268,14 @@ class Importer:
         twice = first_duplicate(strings)
         if twice is not None:
             if self._duplicates == "error":
-                raise errors.DuplicateEntriesError(
-                    f"{self._source.name}: {part}_names are not unique: {twice!r} occurs more than "
-                    "once; make them unique in AnnData, or import with duplicates='make_unique' "
-                    "(on the command line: --make-unique)"
+                raise errors.with_remedy(
+                    errors.DuplicateEntriesError(
+                        f"{self._source.name}: {part}_names are not unique: {twice!r} occurs more "
+                        "than once"
+                    ),
+                    errors.Remedy(
+                        "make them unique in AnnData, or import with ", 'duplicates="make_unique"'
+                    ),
                 )
             self._report.renamed(f"{part}_names", f"made unique, such as {twice!r} to '{twice}-1'")
             make_unique = optional_import("anndata.utils", extra="anndata").make_index_unique

@@ -129,12 +129,18 @@ def _existing(root: Path, given: str, *, is_read: bool = False) -> DirectoryStor
 
 
 def siblings(root: Path) -> str:
-    """Name the data sets beside a path that does not exist."""
+    """Name the data sets beside a path that does not exist, or say where its link leads."""
+    if root.is_symlink():
+        return f"; it is a symbolic link to {root.readlink()}, which is not there"
     try:
         names = os.listdir(root.parent)
     except OSError:
         return ""
-    beside = [name for name in names if name.endswith(_SUFFIXES) and not name.startswith(".")]
+    beside = [
+        name
+        for name in names
+        if name.endswith(_SUFFIXES) and not name.startswith(".") and (root.parent / name).exists()
+    ]
     return f"; beside it are {errors.known_names(beside, none='')}" if beside else ""
 
 

@@ -6,9 +6,11 @@ server.  Nothing outside of the data set can be reached.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 import re
+import socket
 import sys
 import threading
 from collections.abc import Iterable
@@ -26,6 +28,31 @@ _CONNECTIONS = 64
 _LONGEST_NAME_BYTES = 255
 _MOST_DIGITS = 19
 _SHOWN_DOT_FILES = {".zarray", ".zgroup", ".zattrs", ".zmetadata"}
+
+
+def _cannot_listen(error: OSError | OverflowError, host: str, port: int) -> errors.DafError:
+    """Say why a server cannot listen at an address, and what to do."""
+    if isinstance(error, OverflowError):
+        return errors.with_remedy(
+            errors.InvalidInputError(f"there is no port {port}; ports are from 0 to 65535"),
+            errors.Remedy("choose one with ", "port="),
+        )
+    if error.errno == errno.EADDRINUSE:
+        return errors.with_remedy(
+            errors.InUseError(f"the port {port} is in use by another program"),
+            errors.Remedy("choose another with ", "port=", ", or 0 for a free one"),
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return errors.with_remedy(
+            errors.ReadOnlyError(f"the port {port} is for the administrator only"),
+            errors.Remedy("choose one above 1023 with ", "port="),
+        )
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return errors.with_remedy(
+            errors.InvalidInputError(f"this machine has no address {host!r}"),
+            errors.Remedy("leave out ", "host=", ", or name one of its addresses"),
+        )
+    return errors.from_os_error(error, f"{host}:{port}")
 
 
 class DafServer(ThreadingHTTPServer):
@@ -74,7 +101,10 @@ class DafServer(ThreadingHTTPServer):
         self._host = host
         self._names = {name.casefold() for name in ("localhost", host, *host_names)}
         self._free = threading.BoundedSemaphore(_CONNECTIONS)
-        super().__init__((host, port), _Handler)
+        try:
+            super().__init__((host, port), _Handler)
+        except (OSError, OverflowError) as error:
+            raise _cannot_listen(error, host, port) from error
 
     @property
     def url(self) -> str:
