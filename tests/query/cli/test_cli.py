@@ -390,7 +390,7 @@ def test_export(capsys: pytest.CaptureFixture[str], pbmc: str, tmp_path: Path) -
         (["sql", "{pbmc}", "SELECT 1", "-o", "x.docx"], "cannot tell the format of 'x.docx'"),
         (["sql", "{pbmc}", "SELECT 1", "-o", "/nope/x.csv"], "no such directory"),
         (["extract", "{pbmc}", "--matrix", "Y", "-o", "x.npz"], "there is no matrix 'Y'"),
-        (["extract", "{pbmc}", "--matrix", "X", "--rows", "highly_variable", "-o", "x.npz"], "pass this predicate as columns="),
+        (["extract", "{pbmc}", "--matrix", "X", "--rows", "highly_variable", "-o", "x.npz"], "pass this predicate as --columns"),
         (["extract", "{pbmc}", "--matrix", "X", "-o", "x.xyz"], "suffix '.xyz' is not one of"),
         (["import", "nowhere.h5ad", "x.daf.zarr"], "no such file: nowhere.h5ad"),
         (["import", str(PBMC), "x.zarr"], "can't parse as path of a data set: x.zarr; expected"),
