@@ -366,7 +366,11 @@ def _planning_again(
 
 
 def _has_unconverted(frame: datafusion.DataFrame) -> bool:
-    """Return whether a table is handed a filter with a constant that the bindings fail on."""
+    """Return whether a table is handed a filter with a constant that the bindings fail on.
+
+    The text of the plan is searched, since it has the subqueries within expressions, and the
+    filters that a table did not support; the objects of the bindings have neither.
+    """
     plan = str(frame.optimized_logical_plan().display_indent())
     return _UNCONVERTED.search(plan) is not None
 

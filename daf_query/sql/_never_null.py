@@ -49,7 +49,8 @@ def is_never_null(schema: pa.Schema, column: str) -> bool:
 def is_settled(frame: datafusion.DataFrame) -> bool:
     """Return whether the engine knows already that nothing is NULL.
 
-    It does not where a join or an expression may make NULL of a column that has none.
+    It does not where a join or an expression may make NULL of a column that has none.  The text of
+    the plan is searched, since it has the subqueries within expressions, too.
     """
     plan = str(frame.optimized_logical_plan().display_indent())
     return "Join" not in plan and "IS NULL" not in plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ _T = TypeVar("_T")
 Step: TypeAlias = Callable[[datafusion.DataFrame], datafusion.DataFrame]
 """What is built upon the rows of a query."""
 
+_AHEAD_BYTES: Final = 64 << 20
 _ORDER: Final = re.compile(
     r"\s+(?P<direction>ASC|DESC)?(?:\s*NULLS\s+(?P<nulls>FIRST|LAST))?\s*$", re.IGNORECASE
 )
@@ -140,9 +142,21 @@ class QueryResult:
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return the stream of batches for Arrow's C interface."""
+        """Return the stream of batches for Arrow's C interface.
+
+        An error within the stream reaches its reader as text of another class, so the first
+        batches are computed here: of small results, all.
+        """
         rows = self.rows()
-        reader = pa.RecordBatchReader.from_batches(rows.schema, rows.batches)
+        ahead: list[pa.RecordBatch] = []
+        size = 0
+        for batch in rows.batches:
+            ahead.append(batch)
+            size += batch.nbytes
+            if size > _AHEAD_BYTES:
+                break
+        batches = itertools.chain(ahead, rows.batches)
+        reader = pa.RecordBatchReader.from_batches(rows.schema, batches)
         return reader.__arrow_c_stream__(requested_schema)
 
     def __reduce__(self) -> NoReturn:

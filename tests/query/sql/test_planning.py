@@ -27,6 +27,7 @@ def session() -> DafSession:
     daf.set_vector("cell", "score", np.arange(100, dtype="f4") / 7)
     daf.set_vector("cell", "donor", [f"N{i % 3}" for i in range(100)])
     daf.set_vector("donor", "site", ["Oslo", "Rome", "Oslo"])
+    daf.set_matrix("cell", "donor", "votes", np.ones((100, 3)))
     return connect(daf)
 
 
@@ -81,12 +82,15 @@ def test_how_often_a_query_is_planned(
 def test_slices_and_plans_are_planned_once(
     session: DafSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Explaining a query, and what it cost, too."""
+    """A slice once for each axis; explaining a query, and what is built upon it, once."""
     query = "SELECT name FROM cell WHERE age > 40"
     for ask in (session.explain, session.explain_analyze):
         with recorded_plannings(monkeypatch) as planned:
             ask(query)
         assert len(planned) == 1
+    with recorded_plannings(monkeypatch) as planned:
+        session.matrix("cell", "donor", "votes", rows="age > 40", columns="name = 'N1'")
+    assert len(planned) == 2
     with recorded_plannings(monkeypatch) as planned:
         session.sql("SELECT * FROM cell").filter("age < 60").limit(3).to_pydict()
     assert len(planned) == 1

@@ -189,6 +189,28 @@ def test_results_are_arrow_data(session: DafSession) -> None:
     assert cast.schema == wanted
 
 
+@pytest.mark.parametrize("take", [pa.table, pl.DataFrame])
+def test_errors_of_arrow_streams_are_ours(
+    session: DafSession, take: Callable[[QueryResult], Any]
+) -> None:
+    """Also where a later batch fails, and not a text of the library that takes the stream."""
+    result = session.sql(f"SELECT 1 / (index - {N - 5}) AS x FROM cell")
+    with pytest.raises(errors.QueryError) as caught:
+        take(result)
+    assert str(caught.value) == "Divide by zero error"
+    with pytest.raises(duckdb.Error, match="QueryError: Divide by zero error$"):
+        duckdb.sql("SELECT count(*) FROM result").fetchall()
+
+
+def test_long_streams_are_handed_on_as_they_are_computed(
+    session: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only their first batches are computed ahead; the rows are the same."""
+    monkeypatch.setattr("daf_query.sql._result._AHEAD_BYTES", 1)
+    result = session.sql(QUERY)
+    assert pa.table(result).equals(result.to_arrow_table())
+
+
 def test_rows_are_iterated(session: DafSession) -> None:
     """As dictionaries, in the order of the query."""
     result = session.sql("SELECT index, age FROM cell ORDER BY index LIMIT 5")
