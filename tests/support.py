@@ -13,7 +13,7 @@ import pytest
 
 from daf_query.demo import find_pbmc
 from daf_storage import DafServer, DafWriter, ZarrDaf
-from daf_storage.stores import _directory
+from daf_storage.stores import _directory, _directory_snapshot
 from daf_storage.testing import CELLS, GENES, UMIS, contents, dense, fill, fill_served
 
 __all__ = [
@@ -102,7 +102,7 @@ class _RecordingPin:
     is_local = True
 
     def __init__(
-        self, snapshot: _directory.DirectorySnapshot, prefix: str, reads: RecordedReads
+        self, snapshot: _directory_snapshot.DirectorySnapshot, prefix: str, reads: RecordedReads
     ) -> None:
         self._snapshot = snapshot
         self._prefix = prefix

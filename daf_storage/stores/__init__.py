@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from daf_storage._lazy import lazy_names
 from daf_storage.stores._allocate import allocate
-from daf_storage.stores._directory import DirectoryStore, interrupted_exchange, unfinished_rebuilds
+from daf_storage.stores._directory import DirectoryStore
+from daf_storage.stores._directory_rebuild import interrupted_exchange, unfinished_rebuilds
 from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint, is_settled
 from daf_storage.stores._key_value import MappingStore
 from daf_storage.stores._mapping import check_length, map_range

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Hashable, Iterator, Mapping, MutableMapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Collection, Hashable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 from daf_storage import errors
-from daf_storage.stores._memory import MemoryStore, MemoryTransaction, is_below
-from daf_storage.stores._protocol import LocalReads
+from daf_storage.stores._entries import EntrySnapshot, EntryStore, is_below
+from daf_storage.stores._memory import MemoryStore, MemoryTransaction
 
 _DOCUMENTS = (".zarray", ".zgroup", ".zattrs", "zarr.json")
 
 
-class MappingStore:
+class MappingStore(EntryStore):
     """The keys and values of a mutable mapping, as Zarr has always allowed them to be a store.
 
     A mapping changes one key at a time.  So data is put in place before the metadata that makes it
@@ -42,25 +41,20 @@ class MappingStore:
     """
 
     def __init__(self, mapping: MutableMapping[str, Any], *, location: str | None = None) -> None:
-        self.location = location or f"<{type(mapping).__name__}>"
+        super().__init__(location or f"<{type(mapping).__name__}>")
         self._mapping = mapping
-        self._lock = threading.RLock()
         self._version = 0
         self._versions: dict[str, int] = {}
 
-    def __repr__(self) -> str:
-        return f"MappingStore({self.location!r})"
-
-    @property
-    def is_append_only(self) -> bool:
-        """Whether what is there can be neither replaced nor removed: it can."""
-        return False
+    def keys(self) -> Collection[str]:
+        """Return the present keys."""
+        return list(self._mapping)
 
     def snapshot(self, prefix: str) -> MappingSnapshot | None:
         """Return a view of the keys that are below ``prefix`` now."""
         with self._lock:
             start = f"{prefix}/" if prefix else ""
-            keys = {key[len(start) :]: key for key in list(self._mapping) if key.startswith(start)}
+            keys = {key[len(start) :]: key for key in self.keys() if key.startswith(start)}
             versions = frozenset((key, self._versions.get(key, 0)) for key in keys.values())
             return MappingSnapshot(self, keys, (id(self), versions)) if keys else None
 
@@ -82,16 +76,6 @@ class MappingStore:
         """Begin changes; what was not published when the block ends is dropped."""
         yield MappingTransaction(self)
 
-    def batch(self) -> AbstractContextManager[None]:
-        """Do nothing: each publication is complete by itself."""
-        return nullcontext()
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Exclude other threads that use this object."""
-        with self._lock:
-            yield
-
     @contextmanager
     def rebuilt(self, token: str, without: list[str]) -> Iterator[MemoryStore]:  # noqa: ARG002 - nothing is left to be found
         """Hand out a copy in memory whose changes are put in place at the end, key by key."""
@@ -102,20 +86,12 @@ class MappingStore:
             copy.fill({key: data for key, data in entries.items() if data is not None})
             yield copy
             added = {k: v for k, v in copy.entries().items() if v is not entries.get(k)}
-            gone = [key for key in list(self._mapping) if key not in copy.entries()]
+            gone = [key for key in self.keys() if key not in copy.entries()]
             self.change([*gone, *(key for key in added if key in self._mapping)], added)
-
-    def recover(self) -> bool:
-        """Return that there is nothing to recover: what is prepared is in memory."""
-        return False
-
-    def has(self, prefix: str) -> bool:
-        """Return whether there is something at or below ``prefix``."""
-        return any(is_below(key, prefix) for key in list(self._mapping))
 
     def below(self, prefix: str) -> list[str]:
         """Return the keys at or below ``prefix``."""
-        return [key for key in list(self._mapping) if is_below(key, prefix)]
+        return [key for key in self.keys() if is_below(key, prefix)]
 
     def change(self, removed: list[str], added: Mapping[str, memoryview]) -> None:
         """Take keys away, metadata first, and put others in place, metadata last."""
@@ -128,10 +104,11 @@ class MappingStore:
                 self._mapping[key] = bytes(added[key])
 
 
-class MappingSnapshot(LocalReads):
+class MappingSnapshot(EntrySnapshot):
     """A view of the keys that a mapping had below a prefix; see `Snapshot`."""
 
     def __init__(self, store: MappingStore, keys: Mapping[str, str], identity: Hashable) -> None:
+        super().__init__(keys.keys())
         self._store = store
         self._keys = keys
         self._identity = identity
@@ -139,21 +116,6 @@ class MappingSnapshot(LocalReads):
     def identity(self) -> Hashable:
         """Return what changes with the keys, and with each change made through the store."""
         return self._identity
-
-    def names(self, key: str = "") -> list[str]:
-        """Return the names directly below ``key``, sorted."""
-        start = f"{key}/" if key else ""
-        return sorted({k[len(start) :].split("/", 1)[0] for k in self._keys if k.startswith(start)})
-
-    def read(self, key: str) -> bytes | None:
-        """Return a copy of the bytes."""
-        data = self.map(key)
-        return None if data is None else bytes(data)
-
-    def size(self, key: str) -> int | None:
-        """Return the number of bytes."""
-        data = self.map(key)
-        return None if data is None else len(data)
 
     def map(self, key: str) -> memoryview | None:
         """Return the bytes, read-only."""

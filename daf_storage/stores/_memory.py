@@ -2,57 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 
-from daf_storage.base import AnyArray, ForkLock
-from daf_storage.stores._protocol import LocalReads
+from daf_storage.base import AnyArray
+from daf_storage.stores._entries import EntrySnapshot, EntryStore, is_below
 
 
-class MemoryStore:
+class MemoryStore(EntryStore):
     """Bytes by key in memory.
 
-    The dictionary is replaced and never changed, so that a pin is a reference to it.
+    The dictionary is replaced and never changed, so that a snapshot is a reference to it.
     """
 
     def __init__(self, *, location: str = "<memory>") -> None:
-        self.location = location
+        super().__init__(location)
         self._entries: Mapping[str, memoryview] = {}
-        self._lock = ForkLock()
 
-    def __repr__(self) -> str:
-        return f"MemoryStore({self.location!r})"
-
-    @property
-    def is_append_only(self) -> bool:
-        """Whether what is there can be neither replaced nor removed: it can."""
-        return False
+    def keys(self) -> Collection[str]:
+        """Return the present keys."""
+        return self._entries.keys()
 
     def snapshot(self, prefix: str) -> MemorySnapshot | None:
         """Return a view of the present entries below ``prefix``."""
         snapshot = MemorySnapshot(self._entries, prefix)
         return snapshot if snapshot.names() else None
 
-    def has(self, prefix: str) -> bool:
-        """Return whether there is something at or below ``prefix``."""
-        return any(is_below(key, prefix) for key in self._entries)
-
     @contextmanager
     def transaction(self) -> Iterator[MemoryTransaction]:
         """Begin changes; what was not published when the block ends is dropped."""
         yield MemoryTransaction(self)
-
-    def batch(self) -> AbstractContextManager[None]:
-        """Do nothing: each publication is complete by itself."""
-        return nullcontext()
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Exclude other threads."""
-        with self._lock:
-            yield
 
     @contextmanager
     def rebuilt(self, token: str, without: list[str]) -> Iterator[MemoryStore]:  # noqa: ARG002 - nothing is left to be found
@@ -78,43 +59,23 @@ class MemoryStore:
         with self._lock:
             self._entries = dict(entries)
 
-    def recover(self) -> bool:
-        """Nothing outlives a crash of the process."""
-        return False
-
     def _change(self, removed: str, added: Mapping[str, memoryview]) -> None:
         with self._lock:
             kept = {k: v for k, v in self._entries.items() if not is_below(k, removed)}
             self._entries = {**kept, **added}
 
 
-class MemorySnapshot(LocalReads):
+class MemorySnapshot(EntrySnapshot):
     """A view of one state of a `MemoryStore`; see `Snapshot`."""
 
     def __init__(self, entries: Mapping[str, memoryview], prefix: str) -> None:
         start = f"{prefix}/" if prefix else ""
         self._entries = {k[len(start) :]: v for k, v in entries.items() if k.startswith(start)}
+        super().__init__(self._entries.keys())
 
     def identity(self) -> _Held:
         """Return a value that is equal for the very same entries only."""
         return _Held(tuple(self._entries.values()))
-
-    def names(self, key: str = "") -> list[str]:
-        """Return the names directly below ``key``, sorted."""
-        start = f"{key}/" if key else ""
-        return sorted(
-            {k[len(start) :].split("/", 1)[0] for k in self._entries if k.startswith(start)}
-        )
-
-    def read(self, key: str) -> bytes | None:
-        """Return a copy of the bytes."""
-        data = self._entries.get(key)
-        return None if data is None else bytes(data)
-
-    def size(self, key: str) -> int | None:
-        """Return the number of bytes."""
-        data = self._entries.get(key)
-        return None if data is None else len(data)
 
     def map(self, key: str) -> memoryview | None:
         """Return the bytes themselves, read-only."""
@@ -185,8 +146,3 @@ class MemoryTransaction:
 
     def leave_sign(self) -> None:
         """Do nothing: nothing outlives the process."""
-
-
-def is_below(key: str, prefix: str) -> bool:
-    """Return whether a key is a prefix, or below it."""
-    return not prefix or key == prefix or key.startswith(f"{prefix}/")

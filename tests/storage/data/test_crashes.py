@@ -25,7 +25,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafWriter, ZarrDaf
-from daf_storage.stores import _directory, _swap
+from daf_storage.stores import _directory_write, _swap
 from tests.support import CELLS, UMIS, contents, create, dense, fill, reopen
 
 
@@ -51,7 +51,7 @@ class FaultInjector:
             (Path, "write_bytes"),
         ):
             patch.setattr(owner, name, self._counted(getattr(owner, name)))
-        patch.setattr(_directory, "open", self._counted(builtins.open), raising=False)
+        patch.setattr(_directory_write, "open", self._counted(builtins.open), raising=False)
 
     def _counted(self, change: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*args: Any, **kwargs: Any) -> Any:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from daf_query import connect
 from daf_storage import DafReader, DafWriter, ZarrDaf
-from daf_storage.stores import DirectoryStore, _directory, _swap
+from daf_storage.stores import DirectoryStore, _directory_snapshot, _swap
 from tests.support import create, dense, reopen
 
 ORIENTATIONS = (("cell", "gene"), ("gene", "cell"))
@@ -116,10 +116,10 @@ def test_a_list_of_names_while_a_group_becomes_an_array(
     daf = create(path)
     daf.add_axis("cell", ["a", "b", "c"])
     sparse = sp.csr_array(np.array([[0, 1, 0]]))
-    size_of = _directory.DirectorySnapshot.size
+    size_of = _directory_snapshot.DirectorySnapshot.size
     seen: list[str] = []
 
-    def size(self: _directory.DirectorySnapshot, key: str) -> int | None:
+    def size(self: _directory_snapshot.DirectorySnapshot, key: str) -> int | None:
         found = size_of(self, key)
         if key.startswith("v/") and not seen:
             seen.append(key)
@@ -127,7 +127,7 @@ def test_a_list_of_names_while_a_group_becomes_an_array(
         return found
 
     daf.set_vector("cell", "v", sparse)
-    monkeypatch.setattr(_directory.DirectorySnapshot, "size", size)
+    monkeypatch.setattr(_directory_snapshot.DirectorySnapshot, "size", size)
     assert ZarrDaf(path).vectors_set("cell") == {"v"}
     assert seen
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from daf_storage import errors
-from daf_storage.stores import DirectoryStore, WritableStore, _directory, _swap
+from daf_storage.base import STAGING_NAME
+from daf_storage.stores import DirectoryStore, WritableStore, _swap
 from daf_storage.testing import ChangingStoreSuite
 from tests.support import create
 
@@ -59,7 +60,7 @@ def test_recovery_spares_a_living_writer(tmp_path: Path) -> None:
 
 def test_recovery_clears_a_dead_writer(tmp_path: Path) -> None:
     """A token directory that nobody locks is what a crash left."""
-    dead = tmp_path / _directory.STAGING / "dead" / "new" / "a"
+    dead = tmp_path / STAGING_NAME / "dead" / "new" / "a"
     dead.mkdir(parents=True)
     (dead / "x").write_bytes(b"1")
     assert DirectoryStore(tmp_path).recover()
@@ -68,7 +69,7 @@ def test_recovery_clears_a_dead_writer(tmp_path: Path) -> None:
 
 def test_recovery_puts_back_what_a_two_step_replacement_took(tmp_path: Path) -> None:
     """A crash between the two steps loses nothing."""
-    old = tmp_path / _directory.STAGING / "dead" / "old-0"
+    old = tmp_path / STAGING_NAME / "dead" / "old-0"
     (old / "data").mkdir(parents=True)
     (old / "data" / "x").write_bytes(b"1")
     (old / "target").write_text("a")
@@ -147,7 +148,7 @@ def test_two_writers_may_clear_away_the_same_leftovers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the other one deletes first is gone, and that is no error."""
-    trash = tmp_path / _directory.STAGING / "trash-x" / "old-0"
+    trash = tmp_path / STAGING_NAME / "trash-x" / "old-0"
     trash.mkdir(parents=True)
     walk = os.walk
 
@@ -182,7 +183,7 @@ def test_staging_that_vanishes_while_it_is_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another writer removes the empty directory right after it was found to exist."""
-    staging = tmp_path / _directory.STAGING
+    staging = tmp_path / STAGING_NAME
     staging.mkdir()
     is_dir = Path.is_dir
     removed: list[int] = []
@@ -205,7 +206,7 @@ def test_staging_that_vanishes_while_it_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another writer removes the empty directory right before its names are read."""
-    staging = tmp_path / _directory.STAGING
+    staging = tmp_path / STAGING_NAME
     removed = [1]
 
     def vanishing(list_names: Callable[..., Any]) -> Callable[..., Any]:
@@ -234,7 +235,7 @@ def test_staging_that_vanishes_while_it_is_listed(
 
 def test_a_file_in_the_place_of_staging_is_an_error(tmp_path: Path) -> None:
     """And not an endless loop."""
-    (tmp_path / _directory.STAGING).write_bytes(b"")
+    (tmp_path / STAGING_NAME).write_bytes(b"")
     with pytest.raises(errors.ExistsError, match="exists already"):
         DirectoryStore(tmp_path).transaction().__enter__()
 

@@ -23,7 +23,7 @@ import zarr
 
 from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, open_daf, repair, verify
 from daf_storage.opening import _archives as archives
-from daf_storage.stores import DirectoryStore, _directory
+from daf_storage.stores import DirectoryStore, _directory_write
 from daf_storage.trees import WritableZarrTree, ZarrVersion
 from tests.support import contents, fill, recorded_reads, reopen, served
 from tests.zip_crash_points import crash_at
@@ -70,7 +70,7 @@ def fail_to_refresh(monkeypatch: pytest.MonkeyPatch, code: int = errno.ENOSPC) -
     def full(*_: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(_directory.DirectoryTransaction, "replace_file", full)
+    monkeypatch.setattr(_directory_write.DirectoryTransaction, "replace_file", full)
 
 
 @pytest.mark.parametrize("what", CHANGES)
@@ -114,10 +114,10 @@ def test_a_writer_that_dies_before_the_refresh(folder: Path) -> None:
     code = (
         "import os, sys\n"
         "from daf_storage import ZarrDaf\n"
-        "from daf_storage.stores import _directory\n"
+        "from daf_storage.stores import _directory_write\n"
         "def die(*_): os.kill(os.getpid(), 9)\n"
         "daf = ZarrDaf(sys.argv[1], 'r+')\n"
-        "_directory.DirectoryTransaction.replace_file = die\n"
+        "_directory_write.DirectoryTransaction.replace_file = die\n"
         "daf.set_vector('cell', 'new', [1, 2, 3])\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(folder)], check=False)

@@ -1,0 +1,137 @@
+"""What a directory below a key had when it was opened: its descriptor is held, and locked."""
+
+from __future__ import annotations
+
+import functools
+import os
+import stat
+import weakref
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, ParamSpec, TypeVar
+
+from daf_storage import errors
+from daf_storage.stores import _identity
+from daf_storage.stores._mapping import map_readonly
+from daf_storage.stores._protocol import LocalReads
+from daf_storage.stores._regular import not_regular, open_regular, refuse
+
+P = ParamSpec("P")
+
+
+T = TypeVar("T")
+
+
+class DirectorySnapshot(LocalReads):
+    """A view of one directory, held by its descriptor; see `Snapshot`."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self._descriptor = descriptor
+        self._path = path
+        weakref.finalize(self, os.close, descriptor)
+
+    def identity(self) -> tuple[Hashable, ...]:
+        """Return what tells this directory from any other and from itself after a change.
+
+        It looks at each file: programs rewrite files in place, which no directory shows.
+        """
+        return _identity.directory_identity(self._descriptor)
+
+    def listing_identity(self, files: Iterable[str]) -> tuple[Hashable, ...]:
+        """Return what changes with the directories directly below, or these files in them."""
+        return _identity.listing_identity(self._descriptor, files)
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another pin is of the same directory: both hold it open."""
+        if not isinstance(other, DirectorySnapshot):
+            return False
+        return os.path.samestat(self.status(), other.status())
+
+    def status(self) -> os.stat_result:
+        """Return what the file system knows of the directory."""
+        return os.fstat(self._descriptor)
+
+    def names(self, key: str = "") -> list[str]:
+        """Return the names directly below ``key``, sorted."""
+        try:
+            descriptor = os.open(key or ".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            refuse(error, what=self._what(key))
+        try:
+            return sorted(os.listdir(descriptor))
+        finally:
+            os.close(descriptor)
+
+    def read(self, key: str) -> bytes | None:
+        """Return a copy of the file's bytes."""
+        descriptor = self._open(key)
+        if descriptor is None:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            try:
+                return file.read()
+            except OSError as error:
+                refuse(error, what=self._what(key))
+
+    def size(self, key: str) -> int | None:
+        """Return the size of the file."""
+        status = self._status(key)
+        if status is None or stat.S_ISDIR(status.st_mode):
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            raise not_regular(status.st_mode, what=self._what(key))
+        return status.st_size
+
+    def fingerprint(self, key: str) -> list[int] | None:
+        """Return inode, size and times of the file; None while it is too new to tell by them."""
+        status = self._status(key)
+        if status is None:
+            return None
+        return list(_identity.fingerprint(status)) if _identity.is_settled(status) else None
+
+    def open_file(self, key: str) -> int | None:
+        """Return a descriptor of the file."""
+        return self._open(key)
+
+    def map(self, key: str) -> memoryview | None:
+        """Map the file; the mapping lives as long as a view of it."""
+        descriptor = self._open(key)
+        if descriptor is None:
+            return None
+        try:
+            return map_readonly(descriptor, os.fstat(descriptor).st_size)
+        except OSError as error:
+            refuse(error, what=self._what(key))
+        finally:
+            os.close(descriptor)
+
+    def _open(self, key: str) -> int | None:
+        return open_regular(key, what=self._what(key), dir_fd=self._descriptor)
+
+    def _status(self, key: str) -> os.stat_result | None:
+        try:
+            return os.stat(key, dir_fd=self._descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            refuse(error, what=self._what(key))
+
+    def _what(self, key: str) -> str:
+        return os.path.join(self._path, key) if key else self._path
+
+
+def translated_errors(method: Callable[P, T]) -> Callable[P, T]:
+    """Let a method of a transaction raise what the file system refuses as a `DafError`."""
+
+    @functools.wraps(method)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(*args, **kwargs)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            changes: Any = args[0]
+            raise errors.from_os_error(error, changes._location) from error  # noqa: SLF001 - its own method
+
+    return wrapped

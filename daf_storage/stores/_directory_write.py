@@ -1,0 +1,168 @@
+"""Changes of a directory: prepared below a token, put in place by one rename."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from daf_storage.base import AnyArray
+from daf_storage.stores import _swap
+from daf_storage.stores._allocate import allocate
+from daf_storage.stores._directory_snapshot import translated_errors
+from daf_storage.stores._locks import (
+    discard,
+    make_directories,
+    names_in,
+)
+
+_COPY_BYTES = 1 << 24
+TARGET_FILE = "target"
+TRASH = "trash-"
+OLD = "old-"
+
+
+class DirectoryTransaction:
+    """Changes prepared below one token directory; see `Transaction`.
+
+    What the file system refuses is a `DafError`, but for the ``FileExistsError`` of `publish`.
+    """
+
+    def __init__(self, root: Path, token: Path, location: str) -> None:
+        self._root = root
+        self._location = location
+        self._token = token
+        self._new = token / "new"
+        self._old_count = 0
+        self.leaves_sign = False
+        """Whether the directory of the transaction stays, for the next writer to find."""
+
+    @translated_errors
+    def write(self, key: str, data: bytes | memoryview) -> None:
+        """Append ``data`` to the prepared file of ``key``."""
+        with open(self._prepared(key), "ab") as file:
+            file.write(data)
+
+    @translated_errors
+    def adopt(self, key: str, descriptor: int, *, link: bool) -> bool:
+        """Link or copy the file within the kernel."""
+        path = self._prepared(key)
+        if link:
+            with suppress(OSError):  # another file system, or none with hard links
+                # An absolute path needs no directory, but only with one are links followed.
+                os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
+                return True
+        with open(path, "wb") as file:
+            _copy_within_kernel(descriptor, file.fileno())
+        return True
+
+    @translated_errors
+    def reserve(self, key: str, size_bytes: int) -> AnyArray:
+        """Return the prepared file of ``key``, mapped and writable.
+
+        The space is allocated at once: a full disk is an error here, not a crash while filling.
+        """
+        with open(self._prepared(key), "w+b") as file:
+            if size_bytes == 0:
+                return np.empty(0, dtype=np.uint8)
+            allocate(file.fileno(), 0, size_bytes)
+            mapping = mmap.mmap(file.fileno(), size_bytes, access=mmap.ACCESS_WRITE)
+        return np.frombuffer(mapping, dtype=np.uint8)
+
+    @translated_errors
+    def publish(self, prefix: str, *, replace: bool) -> None:
+        """Rename the prepared directory into its place, exchanging it with what is there."""
+        source, target = self._new / prefix, self._root / prefix
+        make_directories(target.parent)
+        if not target.exists():
+            os.rename(source, target)
+        elif not replace:
+            raise FileExistsError(f"{target} exists")
+        elif not _swap.exchange(source, target):
+            self._replace_in_two_steps(source, target, prefix)
+
+    @translated_errors
+    def remove(self, prefix: str) -> None:
+        """Rename the directory away; its files are deleted when the transaction ends."""
+        with suppress(FileNotFoundError):
+            os.rename(self._root / prefix, self._next_old("") / "data")
+
+    @translated_errors
+    def replace_file(self, key: str, data: bytes) -> None:
+        """Write a file aside and rename it over the old one."""
+        path = self._token / "file"
+        path.write_bytes(data)
+        os.replace(path, self._root / key)
+
+    def leave_sign(self) -> None:
+        """Leave the directory of the transaction, empty: no space is needed for it."""
+        self.leaves_sign = True
+
+    def _replace_in_two_steps(self, source: Path, target: Path, prefix: str) -> None:
+        """For file systems that cannot exchange: `recover` restores the old one after a crash."""
+        os.rename(target, self._next_old(prefix) / "data")
+        os.rename(source, target)
+
+    def _next_old(self, prefix: str) -> Path:
+        old = self._token / f"{OLD}{self._old_count}"
+        self._old_count += 1
+        old.mkdir()
+        (old / TARGET_FILE).write_text(prefix)
+        return old
+
+    def _prepared(self, key: str) -> Path:
+        path = self._new / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+def _copy_within_kernel(source: int, target: int) -> None:
+    """Copy a file; where the file system can, the two share their blocks."""
+    size_bytes = os.fstat(source).st_size
+    done = 0
+    try:
+        while done < size_bytes:
+            count = os.copy_file_range(source, target, size_bytes - done, done, done)
+            if count == 0:
+                break
+            done += count
+    except (AttributeError, OSError):  # not Linux, or between two kinds of file systems
+        done = min(done, size_bytes)
+    while part := os.pread(source, _COPY_BYTES, done):
+        done += os.pwrite(target, part, done)
+
+
+def restore_replaced(root: Path, token: Path) -> None:
+    """Put back what a crash between the two steps of a replacement took away."""
+    for prefix, data in replaced_prefixes(token):
+        if not (root / prefix).exists():
+            os.rename(data, root / prefix)
+
+
+def replaced_prefixes(token: Path) -> Iterator[tuple[str, Path]]:
+    """Yield what a writer has moved away to replace it: its prefix, and where it is now."""
+    for name in names_in(token):
+        data = token / name / "data"
+        if name.startswith(OLD) and data.exists():
+            try:
+                prefix = (token / name / TARGET_FILE).read_text()
+            except FileNotFoundError:  # its writer is removing it
+                continue
+            if prefix:
+                yield prefix, data
+
+
+def empty_token(token: Path) -> None:
+    """Delete what a transaction has left in its directory; what a reader has pinned goes later."""
+    for name in names_in(token):
+        with suppress(OSError):
+            path = token / name
+            if not path.is_dir():
+                path.unlink()
+            elif not discard(path):
+                os.rename(path, token.parent / f"{TRASH}{uuid.uuid4().hex}")
