@@ -18,7 +18,7 @@
     ├── ExistsError                             it is there already, and may not be replaced
     ├── ReadOnlyError (PermissionError)         opened for reading, asked to write
     ├── AppendOnlyError                         the format can add, and not change or delete
-    ├── InUseError                              somebody else has it open for writing
+    ├── InUseError                              another writer has it open
     ├── SizeLimitError                          it would grow beyond what it was opened for
     ├── RemoteError (ConnectionError)           a server fails, or cannot be reached
     ├── StorageError (OSError)                  the file system fails, or refuses
@@ -176,7 +176,7 @@ class AppendOnlyError(DafError):
 
 
 class InUseError(DafError):
-    """Somebody else has the data set open in a way that excludes this."""
+    """The data set is open elsewhere in a way that excludes this."""
 
 
 class SizeLimitError(DafError):

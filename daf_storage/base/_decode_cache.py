@@ -47,7 +47,7 @@ class DecodedCache:
     """Recently decoded Arrow arrays, and whatever has ``nbytes``, by key, bounded in bytes.
 
     An entry counts only for the identity it was decoded under: a property that was replaced since,
-    by whomever, is decoded anew.
+    by whomever, is decoded again.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Progress of long work: told in bytes, shown as a bar on stderr where a person is looking."""
+"""Progress of long work, in bytes, shown as a bar on stderr if that is a terminal."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def digest(matrix: StoredMatrix, add: Callable[[int], None], *, flipped: bool = 
     Parameters
     ----------
     add
-        Told the number of bytes that were read, after each block.
+        Called after each block with the number of bytes that were read.
     flipped
         Whether to sum the transpose.
 

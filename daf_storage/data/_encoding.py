@@ -72,19 +72,19 @@ def write_flat(changes: TreeTransaction, path: str, values: Any) -> None:
 
 
 def write_text(
-    changes: TreeTransaction, path: str, texts: pa.Array, shape: tuple[int, ...]
+    changes: TreeTransaction, path: str, strings: pa.Array, shape: tuple[int, ...]
 ) -> None:
     """Prepare strings; without the empty ones where the format has that and it is smaller."""
-    size = len(texts)
+    size = len(strings)
     index = index_type(size + 1).dtype
-    is_stored = pc.not_equal(texts, "")
+    is_stored = pc.not_equal(strings, "")
     count = pc.sum(is_stored).as_py() or 0
-    characters = pc.sum(pc.utf8_length(texts)).as_py() or 0
+    characters = pc.sum(pc.utf8_length(strings)).as_py() or 0
     dense_bytes = characters + size
     indices = count if len(shape) == 1 else shape[0] + 1 + count
     sparse_bytes = characters + count + indices * index.itemsize
     if not changes.stores_sparse_strings or sparse_bytes > 0.75 * dense_bytes:
-        changes.write_strings(path, texts, shape)
+        changes.write_strings(path, strings, shape)
         return
     changes.create_group(path)
     places = np.flatnonzero(is_stored.to_numpy(zero_copy_only=False))
@@ -95,7 +95,7 @@ def write_text(
         ends = np.searchsorted(columns, np.arange(shape[0] + 1), side="left")
         changes.write_array(f"{path}/colptr", (ends + 1).astype(index))
         changes.write_array(f"{path}/rowval", (rows + 1).astype(index))
-    changes.write_strings(f"{path}/nztxt", texts.filter(is_stored), (count,))
+    changes.write_strings(f"{path}/nztxt", strings.filter(is_stored), (count,))
 
 
 def write_sparse_vector(changes: TreeTransaction, path: str, value: SparseVectorInput) -> None:

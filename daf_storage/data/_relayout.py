@@ -80,7 +80,7 @@ def transpose_sparse(  # noqa: PLR0913 - three arrays on each side
     out_rowval, out_nzval
         Filled in place; row numbers count from 1 and ascend within each column.
     progress
-        Told the number of elements done after each block.
+        Called after each block with the number of elements done.
     """
     n_rows = len(out_indptr) - 1
     free = np.array(out_indptr[:-1])

@@ -1,6 +1,6 @@
 """Reorder the entries of axes, with their vectors and matrices.
 
-Each property is written anew in blocks, into a tree that takes the place of the old one when all
+Each property is written again in blocks, into a tree that takes the place of the old one when all
 of them are there.  Knows readers and transactions; decides nothing of formats.
 """
 

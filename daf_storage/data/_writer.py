@@ -156,7 +156,7 @@ class DafWriter(VectorWriter):
             transpose of a sparse matrix, which is packed on request only, since it is then made
             in memory.
         progress
-            Told the number of elements that were done, after each block.
+            Called after each block with the number of elements done.
 
         Raises
         ------

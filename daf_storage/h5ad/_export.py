@@ -443,8 +443,8 @@ def _values(
     if daf.vector_info(axis, vector).storage_type.is_string:
         strings = daf.get_pa_vector(axis, vector)
         picked = strings if taken is None else strings.take(taken)
-        texts: npt.NDArray[Any] = picked.to_numpy(zero_copy_only=False).astype(object, copy=False)
-        return texts
+        objects: npt.NDArray[Any] = picked.to_numpy(zero_copy_only=False).astype(object, copy=False)
+        return objects
     numbers = daf.get_np_vector(axis, vector)
     return np.array(numbers) if positions is None else numbers[positions]
 

@@ -1,8 +1,8 @@
 """Backups that the reference implementation leaves when it is stopped while it reorders axes.
 
-It links the files that it is going to change into ``.reorder.backup``, writes them anew one by one,
-and deletes the backup at the end.  Where that directory is found, the data set is in no order at
-all, and the backup has what was there before.
+It links the files that it is going to change into ``.reorder.backup``, writes them one by one, and
+deletes the backup at the end.  If that directory exists, the order of the data set is mixed, and
+the backup has the old files.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _MAX_DEPTH: Final = 16
 
 
 def fingerprint(status: os.stat_result) -> Fingerprint:
-    """Return what differs for a file whenever somebody wrote to it."""
+    """Return a value that changes with every write to a file."""
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 

@@ -5,7 +5,7 @@ a thousand mapped vectors would be a thousand open files.
 
 Memory that is mapped beyond the end of its file kills the process that touches it (SIGBUS).  So
 whoever hands out a mapping, or a part of one that it keeps, asks `check_length` first; what remains
-is a file that shrinks while somebody looks at it (docs/explanation/trust.md).
+is a file that shrinks while it is read (docs/explanation/trust.md).
 """
 
 from __future__ import annotations

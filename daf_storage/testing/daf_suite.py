@@ -341,7 +341,7 @@ class DafSuite:
             full.set_vector("cell", "numbers", [1, 2, 3], empty_is_missing=True)
 
     def test_square_matrices_have_one_orientation(self, full: DafWriter) -> None:
-        """They are stored once, read as stored, and cannot be laid out anew."""
+        """They are stored once, read as stored, and cannot be relaid out."""
         values = np.arange(9).reshape(3, 3)
         full.set_matrix("cell", "cell", "sq", values)
         assert full.get_np_matrix("cell", "cell", "sq").tolist() == values.tolist()

@@ -93,7 +93,7 @@ def differences(
 def lists_all(documents: ZarrFormat, snapshot: Snapshot) -> bool:
     """Return whether the consolidated metadata names the groups and arrays that are there.
 
-    Costs one file and a listing of each group: no document is read, and no array is looked into.
+    Costs one file and a listing of each group: neither documents nor arrays are read.
     What the documents say is not compared.
     """
     data = consolidated_of(documents, snapshot)

@@ -160,9 +160,9 @@ def _ended(found: bytes, limit: int, *, is_at_end: bool) -> bytes:
 
 
 def _zstd(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 - as above
-    told = _zstd_frame_bytes(data)
-    if told is not None:
-        return b"\0" * (limit + 1) if told > limit else bytes(numcodecs.zstd.decompress(data))
+    stated = _zstd_frame_bytes(data)
+    if stated is not None:
+        return b"\0" * (limit + 1) if stated > limit else bytes(numcodecs.zstd.decompress(data))
     with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data)), "zstd") as stream:
         parts: list[bytes] = []
         size_bytes = 0
@@ -186,7 +186,7 @@ def _zstd_frame_bytes(data: memoryview) -> int | None:
     width = (int(is_single_segment), 2, 4, 8)[size_flag]
     if not width:
         return None
-    told = int.from_bytes(data[at : at + width], "little") + 256 * (width == 2)
+    stated = int.from_bytes(data[at : at + width], "little") + 256 * (width == 2)
     at += width
     for _ in range(_MAX_BLOCKS):
         header = int.from_bytes(data[at : at + 3], "little")
@@ -195,7 +195,7 @@ def _zstd_frame_bytes(data: memoryview) -> int | None:
         if is_last or at >= len(data):
             break
     at += _CHECKSUM_BYTES * bool(descriptor & 4)
-    return told if at == len(data) else None
+    return stated if at == len(data) else None
 
 
 def _blosc(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 - as above
@@ -210,9 +210,9 @@ def _blosc(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001
 def _lz4(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 - as above
     if len(data) < _LZ4_HEADER_BYTES:
         raise ValueError("no room for a header")
-    told = int.from_bytes(data[:_LZ4_HEADER_BYTES], "little")
-    if told > limit:
-        raise ValueError(f"the header tells {told:,} bytes")
+    stated = int.from_bytes(data[:_LZ4_HEADER_BYTES], "little")
+    if stated > limit:
+        raise ValueError(f"the header states {stated:,} bytes")
     return bytes(numcodecs.LZ4().decode(data))
 
 

@@ -52,7 +52,7 @@ class ZarrV3:
     node_files: tuple[str, ...] = (NODE_FILE,)
 
     def kind(self, snapshot: Snapshot, path: str) -> NodeKind | None:
-        """Return what is at ``path``; a document that cannot be read is told when it is used."""
+        """Return what is at ``path``; an unreadable document is an error when it is used."""
         try:
             data = read_document(snapshot, posixpath.join(path, NODE_FILE), what=path)
             if data is None:

@@ -77,7 +77,7 @@ class StoredArray(Protocol):
         ...
 
     def fingerprint(self) -> list[int] | None:
-        """Return numbers that are others whenever the elements are; None if that cannot be told."""
+        """Return numbers that change with the elements; None if changes cannot be detected."""
         ...
 
     def plain_strings(self) -> memoryview | None:
@@ -301,7 +301,7 @@ class NotFileBacked:
     """What arrays have in common whose elements are not the bytes of a file of their own."""
 
     def fingerprint(self) -> list[int] | None:
-        """Return nothing: it cannot be told when the elements change."""
+        """Return None: changes of the elements cannot be detected."""
         return None
 
     def check_stored(self, *, is_complete: bool = False) -> None:

@@ -212,9 +212,9 @@ class ShardReader:
         parts = [pa.array([], pa.string())]
         for position, data in self._chunks(list(self._positions(_Box((span,))))):
             start = position[0] * height
-            texts = self._strings(position, data)
+            strings = self._strings(position, data)
             first, last = max(span.start, start), min(span.stop, start + height)
-            parts.append(texts.slice(first - start, last - first))
+            parts.append(strings.slice(first - start, last - first))
         if (
             any(pa.types.is_large_string(part.type) for part in parts)
             or sum(part.nbytes for part in parts) >= 2**31
@@ -291,10 +291,10 @@ class ShardReader:
         if data is None:
             return self._filled(count)
         what = f"{self._what}: chunk {list(position)}"
-        texts = vlen.decode_vlen_utf8(memoryview(self._decoded(position, data, None)), what=what)
-        if len(texts) != count:
-            raise CorruptDataError(f"{what} holds {len(texts):,} strings instead of {count:,}")
-        return texts
+        strings = vlen.decode_vlen_utf8(memoryview(self._decoded(position, data, None)), what=what)
+        if len(strings) != count:
+            raise CorruptDataError(f"{what} holds {len(strings):,} strings instead of {count:,}")
+        return strings
 
     def _filled(self, count: int) -> pa.Array:
         """Return strings that stand in for those of missing chunks."""
@@ -360,11 +360,11 @@ class ShardWriter:
         for row in block:
             self._add_row(row, is_last=True)
 
-    def add_strings(self, texts: pa.Array) -> None:
+    def add_strings(self, strings: pa.Array) -> None:
         """Add all strings of a vector."""
         height = self._chunks[0]
-        for start in range(0, len(texts), height):
-            part = texts.slice(start, height)
+        for start in range(0, len(strings), height):
+            part = strings.slice(start, height)
             missing = height - len(part)
             if missing:
                 part = pa.concat_arrays([part, pa.repeat(pa.scalar("", part.type), missing)])

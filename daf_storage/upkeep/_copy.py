@@ -280,8 +280,8 @@ def _is_same(one: object, other: object) -> bool:
 
 
 def _are_equal(one: StoredArray, other: StoredArray, add: Callable[[int], None]) -> bool:
-    told = (one.info.shape, one.info.storage_type)
-    if told != (other.info.shape, other.info.storage_type):
+    expected = (one.info.shape, one.info.storage_type)
+    if expected != (other.info.shape, other.info.storage_type):
         return False
     if one.info.storage_type.is_string:
         add(_size_bytes(one))

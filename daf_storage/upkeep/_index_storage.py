@@ -73,7 +73,7 @@ class IndexSource:
     contents: tuple[int, int]
     """Size and checksum of the contents of its vectors."""
     files: tuple[int, ...]
-    """Inode, size and times of their files; empty where that cannot be told."""
+    """Inode, size and times of their files; empty where they are unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
     CorruptDataError
         It is not an archive, and has no entries to rebuild one from.
     InUseError
-        Somebody is writing to it.
+        A writer has it open.
 
     Examples
     --------

@@ -139,7 +139,7 @@ class MmapZipStore(ArchiveReader):
                 raise errors.UnsupportedDataError(
                     f"{self.location}: there are {directory.shift:,} bytes in front of this "
                     "archive, so nothing is added to it; open it with mode 'r', or unpack it and "
-                    "pack it anew"
+                    "pack it again"
                 )
             self._mapping = self._reserve_addresses(file, max_file_size)
             self._mapping.cover(file.size())

@@ -110,7 +110,7 @@ class ArchiveFile:
         return True
 
     def has_writer(self) -> bool:
-        """Return whether somebody holds the lock of writers."""
+        """Return whether a writer holds the lock of writers."""
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -72,7 +72,7 @@ def open_for_reading(path: Path, location: str) -> tuple[ArchiveFile, Directory]
 
 
 def _directory_for_reading(file: ArchiveFile, path: Path, location: str) -> Directory:
-    """Read the directory; if somebody appends this very moment, look again.
+    """Read the directory; if a writer appends at this moment, read again.
 
     Whoever appends lets the file grow before he writes where the directory was, so what was read
     while the length stayed the same belongs together.  If it never does, the local headers tell:
@@ -219,7 +219,7 @@ def _replaced(file: ArchiveFile, path: Path, location: str) -> ArchiveFile:
 
 
 def replace_archive(source: Path, target: Path, location: str) -> None:
-    """Put one archive in the place of another, unless somebody is writing to that one."""
+    """Put one archive in the place of another, unless a writer has that one open."""
     with suppress(FileNotFoundError):
         file = ArchiveFile.open(target, os.O_RDWR)
         try:

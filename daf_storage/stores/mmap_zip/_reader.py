@@ -248,5 +248,5 @@ def _is_consistent(entry: Entry, header: records.LocalHeader) -> bool:
 
     Other writers may leave CRC and sizes out of it, or put them behind the data.
     """
-    told = (header.crc, header.size_bytes, header.is_filled)
-    return told == (entry.crc, entry.size_bytes, True)
+    recorded = (header.crc, header.size_bytes, header.is_filled)
+    return recorded == (entry.crc, entry.size_bytes, True)

@@ -143,10 +143,10 @@ def _fitting(
     """Return an entry with the length and the CRC that its data has, if either is recorded."""
     header_bytes = records.local_header_bytes(entry.raw_name, entry.offset)
     start = entry.offset + (header_bytes if header is None else header.header_bytes)
-    told = [(entry.size_bytes, entry.crc)]
+    recorded = [(entry.size_bytes, entry.crc)]
     if header is not None and header.crc != 0:
-        told.append((header.size_bytes, header.crc))
-    for size, crc in told:
+        recorded.append((header.size_bytes, header.crc))
+    for size, crc in recorded:
         if start + size <= ceiling and crc32(data[start : start + size]) == crc:
             fitting = records.pack_entry(entry.name, size, crc, entry.offset)
             return entry if fitting == entry else fitting

@@ -1,4 +1,4 @@
-"""Tests of indexes of texts: found rows, what is read, and that a stale one is never used."""
+"""Tests of indexes of strings: the rows they find, the values they read, and that a stale one is not used."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ N = 5_000
 
 
 @given(st.lists(st.text(), max_size=50), st.sampled_from([1, 40, 1 << 22]))
-def test_hashes_of_many_are_those_of_each(texts: list[str], block: int) -> None:
+def test_hashes_of_many_are_those_of_each(strings: list[str], block: int) -> None:
     """In blocks of any size, also of slices."""
-    texts = [text for text in texts if not any(0xD800 <= ord(c) < 0xE000 for c in text)]
+    strings = [text for text in strings if not any(0xD800 <= ord(c) < 0xE000 for c in text)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hashing, "_BLOCK_BYTES", block)
-        found = hashing.hashes_of(pa.array(["skipped", *texts], pa.string()).slice(1))
-    assert found.tolist() == [hashing.hash_of(text) for text in texts]
+        found = hashing.hashes_of(pa.array(["skipped", *strings], pa.string()).slice(1))
+    assert found.tolist() == [hashing.hash_of(text) for text in strings]
 
 
-def test_hashes_of_different_texts_differ() -> None:
+def test_hashes_of_different_strings_differ() -> None:
     """Of a hundred thousand names, also those that differ in order or length alone."""
     names = [f"cell_{i}" for i in range(100_000)] + ["", "\0", "\0\0", "ab", "ba", "a", "aa"]
     assert len(set(hashing.hashes_of(pa.array(names)).tolist())) == len(names)
@@ -87,17 +87,17 @@ def test_the_rows_are_the_same(path: Path) -> None:
     session = connect(path)
     assert [session.sql(query).to_pydict() for query in QUERIES] == expected
     assert expected[0] == {"name": ["é4999"], "age": [4999]}
-    told = session.explain_analyze(QUERIES[1])
-    assert told.scans[0].index_rows == 2
-    assert told.scans[0].values["age"] == 2
-    assert "index    left 2 rows" in str(told)
+    explanation = session.explain_analyze(QUERIES[1])
+    assert explanation.scans[0].index_rows == 2
+    assert explanation.scans[0].values["age"] == 2
+    assert "index    left 2 rows" in str(explanation)
     assert [f for f in verify(path) if f.level == "error"] == []
     with open_daf(path) as reader:
         assert reader.axes_set() == {"cell"}
 
 
 def test_a_look_up_decodes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The texts of a few rows are read one by one out of the mapped chunk."""
+    """The strings of a few rows are read one by one out of the mapped chunk."""
     with reopen(path) as daf:
         build_index(daf, "cell")
 
@@ -290,7 +290,9 @@ def test_rows_found_by_numbers_are_the_same(numbers: DafWriter) -> None:
     assert build_point_index(numbers, "cell", "x", "y") == N
     indexed = connect(numbers)
     assert [indexed.sql(query).to_pydict() for query in queries] == expected
-    told = {c: indexed.explain_analyze(q).scans for c, q in zip(CONDITIONS, queries, strict=True)}
+    explanation = {
+        c: indexed.explain_analyze(q).scans for c, q in zip(CONDITIONS, queries, strict=True)
+    }
     for condition, used in {
         "u = 7": ["u"],
         "u > 254": ["u"],
@@ -300,7 +302,7 @@ def test_rows_found_by_numbers_are_the_same(numbers: DafWriter) -> None:
         "code = 'é7' AND u IN (7, 8)": ["code"],
         "x BETWEEN 10 AND 12 AND y BETWEEN 3 AND 4": ["x, y"],
     }.items():
-        assert [scan.indexes for scan in told[condition]] == [used], condition
+        assert [scan.indexes for scan in explanation[condition]] == [used], condition
     box = indexed.explain_analyze(
         "SELECT f FROM cell WHERE x > 10.0 AND x < 12 AND y > 3.0 AND y < 4"
     )
@@ -316,12 +318,12 @@ def test_a_look_up_of_a_number_reads_its_rows_alone(tmp_path: Path) -> None:
     daf.set_vector("cell", "score", np.arange(N) / 7)
     build_index(daf, "cell", ["code"])
     session = connect(path)
-    told = session.explain_analyze("SELECT score FROM cell WHERE code BETWEEN 10 AND 12")
-    assert told.scans[0].values == {"code": 6, "score": 3}
-    assert told.scans[0].indexes == ["code"]
-    told = session.explain_analyze("SELECT score FROM cell WHERE code > 100")
-    assert told.scans[0].indexes == []
-    assert told.rows == N - 101
+    explanation = session.explain_analyze("SELECT score FROM cell WHERE code BETWEEN 10 AND 12")
+    assert explanation.scans[0].values == {"code": 6, "score": 3}
+    assert explanation.scans[0].indexes == ["code"]
+    explanation = session.explain_analyze("SELECT score FROM cell WHERE code > 100")
+    assert explanation.scans[0].indexes == []
+    assert explanation.rows == N - 101
 
 
 def test_lists_of_rows_where_few_values_are_distinct(tmp_path: Path) -> None:
@@ -349,9 +351,9 @@ def test_stored_ranges_are_there_from_the_first_query(tmp_path: Path) -> None:
     assert connect(path).explain_analyze(query).scans[0].rows_pruned == 0
     assert build_index(daf, "cell", []) == []
     assert build_index(daf, "cell") == ["name"]
-    told = connect(path).explain_analyze(query)
-    assert [scan for scan in told.scans if scan.read] == []
-    assert told.plan
+    explanation = connect(path).explain_analyze(query)
+    assert [scan for scan in explanation.scans if scan.read] == []
+    assert explanation.plan
     daf.set_vector("cell", "batch", np.arange(n), if_exists="replace")
     assert connect(path).sql(query).to_pydict() == {"n": [n - 100001]}
 
@@ -391,8 +393,8 @@ def test_a_copied_directory_keeps_its_indexes(path: Path, tmp_path: Path) -> Non
     else:
         copy.parent.mkdir()
         shutil.copyfile(path, copy)
-    told = connect(copy).explain_analyze("SELECT age FROM cell WHERE barcode = 'code 6'")
-    assert told.scans[0].indexes == ["barcode"]
+    explanation = connect(copy).explain_analyze("SELECT age FROM cell WHERE barcode = 'code 6'")
+    assert explanation.scans[0].indexes == ["barcode"]
 
 
 def test_points_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

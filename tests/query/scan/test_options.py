@@ -104,7 +104,7 @@ def test_a_union_has_the_options_of_its_parts() -> None:
 
 
 def test_stored_zone_maps_are_used_with_their_own_size_of_zones() -> None:
-    """With another, zones are learnt while they are read, and the rows are the same."""
+    """With another, zone maps are computed while columns are read, and the rows are the same."""
     daf = MemoryDaf()
     daf.add_axis("cell", [str(i) for i in range(N)])
     daf.set_vector("cell", "number", np.arange(N))

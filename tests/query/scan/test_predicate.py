@@ -236,9 +236,9 @@ def test_evaluating_equals_the_obvious_way(
     zones: dict[str, Any] = {"s": codes.zones.zones(0, 1) if coded and codes.zones else None}
     for name, column in columns.items():
         daf.set_vector("cell", name, column)
-        learnt = ZoneMap.unknown(count, column.dtype)
-        learnt.record(Span(0, count), column)
-        zones[name] = learnt.zones(0, 1)
+        zone_map = ZoneMap.unknown(count, column.dtype)
+        zone_map.record(Span(0, count), column)
+        zones[name] = zone_map.zones(0, 1)
     assert may_match(predicate, zones.__getitem__, 1)[0] or not any(expected)
 
 
@@ -259,8 +259,8 @@ def test_every_small_zone_is_left_out_where_it_may(operator: str) -> None:
     numbers = (0.0, 1.0, 2.0, math.nan)
     for rows in itertools.product(numbers, repeat=3):
         column = np.array(rows)
-        learnt = ZoneMap.unknown(3, column.dtype)
-        learnt.record(Span(0, 3), column)
+        zone_map = ZoneMap.unknown(3, column.dtype)
+        zone_map.record(Span(0, 3), column)
         for value in (-1.0, 0.0, 1.0, 2.0, 3.0):
             predicate: Any = {
                 "in": In("f", (value, 9.0)),
@@ -268,7 +268,7 @@ def test_every_small_zone_is_left_out_where_it_may(operator: str) -> None:
                 "null": IsNull("f", is_negated=value > 0),
             }.get(operator, Compare("f", operator, value))
             expected = any(holds(predicate, {"f": row}) for row in rows)
-            found = bool(may_match(predicate, {"f": learnt.zones(0, 1)}.get, 1)[0])
+            found = bool(may_match(predicate, {"f": zone_map.zones(0, 1)}.get, 1)[0])
             assert found or not expected, (rows, predicate)
             if len({str(row) for row in rows}) == 1 and operator != "not in":
                 assert found == expected, (rows, predicate)

@@ -74,23 +74,23 @@ def session(daf: DafWriter) -> DafSession:
 def test_ranges_in_which_a_filter_cannot_be_true_are_left_out(
     session: DafSession, condition: str, parts: int
 ) -> None:
-    """After the first time: reading a column is how its ranges are learnt. The rows are the same."""
+    """After the first time: reading a column computes its zone map. The rows are the same."""
     query = f"SELECT count(*) AS n, sum(index) AS s FROM cell WHERE {condition}"
     first = session.sql(query).to_pydict()
     session.sql(
         "SELECT count(*) AS n FROM cell WHERE score > 0.5 OR batch > 100 OR day = ''"
     ).to_pydict()
-    told = session.explain_analyze(query)
+    explanation = session.explain_analyze(query)
     assert session.sql(query).to_pydict() == first
-    read = sum(scan.read for scan in told.scans)
+    read = sum(scan.read for scan in explanation.scans)
     assert read == parts
     if parts:
-        assert told.scans[0].ranges == 4
-        assert told.scans[0].pruned == 4 - parts
+        assert explanation.scans[0].ranges == 4
+        assert explanation.scans[0].pruned == 4 - parts
 
 
-def test_what_was_learnt_is_forgotten_with_the_vector(session: DafSession, daf: DafWriter) -> None:
-    """Another vector of the same name is read anew; a stale range would be a wrong answer."""
+def test_zone_maps_are_dropped_with_the_vector(session: DafSession, daf: DafWriter) -> None:
+    """Another vector of the same name is read again; a stale zone map would be a wrong answer."""
     query = "SELECT count(*) AS n FROM cell WHERE batch = 39"
     before = session.sql(query).to_pydict()["n"][0]
     assert before > 0
@@ -108,13 +108,13 @@ def test_other_columns_are_read_where_rows_are_left(session: DafSession) -> None
     """Values of a filter's columns, cheap ones first, and of the others only those that are returned."""
     query = "SELECT score, name FROM cell WHERE day = 'day 07' AND is_odd AND score > 0.99"
     session.explain_analyze(query)
-    told = session.explain_analyze(query)
-    scan = told.scans[0]
+    explanation = session.explain_analyze(query)
+    scan = explanation.scans[0]
     assert scan.values["day"] == ZONE_ROWS
     assert scan.values["is_odd"] == ZONE_ROWS
     assert scan.values["score"] < 5_000
-    assert scan.values["name"] == told.rows
-    assert scan.rows_out == told.rows
+    assert scan.values["name"] == explanation.rows
+    assert scan.rows_out == explanation.rows
 
 
 def test_packed_columns_are_decoded_where_rows_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_packed_columns_are_decoded_where_rows_are_left(monkeypatch: pytest.Monk
     found = db.sql("SELECT a FROM cell WHERE a > 99990 AND b = 3 ORDER BY a").to_pydict()
     assert found == {"a": [float(n) for n in range(99_991, 100_000) if n % 7 == 3]}
     assert {name for name, _ in decoded} == {"b"}  # the other is remembered
-    assert all(position[0] >= 60 for _, position in decoded)  # the rest was learnt to be smaller
+    assert all(position[0] >= 60 for _, position in decoded)  # zone maps exclude the rest
 
 
 def test_what_is_decoded_is_remembered_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,13 +176,13 @@ def test_what_is_decoded_is_remembered_within_a_budget(monkeypatch: pytest.Monke
 
 def test_a_limit_stops_early(session: DafSession) -> None:
     """Without an order, parts behind the rows that were asked for are not read."""
-    told = session.explain_analyze("SELECT score FROM cell WHERE is_odd LIMIT 5")
-    assert told.rows == 5
-    assert told.scans[0].read < told.scans[0].ranges
+    explanation = session.explain_analyze("SELECT score FROM cell WHERE is_odd LIMIT 5")
+    assert explanation.rows == 5
+    assert explanation.scans[0].read < explanation.scans[0].ranges
 
 
 def test_counting_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does it scan: the engine is told how many rows there are, in joins and subqueries too."""
+    """Nor does it scan: the engine knows the number of rows, in joins and subqueries too."""
     daf = create(tmp_path / "x.daf.zarr")
     daf.add_axis("cell", ["a", "b", "c"])
     daf.add_axis("gene", ["x", "y"])
@@ -210,18 +210,18 @@ def test_an_explanation(session: DafSession) -> None:
     """Text for people, plain values for machines."""
     query = "SELECT avg(score) AS s FROM cell WHERE batch = 3 AND day <> 'x'"
     session.explain_analyze(query)
-    told = session.explain_analyze(query)
-    text = str(told)
+    explanation = session.explain_analyze(query)
+    text = str(explanation)
     assert text.startswith("1 rows in ")
     assert "table cell: 197,608 rows" in text
     assert "ranges   4, of which 3 left out and 1 read" in text
     assert "filter   batch = 3 AND day <> 'x'" in text.replace("==", "=").replace("!=", "<>")
     assert "column   batch: 65,536 values, 65,536 bytes" in text
     assert "column   day: " in text
-    assert told.cache_hits > 0
-    assert json.loads(json.dumps(told.as_dict()))["scans"][0]["pruned"] == 3
-    assert told._repr_html_().startswith("<pre>")
-    assert "Exec" in told.plan
+    assert explanation.cache_hits > 0
+    assert json.loads(json.dumps(explanation.as_dict()))["scans"][0]["pruned"] == 3
+    assert explanation._repr_html_().startswith("<pre>")
+    assert "Exec" in explanation.plan
     assert session.explain_analyze("SELECT 1").scans == ()
 
 
@@ -294,9 +294,9 @@ def test_chunks_that_are_not_aligned(tmp_path: Path) -> None:
     meta.create_array("a", data=np.arange(5000.0), chunks=(100,))
     meta.create_array("b", data=np.arange(5000.0), chunks=(701,))
     session = connect(zarr_table(tmp_path), scan_options=options)
-    told = session.explain_analyze("SELECT sum(b) AS s FROM meta WHERE a >= 0")
-    assert told.scans[0].split == {"b": 7}
-    assert "column   b: 5,000 values, 40,000 bytes; 7 chunks lie in two ranges" in str(told)
+    explanation = session.explain_analyze("SELECT sum(b) AS s FROM meta WHERE a >= 0")
+    assert explanation.scans[0].split == {"b": 7}
+    assert "column   b: 5,000 values, 40,000 bytes; 7 chunks lie in two ranges" in str(explanation)
     assert session.sql("SELECT sum(b) AS s FROM meta WHERE a >= 0").to_pydict() == {
         "s": [float(np.arange(5000).sum())]
     }

@@ -179,8 +179,8 @@ def test_null_in_other_tables_and_statements(session: DafSession, tmp_path: Path
     assert pq.read_table(path).to_pydict() == expected
     scalars = session.sql("SELECT value FROM scalars WHERE name IN (NULL, 'version')")
     assert scalars.to_pydict() == {"value": ["3"]}
-    told = session.explain_analyze("SELECT n FROM cell WHERE n IN (NULL, 3)")
-    assert told.rows == len(expected["n"])
+    explanation = session.explain_analyze("SELECT n FROM cell WHERE n IN (NULL, 3)")
+    assert explanation.rows == len(expected["n"])
 
 
 def test_other_filters_are_still_handed_to_the_table(session: DafSession) -> None:
@@ -195,7 +195,7 @@ def test_other_filters_are_still_handed_to_the_table(session: DafSession) -> Non
 def test_an_explanation_is_of_its_own_query(
     session: DafSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another thread's scans, and what it finds in the cache, are not told as its own."""
+    """Another thread's scans, and what it finds in the cache, are not reported as its own."""
     other = "SELECT count(*) AS n FROM cell WHERE s = 'a'"
     session.sql(other).to_pydict()
 
@@ -216,10 +216,10 @@ def test_an_explanation_is_of_its_own_query(
     session.sql(query).to_pydict()
     alone = session.explain_analyze(query)
     monkeypatch.setattr(session_module, "time", Clock())
-    told = session.explain_analyze(query)
-    assert [scan.predicate for scan in told.scans] == ["u > 3"]
-    assert sorted(told.scans[0].values) == ["n", "u"]
-    assert told.cache_hits == alone.cache_hits
+    explanation = session.explain_analyze(query)
+    assert [scan.predicate for scan in explanation.scans] == ["u > 3"]
+    assert sorted(explanation.scans[0].values) == ["n", "u"]
+    assert explanation.cache_hits == alone.cache_hits
 
 
 def test_explanations_side_by_side(session: DafSession) -> None:
@@ -227,11 +227,11 @@ def test_explanations_side_by_side(session: DafSession) -> None:
     found: dict[int, list[str]] = {}
 
     def run(number: int) -> None:
-        told = [
+        explanation = [
             session.explain_analyze(f"SELECT sum(n) AS s FROM cell WHERE u > {number}")
             for _ in "abc"
         ]
-        found[number] = [scan.predicate for one in told for scan in one.scans]
+        found[number] = [scan.predicate for one in explanation for scan in one.scans]
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
     for thread in threads:
@@ -256,8 +256,8 @@ def test_registering_leaves_the_table_as_it_is(tmp_path: Path) -> None:
     sessions = [connect(MemoryDaf(name=name)) for name in "ab"]
     for one in sessions:
         one.register(table, "numbers")
-        told = one.explain_analyze("SELECT n FROM numbers WHERE n > 7")
-        assert (told.rows, len(told.scans)) == (2, 1)
+        explanation = one.explain_analyze("SELECT n FROM numbers WHERE n > 7")
+        assert (explanation.rows, len(explanation.scans)) == (2, 1)
     assert vars(table) == before
     registered: list[Any] = [one._engine.connections.shared["numbers"] for one in sessions]
     assert len({id(one.cache) for one in (*registered, table)}) == 3

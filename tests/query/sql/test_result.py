@@ -34,7 +34,7 @@ N = 200_000
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a data set with numbers, NaN, and texts."""
+    """Return a data set with numbers, NaN, and strings."""
     path = tmp_path_factory.mktemp("results") / "x.daf.zarr"
     daf = create(path)
     daf.add_axis("cell", [f"c{i}" for i in range(N)])

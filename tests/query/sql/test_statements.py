@@ -19,7 +19,7 @@ from daf_storage import errors
     ],
 )
 def test_one_statement_is_returned_as_it_is(text: str) -> None:
-    """Comments, semicolons at the end and semicolons in texts are allowed; places stay."""
+    """Comments, semicolons at the end and semicolons in strings are allowed; places stay."""
     found = one_statement(text)
     assert text.startswith(found)
     assert "SELECT" in found

@@ -81,9 +81,11 @@ def test_one_broken_column(tmp_path: Path, damage: str, form: str) -> None:
         pytest.skip("of directories alone")
     BROKEN[damage](path / "meta/bad")
     path = packed_zip(path) if form == "archive" else path
-    with pytest.warns(UnreadableVectorWarning, match="lacks the column 'bad': .*meta/bad") as told:
+    with pytest.warns(
+        UnreadableVectorWarning, match="lacks the column 'bad': .*meta/bad"
+    ) as warned:
         table = in_time(lambda: zarr_table(path))
-    assert len(told) == 1
+    assert len(warned) == 1
     assert set(table.schema.names) == {"good", "text", "other"}
     with pytest.warns(UnreadableVectorWarning, match="'bad'"):
         session = connect(path)

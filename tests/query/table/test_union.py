@@ -166,13 +166,13 @@ def test_other_engines_scan_it(session: DafSession) -> None:
 
 def test_what_cannot_match_is_not_read(session: DafSession) -> None:
     """A data set by its name; one in which the column is null; and the rest is as for one."""
-    told = session.explain_analyze(
+    explanation = session.explain_analyze(
         "SELECT score FROM cell WHERE dataset = 'monday' AND n_genes > 240"
     )
-    assert [scan.table for scan in told.scans] == ["monday.cell"]
-    told = session.explain_analyze("SELECT score FROM cell WHERE count > 7")
-    assert {scan.table for scan in told.scans} == {"monday.cell", "friday.cell"}
-    assert sum(scan.values["score"] for scan in told.scans) == told.rows
+    assert [scan.table for scan in explanation.scans] == ["monday.cell"]
+    explanation = session.explain_analyze("SELECT score FROM cell WHERE count > 7")
+    assert {scan.table for scan in explanation.scans} == {"monday.cell", "friday.cell"}
+    assert sum(scan.values["score"] for scan in explanation.scans) == explanation.rows
 
 
 def test_types_without_a_common_one() -> None:

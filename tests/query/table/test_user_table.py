@@ -102,7 +102,7 @@ def test_files_keep_rows_and_names(session: DafSession, tmp_path: Path, suffix: 
     assert only.to_pydict() == {"id": ["N3"]}
 
 
-def test_texts_of_a_csv_file(session: DafSession, tmp_path: Path) -> None:
+def test_types_of_a_csv_file(session: DafSession, tmp_path: Path) -> None:
     """An empty text is NULL, NA is a text; a column of numbers has neither; TRUE is a boolean."""
     path = tmp_path / "s.csv"
     path.write_text('\ufeffid,n,t,none,yes\na,NA,NA,,TRUE\nb,1.5,,NA,FALSE\nc,,"x\ny",,\n', "utf-8")

@@ -40,7 +40,7 @@ geodatafusion = pytest.importorskip("geodatafusion")
 rtree = pytest.importorskip("geoindex_rs.rtree")
 
 pytestmark = [
-    # The table of the tests has columns of complex numbers, and whoever opens it is told.
+    # The table of the tests has columns of complex numbers, and opening it is a warning.
     pytest.mark.filterwarnings("ignore:the table 'meta' lacks the column '(odd|wide)'"),
     pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning"),
     pytest.mark.filterwarnings("ignore:Consolidated metadata is currently"),
@@ -405,7 +405,7 @@ def test_on_a_server(store: Path, tmp_path: Path) -> None:
 
 
 def test_an_array_that_changes_between_queries(tmp_path: Path) -> None:
-    """Nothing that was learnt of the old values keeps new ones from being found."""
+    """No zone map of old values hides new ones."""
     meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
     array = meta.create_array("x", data=np.zeros(100), chunks=(10,))
     session = connect(zarr_table(tmp_path))
@@ -445,7 +445,7 @@ def test_an_append_that_was_interrupted_is_told(tmp_path: Path) -> None:
     assert append_rows(tmp_path, {"x": [8]}) == 6
     assert zarr_table(tmp_path).to_table().to_pydict() == {"x": [0, 1, 2, 3, 4, 8]}
     meta.attrs["daf_append"] = [5, 7]
-    with pytest.raises(errors.FormatError, match="somebody else has changed them"):
+    with pytest.raises(errors.FormatError, match="another program has changed them"):
         append_rows(tmp_path, {"x": [9]})
     assert meta["x"].shape == (6,)  # type: ignore[union-attr]
 
@@ -460,7 +460,7 @@ def test_secrets_of_a_url_are_in_no_message() -> None:
 
 
 def test_the_index_on_the_command_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``daf index STORE GROUP`` builds the R-tree; what is no group is told."""
+    """``daf index STORE GROUP`` builds the R-tree; anything but a group is an error."""
     assert main(["index", str(store), "meta"]) == 0
     assert f"indexed bbox of 100 rows of meta of {store}" in capsys.readouterr().out
     assert zarr_table(store).spatial_index("bbox") is not None

@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 TEXT: Any = VariableLengthUTF8()
-TEXTS = ["", "é", "日本", "a" * 1000, "x\0y", "end", "seven"]
+STRINGS = ["", "é", "日本", "a" * 1000, "x\0y", "end", "seven"]
 COMPRESSORS: list[Any] = [None, ZstdCodec(), BloscCodec(), GzipCodec()]
 V2: list[Any] = [
     None, numcodecs.Zstd(), numcodecs.Blosc(), numcodecs.GZip(), numcodecs.LZ4(), numcodecs.Zlib(),
@@ -58,14 +58,14 @@ def check(array: Any, *, is_known: bool = True) -> None:
 
 @pytest.mark.parametrize("compressor", COMPRESSORS, ids=lambda one: type(one).__name__)
 def test_v3(tmp_path: Path, compressor: Any) -> None:
-    """Numbers, times, texts and bytes, the last chunk shorter, with each compressor."""
+    """Numbers, times, strings and bytes, the last chunk shorter, with each compressor."""
     group = zarr.open_group(tmp_path, mode="w", zarr_format=3)
     for kind in ("bool", "i1", "u8", "f2", "f8", "M8[us]"):
         numbers = np.arange(7).astype("i8").astype(kind)
         check(group.create_array(kind, data=numbers, chunks=(3,), compressors=compressor))
     kinds: list[tuple[str, Any, list[Any]]] = [
-        ("text", TEXT, TEXTS),
-        ("bytes", VariableLengthBytes(), [text.encode() + b"\xff" for text in TEXTS]),
+        ("text", TEXT, STRINGS),
+        ("bytes", VariableLengthBytes(), [text.encode() + b"\xff" for text in STRINGS]),
     ]
     for name, kind, values in kinds:
         array = group.create_array(
@@ -83,7 +83,7 @@ def test_v2(tmp_path: Path, compressor: Any) -> None:
         values = np.arange(7).astype(kind)
         check(group.create_array(f"n{number}", data=values, chunks=(3,), compressors=compressor))
     text = group.create_array("text", shape=(7,), dtype=TEXT, chunks=(3,), compressors=compressor)
-    text[:] = objects(TEXTS)
+    text[:] = objects(STRINGS)
     check(text)
 
 
@@ -180,7 +180,7 @@ def test_very_new_files_are_not_remembered(path: Path) -> None:
         assert set(answer(session)["x"]) == {value}
 
 
-def test_views_of_short_texts_have_all_buffers(path: Path) -> None:
+def test_views_of_short_strings_have_all_buffers(path: Path) -> None:
     """Some versions of pyarrow leave one out, which crashes engines; also for bytes and none."""
     table = zarr_table(path).to_table(columns=["s"])
     for chunk in table["s"].chunks:

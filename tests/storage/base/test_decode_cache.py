@@ -42,7 +42,7 @@ def test_the_least_recently_used_goes_first() -> None:
 
 
 def test_clearing_forgets_everything() -> None:
-    """What was decoded is decoded anew."""
+    """A dropped array is decoded again."""
     cache, calls = DecodedCache(), list[str]()
     cache.get("a", 0, decoder(calls, "a"))
     cache.clear()

@@ -15,7 +15,7 @@ from daf_storage.base import _duplicates as duplicates
 from daf_storage.base import first_duplicate
 from daf_storage.base._duplicates import hashes_of
 
-TEXTS = st.lists(
+STRINGS = st.lists(
     st.one_of(
         st.text(max_size=3),
         st.sampled_from(["", "a", "a\0", "abcdefgh", "abcdefghi", "x" * 256, "x" * 257, "é" * 200]),
@@ -30,7 +30,7 @@ def expected(strings: list[str]) -> str | None:
     return next((text for text, count in Counter(strings).items() if count > 1), None)
 
 
-@given(TEXTS, st.integers(0, 3), st.sampled_from([pa.string(), pa.large_string()]))
+@given(STRINGS, st.integers(0, 3), st.sampled_from([pa.string(), pa.large_string()]))
 def test_the_first_duplicate_is_that_of_a_counter(
     strings: list[str], start: int, kind: pa.DataType
 ) -> None:
@@ -38,7 +38,7 @@ def test_the_first_duplicate_is_that_of_a_counter(
     assert first_duplicate(pa.array(strings, kind).slice(start)) == expected(strings[start:])
 
 
-@given(TEXTS, st.integers(1, 5), st.integers(1, 9), st.integers(1, 3))
+@given(STRINGS, st.integers(1, 5), st.integers(1, 9), st.integers(1, 3))
 def test_hashes_that_meet_decide_nothing(
     strings: list[str], rows: int, n_bytes: int, compared: int
 ) -> None:
@@ -53,7 +53,7 @@ def test_hashes_that_meet_decide_nothing(
     assert found is None or strings.count(found) > 1
 
 
-@given(TEXTS, st.integers(1, 5))
+@given(STRINGS, st.integers(1, 5))
 def test_a_hash_depends_on_the_string_only(strings: list[str], cut: int) -> None:
     """Not on its neighbours, on its place in the block, or on the type of the offsets."""
     whole = hashes_of(pa.array(strings, pa.string())).tolist() if strings else []

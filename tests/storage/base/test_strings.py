@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_storage.base import _strings as strings
+from daf_storage.base import _strings as vlen
 from daf_storage.base import decode_vlen_utf8
 from daf_storage.base._strings import decode_batches, encode_vlen_utf8
 from daf_storage.errors import CorruptDataError
 
 CODEC = numcodecs.VLenUTF8()
-TEXTS = st.lists(st.text(max_size=20), max_size=40)
+STRING_LISTS = st.lists(st.text(max_size=20), max_size=40)
 
 
-def encoded(texts: list[str]) -> bytes:
+def encoded(strings: list[str]) -> bytes:
     """Return the bytes that numcodecs writes."""
-    return bytes(CODEC.encode(np.array(texts, dtype=object)))
+    return bytes(CODEC.encode(np.array(strings, dtype=object)))
 
 
 def decoded(data: bytes, **kwargs: Any) -> list[str]:
@@ -32,49 +32,49 @@ def decoded(data: bytes, **kwargs: Any) -> list[str]:
     return found
 
 
-@given(TEXTS)
-def test_bytes_are_those_of_numcodecs(texts: list[str]) -> None:
+@given(STRING_LISTS)
+def test_bytes_are_those_of_numcodecs(strings: list[str]) -> None:
     """Any strings are encoded to the very bytes of the reference codec, and back."""
-    data = b"".join(encode_vlen_utf8(pa.array(texts, pa.string())))
-    assert data == (encoded(texts) if texts else bytes(4))
-    assert decoded(data) == texts
+    data = b"".join(encode_vlen_utf8(pa.array(strings, pa.string())))
+    assert data == (encoded(strings) if strings else bytes(4))
+    assert decoded(data) == strings
 
 
-@given(TEXTS, st.integers(0, 5), st.sampled_from([pa.string(), pa.large_string()]))
+@given(STRING_LISTS, st.integers(0, 5), st.sampled_from([pa.string(), pa.large_string()]))
 def test_slices_are_encoded_as_what_they_show(
-    texts: list[str], start: int, kind: pa.DataType
+    strings: list[str], start: int, kind: pa.DataType
 ) -> None:
     """The offset of a sliced Arrow array is respected."""
-    array = pa.array(texts, kind).slice(start)
-    assert decoded(b"".join(encode_vlen_utf8(array))) == texts[start:]
+    array = pa.array(strings, kind).slice(start)
+    assert decoded(b"".join(encode_vlen_utf8(array))) == strings[start:]
 
 
-@given(TEXTS, st.integers(8, 64))
-def test_large_payloads_are_split_between_strings(texts: list[str], limit: int) -> None:
+@given(STRING_LISTS, st.integers(8, 64))
+def test_large_payloads_are_split_between_strings(strings: list[str], limit: int) -> None:
     """However small the pages, the strings are the same."""
-    assert decoded(encoded(texts) if texts else bytes(4), max_page_bytes=limit) == texts
+    assert decoded(encoded(strings) if strings else bytes(4), max_page_bytes=limit) == strings
 
 
 def test_many_strings_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond 2 GiB of them the offsets are 64-bit, and no sooner."""
     data = memoryview(encoded(["ab", "c"] * 10))
     assert decode_vlen_utf8(data, what="it", max_page_bytes=20).type == pa.string()
-    monkeypatch.setattr(strings, "_MAX_STRING_BYTES", 29)
+    monkeypatch.setattr(vlen, "_MAX_STRING_BYTES", 29)
     array = decode_vlen_utf8(data, what="it", max_page_bytes=20)
     assert array.type == pa.large_string()
     assert array.to_pylist() == ["ab", "c"] * 10
     chunks = pa.chunked_array([["ab"], ["c"] * 28])
-    assert strings.one_array(chunks).type == pa.large_string()
-    assert strings.one_array(chunks).to_pylist() == ["ab"] + ["c"] * 28
+    assert vlen.one_array(chunks).type == pa.large_string()
+    assert vlen.one_array(chunks).to_pylist() == ["ab"] + ["c"] * 28
 
 
 @given(st.lists(st.sampled_from(["", "x", "xy" * 30, "z" * 200]), max_size=60), st.integers(8, 99))
-def test_pages_end_between_strings_of_any_lengths(texts: list[str], limit: int) -> None:
+def test_pages_end_between_strings_of_any_lengths(strings: list[str], limit: int) -> None:
     """The guess of how many fit into a page is mended, also for strings larger than a page."""
-    data = memoryview(encoded(texts) if texts else bytes(4))
+    data = memoryview(encoded(strings) if strings else bytes(4))
     found = decode_vlen_utf8(data, what="it", max_page_bytes=limit)
     found.validate(full=True)
-    assert found.to_pylist() == texts
+    assert found.to_pylist() == strings
     for end in (len(data) - 1, len(data) - 4):
         if end >= 4:
             with pytest.raises(CorruptDataError):
@@ -83,19 +83,19 @@ def test_pages_end_between_strings_of_any_lengths(texts: list[str], limit: int) 
         decode_vlen_utf8(memoryview(bytes(data) + b"x"), what="it", max_page_bytes=limit)
 
 
-@given(TEXTS)
-def test_the_size_of_a_chunk_is_known_beforehand(texts: list[str]) -> None:
+@given(STRING_LISTS)
+def test_the_size_of_a_chunk_is_known_beforehand(strings: list[str]) -> None:
     """As many bytes as encoding yields."""
-    array = pa.array(texts, pa.string())
-    assert strings.encoded_bytes(array) == sum(map(len, encode_vlen_utf8(array)))
+    array = pa.array(strings, pa.string())
+    assert vlen.encoded_bytes(array) == sum(map(len, encode_vlen_utf8(array)))
 
 
-@given(TEXTS, st.integers(1, 5), st.sampled_from([8, 64, 1 << 30]))
-def test_batches_are_the_same_strings(texts: list[str], rows: int, limit: int) -> None:
+@given(STRING_LISTS, st.integers(1, 5), st.sampled_from([8, 64, 1 << 30]))
+def test_batches_are_the_same_strings(strings: list[str], rows: int, limit: int) -> None:
     """However small the batches and the pages."""
-    data = memoryview(encoded(texts) if texts else bytes(4))
+    data = memoryview(encoded(strings) if strings else bytes(4))
     batches = list(decode_batches(data, what="it", batch_rows=rows, max_page_bytes=limit))
-    assert [text for batch in batches for text in batch.to_pylist()] == texts
+    assert [text for batch in batches for text in batch.to_pylist()] == strings
     assert all(len(batch) <= rows for batch in batches)
 
 

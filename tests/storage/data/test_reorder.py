@@ -150,7 +150,7 @@ def test_a_crash_at_any_point(
 
 
 def test_it_goes_on_where_it_had_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was written before a crash is not written again; what is another task starts anew."""
+    """What was written before a crash is not written again; another task starts from the beginning."""
     path = tmp_path / "x.daf.zarr"
     daf = fill(create(path))
     before = contents(daf)
@@ -291,7 +291,7 @@ def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_permissions_stay(tmp_path: Path) -> None:
-    """Those of the directories, which are made anew, too: a lab shares them by group."""
+    """Those of the directories, which are made again, too: a lab shares them by group."""
     path = tmp_path / "x.daf.zarr"
     daf = fill(create(path))
     path.chmod(0o2770)
@@ -313,7 +313,11 @@ def backed_up(path: Path) -> dict[str, Any]:
                 target = path / ".reorder.backup" / file.relative_to(path)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.link(file, target)
-    for name in ("vectors/cell/age", "matrices/cell/gene/sparse", "axes/cell"):  # each written anew
+    for name in (
+        "vectors/cell/age",
+        "matrices/cell/gene/sparse",
+        "axes/cell",
+    ):  # each written again
         for file in sorted((path / name).rglob("*")):
             if file.is_file():
                 data = file.read_bytes()

@@ -123,17 +123,17 @@ def test_what_anndata_reads(tmp_path: Path, write: Callable[[Any], None], name: 
     import_h5ad(tmp_path / "in.h5ad", tmp_path / name)
     found = without_axis_keys(to_anndata(daf))
     for adata in (found, expected):
-        texts_as_objects(adata)
+        strings_as_objects(adata)
     assert_same_parts(found, expected)
     export_h5ad(daf, tmp_path / "out.h5ad", strict=True)
     again = without_axis_keys(read(tmp_path / "out.h5ad"))
     for part in (expected.obs, expected.var):  # anndata cannot write a column of this name
         part.columns = part.columns.str.replace("^_index$", "_index_", regex=True)
-    texts_as_objects(again)
+    strings_as_objects(again)
     assert_same_parts(again, expected)
 
 
-def texts_as_objects(adata: Any) -> None:
+def strings_as_objects(adata: Any) -> None:
     """Make fixed-width text and numpy scalars, of old files, what they are in files of today."""
 
     def changed(value: Any) -> Any:

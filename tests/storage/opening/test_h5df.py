@@ -178,7 +178,7 @@ def test_filling_maps_the_file(path: Path) -> None:
 
 
 def test_replaced_data_stays_with_its_holders(path: Path) -> None:
-    """The space of what was replaced is not used again while somebody has it."""
+    """The space of what was replaced is not used again while it is held."""
     daf = new(path, "r+")
     daf.set_vector("cell", "v", np.array([1, 2, 3]))
     held = daf.get_np_vector("cell", "v")

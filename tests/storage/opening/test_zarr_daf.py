@@ -174,7 +174,7 @@ class TestConsolidatedMetadata:
         )
 
     def test_it_is_not_needed_for_reading(self, tiny_path: Path) -> None:
-        """A data set without it opens, and the next change makes it anew."""
+        """A data set without it opens, and the next change writes it again."""
         (tiny_path / ".zmetadata").unlink()
         assert ZarrDaf(tiny_path).axes_set() == {"cell", "gene"}
         reopen(tiny_path).set_scalar("x", 1)
@@ -226,7 +226,7 @@ class TestModes:
         assert ZarrDaf(path).axes_set() == set()
 
     def test_w_empties_and_w_plus_keeps(self, tiny_path: Path) -> None:
-        """``w+`` opens what is there, ``w`` starts anew; mapped data stay valid."""
+        """``w+`` opens what is there, ``w`` empties it; mapped data stay valid."""
         assert ZarrDaf(tiny_path, "w+").axes_set() == {"cell", "gene"}
         ages = ZarrDaf(tiny_path).get_np_vector("cell", "age")
         assert ZarrDaf(tiny_path, "w").axes_set() == set()

@@ -369,7 +369,7 @@ def test_an_unpacked_archive_is_a_data_set(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_packed_directory_is_a_data_set(tmp_path: Path) -> None:
-    """Zipped by somebody else, compressed or not, it can be read and added to."""
+    """Zipped by another program, compressed or not, it can be read and added to."""
     folder = tmp_path / "in.daf.zarr"
     fill(create(folder))
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

@@ -171,7 +171,7 @@ def test_an_empty_reservation(path: Path) -> None:
 
 
 def test_closing_within_a_batch(path: Path) -> None:
-    """What was not committed is gone, and whoever goes on is told."""
+    """Uncommitted changes are gone, and going on is an error."""
     before = path.read_bytes()
     store = MmapZipStore(path, "r+")
 
@@ -246,7 +246,7 @@ def test_shrinking_what_is_complete(path: Path) -> None:
 
 
 def test_patching_what_was_changed_in_place(path: Path) -> None:
-    """The CRC of any entry of ours can be recorded anew."""
+    """The CRC of any entry of ours can be recorded again."""
     with MmapZipStore(path, "r+") as store:
         entry = next(e for e in store.entries() if e.name == "sub/beta")
         start = store.data_start(entry)
@@ -547,7 +547,7 @@ def made_by_python(path: Path, method: int) -> dict[str, bytes]:
         archive.mkdir("dir")
         for name, data in contents.items():
             archive.writestr(name, data)
-        archive.comment = b"made by somebody else"
+        archive.comment = b"made by another program"
     return contents
 
 
@@ -569,7 +569,7 @@ def test_foreign_archives_are_read_and_added_to(tmp_path: Path, method: int) -> 
         assert {key: value(store, key) for key in contents} == contents
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
-        assert archive.comment == b"made by somebody else"
+        assert archive.comment == b"made by another program"
         assert archive.read("new/entry") == b"123"
         assert archive.read("new/filled") == b"\t" * 10
         for name, info in infos.items():
@@ -736,7 +736,7 @@ def test_a_damaged_local_header_says_so(tmp_path: Path, at: int) -> None:
 
 
 def test_bytes_behind_a_foreign_archive_are_left_alone(tmp_path: Path) -> None:
-    """It can be read; who wants to write is told to look first."""
+    """It can be read; opening it for writing is an error that asks for a check first."""
     path = tmp_path / "x.zip"
     contents = made_by_python(path, zipfile.ZIP_STORED)
     with path.open("ab") as file:

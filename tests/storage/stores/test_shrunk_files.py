@@ -24,7 +24,8 @@ LENGTH = 60_000
 CHILD = """
 import json, os, shutil, sys, warnings
 from daf_query import connect
-from daf_storage import DafError, Span, open_daf
+from daf_storage import DafError, open_daf
+from daf_storage.spi import Span
 path, other, mode, cut = sys.argv[1:5]
 warnings.simplefilter("ignore")
 
@@ -121,15 +122,15 @@ def test_a_file_that_shrinks_or_is_copied_over(
         check=False,
     )
     assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
-    told = json.loads(done.stdout)
+    printed = json.loads(done.stdout)
     refused = []
-    for use, answers in told["found"].items():
+    for use, answers in printed["found"].items():
         for answer in answers:
             is_refused = str(answer).startswith(f"refused: {path}: ")
             refused.append(is_refused)
-            assert is_refused or answer in (told["before"][use], told["after"][use]), use
+            assert is_refused or answer in (printed["before"][use], printed["after"][use]), use
     if cut == "empty" or (cut, suffix) == ("copied over", "daf.zarr.zip"):
-        assert all(refused), told["found"]
+        assert all(refused), printed["found"]
     assert any(refused) or cut == "copied over"
 
 

@@ -212,8 +212,8 @@ def test_a_half_written_property_is_taken_away(tmp_path: Path, stop: str) -> Non
         assert path.read_bytes() == before
     with pytest.warns(RecoveryWarning) as caught:
         daf = reopen(path)
-    told = "vector 'new' of axis 'cell' could not be read and was taken away"
-    assert told in str(caught[-1].message)
+    message = "vector 'new' of axis 'cell' could not be read and was taken away"
+    assert message in str(caught[-1].message)
     assert contents(daf) == expected
     daf.set_vector("cell", "new", [7, 8, 9])
     daf.close()

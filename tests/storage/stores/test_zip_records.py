@@ -282,7 +282,7 @@ def test_an_archive_that_lost_its_end_is_read_by_its_entries(tmp_path: Path, cut
 
 @pytest.mark.parametrize("cut", [255, 260, 300, 380])
 def test_an_archive_that_was_cut_short_is_refused(tmp_path: Path, cut: int) -> None:
-    """Entries may be missing: it takes somebody who asks for a repair."""
+    """Entries may be missing: only an explicit repair removes them."""
     path = tmp_path / "x.zip"
     path.write_bytes(TWO[:-cut])
     for mode in ("r", "r+"):

@@ -1,4 +1,4 @@
-"""Tests of the consolidated metadata: what failed to reach it is told, and mended by the next writer."""
+"""Tests of the consolidated metadata: a gap in it is reported, and closed by the next writer."""
 
 from __future__ import annotations
 

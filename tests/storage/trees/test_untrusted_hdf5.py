@@ -187,23 +187,23 @@ def test_whole_heaps_pass(tmp_path: Path) -> None:
     daf = H5df(file, "w")
     assert isinstance(daf, DafWriter)
     rng = np.random.default_rng(1)
-    texts = ["é" * int(n) for n in rng.integers(0, 40, 600)] + ["x" * 100_000, ""]
-    daf.add_axis("cell", [f"{n}" for n in range(len(texts))])
+    strings = ["é" * int(n) for n in rng.integers(0, 40, 600)] + ["x" * 100_000, ""]
+    daf.add_axis("cell", [f"{n}" for n in range(len(strings))])
     for number in range(3):
-        daf.set_vector("cell", "t", texts[number:] + texts[:number], if_exists="replace")
-        assert daf.get_pa_vector("cell", "t").to_pylist() == texts[number:] + texts[:number]
-    daf.set_vector("cell", "u", texts)
+        daf.set_vector("cell", "t", strings[number:] + strings[:number], if_exists="replace")
+        assert daf.get_pa_vector("cell", "t").to_pylist() == strings[number:] + strings[:number]
+    daf.set_vector("cell", "u", strings)
     daf.delete_vector("cell", "u")
     daf.close()
     with open_daf(file) as reader:
-        assert reader.get_pa_vector("cell", "t").to_pylist() == texts[2:] + texts[:2]
+        assert reader.get_pa_vector("cell", "t").to_pylist() == strings[2:] + strings[:2]
     assert found(file) == []
     block = tmp_path / "block.h5"
     with h5py.File(block, "w", userblock_size=1024) as made:
         made["daf"] = np.array([1, 0], "u1")
         for group in ("scalars", "axes", "vectors/cell", "matrices/cell/cell"):
             made.require_group(group)
-        made.create_dataset("axes/cell", data=texts[:20], dtype=h5py.string_dtype())
+        made.create_dataset("axes/cell", data=strings[:20], dtype=h5py.string_dtype())
     with H5df(block) as reader, pytest.raises(errors.CorruptDataError, match="more than once"):
         reader.get_pa_vector("cell", "name")
 
@@ -215,10 +215,10 @@ def test_chunked_strings(path: Path, options: dict[str, Any]) -> None:
     """Their references are decompressed, and checked as others are."""
     with h5py.File(path, "r+") as file:
         del file[TYPE]
-        texts = [b"one", b"two" * 50, b"three"]
-        file.create_dataset(TYPE, data=texts, dtype=h5py.string_dtype(), chunks=(2,), **options)
+        strings = [b"one", b"two" * 50, b"three"]
+        file.create_dataset(TYPE, data=strings, dtype=h5py.string_dtype(), chunks=(2,), **options)
     with open_daf(path) as daf:
-        assert daf.get_pa_vector("cell", "type").to_pylist() == [one.decode() for one in texts]
+        assert daf.get_pa_vector("cell", "type").to_pylist() == [one.decode() for one in strings]
     with h5py.File(path, "r+") as file:
         dataset = file[TYPE]
         references = np.zeros(2, REFERENCE)

@@ -165,7 +165,7 @@ def test_groups_that_lost_their_metadata(tmp_path: Path) -> None:
 
 
 def test_leftovers_and_metadata_of_a_directory(tmp_path: Path) -> None:
-    """What crashed writers left is cleared away, and the metadata is written anew."""
+    """What crashed writers left is cleared away, and the metadata is written again."""
     folder = tmp_path / "x.daf.zarr"
     fill(create(folder)).close()
     before = (folder / ".zmetadata").read_bytes()
@@ -268,7 +268,7 @@ def test_lost_attributes_take_their_property_with_them(tmp_path: Path) -> None:
 
 
 def test_what_is_lost_of_an_archive_of_several_data_sets(tmp_path: Path) -> None:
-    """The name of the data set is told too, and the others are left alone."""
+    """The name of the data set is reported too, and the others are left alone."""
     path = tmp_path / "x.dafs.zarr.zip"
     for group in ("a", "b/c"):
         daf = ZarrDaf(f"{path}#/{group}", "w+")
