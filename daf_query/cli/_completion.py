@@ -1,4 +1,4 @@
-"""What makes a shell complete the commands, options and files of ``daf``."""
+"""Shell completion of the commands, options and files of ``daf``."""
 
 from __future__ import annotations
 

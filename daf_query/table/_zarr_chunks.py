@@ -28,12 +28,12 @@ from daf_storage.spi import (
     open_regular,
 )
 
-Stamp: TypeAlias = tuple[int, int, int, int]
+Fingerprint: TypeAlias = tuple[int, int, int, int]
 """Inode, size, time of the data and time of the inode of a file: others after a change."""
 
 _TIME_STEP_NS = 100_000_000
 _FIXED_SIZE = "biufMV"
-_TEXTS: dict[str, Callable[..., Any]] = {
+_STRING_DECODERS: dict[str, Callable[..., Any]] = {
     "vlen-utf8": decode_vlen_utf8,
     "vlen-bytes": decode_vlen_bytes,
 }
@@ -89,7 +89,7 @@ class ChunkFiles:
         with os.fdopen(descriptor, "rb") as file:
             return memoryview(file.read())
 
-    def fingerprint(self, number: int) -> Stamp | None:
+    def fingerprint(self, number: int) -> Fingerprint | None:
         """Return what tells a chunk from a later one; None if it is missing or very new."""
         path = self._path(number)
         if path is None:
@@ -168,7 +168,7 @@ class ChunkFiles:
         return values[:rows] if len(values) == self._chunk_rows else None
 
 
-def _fingerprint(status: os.stat_result) -> Stamp:
+def _fingerprint(status: os.stat_result) -> Fingerprint:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
@@ -190,7 +190,7 @@ def _codecs(
     serializer, compressions = found
     if not all(codec.get("id") in _COMPRESSIONS for codec in compressions):
         return None, None
-    text = _TEXTS.get(serializer)
+    text = _STRING_DECODERS.get(serializer)
     if text is not None:
         return (lambda data: text(data, what=array.path)), compressions
     dtype = array.dtype

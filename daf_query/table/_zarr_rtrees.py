@@ -40,7 +40,7 @@ class FoundIndex:
     inexact: tuple[int, ...] = ()
     """The rows whose boxes say nothing: their geometries are empty, or not finite, in part."""
     identity: Hashable = None
-    """What changes whenever the index or its column does; None if that cannot be told."""
+    """A value that changes with the index or its column; None if changes cannot be detected."""
 
     @property
     def nbytes(self) -> int:
@@ -74,7 +74,7 @@ def source_of(column: Any) -> dict[str, Any]:
 
 
 def identity_of(index: Any, column: Any) -> Hashable:
-    """Return what changes whenever an index or its column does; None if that cannot be told."""
+    """Return a value that changes with an index or its column; None if undetectable."""
     if not isinstance(index, zarr.Array):
         return None
     if isinstance(index.store, ZarrArchiveStore):

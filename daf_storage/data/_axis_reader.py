@@ -1,4 +1,4 @@
-"""What can be read of a data set without its vectors and matrices: names, scalars and axes."""
+"""The part of a reader without vectors and matrices: names, scalars and axes."""
 
 from __future__ import annotations
 

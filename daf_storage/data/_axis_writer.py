@@ -1,4 +1,4 @@
-"""Changing scalars and axes, and what every change has in common.
+"""The part of a writer for scalars and axes, and the rules common to all changes.
 
 It is prepared aside, and put in place in one atomic step after all checks.
 """

@@ -1,4 +1,4 @@
-"""Whether the arrays of a sparse vector or matrix fit each other."""
+"""Check that the arrays of a sparse vector or matrix fit each other."""
 
 from __future__ import annotations
 

@@ -104,11 +104,13 @@ class SparseStrings(NotFileBacked):
                 f"{list(self.info.shape)} has no room for so many"
             )
         stored.check_stored(is_complete=True)
-        texts = stored.read_strings()
-        places = self._places(len(texts))
-        picks = np.full(self.info.size, len(texts), dtype=np.int64)
-        picks[places] = np.arange(len(texts))
-        return pa.concat_arrays([texts, pa.array([""], texts.type)]).take(pa.array(picks))
+        stored_strings = stored.read_strings()
+        places = self._places(len(stored_strings))
+        picks = np.full(self.info.size, len(stored_strings), dtype=np.int64)
+        picks[places] = np.arange(len(stored_strings))
+        return pa.concat_arrays([stored_strings, pa.array([""], stored_strings.type)]).take(
+            pa.array(picks)
+        )
 
     def _places(self, count: int) -> AnyArray:
         """Return where the stored strings belong, counted from 0, after checking it."""

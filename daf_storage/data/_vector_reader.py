@@ -1,4 +1,4 @@
-"""What can be read of the vectors of a data set."""
+"""The part of a reader for vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changing vectors."""
+"""The part of a writer for vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of damaged and foreign indexes: the rows are those of a scan, and somebody says why."""
+"""Tests of damaged and foreign indexes: the rows are those of a scan, and a warning says why."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ PLACES = [
 
 
 def fill(daf: DafWriter) -> None:
-    """Set names, texts and numbers, with few distinct values and with many, and points."""
+    """Set names, strings and numbers, with few distinct values and with many, and points."""
     rng = np.random.default_rng(3)
     daf.add_axis("cell", [f"c{i:03}" for i in range(N)])
     daf.set_vector("cell", "age", rng.permutation(N))
@@ -148,8 +148,8 @@ def test_each_index_is_used(path: Path) -> None:
         "score > 0.99",
         "x BETWEEN 3 AND 5 AND y BETWEEN 0 AND 9",
     ):
-        told = connect(path).explain_analyze(f"SELECT index FROM cell WHERE {query}")
-        used.update(told.scans[0].indexes)
+        explanation = connect(path).explain_analyze(f"SELECT index FROM cell WHERE {query}")
+        used.update(explanation.scans[0].indexes)
     assert used == {"name", "barcode", "age", "donor", "group", "score", "x, y"}
     with open_daf(path) as daf:
         found = IndexStorage(daf).places()
@@ -212,7 +212,7 @@ def test_whatever_is_changed_the_rows_are_those_of_a_scan(path: Path, place: Ind
 def stored(
     path: Path, place: IndexPlace, change: Callable[[dict[str, Any]], Mapping[str, Any]]
 ) -> None:
-    """Put an index in place whose checksum is right and whose arrays are somebody else's."""
+    """Put an index in place whose checksum is right and whose arrays are those of another one."""
     with open_daf(path, "r+") as daf:
         storage = IndexStorage(daf)
         found = storage.load(place)
@@ -358,8 +358,8 @@ def test_verify_finds_it_and_repair_builds_it_again(
         assert f"built the index {place.path} again, which was damaged" in done
     assert [one for one in verify(path) if one.level == "error"] == []
     assert rebuild_indexes(path) == []
-    told = connect(path).explain_analyze("SELECT index FROM cell WHERE age = 7")
-    assert told.scans[0].indexes == ["age"]
+    explanation = connect(path).explain_analyze("SELECT index FROM cell WHERE age = 7")
+    assert explanation.scans[0].indexes == ["age"]
     assert rows_of(path) == plain_rows()
 
 

@@ -77,7 +77,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("ab\ud
 
 
 @given(TEXT, st.lists(TEXT))
-def test_texts_that_begin_with_a_text_are_in_its_range(prefix: str, strings: list[str]) -> None:
+def test_strings_with_a_prefix_are_in_its_range(prefix: str, strings: list[str]) -> None:
     """Also at the end of the code points; and no other in a range that has two ends."""
     strings = [*strings, prefix, *(prefix + text for text in strings)]
     predicate = begins("s", prefix)
@@ -145,8 +145,8 @@ def test_ranges_are_left_out_by_conditions_of_the_engine(
 ) -> None:
     """Of Float32, compared with a decimal; by LIKE; and the rows are those of the whole table."""
     query = f"SELECT count(*) AS n, sum(index) AS s FROM cell WHERE {condition}"
-    told = session.explain_analyze(query)
-    assert sum(scan.read for scan in told.scans) == zones
+    explanation = session.explain_analyze(query)
+    assert sum(scan.read for scan in explanation.scans) == zones
     assert session.sql(query).to_pylist() == plainly(session, query)
 
 
@@ -272,8 +272,8 @@ def test_a_long_condition_leaves_out_what_it_may(
         f"(f < 0.{number:03} AND donor LIKE '%{number}')" for number in range(count)
     )
     query = f"SELECT count(*) AS n, sum(index) AS s FROM cell WHERE {condition}"
-    told = session.explain_analyze(query)
-    assert sum(scan.read for scan in told.scans) == zones
+    explanation = session.explain_analyze(query)
+    assert sum(scan.read for scan in explanation.scans) == zones
     assert session.sql(query).to_pylist() == plainly(session, query)
 
 
@@ -296,17 +296,17 @@ def test_cells_within_a_polygon(tmp_path: Path, dtype: str) -> None:
     inside = (x > y) & (x < 20) & (y > 10)
     expected = sorted(daf.axis_entries("cell")[inside])
 
-    def told() -> tuple[list[str], list[str], int]:
+    def explained() -> tuple[list[str], list[str], int]:
         session = connect(path)
         geodatafusion.register_all(session.context)
         scan = session.explain_analyze(query).scans[0]
         return session.sql(query).to_pydict()["name"], scan.indexes, scan.rows_out
 
-    found, indexes, n_rows = told()
+    found, indexes, n_rows = explained()
     assert (found, indexes) == (expected, [])
     assert len(expected) < n_rows < 500
     build_point_index(daf, "cell", "x", "y")
-    found, indexes, n_rows = told()
+    found, indexes, n_rows = explained()
     assert (found, indexes) == (expected, ["x, y"])
     assert n_rows < 500
 
