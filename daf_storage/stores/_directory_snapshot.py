@@ -1,4 +1,4 @@
-"""What a directory below a key had when it was opened: its descriptor is held, and locked."""
+"""The snapshot of a directory below a key, as it was when opened; its descriptor is locked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stores have in common whose entries are Python objects by key: nothing outlives a crash.
+"""The common part of stores whose entries are Python objects by key: nothing outlives a crash.
 
 Each publication is complete by itself, and what is prepared is in memory.
 """
