@@ -9,12 +9,15 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import zarr
 
-from daf_storage import errors
+from daf_query import connect
+from daf_query import session as session_module
+from daf_storage import MemoryDaf, errors
 from daf_storage.spi import ForkLock, ThreadedLibrary
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -191,3 +194,13 @@ def test_a_lock_that_a_thread_held_is_free_in_the_child() -> None:
 def _take(lock: ForkLock) -> None:
     with lock:
         pass
+
+
+def test_handing_out_the_context_counts_as_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has it may start the threads of the engine at any time."""
+    entered: list[int] = []
+    monkeypatch.setattr(session_module, "ENGINE", SimpleNamespace(enter=lambda: entered.append(1)))
+    session = connect(MemoryDaf())
+    before = len(entered)
+    assert session.context is not None
+    assert len(entered) == before + 1

@@ -516,7 +516,7 @@ def test_rows_of_an_index_are_counted_as_they_are_returned(
 def test_rows_outside_of_a_list(path: Path, count: int) -> None:
     """The index has nothing to say of them: however long the list is, and of names and numbers."""
     with reopen(path) as daf:
-        build_index(daf, "cell", ["barcode", "age"])
+        build_index(daf, "cell", ["name", "age"])
     session = connect(path)
     dataset = session.table("cell")
     names = [f"é{number}" for number in range(count)]

@@ -35,7 +35,7 @@ from daf_storage import (
     verify,
 )
 from daf_storage.data import kept
-from daf_storage.data.kept import _image
+from daf_storage.data.kept import _image, _values
 from daf_storage.spi import axis_frame
 from tests.storage.stores.test_zip_crashes import reference_append
 from tests.support import PBMC, served
@@ -717,3 +717,17 @@ def test_only_parts_of_the_axes_are_aligned_with_them() -> None:
     assert genes
     assert all("/gene/" in path for path in genes)
     assert sorted(kept.aligned_paths(tree, ["gene", "cell"])) == sorted(cells + genes)
+
+
+def test_frames_that_differ() -> None:
+    """In values, types, labels or the type of the names; and what is none."""
+    frame = pd.DataFrame({"a": [1, 2]}, index=["x", "y"])
+    assert _values._is_same_frame(frame, frame.copy())
+    for other in (
+        pd.DataFrame({"a": [1, 3]}, index=["x", "y"]),
+        pd.DataFrame({"a": [1.0, 2.0]}, index=["x", "y"]),
+        pd.DataFrame({"a": [1, 2]}, index=["x", "z"]),
+        pd.DataFrame({"a": [1, 2], "b": [1, 2]}, index=["x", "y"]),
+        None,
+    ):
+        assert not _values._is_same_frame(frame, other)

@@ -286,3 +286,16 @@ def test_copies_within_the_kernel_have_a_fallback(
     fill_served(create(tmp_path / "x.daf.zarr"))
     convert(tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr", link=True)
     assert verify(tmp_path / "y.daf.zarr") == []
+
+
+def test_properties_of_other_arrays_are_not_the_same() -> None:
+    """A sparse vector and a dense one, strings where empty ones are missing, other values."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.set_vector("cell", "dense", [0, 0, 5])
+    daf.set_vector("cell", "sparse", sp.csc_array([[0], [0], [5]]))
+    daf.set_vector("cell", "other", [0, 0, 6])
+    stored = {name: daf.open_vector("cell", name) for name in ("dense", "sparse", "other")}
+    for one, first in stored.items():
+        for other, second in stored.items():
+            assert copying._is_same_property(first, second, lambda _: None) is (one == other)
