@@ -51,6 +51,8 @@ def test_the_changes_of_a_line(before: str, after: list[str]) -> None:
         "print(a + 1)",
         "a = b.reshape(-1, a)",
         "for c in zip(a, b, strict=True): pass",
+        "raise AssertionError(a)",
+        "raise NotImplementedError",
     ],
 )
 def test_what_no_test_should_pin_stays(body: str) -> None:

@@ -91,7 +91,7 @@ class CoveringTests:
 
         Python's tracing does not see what the engine's own threads and other processes call.  So
         the other tests of the line's module come last, and, for a line with few tests, those that
-        execute most lines of the file.
+        execute most lines of the file, and all others of its room.
         """
         module = {test for test in self._existing if is_of_module(test, path)}
         found = self._tests[path][line]
@@ -99,6 +99,7 @@ class CoveringTests:
         if len(found) < _FEW:
             lines = Counter(test for tests in self._tests[path].values() for test in tests)
             others |= {test for test, _ in lines.most_common(40)}
+            others |= {test for test in self._existing if _is_beside(test, path)}
         return [*self._ordered(found, module), *self._ordered(others, module)]
 
     def _ordered(self, tests: set[str], module: set[str]) -> list[str]:
@@ -133,6 +134,13 @@ def is_of_module(test: str, path: str) -> bool:
         module.stem.strip("_") in file.stem or file.stem == f"test_{folder.name}"
     )
     return file == module or is_in_room or (bool(rooms) and is_of_room)
+
+
+def _is_beside(test: str, path: str) -> bool:
+    """Return whether a test is in the folder of the tests of a module's room."""
+    package, *rooms = Path(path).parts[:-1]
+    file = Path(test.partition("::")[0])
+    return bool(rooms) and file.parent == Path("tests", package.removeprefix("daf_"), *rooms)
 
 
 def moved_lines(before: str, after: str) -> dict[int, int]:

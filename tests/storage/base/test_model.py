@@ -70,3 +70,11 @@ def test_long_lists_of_names_are_shortened() -> None:
     """A message stays readable where there are hundreds of vectors."""
     text = str(errors.vector_not_found("x", "cell", "q", [f"v{i:03}" for i in range(500)]))
     assert text.endswith("v011 and 488 more")
+
+
+def test_types_that_there_are_not() -> None:
+    """Whoever asks for the type of a dtype without one gets an error; whoever looks, None."""
+    assert StorageType.of(np.dtype("i4")) is StorageType.INT32
+    with pytest.raises(errors.UnsupportedInputError, match="no type for numpy dtype complex128"):
+        StorageType.of(np.dtype("c16"))
+    assert StorageType.from_numpy(np.dtype("c16")) is None

@@ -228,3 +228,15 @@ def test_queries_store_large_unsigned_integers(daf: DafWriter) -> None:
     assert daf.get_np_vector("cell", "text").tolist() == ["a\1", "b\1", "c\1"]
     with pytest.raises(errors.UnsupportedDataError, match="decimal"):
         session.save_vector("cell", "d", "arrow_cast(u, 'Decimal128(38, 2)')")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [[1, 2, 3], ["a", "b", "c"], np.zeros(3), np.zeros((3, 2, 1)), sp.coo_array(np.ones(3))],
+    ids=["list", "strings", "vector", "cube", "sparse vector"],
+)
+def test_matrices_have_two_dimensions(daf: DafWriter, value: Any) -> None:
+    """Anything else is refused, and said what it has."""
+    with pytest.raises(UnsupportedInputError, match="dimensions?; a matrix has two"):
+        daf.set_matrix("cell", "gene", "m", value)
+    assert not daf.has_matrix("cell", "gene", "m")

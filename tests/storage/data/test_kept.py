@@ -731,3 +731,16 @@ def test_frames_that_differ() -> None:
         None,
     ):
         assert not _values._is_same_frame(frame, other)
+
+
+def test_frames_with_several_levels_of_labels() -> None:
+    """Nothing here can give them back, so they are refused by name."""
+    labels = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])
+    daf = MemoryDaf()
+    for frame in (
+        pd.DataFrame({"x": [1, 2]}, index=labels),
+        pd.DataFrame([[1, 2]], columns=labels),
+    ):
+        with pytest.raises(errors.UnsupportedInputError, match="several levels of labels"):
+            kept.keep(daf.writable_tree, (), "uns", "frame", frame)
+    assert not kept.arrays(daf.tree)

@@ -273,3 +273,13 @@ def test_strings_that_zarr_python_wrote(tiny_path: Path, chunks: int) -> None:
     assert connect(tiny_path).sql("SELECT t FROM cell WHERE t > 'b' ORDER BY t").to_pydict() == {
         "t": ["bläu", "red"]
     }
+
+
+@pytest.mark.parametrize("name", ["vectors/gene/flag", "matrices/cell/gene/sparse"])
+def test_strings_as_the_values_of_sparse_arrays(tiny_path: Path, name: str) -> None:
+    """No format has them: said of the property, at its metadata."""
+    put_strings(tiny_path, f"{name}/nzval", ["x"] * 9, chunks=9)
+    daf = ZarrDaf(tiny_path)
+    info = daf.vector_info if name.startswith("vectors") else daf.matrix_info
+    with pytest.raises(errors.UnsupportedDataError, match=f"{name}/nzval: strings are not read"):
+        info(*name.split("/")[1:])
