@@ -19,9 +19,6 @@ ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = ("benchmarks", "daf_query", "daf_storage", "docs", "tests")
 """What is checked, besides the pages and the modules at the top."""
 
-ALLOWED: Final = Path(__file__).with_name("words_allowed.txt")
-"""Files that are not cleaned yet, one a line; it may only become shorter."""
-
 _UNCHECKED: Final = frozenset(
     {"tests/words.py", "tests/test_words.py", "docs/reference/glossary.md"}
 )
@@ -139,21 +136,12 @@ def findings(root: Path = ROOT) -> list[Finding]:
     ]
 
 
-def allowed() -> set[str]:
-    """Return the files that are not cleaned yet."""
-    return set(ALLOWED.read_text().split()) if ALLOWED.exists() else set()
-
-
 def main() -> int:
-    """Print the banned words, and those files that need no exception any more."""
-    found = findings()
-    exceptions = allowed()
-    refused = [finding for finding in found if finding.path not in exceptions]
-    for finding in refused:
+    """Print the banned words; return 1 if there are any."""
+    listed = findings()
+    for finding in listed:
         print(finding)
-    for path in sorted(exceptions - {finding.path for finding in found}):
-        print(f"note: {path} is clean; remove it from {ALLOWED.name}")
-    return 1 if refused else 0
+    return 1 if listed else 0
 
 
 if __name__ == "__main__":
