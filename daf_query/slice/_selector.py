@@ -17,6 +17,7 @@ from daf_query.slice._wrapped_sql import WrappedSql, predicate_query
 from daf_query.sql import (
     Engine,
     QueryResult,
+    is_ordered,
     quoted_name,
     strip_prefixes,
     syntax_error,
@@ -39,7 +40,6 @@ Selector: TypeAlias = (
 _SELECT = re.compile(
     r"^(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH)\b", re.IGNORECASE | re.DOTALL
 )
-_WRAPPERS = ("Projection", "Limit", "SubqueryAlias", "Distinct")
 
 
 def is_select(sql: str) -> bool:
@@ -156,12 +156,4 @@ def _in_order(
     """Return the positions that rows name, each once; in their order if the query has one."""
     positions = positions_in(table, daf, axis, keyword)
     unique, first = np.unique(positions, return_index=True)
-    return positions[np.sort(first)] if _is_ordered(frame) else unique
-
-
-def _is_ordered(frame: Any) -> bool:
-    """Return whether the query ends in an ORDER BY."""
-    plan = frame.logical_plan()
-    while (node_type := type(plan.to_variant()).__name__) in _WRAPPERS:
-        plan = plan.inputs()[0]
-    return node_type == "Sort"
+    return positions[np.sort(first)] if is_ordered(frame) else unique

@@ -23,6 +23,7 @@ from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
 from daf_query.sql._names import quoted_name
 from daf_query.sql._never_null import NeverNullWarning
 from daf_query.sql._parameters import Params, bind, bind_all
+from daf_query.sql._plan_nodes import is_ordered
 from daf_query.sql._planning import reporting
 from daf_query.sql._result import QueryResult, query_result
 from daf_query.sql._statements import one_statement
@@ -47,6 +48,7 @@ __all__ = [
     "bind",
     "bind_all",
     "geometry_boxes",
+    "is_ordered",
     "one_statement",
     "query_result",
     "quoted_name",

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
+
+import datafusion
+
+_ABOVE_ORDER: Final = ("Projection", "Limit", "SubqueryAlias", "Distinct")
+"""Nodes that may be above the ORDER BY of a query."""
 
 
 def node_type(node: Any) -> str:
@@ -26,3 +31,11 @@ def column_name(expression: Any) -> str | None:
     if expression.variant_name() != "Column":
         return None
     return str(expression.to_variant().name())
+
+
+def is_ordered(frame: datafusion.DataFrame) -> bool:
+    """Return whether a query ends in an ORDER BY."""
+    plan = frame.logical_plan()
+    while node_type(plan) in _ABOVE_ORDER:
+        plan = plan.inputs()[0]
+    return node_type(plan) == "Sort"
