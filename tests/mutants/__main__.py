@@ -61,7 +61,10 @@ def main() -> int:
         if code:
             print(f"Some tests fail (exit code {code}); they notice no mutants.")
     known = without_effect()
-    candidates = [one for one in all_mutations(arguments.only) if one.key not in known]
+    every = all_mutations(arguments.only)
+    for key in sorted(known - {one.key for one in every}) if not arguments.only else ():
+        print(f"without_effect.txt has what is no mutation any more: {key}")
+    candidates = [one for one in every if one.key not in known]
     chosen = sample(candidates, arguments.count, random.Random(arguments.seed))
     start = time.monotonic()
     outcomes = try_all(chosen, ROOT, FOLDER, jobs=arguments.jobs)
