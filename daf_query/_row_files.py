@@ -9,14 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, Literal, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 
 from daf_storage import errors
-from daf_storage.spi import open_output
+from daf_storage.spi import lazy_module, open_output
+
+if TYPE_CHECKING:
+    import pyarrow.csv as pacsv
+    import pyarrow.parquet as pq
+else:
+    pq = lazy_module("pyarrow.parquet")
+    pacsv = lazy_module("pyarrow.csv")
 
 Format: TypeAlias = Literal["parquet", "arrow", "csv", "tsv", "json", "ndjson"]
 """How rows are written."""

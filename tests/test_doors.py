@@ -32,6 +32,8 @@ BASE = ("numpy", "pyarrow")
 
 NOTHING = (*EXTRAS, *LIBRARIES, *ARROW, *BASE)
 NO_QUERY = (*EXTRAS, *LIBRARIES, *ARROW)
+NO_SLICE = (*EXTRAS, "numcodecs", "scipy", "zarr", "pyarrow.csv", "pyarrow.parquet")
+"""What DataFusion imports, pandas too, is there as soon as a session is."""
 
 
 def _command(*arguments: str) -> str:
@@ -57,7 +59,11 @@ DOORS = {
         "import daf_storage; daf_storage.open_daf('tiny.daf.zarr').get_np_vector('cell', 'age')",
         NO_QUERY,
     ),
-    "connect": ("import daf_query; daf_query.connect('tiny.daf.zarr')", EXTRAS),
+    "connect": ("import daf_query; daf_query.connect('tiny.daf.zarr')", NO_SLICE),
+    "sql": (
+        "import daf_query; daf_query.connect('tiny.daf.zarr').sql('FROM cell').to_pydict()",
+        NO_SLICE,
+    ),
 }
 
 

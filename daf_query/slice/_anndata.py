@@ -11,9 +11,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias, TypedDict
-
-import scipy.sparse as sp
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
 
 from daf_query.slice._layouts import gather_first, open_layouts, plan_layouts
 from daf_query.slice._selection import Selection
@@ -24,10 +22,16 @@ from daf_storage.spi import (
     StoredMatrix,
     aligned_matrices,
     axis_frame,
+    lazy_module,
     optional_import,
     output_path,
     write_anndata,
 )
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 ANNDATA_MAX_BYTES: Final = 1 << 30
 """Default of ``max_bytes=``: 1 GiB for what comes along with ``X``."""

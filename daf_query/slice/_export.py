@@ -6,20 +6,27 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Final, Protocol
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
-import scipy.io
-import scipy.sparse as sp
 
 from daf_query._row_files import COMPRESSED, compressed
 from daf_query.scan import NAME, number_array
 from daf_storage import DafReader, errors
-from daf_storage.spi import find_output, open_output, optional_import
+from daf_storage.spi import find_output, lazy_module, open_output, optional_import
+
+if TYPE_CHECKING:
+    import pyarrow.csv as pacsv
+    import pyarrow.parquet as pq
+    import scipy.io as scipy_io
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
+    scipy_io = lazy_module("scipy.io")
+    pq = lazy_module("pyarrow.parquet")
+    pacsv = lazy_module("pyarrow.csv")
 
 VALUE = "value"
 
@@ -185,7 +192,7 @@ def _write_npz(part: Slice, file: IO[bytes]) -> None:
 
 
 def _write_mtx(part: Slice, file: IO[bytes]) -> None:
-    scipy.io.mmwrite(file, sp.csr_array(part.values()))
+    scipy_io.mmwrite(file, sp.csr_array(part.values()))
 
 
 def _write_delimited(delimiter: str, part: Slice, file: IO[bytes]) -> None:

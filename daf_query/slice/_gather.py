@@ -17,15 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from daf_query.slice._selection import Selection
 from daf_storage import errors
-from daf_storage.spi import Span, StoredMatrix
+from daf_storage.spi import Span, StoredMatrix, lazy_module
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 _BLOCK_ELEMENTS = 4 << 20
 _MIN_RUN_ELEMENTS = 256

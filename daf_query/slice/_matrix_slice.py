@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import scipy.sparse as sp
 
 from daf_query.slice import _anndata
 from daf_query.slice import _export as export
@@ -18,7 +17,12 @@ from daf_query.slice._gather import SlicePlan
 from daf_query.slice._layouts import Layout, gather_first, plan_layouts
 from daf_query.slice._selection import Selection
 from daf_storage import DafReader, Origin, errors
-from daf_storage.spi import ForkLock
+from daf_storage.spi import ForkLock, lazy_module
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 if TYPE_CHECKING:
     import anndata

@@ -7,13 +7,14 @@ by row.  A *Zarr table* is any group of aligned one-dimensional Zarr arrays.
 Must not know SQL or DataFusion.
 """
 
+from typing import TYPE_CHECKING
+
 from daf_query.table._broken_columns import BrokenColumns
 from daf_query.table._dataset import (
     AxisDataset,
     TableDataset,
     TableView,
 )
-from daf_query.table._raw_bits import register_raw_bits
 from daf_query.table._settled_rows import SettledRows
 from daf_query.table._table_columns import (
     TableColumns,
@@ -34,6 +35,10 @@ from daf_query.table._user_table import (
 from daf_query.table._zarr import INDEXES, META, PENDING, ZarrTable, zarr_table
 from daf_query.table._zarr_columns import GEOMETRY
 from daf_query.table._zarr_rtrees import ATTRIBUTE, attributes_of, source_of
+from daf_storage.spi import lazy_names
+
+if TYPE_CHECKING:  # this one needs zarr-python
+    from daf_query.table._raw_bits import register_raw_bits
 
 __all__ = [
     "ATTRIBUTE",
@@ -65,3 +70,5 @@ __all__ = [
     "warn_once",
     "zarr_table",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__, {"daf_query.table._raw_bits": ("register_raw_bits",)})

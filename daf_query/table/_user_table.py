@@ -10,15 +10,22 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pacsv
-import pyarrow.dataset as ds
 
 from daf_query.scan import INDEX, NAME
 from daf_storage import errors
+from daf_storage.spi import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+    import pyarrow.csv as pacsv
+    import pyarrow.dataset as ds
+else:
+    pc = lazy_module("pyarrow.compute")
+    pacsv = lazy_module("pyarrow.csv")
+    ds = lazy_module("pyarrow.dataset")
 
 _FILE: Final = re.compile(
     r"\.(?P<format>parquet|arrow|feather|csv|tsv)(?P<gzip>\.gz)?$", re.IGNORECASE

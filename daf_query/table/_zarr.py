@@ -11,22 +11,29 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
-import zarr
 
 from daf_query.index import RTree, warn_once
 from daf_query.table._broken_columns import BrokenColumns
 from daf_query.table._dataset import TableDataset, TableView
 from daf_query.table._settled_rows import SettledColumn, SettledRows
 from daf_query.table._table_columns import TableColumns, warn_of_problems
+from daf_query.table._zarr_chunks import reason_of
 from daf_query.table._zarr_columns import ZarrColumn, column_field
-from daf_query.table._zarr_groups import arrays_of, groups_of, open_group, reason_of
 from daf_query.table._zarr_rtrees import FoundIndex, found_index, identity_of
 from daf_storage import errors
-from daf_storage.spi import is_remote, shown_url
+from daf_storage.spi import is_remote, lazy_module, shown_url
+
+if TYPE_CHECKING:
+    import zarr
+
+    from daf_query.table import _zarr_groups as groups
+else:
+    zarr = lazy_module("zarr")
+    groups = lazy_module("daf_query.table._zarr_groups")
 
 META: Final = "meta"
 INDEXES: Final = "indexes"
@@ -72,7 +79,7 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
     {'cloud': [0.9, 0.5]}
     """
     location = shown_url(str(path)) if is_remote(path) else str(path)
-    root = open_group(path, location)
+    root = groups.open_group(path, location)
     try:
         arrays_group = root.get(group) if group else root
     except Exception as error:  # zarr raises many kinds for malformed metadata
@@ -80,10 +87,10 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
             f"{location}: the metadata of the group {group!r} cannot be read ({reason_of(error)})"
         ) from error
     if not isinstance(arrays_group, zarr.Group):
-        known = errors.known_names(groups_of(root), none="no groups")
+        known = errors.known_names(groups.groups_of(root), none="no groups")
         raise errors.SourceNotFoundError(f"{location}: there is no group {group!r}; it has {known}")
     columns: dict[str, ZarrColumn] = {}
-    arrays, problems = arrays_of(arrays_group, f"{location}: {group}")
+    arrays, problems = groups.arrays_of(arrays_group, f"{location}: {group}")
     for name, array in arrays.items():
         field = column_field(name, array)
         if field is None or array.ndim != 1:

@@ -12,21 +12,25 @@ import os
 import posixpath
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zlib import crc32
 
 import numpy as np
-import zarr
 
 from daf_query.scan import Values
-from daf_storage import errors
+from daf_storage import errors, spi
 from daf_storage.spi import (
-    ZarrArchiveStore,
     decode_vlen_bytes,
     decode_vlen_utf8,
     decompress_chunk,
+    lazy_module,
     open_regular,
 )
+
+if TYPE_CHECKING:
+    import zarr
+else:
+    zarr = lazy_module("zarr")
 
 Fingerprint: TypeAlias = tuple[int, int, int, int]
 """Inode, size, time of the data and time of the inode of a file: others after a change."""
@@ -63,7 +67,7 @@ class ChunkFiles:
     @classmethod
     def of(cls, array: Any, what: str = "the array") -> ChunkFiles | None:
         """Return those of an array; None if its chunks are not at hand by themselves."""
-        is_at_hand = isinstance(array.store, zarr.storage.LocalStore | ZarrArchiveStore)
+        is_at_hand = isinstance(array.store, zarr.storage.LocalStore | spi.ZarrArchiveStore)
         is_plain = is_at_hand and array.shards is None
         return cls(array, what) if is_plain and array.chunks[0] else None
 
@@ -73,7 +77,7 @@ class ChunkFiles:
 
     def _path(self, number: int) -> str | None:
         """Return the path of the file of a chunk; None in an archive."""
-        if isinstance(self._store, ZarrArchiveStore):
+        if isinstance(self._store, spi.ZarrArchiveStore):
             return None
         return str(os.path.join(self._store.root, self._key(number)))
 
@@ -219,3 +223,9 @@ def _codecs_v3(array: Any) -> tuple[str, list[Mapping[str, Any]]] | None:
     first = codecs[0]
     is_little = first.get("configuration", {}).get("endian", "little") == "little"
     return (first["name"] if is_little and len(codecs) == 1 else "", compressions)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return a message on one line, of a length that people read."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]}..."

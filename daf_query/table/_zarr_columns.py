@@ -20,8 +20,7 @@ from daf_query.scan import (
     cast_to,
     runs_of_chunks,
 )
-from daf_query.table._zarr_chunks import ChunkFiles
-from daf_query.table._zarr_groups import reason_of
+from daf_query.table._zarr_chunks import ChunkFiles, reason_of
 from daf_storage import errors
 from daf_storage.spi import SERVER_CLIENT, DecodedCache, Span, is_remote
 

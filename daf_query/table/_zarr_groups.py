@@ -15,6 +15,7 @@ from zarr.abc.store import ByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 
 from daf_query.table._raw_bits import register_raw_bits
+from daf_query.table._zarr_chunks import reason_of
 from daf_storage import errors
 from daf_storage.spi import (
     SERVER_CLIENT,
@@ -146,9 +147,3 @@ def _names_below(group: Any) -> list[str]:
         with os.scandir(store.root / group.path) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
     return sorted(name for name, _ in group.arrays())  # of a server, that is consolidated
-
-
-def reason_of(error: BaseException) -> str:
-    """Return a message on one line, of a length that people read."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
-import zarr
 
 from daf_query.index import RTree, UnfitIndexError
 from daf_query.table._zarr_chunks import ChunkFiles
-from daf_storage.spi import ZarrArchiveStore
+from daf_storage import spi
+from daf_storage.spi import lazy_module
+
+if TYPE_CHECKING:
+    import zarr
+else:
+    zarr = lazy_module("zarr")
 
 ATTRIBUTE: Final = "daf_index"
 """The attribute of an index that says what it was made of."""
@@ -77,7 +82,7 @@ def identity_of(index: Any, column: Any) -> Hashable:
     """Return a value that changes with an index or its column; None if undetectable."""
     if not isinstance(index, zarr.Array):
         return None
-    if isinstance(index.store, ZarrArchiveStore):
+    if isinstance(index.store, spi.ZarrArchiveStore):
         return (index.path, index.store.archive.file_state())
     files = [ChunkFiles.of(array) for array in (index, column)]
     states = [None if one is None else one.state() for one in files]
