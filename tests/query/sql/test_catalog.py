@@ -9,6 +9,7 @@ import pytest
 import zarr
 
 from daf_query import connect, zarr_table
+from daf_query.sql._catalog import SharedSchema
 from daf_storage import MemoryDaf
 from tests.support import create
 
@@ -42,3 +43,16 @@ def test_an_axis_called_scalars() -> None:
     daf = MemoryDaf()
     daf.add_axis("scalars", ["x", "y"])
     assert connect(daf).sql("SELECT name FROM scalars").to_pydict() == {"name": ["x", "y"]}
+
+
+def test_tables_of_no_data_set(tmp_path: Path) -> None:
+    """They are in a schema of their own, where queries may add others."""
+    store = tmp_path / "s.zarr"
+    meta = zarr.open_group(store, mode="w").create_group("meta")
+    meta.create_array("n", data=np.arange(3))
+    table = zarr_table(store)
+    public = SharedSchema({"shared": table})
+    assert public.table_names() == {"shared"}
+    public.register_table("other", table)
+    assert public.table_names() == {"shared", "other"}
+    assert [public.table_exist(name) for name in ("shared", "other", "x")] == [True, True, False]

@@ -240,3 +240,33 @@ def test_matrices_have_two_dimensions(daf: DafWriter, value: Any) -> None:
     with pytest.raises(UnsupportedInputError, match="dimensions?; a matrix has two"):
         daf.set_matrix("cell", "gene", "m", value)
     assert not daf.has_matrix("cell", "gene", "m")
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (range(3), "int64"),
+        ([True, False, True], "bool"),
+        (np.array([True, np.False_, True], object), "bool"),
+        (np.array([1, True, 2], object), "int64"),
+        (np.array([1, 2.5, 3], object), "float64"),
+        (pa.array([1, 2, 3], pa.uint8()), "uint8"),
+        (pd.array([True, False, True], dtype="boolean"), "bool"),
+        (pd.Series([1, 2, 3], dtype="Int16"), "int16"),
+        (pd.arrays.SparseArray([0.0, 0.0, 1.5]), "float64"),
+    ],
+)
+def test_types_of_what_comes_in(daf: DafWriter, values: Any, dtype: str) -> None:
+    """Containers of every kind have the type of their elements, and these."""
+    daf.set_vector("cell", "v", values)
+    found = daf.get_np_vector("cell", "v")
+    assert found.dtype == np.dtype(dtype)
+    assert found.tolist() == [np.dtype(dtype).type(one).item() for one in values]
+
+
+@pytest.mark.parametrize("value", [["a", "b"], [], np.zeros((1, 1)), np.zeros(2)])
+def test_scalars_are_single_values(daf: DafWriter, value: Any) -> None:
+    """Anything else is refused, strings and numbers."""
+    with pytest.raises(UnsupportedInputError, match="pass a single"):
+        daf.set_scalar("s", value)
+    assert not daf.has_scalar("s")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from daf_storage import errors
+from daf_storage.spi import StorageType
 from daf_storage.stores import DirectoryStore, MemoryStore
 from daf_storage.trees import _metadata, zarr_formats
 from daf_storage.trees._metadata import (
@@ -21,6 +22,7 @@ from daf_storage.trees._metadata import (
     ZarrFormat,
     ZarrVersion,
     check_chunk_bytes,
+    fill_of,
     lengths_of,
     read_document,
     shown,
@@ -262,3 +264,25 @@ def test_documents_of_the_longest_length(tmp_path: Path, monkeypatch: pytest.Mon
             patch.setattr(_metadata, limit, 3)
             with pytest.raises(errors.CorruptDataError, match="has 4 bytes"):
                 read_document(snapshot, name, what="a")
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "bits"),
+    [
+        ("0x7fc00000", "f4", 0x7FC00000),
+        ("0x3fc00000", "f4", 0x3FC00000),
+        ("0xfff0000000000000", "f8", 0xFFF0000000000000),
+        ("-Infinity", "f4", 0xFF800000),
+    ],
+)
+def test_floats_that_are_written_as_their_bits(text: str, dtype: str, bits: int) -> None:
+    """Zarr v3 writes NaNs of all kinds so."""
+    found = fill_of(text, StorageType.of(np.dtype(dtype)))
+    assert int(np.array(found, dtype).view(f"u{dtype[1]}")) == bits
+
+
+@pytest.mark.parametrize("text", ["1.5", "infinite", "", "0x", "0x1p3", "0xfffffffff"])
+def test_floats_that_are_written_wrong(text: str) -> None:
+    """Numbers are no words, and bits have to fit."""
+    with pytest.raises(ValueError, match="fill_value"):
+        fill_of(text, StorageType.FLOAT32)
