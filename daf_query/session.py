@@ -29,7 +29,7 @@ from daf_query.sql import (
     query_result,
     reporting,
 )
-from daf_query.table import TableDataset
+from daf_query.table import Categoricals, TableDataset
 from daf_storage import DafReader, DafWriter, IfExists, ShowProgress, errors
 
 CACHE_BYTES = 512 << 20
@@ -42,6 +42,7 @@ def connect(
     mode: Mode = "r",
     cache_bytes: int = CACHE_BYTES,
     scan_options: ScanOptions = DEFAULT_OPTIONS,
+    categoricals: Categoricals = "string",
 ) -> DafSession:
     """Open one data set or several for SQL.
 
@@ -61,6 +62,9 @@ def connect(
         queries, about; the least recently used is forgotten first.
     scan_options
         How tables are cut, pruned and read; the defaults suit all sizes.
+    categoricals
+        ``dictionary`` shows categoricals that an AnnData import noted as Arrow dictionaries, which
+        are ordered where the categorical was: ``Categorical`` in pandas, ``Enum`` in polars.
 
     Returns
     -------
@@ -92,7 +96,9 @@ def connect(
     data_sets = {
         name: each for name, each in named.items() if isinstance(each, DafReader | Collection)
     }
-    session = DafSession(data_sets, cache_bytes=cache_bytes, scan_options=scan_options)
+    session = DafSession(
+        data_sets, cache_bytes=cache_bytes, scan_options=scan_options, categoricals=categoricals
+    )
     for name, connected in named.items():
         if name not in data_sets:
             session._connections.connect(name, connected)  # noqa: SLF001 - our own
@@ -111,8 +117,13 @@ class DafSession:
         *,
         cache_bytes: int = CACHE_BYTES,
         scan_options: ScanOptions = DEFAULT_OPTIONS,
+        categoricals: Categoricals = "string",
     ) -> None:
-        self._engine = Engine(Connections(data_sets, cache_bytes, scan_options=scan_options))
+        self._engine = Engine(
+            Connections(
+                data_sets, cache_bytes, scan_options=scan_options, categoricals=categoricals
+            )
+        )
 
     @property
     def cached_bytes(self) -> int:

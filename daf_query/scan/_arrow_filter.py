@@ -96,7 +96,7 @@ class _Parser:
     ) -> None:
         self._tokens: Iterator[tuple[str, str]] = iter(tokens)
         self._literals = literals
-        self._schema = schema
+        self._schema = pa.schema([field.with_type(_plain(field.type)) for field in schema])
 
     def parse(self) -> Predicate:
         return self._predicate(self.tree(), negated=False)
@@ -162,7 +162,7 @@ class _Parser:
             if not isinstance(field, FieldName):
                 raise UnknownPartError
             values = node.options["value_set"]
-            listed = self._listed(field, values.as_py(), values.type.value_type)
+            listed = self._listed(field, values.as_py(), _plain(values.type.value_type))
             return In(field.name, listed, negated)
         operator = ARROW_OPERATORS[node.name]
         left, right = node.arguments
@@ -179,7 +179,7 @@ class _Parser:
         field = self._schema.field(left.name)
         if field.type != right.type and _is_number(field.type) and _is_number(right.type):
             return _compared_numbers(field, operator, right)
-        self._check_type(left, right.type)
+        self._check_type(left, _plain(right.type))
         value = right.value if pa.types.is_timestamp(right.type) else right.as_py()
         if isinstance(value, float) and math.isnan(value):
             raise UnknownPartError
@@ -297,3 +297,8 @@ def _metadata_of(schema: pa.Schema) -> list[tuple[str, str]]:
         return [(text(), text()) for _ in range(number())]
     finally:
         pa.Schema._import_from_c(address)  # noqa: SLF001 - releases what was exported
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values of a dictionary; of any other, the type itself."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind

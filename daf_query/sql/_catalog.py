@@ -20,6 +20,7 @@ from daf_query.sql._scalars import scalars_table
 from daf_query.table import (
     AxisDataset,
     BrokenColumns,
+    Categoricals,
     TableColumns,
     TableDataset,
     TableView,
@@ -203,8 +204,10 @@ class DafSchema(AxisSchema):
         shared: Mapping[str, TableDataset] = MappingProxyType({}),
         *,
         scan_options: ScanOptions = DEFAULT_OPTIONS,
+        categoricals: Categoricals = "string",
     ) -> None:
         super().__init__(name, shared)
+        self._categoricals: Categoricals = categoricals
         self._scan_options = scan_options
         self._daf = daf
         self.cache = cache
@@ -252,7 +255,7 @@ class DafSchema(AxisSchema):
         if known is None or known[0] != identity:
             with self._lock:
                 broken = self._broken.setdefault(axis, broken_columns(self._daf, axis))
-            known = (identity, axis_columns(self._daf, axis, broken))
+            known = (identity, axis_columns(self._daf, axis, broken, self._categoricals))
             with self._lock:
                 self._known[axis] = known
         columns = known[1].readable()

@@ -10,7 +10,7 @@ from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql._catalog import PUBLIC, AxisSchema, CollectionSchema, DafSchema, SharedSchema
 from daf_query.sql._residual_filters import TableName
 from daf_query.sql._user_tables import engine_table
-from daf_query.table import TableDataset, UserTable
+from daf_query.table import Categoricals, TableDataset, UserTable
 from daf_storage import DafReader, errors
 from daf_storage.spi import DecodedCache
 
@@ -48,10 +48,12 @@ class Connections:
         cache_bytes: int,
         *,
         scan_options: ScanOptions = DEFAULT_OPTIONS,
+        categoricals: Categoricals = "string",
     ) -> None:
         self.cache_bytes = cache_bytes
         """How much of what was decoded is kept."""
         self.scan_options = scan_options
+        self.categoricals: Categoricals = categoricals
         """How tables are scanned."""
         self.cache = DecodedCache(max_bytes=cache_bytes)
         """What was decoded, of all data sets and tables together."""
@@ -207,7 +209,13 @@ class Connections:
         """Pickle what is connected, by its paths; whoever unpickles it connects it again."""
         data_sets = {name: _source_of(schema) for name, schema in self.schemas.items()}
         tables = {**self.shared, **self.user_tables}
-        return _connected_again, (data_sets, tables, self.cache_bytes, self.scan_options)
+        return _connected_again, (
+            data_sets,
+            tables,
+            self.cache_bytes,
+            self.scan_options,
+            self.categoricals,
+        )
 
     def close(self) -> None:
         """Close the data sets; arrays and slices handed out earlier stay valid."""
@@ -232,7 +240,14 @@ class Connections:
     def _schema_of(self, name: str, source: DafReader | Collection) -> AxisSchema:
         options, cache = self.scan_options, self.cache
         if not isinstance(source, Collection):
-            return DafSchema(name, source, cache.part(), self.shared, scan_options=options)
+            return DafSchema(
+                name,
+                source,
+                cache.part(),
+                self.shared,
+                scan_options=options,
+                categoricals=self.categoricals,
+            )
         members = {
             key: DafSchema(key, daf, cache.part(), scan_options=options)
             for key, daf in source.members.items()
@@ -267,9 +282,12 @@ def _connected_again(
     tables: Mapping[str, TableDataset | UserTable],
     cache_bytes: int,
     scan_options: ScanOptions,
+    categoricals: Categoricals,
 ) -> Connections:
     """Return the connections that others had."""
-    connections = Connections(data_sets, cache_bytes, scan_options=scan_options)
+    connections = Connections(
+        data_sets, cache_bytes, scan_options=scan_options, categoricals=categoricals
+    )
     for name, table in tables.items():
         connections.connect(name, table)
     return connections

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 import datafusion
 
 from daf_query.sql._catalog import PUBLIC, DafCatalog, table_of_length
+from daf_query.sql._category_order import register_category_order
 from daf_query.sql._connections import Connections
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_planning_error
@@ -125,6 +126,7 @@ class Engine:
         """The DataFusion context."""
         catalog = DafCatalog(connections.schemas, connections.public)
         self.context.register_catalog_provider(_CATALOG, catalog)
+        register_category_order(self.context, connections.schemas)
 
     def __reduce__(self) -> Any:
         """Pickle what is connected, and the views; not the tables that queries created."""

@@ -22,6 +22,7 @@ from daf_query.sql._explain import QueryPlan
 from daf_query.sql._names import quoted_name
 from daf_query.sql._pandas_frame import pandas_frame
 from daf_query.sql._pitfalls import safe_sql
+from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
 from daf_storage.spi import optional_import, progress_bar
 
@@ -261,7 +262,7 @@ class QueryResult:
 
     def to_arrow_table(self) -> pa.Table:
         """Return the rows as an Arrow table; whole columns are views of the mapped file."""
-        return self._run(lambda: self._executed().to_arrow_table())
+        return with_categories(self._run(lambda: self._executed().to_arrow_table()))
 
     def to_pydict(self) -> dict[str, list[Any]]:
         """Return a list of Python values per column."""
@@ -289,9 +290,15 @@ class QueryResult:
 
     def to_polars(self) -> Any:
         """Return the rows as a polars DataFrame; numbers are not copied."""
-        return optional_import("polars", extra="polars").from_arrow(
-            self.to_arrow_table(), rechunk=False
-        )
+        polars = optional_import("polars", extra="polars")
+        table = self.to_arrow_table()
+        frame = polars.from_arrow(table, rechunk=False)
+        ordered = {
+            name: polars.Enum(table.column(name).chunk(0).dictionary.to_pylist())
+            for name, kind in zip(table.column_names, table.schema.types, strict=True)
+            if pa.types.is_dictionary(kind) and kind.ordered and table.num_rows
+        }
+        return frame.cast(ordered) if ordered else frame
 
     def to_duckdb(self, connection: Any = None) -> Any:
         """Return the rows as a DuckDB relation, without copying them.

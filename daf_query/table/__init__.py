@@ -10,6 +10,7 @@ Must not know SQL or DataFusion.
 from typing import TYPE_CHECKING
 
 from daf_query.table._broken_columns import BrokenColumns
+from daf_query.table._categorical_columns import Categoricals, with_categories
 from daf_query.table._dataset import (
     AxisDataset,
     TableDataset,
@@ -49,6 +50,7 @@ __all__ = [
     "PENDING",
     "AxisDataset",
     "BrokenColumns",
+    "Categoricals",
     "SettledRows",
     "TableColumns",
     "TableDataset",
@@ -68,6 +70,7 @@ __all__ = [
     "user_table",
     "warn_of_problems",
     "warn_once",
+    "with_categories",
     "zarr_table",
 ]
 

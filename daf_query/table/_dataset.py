@@ -32,6 +32,7 @@ from daf_query.scan import (
     plan_scan,
     with_sql_membership,
 )
+from daf_query.table._categorical_columns import CategoricalColumn, Categoricals
 from daf_query.table._table_columns import TableColumns, axis_columns
 from daf_query.table._table_scanner import TableScanner, cast_batches, plain_schema
 from daf_query.table._unscannable import unscannable
@@ -415,7 +416,10 @@ class AxisDataset(TableDataset):
         return type(self)(self._daf, columns.table, columns=columns, view=view)
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
-        return _open_axis, (self._daf.require_origin(), self._columns.table)
+        columns = self._columns.columns.values()
+        has_categoricals = any(isinstance(column, CategoricalColumn) for column in columns)
+        categoricals = "dictionary" if has_categoricals else "string"
+        return _open_axis, (self._daf.require_origin(), self._columns.table, categoricals)
 
     def _unknown_column(self, name: str) -> DafError:
         known = self._columns
@@ -551,5 +555,6 @@ def _open_again(
     return make(*arguments).with_pickled(view)
 
 
-def _open_axis(origin: Origin, axis: str) -> AxisDataset:
-    return AxisDataset(origin.open(), axis)
+def _open_axis(origin: Origin, axis: str, categoricals: Categoricals) -> AxisDataset:
+    daf = origin.open()
+    return AxisDataset(daf, axis, columns=axis_columns(daf, axis, categoricals=categoricals))

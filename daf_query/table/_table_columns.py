@@ -12,6 +12,7 @@ import pyarrow as pa
 from daf_query.index import StoredIndexes
 from daf_query.scan import INDEX, NAME, Column, FindPointIndexes, VectorColumn
 from daf_query.table._broken_columns import BrokenColumns
+from daf_query.table._categorical_columns import Categoricals, categorical_columns
 from daf_query.table._recorded_columns import RecordedColumn, recorded_columns
 from daf_storage import DafError, DafReader, errors
 from daf_storage.spi import recorded_types
@@ -76,7 +77,12 @@ def broken_columns(daf: DafReader, axis: str) -> BrokenColumns:
     return BrokenColumns(partial(daf.vector_identity, axis))
 
 
-def axis_columns(daf: DafReader, axis: str, broken: BrokenColumns | None = None) -> TableColumns:
+def axis_columns(
+    daf: DafReader,
+    axis: str,
+    broken: BrokenColumns | None = None,
+    categoricals: Categoricals = "string",
+) -> TableColumns:
     """Return the columns of an axis; reads metadata and sizes of files only."""
     length = daf.axis_length(axis)
     columns: dict[str, Column] = {}
@@ -90,4 +96,6 @@ def axis_columns(daf: DafReader, axis: str, broken: BrokenColumns | None = None)
     broken = broken or broken_columns(daf, axis)
     recorded = recorded_types(daf, axis)
     guarded = recorded_columns(broken.guarded(columns), recorded, daf, axis, broken)
+    if categoricals == "dictionary":
+        guarded = categorical_columns(guarded, recorded)
     return TableColumns(axis, length, guarded, problems, indexes.points, broken)

@@ -130,7 +130,7 @@ def test_wrong_queries_say_what_is_wrong(
 )
 def test_queries_only_read(tiny_session: DafSession, tmp_path: Path, query: str) -> None:
     """Whatever changes something is refused, and has no effect."""
-    with pytest.raises(errors.ReadOnlyError, match="pass allow='write'"):
+    with pytest.raises(errors.ReadOnlyError, match='pass allow="write"'):
         tiny_session.sql(query.format(folder=tmp_path))
     assert list(tmp_path.iterdir()) == []
 
