@@ -96,7 +96,7 @@ def ask(daf: DafReader) -> dict[str, bool]:
     return found
 
 
-@pytest.mark.filterwarnings("ignore::daf_storage.convention.ConventionWarning")
+@pytest.mark.filterwarnings("ignore::daf_storage.ConventionWarning")
 @pytest.mark.parametrize("version", [2, 3])
 def test_any_metadata_of_any_property(version: ZarrVersion) -> None:
     """Whatever its metadata say, only the property itself is lost: for readers, SQL and `verify`."""
@@ -254,8 +254,8 @@ def test_a_vector_that_is_whole_again(tmp_path: Path) -> None:
     (broken,) = session._engine.connections.schemas["x"]._broken.values()  # type: ignore[attr-defined]
     chunk.write_bytes(data)
     time.sleep(0.2)
-    broken._found = {
-        n: type(b)(b.reason, b.identity, b.found_at - 60) for n, b in broken._found.items()
+    broken._broken = {
+        n: type(b)(b.reason, b.identity, b.seen_at - 60) for n, b in broken._broken.items()
     }
     assert session.sql("SELECT * FROM cell").to_pydict()["type"] == ["Bcell", "TCell", "TCell"]
 

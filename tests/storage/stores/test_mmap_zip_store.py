@@ -502,7 +502,7 @@ def test_other_processes_read_while_it_is_written(tmp_path: Path) -> None:
     store = MmapZipStore(path, "w")
     store.append("0000", b"")
     code = (
-        "import sys, time\nfrom daf_storage import MmapZipStore\n"
+        "import sys, time\nfrom daf_storage.spi import MmapZipStore\n"
         "end, opened = time.monotonic() + 2, 0\n"
         "print('ready', flush=True)\n"
         "while time.monotonic() < end:\n"
