@@ -13,13 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from daf_query.scan import And, Compare, In, Or, Predicate, compared
+from daf_query.scan import FLIPPED, And, Compare, In, Or, Predicate, compared, conjunction
 from daf_query.sql._geometry import OVERLAPPING, bounds_of
 from daf_query.sql._plan_nodes import column_name
 from daf_query.sql._residual_filters import ResidualFilter
 
 _OPERATORS = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-_FLIPPED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _LITERALS = {
     "Boolean": (pa.bool_(), "bool"),
     "Int8": (pa.int8(), "i8"),
@@ -45,14 +44,7 @@ _LAST_CHARACTER, _BEFORE_SURROGATES, _AFTER_SURROGATES = 0x10FFFF, 0xD7FF, 0xE00
 
 def inferred_predicate(filters: Iterable[ResidualFilter], schema: pa.Schema) -> Predicate | None:
     """Return the predicate that residual filters imply; None if they imply nothing."""
-    parts = [_inferred_or_none(residual, schema) for residual in filters]
-    known = tuple(part for part in parts if part is not None)
-    if len(known) < 2:
-        return known[0] if known else None
-    flat: list[Predicate] = []
-    for part in known:
-        flat += part.parts if isinstance(part, And) else [part]
-    return And(tuple(flat))
+    return conjunction(_inferred_or_none(residual, schema) for residual in filters)
 
 
 def _inferred_or_none(residual: ResidualFilter, schema: pa.Schema) -> Predicate | None:
@@ -102,7 +94,7 @@ def _comparison(
     operator: str, left: Any, right: Any, residual: ResidualFilter, schema: pa.Schema
 ) -> Predicate | None:
     if left.variant_name() == "Literal":
-        left, right, operator = right, left, _FLIPPED[operator]
+        left, right, operator = right, left, FLIPPED[operator]
     column = _column(left, residual, schema)
     literal = _literal(right)
     if column is None or literal is None:
