@@ -695,3 +695,17 @@ def test_remembered_blocks_take_a_bounded_part_of_memory(
         before = len(server.asked)
         files.read_ranges(".zmetadata", [(0, 30)])
         assert len(server.asked) == before
+
+
+def test_pins_of_one_place_are_the_same(folder: Path) -> None:
+    """As long as the server answers the same; those of other places are others."""
+    with served(folder) as server:
+        tree = open_remote_tree(server.url)
+        one, other = (tree.node(path) for path in ("vectors/cell/score", "vectors/cell/type"))
+        again = tree.node("vectors/cell/score")
+        assert one is not None
+        assert other is not None
+        assert again is not None
+        assert one.is_same(again)
+        assert not one.is_same(other)
+        assert not one.is_same(5)

@@ -315,3 +315,26 @@ def test_many_writers_side_by_side(tmp_path: Path) -> None:
     assert problems == []
     assert daf.vectors_set("cell") == {f"{name}{i}" for name in "pqtu" for i in range(5)}
     assert sorted(p.name for p in path.iterdir() if p.name.startswith(".d")) == []
+
+
+@pytest.mark.parametrize(
+    ("is_replaced", "looks", "found"),
+    [
+        ([True], [None, "new"], "new"),  # it was put in place behind our back
+        ([False, True, False], [None, "new"], "new"),  # it was taken away behind our back
+        ([False, False], [None, "too late"], None),
+        ([False], ["there"], "there"),
+    ],
+)
+def test_looking_again_for_what_is_being_replaced(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_replaced: list[bool],
+    looks: list[str | None],
+    found: str | None,
+) -> None:
+    """Absent is only what is absent while no writer has it in its hands."""
+    replaced, seen = iter([*is_replaced, *[False] * 9]), iter(looks)
+    monkeypatch.setattr(DirectoryStore, "_is_being_replaced", lambda *_: next(replaced))
+    monkeypatch.setattr(DirectoryStore, "_snapshot", lambda *_: next(seen))
+    assert DirectoryStore(tmp_path)._snapshot_after_replacement("a") == found

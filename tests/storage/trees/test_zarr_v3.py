@@ -42,7 +42,7 @@ from daf_storage.testing import (
     ChangingTreeSuite,
     ReadOnlyDafSuite,
 )
-from daf_storage.trees import WritableTree, WritableZarrTree
+from daf_storage.trees import WritableTree, WritableZarrTree, _metadata_v3
 from daf_storage.trees._shards import ShardReader
 from tests.support import UMIS, contents, create, fill, fill_served, served
 
@@ -969,3 +969,28 @@ def test_chunks_that_nothing_stands_for(tmp_path: Path, kind: str, damage: str) 
     stored = ZarrDaf(path).open_vector("cell", "v")
     with pytest.raises(errors.CorruptDataError, match="chunks are missing, and .* no fill value"):
         stored.read(Span(0, 3)) if kind == "numbers" else stored.read_strings()
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "rounded"),
+    [((10,), [4], [12]), ((10, 7), [5, 3], [10, 9]), ((8,), [4], None), ((8, 8), [4], None)],
+)
+def test_shards_that_zarr_python_would_refuse(
+    outer: tuple[int, ...], inner: list[int], rounded: list[int] | None
+) -> None:
+    """It is shown whole chunks; metadata that will do are shown as they are."""
+    document = {"shape": list(outer), "attributes": {"a": 1}, "codecs": [{"name": "x"}] * 2}
+    codecs: list[Any] = [("sharding_indexed", {"chunk_shape": inner})]
+    shown = _metadata_v3._shown_instead(document, outer, codecs, codecs)
+    if rounded is None:
+        assert shown is None
+        return
+    assert shown is not None
+    found = json.loads(shown)
+    assert found["chunk_grid"] == {"name": "regular", "configuration": {"chunk_shape": rounded}}
+    assert (found["attributes"], found["shape"]) == ({}, list(outer))
+    other: list[Any] = [("bytes", {"chunk_shape": inner})]
+    assert _metadata_v3._shown_instead(document, outer, other, other) is None
+    left = _metadata_v3._shown_instead(document, outer, [*other, *other], other)
+    assert left is not None
+    assert json.loads(left)["codecs"] == [{"name": "x"}]
