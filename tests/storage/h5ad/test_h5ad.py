@@ -442,7 +442,8 @@ class TestBadInput:
         """Refused with the name and the way out; or made unique when asked for."""
         rich.var_names = ["g0", "g0", *[f"g{i}" for i in range(2, 7)]]
         with pytest.raises(
-            errors.DuplicateEntriesError, match="var_names are not unique: 'g0'.*duplicates="make_unique""
+            errors.DuplicateEntriesError,
+            match="var_names are not unique: 'g0'.*duplicates=.make_unique.",
         ):
             from_anndata(rich)
         daf = from_anndata(rich, duplicates="make_unique")
