@@ -23,11 +23,11 @@ class _LRU:
 
     def find(self, key: Hashable, identity: Hashable) -> Any:
         """Return what was decoded under an identity, or None; the lock is held."""
-        found = self.entries.get(key)
-        if found is None or found[0] != identity:
+        entry = self.entries.get(key)
+        if entry is None or entry[0] != identity:
             return None
         self.entries.move_to_end(key)
-        return found[1]
+        return entry[1]
 
     def put(self, key: Hashable, identity: Hashable, decoded: Any) -> None:
         """Remember, and forget others if there is too much; the lock is held."""
@@ -39,8 +39,8 @@ class _LRU:
 
     def drop(self, key: Hashable) -> None:
         """Forget one entry, if it is there; the lock is held."""
-        found = self.entries.pop(key, None)
-        self.size_bytes -= 0 if found is None else found[2]
+        entry = self.entries.pop(key, None)
+        self.size_bytes -= 0 if entry is None else entry[2]
 
 
 class DecodedCache:
@@ -81,10 +81,10 @@ class DecodedCache:
     def get(self, key: Hashable, identity: Hashable, decode: Callable[[], Any]) -> Any:
         """Return the array of ``key``, decoding it if it is not here or was replaced."""
         with self._room.lock:
-            found = self._room.find((self._owner, key), identity)
-        if found is not None:
+            array = self._room.find((self._owner, key), identity)
+        if array is not None:
             self.hits += 1
-            return found
+            return array
         decoded = decode()
         with self._room.lock:
             self._room.put((self._owner, key), identity, decoded)
@@ -93,9 +93,9 @@ class DecodedCache:
     def peek(self, key: Hashable, identity: Hashable) -> Any:
         """Return the array of ``key`` if it is here; None if not, and nothing is decoded."""
         with self._room.lock:
-            found = self._room.find((self._owner, key), identity)
-        self.hits += found is not None
-        return found
+            array = self._room.find((self._owner, key), identity)
+        self.hits += array is not None
+        return array
 
     def clear(self) -> None:
         """Forget everything of this part."""

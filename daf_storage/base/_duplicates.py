@@ -69,9 +69,9 @@ def first_duplicate(strings: Any) -> str | None:
     meeting = _meeting(hashes)
     del hashes
     for first in range(0, meeting.size, _COMPARED_HASHES):
-        found = _first_equal(strings, meeting[first : first + _COMPARED_HASHES])
-        if found is not None:
-            return found
+        duplicate = _first_equal(strings, meeting[first : first + _COMPARED_HASHES])
+        if duplicate is not None:
+            return duplicate
     return None
 
 
@@ -128,12 +128,12 @@ def _blocks(strings: Any) -> Iterator[Any]:
 
 def _meeting(hashes: Hashes) -> Hashes:
     """Return the values that occur more than once among sorted hashes, each once."""
-    found = [
+    repeated = [
         block[1:][block[1:] == block[:-1]]
         for start in range(0, hashes.size, _BLOCK_STRINGS)
         for block in [hashes[start : start + _BLOCK_STRINGS + 1]]
     ]
-    return np.unique(np.concatenate([np.empty(0, np.uint64), *found]))
+    return np.unique(np.concatenate([np.empty(0, np.uint64), *repeated]))
 
 
 def _first_equal(strings: Any, meeting: Hashes) -> str | None:

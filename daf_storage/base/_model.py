@@ -86,10 +86,10 @@ class StorageType(enum.Enum):
     @classmethod
     def of(cls, dtype: np.dtype[Any]) -> StorageType:
         """Return the storage type of a numpy dtype that Daf is known to have one for."""
-        found = cls.from_numpy(dtype)
-        if found is None:
+        storage_type = cls.from_numpy(dtype)
+        if storage_type is None:
             raise errors.UnsupportedInputError(f"Daf has no type for numpy dtype {dtype}")
-        return found
+        return storage_type
 
     @classmethod
     def from_numpy(cls, dtype: np.dtype[Any]) -> StorageType | None:

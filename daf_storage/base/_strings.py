@@ -232,16 +232,16 @@ def _decode(data: memoryview, *, what: str, max_page_bytes: int, is_string: bool
     for page in _pages(
         payload, count, what=what, max_page_bytes=max_page_bytes, is_string=is_string
     ):
-        found = _offsets(page)
-        size = int(found[-1]) - int(found[0])
+        page_offsets = _offsets(page)
+        size = int(page_offsets[-1]) - int(page_offsets[0])
         np.add(
-            found[1:],
-            filled - int(found[0]),
+            page_offsets[1:],
+            filled - int(page_offsets[0]),
             out=offsets[rows + 1 : rows + 1 + len(page)],
             dtype=offsets.dtype,
         )
         data_buffer = np.frombuffer(page.buffers()[2] or b"", np.uint8)
-        values[filled : filled + size] = data_buffer[int(found[0]) : int(found[-1])]
+        values[filled : filled + size] = data_buffer[int(page_offsets[0]) : int(page_offsets[-1])]
         rows, filled = rows + len(page), filled + size
     small, large = (
         (pa.string(), pa.large_string()) if is_string else (pa.binary(), pa.large_binary())

@@ -38,9 +38,9 @@ def lease(path: Path, mode: OpenMode, location: str) -> Lease[MmapZipStore]:
 
 def groups_of(store: MmapZipStore) -> list[str]:
     """Return the groups of an archive that are data sets; an empty name for the root."""
-    found = set()
+    groups = set()
     for key in store:
         for marker in (f"/{layout.DAF}/.zarray", f"/{layout.AXES}/zarr.json"):
             if f"/{key}".endswith(marker):
-                found.add(key[: -len(marker) + 1].rstrip("/"))
-    return sorted(group for group in found if layout.is_daf(ZarrTree(store, group)))
+                groups.add(key[: -len(marker) + 1].rstrip("/"))
+    return sorted(group for group in groups if layout.is_daf(ZarrTree(store, group)))
