@@ -38,7 +38,7 @@ _VARIABLE_TYPES: Final = ((pa.string(), pa.string_view()), (pa.binary(), pa.bina
 """Types of the same values: a view is compared with a constant of either."""
 _KNOWN_TYPES: Final = (
     *(pa.float16(), pa.float32(), pa.float64(), pa.bool_()),
-    *(kind for pair in _VARIABLE_TYPES for kind in pair),
+    *(arrow_type for pair in _VARIABLE_TYPES for arrow_type in pair),
 )
 
 
@@ -185,7 +185,9 @@ class _Parser:
             raise UnknownPartError
         return Compare(left.name, operator, value)
 
-    def _listed(self, field: FieldName, values: list[Any], kind: pa.DataType) -> tuple[Any, ...]:
+    def _listed(
+        self, field: FieldName, values: list[Any], constant_type: pa.DataType
+    ) -> tuple[Any, ...]:
         """Return the values of a list that a column of its type can have at all.
 
         Engines pass integers as Int64 and floats as Float64, whatever the column is.
@@ -195,49 +197,49 @@ class _Parser:
             raise UnknownPartError
         if pa.types.is_timestamp(column_type):
             raise UnknownPartError
-        if _is_comparable(column_type, kind):
-            self._check_type(field, kind)
+        if _is_comparable(column_type, constant_type):
+            self._check_type(field, constant_type)
             return tuple(values)
-        if pa.types.is_integer(column_type) and pa.types.is_integer(kind):
+        if pa.types.is_integer(column_type) and pa.types.is_integer(constant_type):
             limits = np.iinfo(column_type.to_pandas_dtype())
             return tuple(value for value in values if limits.min <= value <= limits.max)
-        if column_type in (pa.float16(), pa.float32()) and kind == pa.float64():
+        if column_type in (pa.float16(), pa.float32()) and constant_type == pa.float64():
             exact = column_type.to_pandas_dtype()
             return tuple(value for value in values if float(exact(value)) == value)
         raise UnknownPartError
 
-    def _check_type(self, field: FieldName, kind: pa.DataType) -> None:
+    def _check_type(self, field: FieldName, constant_type: pa.DataType) -> None:
         column_type = self._schema.field(field.name).type
         is_time = pa.types.is_timestamp(column_type) and column_type.tz is None
         is_known = column_type in _KNOWN_TYPES or pa.types.is_integer(column_type) or is_time
-        if not is_known or not _is_comparable(column_type, kind):
+        if not is_known or not _is_comparable(column_type, constant_type):
             raise UnknownPartError
 
 
-def _is_comparable(column_type: pa.DataType, kind: pa.DataType) -> bool:
+def _is_comparable(column_type: pa.DataType, constant_type: pa.DataType) -> bool:
     """Return whether a column of one type can have the value of a constant of another."""
-    return column_type == kind or any(
-        column_type in pair and kind in pair for pair in _VARIABLE_TYPES
+    return column_type == constant_type or any(
+        column_type in pair and constant_type in pair for pair in _VARIABLE_TYPES
     )
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind)) or kind in (pa.float32(), pa.float64())
+def _is_number(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(arrow_type)) or arrow_type in (pa.float32(), pa.float64())
 
 
 def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Predicate:
     """Compare numbers of different types as Arrow does: as the type that both have in common."""
     value: Any = scalar.as_py()
-    column_type, kind = field.type, scalar.type
-    if pa.types.is_integer(column_type) and pa.types.is_integer(kind):
-        if pa.uint64() in (column_type, kind):
+    column_type, constant_type = field.type, scalar.type
+    if pa.types.is_integer(column_type) and pa.types.is_integer(constant_type):
+        if pa.uint64() in (column_type, constant_type):
             raise UnknownPartError
         limits = np.iinfo(column_type.to_pandas_dtype())
         if limits.min <= value <= limits.max:
             return Compare(field.name, operator, value)
         always = ("!=", "<", "<=") if value > limits.max else ("!=", ">", ">=")
         return Constant(value=operator in always)
-    if kind == pa.float64():
+    if constant_type == pa.float64():
         predicate = compared(field, operator, value)
         if predicate is None:
             raise UnknownPartError
@@ -299,6 +301,6 @@ def _metadata_of(schema: pa.Schema) -> list[tuple[str, str]]:
         pa.Schema._import_from_c(address)  # noqa: SLF001 - releases what was exported
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
+def _plain(arrow_type: pa.DataType) -> pa.DataType:
     """Return the type of the values of a dictionary; of any other, the type itself."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type

@@ -27,12 +27,14 @@ def categorical_columns(
     columns: Mapping[str, Column], recorded: Mapping[str, RecordedType]
 ) -> dict[str, Column]:
     """Return columns, those of categoricals as dictionaries."""
-    found = dict(columns)
+    encoded_columns = dict(columns)
     for name in recorded.keys() & columns.keys():
         categories = recorded[name].categories
         if categories is not None and columns[name].field.type == pa.string():
-            found[name] = CategoricalColumn(columns[name], categories, recorded[name].is_ordered)
-    return found
+            encoded_columns[name] = CategoricalColumn(
+                columns[name], categories, recorded[name].is_ordered
+            )
+    return encoded_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +52,11 @@ class CategoricalColumn:
     def field(self) -> pa.Field:
         """Its name and Arrow type."""
         stored = self.stored.field
-        kind = pa.dictionary(pa.int32(), pa.string(), self.is_ordered)
+        arrow_type = pa.dictionary(pa.int32(), pa.string(), self.is_ordered)
         metadata = {CATEGORIES: json.dumps(self.categories.to_pylist()).encode()}
         if self.is_ordered:
             metadata[ORDERED] = b"true"
-        return pa.field(stored.name, kind, nullable=stored.nullable, metadata=metadata)
+        return pa.field(stored.name, arrow_type, nullable=stored.nullable, metadata=metadata)
 
     @property
     def chunk_rows(self) -> int:
@@ -80,8 +82,8 @@ class _OpenCategorical(WrappedOpenColumn):
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return values as codes."""
-        own = self._categorical
-        return encoded(self._column.to_arrow(rows), own.categories, is_ordered=own.is_ordered)
+        column = self._categorical
+        return encoded(self._column.to_arrow(rows), column.categories, is_ordered=column.is_ordered)
 
 
 def encoded(strings: pa.Array, categories: pa.Array, *, is_ordered: bool) -> pa.DictionaryArray:

@@ -35,10 +35,10 @@ class RawBits(RawBytes):
 
     @classmethod
     def _from_json_v3(cls, data: Any) -> Self:
-        found = _SPELLING.fullmatch(data) if isinstance(data, str) else None
-        if found is None:
+        spelling = _SPELLING.fullmatch(data) if isinstance(data, str) else None
+        if spelling is None:
             raise DataTypeValidationError(f"{data!r} is no data type r<N> of Zarr v3")
-        length, left = divmod(int(found[1]), _BITS_PER_BYTE)
+        length, left = divmod(int(spelling[1]), _BITS_PER_BYTE)
         if left or not length:
             raise ValueError(f"the data type {data!r} does not have a whole number of bytes")
         if length > _MAX_BYTES:
@@ -57,8 +57,8 @@ class RawBits(RawBytes):
 
     def from_json_scalar(self, data: Any, *, zarr_format: Any) -> np.void:  # noqa: ARG002 - inherited
         """Return the fill value that a list of bytes is."""
-        is_listed = isinstance(data, list) and all(type(one) is int for one in data)
-        if not is_listed or len(data) != self.length or not all(0 <= one < 256 for one in data):
+        is_listed = isinstance(data, list) and all(type(byte) is int for byte in data)
+        if not is_listed or len(data) != self.length or not all(0 <= byte < 256 for byte in data):
             raise TypeError(
                 f"the fill value {data!r} is not a list of {self.length} bytes, as the data type "
                 f"{self.to_json(3)!r} needs"

@@ -328,7 +328,7 @@ def _common_type(types: set[pa.DataType]) -> pa.DataType | None:
     """Return the smallest type that holds all values of some; ``None`` if there is none."""
     if len(types) == 1:
         return next(iter(types))
-    if not all(pa.types.is_integer(one) or pa.types.is_floating(one) for one in types):
+    if not all(pa.types.is_integer(t) or pa.types.is_floating(t) for t in types):
         return None
     dtypes = [np.dtype(arrow_type.to_pandas_dtype()) for arrow_type in types]
     common = np.result_type(*dtypes)

@@ -26,8 +26,9 @@ def column_as(column: Column | None, field: pa.Field) -> Column:
     """Return a column of one data set with the field of the union; ``None`` if it is absent."""
     if column is None:
         return NullColumn(field)
-    kind = UnionColumn if column.field.type == field.type else _ConvertedColumn
-    return kind(column, field)
+    if column.field.type == field.type:
+        return UnionColumn(column, field)
+    return _ConvertedColumn(column, field)
 
 
 @dataclass(frozen=True, eq=False)

@@ -209,18 +209,18 @@ class ZarrTable(TableDataset):
         try:
             index = self._indexes.get(column)
         except Exception as error:  # noqa: BLE001 - zarr raises many kinds for broken metadata
-            found = FoundIndex(problem=f"it cannot be opened ({reason_of(error)})")
+            result = FoundIndex(problem=f"it cannot be opened ({reason_of(error)})")
         else:
             if index is None:
                 return FoundIndex()
             identity = identity_of(index, array)
             key = (self._location, "rtree", column)
             load = partial(found_index, index, array, self.row_count)
-            found = load() if identity is None else self.cache.get(key, identity, load)
-        if found.problem:
+            result = load() if identity is None else self.cache.get(key, identity, load)
+        if result.problem:
             what = f"of {column!r}"
-            warn_once(self.cache, self._location, what, found.problem, "build it again")
-        return replace(found, identity=identity)
+            warn_once(self.cache, self._location, what, result.problem, "build it again")
+        return replace(result, identity=identity)
 
     def index_identity(self, column: str) -> Hashable:
         """Return what changes with an index or its column; ``None`` if that is not known."""

@@ -85,8 +85,8 @@ class ChunkFiles:
         """Return a chunk as it is stored; None if it is missing."""
         path = self._path(number)
         if path is None:
-            found: memoryview | None = self._store.find_bytes(self._key(number))
-            return found
+            stored: memoryview | None = self._store.find_bytes(self._key(number))
+            return stored
         descriptor = open_regular(path, what=path)
         if descriptor is None:
             return None
@@ -99,10 +99,10 @@ class ChunkFiles:
         if path is None:
             return None
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except OSError:
             return None
-        return _fingerprint(found) if _is_settled(found) else None
+        return _fingerprint(status) if _is_settled(status) else None
 
     def state(self) -> str | None:
         """Return what tells all files from later ones; None in an archive, or if one is new."""
