@@ -7,12 +7,12 @@ Whatever is not recognised there makes the result ``None``, and Arrow evaluates 
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+import nanoarrow
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -259,46 +259,12 @@ def _serialised(expression: pc.Expression) -> tuple[list[tuple[str, str]], pa.Re
     return _metadata_of(reader.schema), batch
 
 
-class _ArrowSchema(ctypes.Structure):
-    """The first members of the structure of the Arrow C data interface."""
-
-    _fields_ = (
-        ("format", ctypes.c_char_p),
-        ("name", ctypes.c_char_p),
-        ("metadata", ctypes.c_void_p),
-        ("rest", ctypes.c_void_p * 8),
-    )
-
-
 def _metadata_of(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Return the metadata of a schema in order; as a dictionary, keys would occur once only.
-
-    The C data interface lays them out as a number of pairs, then each length and its bytes.
-    """
-    exported = _ArrowSchema()
-    address = ctypes.addressof(exported)
-    schema._export_to_c(address)  # noqa: SLF001 - documented by pyarrow for this purpose
-    try:
-        if not exported.metadata:
-            return []
-        position = int(exported.metadata)
-
-        def number() -> int:
-            nonlocal position
-            value = ctypes.c_int32.from_address(position).value
-            position += 4
-            return value
-
-        def text() -> str:
-            nonlocal position
-            length = number()
-            data = ctypes.string_at(position, length)
-            position += length
-            return data.decode()
-
-        return [(text(), text()) for _ in range(number())]
-    finally:
-        pa.Schema._import_from_c(address)  # noqa: SLF001 - releases what was exported
+    """Return the metadata of a schema in order; as a dictionary, keys would occur once only."""
+    metadata = nanoarrow.c_schema(schema).metadata
+    if metadata is None:
+        return []
+    return [(key.decode(), value.decode()) for key, value in metadata.items()]
 
 
 def _plain(arrow_type: pa.DataType) -> pa.DataType:
