@@ -125,14 +125,12 @@ def _copy_within_kernel(source: int, target: int) -> None:
     """Copy a file; where the file system can, the two share their blocks."""
     size_bytes = os.fstat(source).st_size
     done = 0
-    try:
+    with suppress(AttributeError, OSError):  # not Linux, or between two kinds of file systems
         while done < size_bytes:
             count = os.copy_file_range(source, target, size_bytes - done, done, done)
             if count == 0:
                 break
             done += count
-    except (AttributeError, OSError):  # not Linux, or between two kinds of file systems
-        done = min(done, size_bytes)
     while part := os.pread(source, _COPY_BYTES, done):
         done += os.pwrite(target, part, done)
 

@@ -16,7 +16,7 @@ import pytest
 
 from daf_storage import errors
 from daf_storage.base import STAGING_NAME
-from daf_storage.stores import DirectoryStore, WritableStore, _swap
+from daf_storage.stores import DirectoryStore, WritableStore, _directory_write, _swap
 from daf_storage.testing import ChangingStoreSuite
 from tests.support import create
 
@@ -338,3 +338,32 @@ def test_looking_again_for_what_is_being_replaced(
     monkeypatch.setattr(DirectoryStore, "_is_being_replaced", lambda *_: next(replaced))
     monkeypatch.setattr(DirectoryStore, "_snapshot", lambda *_: next(seen))
     assert DirectoryStore(tmp_path)._snapshot_after_replacement("a") == found
+
+
+@pytest.mark.parametrize("how", ["kernel", "parts", "stops", "fails", "absent"])
+def test_copies_within_the_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """All of it, in one or several parts; what the kernel does not copy is read and written."""
+    data = bytes(range(256)) * 40
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(data)
+    asked: list[int] = []
+
+    def partly(source: int, target: int, count: int, read_at: int, write_at: int) -> int:
+        asked.append(read_at)
+        if len(asked) > 2 and how != "parts":
+            if how == "fails":
+                raise OSError(errno.EXDEV, "Invalid cross-device link")
+            return 0
+        part = os.pread(source, min(count, 1000), read_at)
+        return os.pwrite(target, part, write_at)
+
+    if how == "absent":
+        monkeypatch.delattr(os, "copy_file_range")
+    elif how != "kernel":
+        monkeypatch.setattr(os, "copy_file_range", partly)
+    with source.open("rb") as read, target.open("wb") as write:
+        _directory_write._copy_within_kernel(read.fileno(), write.fileno())
+    assert target.read_bytes() == data
+    assert asked[:3] == ([] if how in ("kernel", "absent") else [0, 1000, 2000])
