@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import faulthandler
+import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +26,8 @@ _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in
 _MEMORY_BYTES: Final = 4 << 30
 _STDERR: Final = pytest.StashKey[int]()
 _FOLDER: Final = pytest.StashKey[Path]()
+_PREFIX: Final = "daf-pytest-"
+_YOUNG_SECONDS: Final = 60
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,8 +35,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_STDERR] = os.dup(2)  # which is captured during a test
     if "TMPDIR" in os.environ or not _has_room(_MEMORY):
         return
-    folder = Path(tempfile.mkdtemp(prefix="daf-tests-", dir=_MEMORY))
+    _remove_leftovers()
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_MEMORY))
     folder.chmod(0o755)  # also for tests that have become another user
+    _lock(folder)  # until this process ends
     config.stash[_FOLDER] = folder
     os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = str(folder)
     tempfile.tempdir = None  # so that it is looked up again
@@ -59,6 +66,26 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+def _remove_leftovers() -> None:
+    """Give back the memory of runs that were killed: nobody holds the lock of their folders."""
+    for folder in _MEMORY.glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # another run removes it, or another user owns it
+            is_young = time.time() - folder.stat().st_ctime < _YOUNG_SECONDS
+            if not is_young and _lock(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lock(folder: Path) -> bool:
+    """Lock a folder for as long as this process lives, and return whether that was possible."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return False
+    return True
 
 
 def _has_room(folder: Path) -> bool:
