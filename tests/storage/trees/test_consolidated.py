@@ -144,6 +144,20 @@ def test_other_programs_that_do_not_consolidate(folder: Path) -> None:
     assert verify(folder) == []
 
 
+def test_the_first_array_of_a_group(folder: Path) -> None:
+    """A group that is said to be empty is looked at too."""
+    with reopen(folder) as daf:
+        daf.add_axis("batch", ["B1", "B2"])
+        stale = file_of(folder).read_bytes()
+        daf.set_vector("batch", "new", [1, 2])
+    file_of(folder).write_bytes(stale)
+    assert any("not in the consolidated metadata" in str(one) for one in verify(folder))
+    reopen(folder).close()
+    assert is_current(folder)
+    with served(folder) as server:
+        assert open_daf(server.url).get_np_vector("batch", "new").tolist() == [1, 2]
+
+
 def test_a_directory_without_any(tmp_path: Path, folder: Path) -> None:
     """One that was unpacked from an archive of ours: verify says so, an open for writing adds it."""
     archive = tmp_path / "x.daf.zarr.zip"
