@@ -251,6 +251,8 @@ def test_matrices_have_two_dimensions(daf: DafWriter, value: Any) -> None:
         (np.array([True, np.False_, True], object), "bool"),
         (np.array([1, True, 2], object), "int64"),
         (np.array([1, 2.5, 3], object), "float64"),
+        (np.array([1, 2**63 - 1, -(2**63)], object), "int64"),
+        (np.array([1, 2**63, 2**64 - 1], object), "uint64"),
         (pa.array([1, 2, 3], pa.uint8()), "uint8"),
         (pd.array([True, False, True], dtype="boolean"), "bool"),
         (pd.Series([1, 2, 3], dtype="Int16"), "int16"),

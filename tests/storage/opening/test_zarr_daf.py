@@ -343,3 +343,16 @@ def test_directories_that_may_not_be_read(
     monkeypatch.setattr(os, "access", lambda _, mode: not mode & missing)
     with pytest.raises(errors.ReadOnlyError, match="no permission to read this directory"):
         ZarrDaf(tiny_path)
+
+
+def test_only_data_sets_are_named_beside_a_missing_one(tmp_path: Path) -> None:
+    """Not other files, nor hidden ones, nor links that lead nowhere."""
+    create(tmp_path / "there.daf.zarr").close()
+    (tmp_path / "other.txt").touch()
+    (tmp_path / ".hidden.daf.zarr").mkdir()
+    (tmp_path / "nowhere.daf.zarr").symlink_to(tmp_path / "gone.daf.zarr")
+    with pytest.raises(errors.SourceNotFoundError) as caught:
+        ZarrDaf(tmp_path / "missing.daf.zarr")
+    message = str(caught.value).partition("beside it")[2]
+    assert "there.daf.zarr" in message
+    assert not any(name in message for name in ("other.txt", "hidden", "nowhere"))
