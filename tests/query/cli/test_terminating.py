@@ -24,7 +24,8 @@ from daf_storage.upkeep import _copy as copying
 from tests.support import PBMC, contents, create, fill
 
 PAUSED = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 from daf_query import cli
 from daf_query import _row_files
 from daf_storage.data import _reorder
