@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -32,7 +33,11 @@ def test_a_directory_that_is_gone_before_it_is_locked(
     assert open_descriptors() == before + 1
     with pytest.raises(BlockingIOError), exclusive(path):
         pass
+    other = os.open(path, os.O_RDONLY)
+    assert not _locks.lock_shared(other)
     os.close(descriptor)
+    assert _locks.lock_shared(other)
+    os.close(other)
     with exclusive(path):
         pass
     assert open_descriptors() == before
@@ -76,3 +81,32 @@ def test_a_directory_that_is_replaced_while_it_is_opened(
     found = snapshot.read("key")
     assert found is not None
     assert bytes(found) == b"new"
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is done without; only what asks for a lock of its own says so."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    path, descriptor = new_locked_directory(lambda: tmp_path / "new")
+    assert _locks.lock_shared(descriptor)
+    os.close(descriptor)
+    with pytest.raises(OSError, match="No locks"), exclusive(path):
+        pass
+    (path / "a").mkdir()
+    assert discard(path)
+    assert not path.exists()
+
+
+def test_a_part_that_another_writer_deletes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in nobody's hands."""
+    folder = tmp_path / "folder"
+    (folder / "a").mkdir(parents=True)
+    walked = [(str(folder), ["a"], []), (str(folder / "gone"), [], [])]
+    monkeypatch.setattr(os, "walk", lambda _: iter(walked))
+    assert discard(folder)
+    assert not folder.exists()
