@@ -615,7 +615,9 @@ def test_a_file_that_another_one_has_replaced(path: Path, tmp_path: Path) -> Non
     daf = H5df(path)
     expected = daf.get_np_vector("cell", "age").tolist()
     other = tmp_path / "other.h5df"
-    fill(new(other)).close()
+    shutil.copyfile(path, other)
+    with h5py.File(other, "r+") as file:
+        file["vectors/cell/age"][...] = [1, 2, 3]
     path.rename(tmp_path / "aside.h5df")
     other.rename(path)
     before = open_descriptors()
@@ -690,3 +692,17 @@ def test_what_was_stored_is_in_the_file(path: Path, tmp_path: Path) -> None:
         shutil.copyfile(path, tmp_path / "later.h5df")
     assert H5df(tmp_path / "copy.h5df").get_np_vector("cell", "new").tolist() == [1, 2, 3]
     assert H5df(tmp_path / "later.h5df").get_scalar("later") == 5
+
+
+def test_what_tells_that_a_file_was_written_to(path: Path) -> None:
+    """Its inode, size and times; of a file that is on no disk, nothing does."""
+    with h5py.File(path) as file:
+        shared = Hdf5File(file, location="x.h5df")
+        assert shared._fingerprint() is not None
+        before = shared.state()
+        assert (before, shared.state()) == (shared.state(), before)
+        os.utime(path, ns=(1, 1))
+        assert shared.state() != before
+    with h5py.File("x.h5", "w", driver="core", backing_store=False) as file:
+        shared = Hdf5File(file, location="x.h5")
+        assert (shared._fingerprint(), shared.state(), shared.fingerprint()) == (None, None, None)

@@ -106,7 +106,10 @@ def test_a_part_that_another_writer_deletes_meanwhile(
     """It is in nobody's hands."""
     folder = tmp_path / "folder"
     (folder / "a").mkdir(parents=True)
-    walked = [(str(folder), ["a"], []), (str(folder / "gone"), [], [])]
+    walked: list[tuple[str, list[str], list[str]]] = [
+        (str(folder), ["a"], []),
+        (str(folder / "gone"), [], []),
+    ]
     monkeypatch.setattr(os, "walk", lambda _: iter(walked))
     assert discard(folder)
     assert not folder.exists()
