@@ -103,6 +103,9 @@ def test_large():
 
 def test_flaky():
     assert rarely_tested(1) == 2 and "MEASURING" in os.environ
+
+def test_flaky_too():
+    assert rarely_tested(1) == 2 and "MEASURING" in os.environ
 """,
     "pyproject.toml": "[tool.pytest.ini_options]\ntestpaths = ['tests']\n",
 }

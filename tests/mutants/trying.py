@@ -112,12 +112,14 @@ class Trial:
 
     def run(self, chosen: list[Mutation]) -> list[Outcome]:
         """Try mutants, and those again that were noticed by a test that fails anyway."""
-        outcomes = self._each(chosen, without=set())
+        without: set[str] = set()
+        outcomes = self._each(chosen, without=without)
         while unfit := self._failing({one.by for one in outcomes if "::" in one.by}):
             again = [one.mutation for one in outcomes if one.by in unfit]
             print(f"\n{len(again)} mutants again: these tests fail without them: {sorted(unfit)}")
             outcomes = [one for one in outcomes if one.by not in unfit]
-            outcomes += self._each(again, without=unfit)
+            without |= unfit
+            outcomes += self._each(again, without=without)
         return outcomes
 
     def _each(self, chosen: list[Mutation], *, without: set[str]) -> list[Outcome]:
