@@ -39,7 +39,8 @@ def digest(answer: Any) -> str:
     """Return a fingerprint of an Arrow table, a numpy array or a sparse matrix."""
     if sp.issparse(answer):
         parts = [np.asarray(part) for part in (answer.shape, answer.toarray())]
-    elif hasattr(answer, "to_pydict"):
+    elif hasattr(answer, "to_pydict"):  # rows come in any order, unless the query has one
+        answer = answer.sort_by([(name, "ascending") for name in answer.column_names])
         return hashlib.sha256(json.dumps(answer.to_pydict(), default=str).encode()).hexdigest()
     else:
         parts = [np.asarray(answer)]

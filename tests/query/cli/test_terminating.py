@@ -24,8 +24,7 @@ from daf_storage.upkeep import _copy as copying
 from tests.support import PBMC, contents, create, fill
 
 PAUSED = """
-import signal, sys, time
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
+import sys, time
 from daf_query import cli
 from daf_query import _row_files
 from daf_storage.data import _reorder
@@ -117,7 +116,8 @@ def test_sigterm_leaves_nothing_behind(folder: Path, command: str) -> None:
 def test_other_signals(folder: Path, number: signal.Signals, code: int) -> None:
     """A closed terminal and Ctrl-C do the same."""
     before = everything(folder)
-    with paused(*commands(folder)["convert"]) as process:
+    heed = lambda: signal.signal(number, signal.SIG_DFL)  # noqa: E731 - tests may run under nohup
+    with paused(*commands(folder)["convert"], preexec_fn=heed) as process:
         process.send_signal(number)
         assert process.wait(60) == code
     assert everything(folder) == before
