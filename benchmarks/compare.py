@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import io
 import json
 import os
@@ -107,8 +108,7 @@ def tasks(folder: Path) -> dict[str, Callable[[], Any]]:
 def child(folder: Path) -> None:
     """Measure all tasks in this process and print their times, answers, and what the imports took."""
     started = time.process_time()
-    import daf_query  # noqa: F401 - measured
-
+    importlib.import_module("daf_query")
     times: dict[str, float] = {"import daf_query (CPU)": 1e3 * (time.process_time() - started)}
     answers: dict[str, str] = {}
     for name, task in tasks(folder).items():

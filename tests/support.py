@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from socketserver import BaseServer
 from typing import Any
 
 import pytest
@@ -53,16 +54,22 @@ def reopen(path: Path) -> DafWriter:
 
 
 @contextmanager
+def in_background(server: BaseServer) -> Iterator[None]:
+    """Let a server answer in a thread while the block runs."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+@contextmanager
 def served(path: Path) -> Iterator[DafServer]:
     """Serve a path on loopback while the block runs."""
-    with DafServer(path) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with DafServer(path) as server, in_background(server):
+        yield server
 
 
 class RecordedReads:

@@ -10,7 +10,7 @@ from daf_query.cli._summary import progress_of
 from daf_query.index import build_index, build_point_index
 from daf_query.session import connect
 from daf_query.table import GEOMETRY
-from daf_storage import DafError, DafWriter, open_daf
+from daf_storage import DafError, open_daf
 
 
 def reorder_command(options: argparse.Namespace) -> None:
@@ -31,7 +31,6 @@ def index_command(options: argparse.Namespace) -> None:
             return
         raise
     with opened as daf:
-        assert isinstance(daf, DafWriter)  # noqa: S101 - that is what the mode means
         done = []
         if options.vectors or options.points is None:
             names = options.vectors or None
@@ -40,7 +39,7 @@ def index_command(options: argparse.Namespace) -> None:
             build_point_index(daf, options.axis, *options.points)
             done.append(f"the points ({', '.join(options.points)})")
     if not options.quiet:
-        listed = ", ".join(done) or "nothing: no text has many different values"
+        listed = ", ".join(done) or "nothing: no string vector has many distinct values"
         print(f"indexed {listed} of axis {options.axis} of {options.path}")
 
 

@@ -151,6 +151,26 @@ def is_equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
+def is_equal_or_filled(one: Any, other: Any) -> bool:
+    """Return whether each element of one array is that of the other, or the fill value.
+
+    Examples
+    --------
+    >>> stored = np.array([1.0, np.nan, 3.0])
+    >>> is_equal_or_filled(np.array([0.0, np.nan, 3.0]), stored)
+    True
+    >>> is_equal_or_filled(np.array([2.0, np.nan, 3.0]), stored)
+    False
+    """
+    if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)):
+        return False
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    is_fill = one == ("" if one.dtype.kind in "OUT" else np.zeros((), one.dtype))
+    is_nan = (one != one) & (other != other)  # noqa: PLR0124 - NaN
+    return bool(np.all(is_fill | is_nan | (one == other)))
+
+
 def column_of(values: Any) -> list[Any]:
     """Return a vector as SQL gives it: NaN is NULL."""
     return list(pa.array(values, from_pandas=True).to_pylist())

@@ -38,7 +38,7 @@ from daf_storage.opening._remote import open_remote_tree
 from daf_storage.stores import RemoteFiles, _remote, shown_url
 from daf_storage.trees import ZarrTree
 from daf_storage.upkeep import _serve as serving
-from tests.support import contents, create, fill, fill_served
+from tests.support import contents, create, fill, fill_served, in_background
 
 Fault = Callable[[Any], bool]
 """Answers a request wrongly and returns true, or leaves it to the server."""
@@ -82,14 +82,8 @@ class _WatchedHandler(serving._Handler):
 @contextmanager
 def served(path: Path, fault: Fault | None = None) -> Iterator[Watched]:
     """Serve a path while the block runs."""
-    with Watched(path, fault) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with Watched(path, fault) as server, in_background(server):
+        yield server
 
 
 def impatient(url: str) -> RemoteFiles:

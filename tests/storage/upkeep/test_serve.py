@@ -19,7 +19,7 @@ import pytest
 
 from daf_storage import DafServer, errors, open_daf
 from daf_storage.upkeep import _serve as serving
-from tests.support import create, fill
+from tests.support import create, fill, in_background
 
 
 @pytest.fixture
@@ -36,14 +36,8 @@ def server(tmp_path: Path) -> Iterator[DafServer]:
 @contextmanager
 def running(path: Path, **options: Any) -> Iterator[DafServer]:
     """Run a server while the block runs."""
-    with DafServer(path, **options) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with DafServer(path, **options) as server, in_background(server):
+        yield server
 
 
 def ask(
