@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_args
 
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql._catalog import PUBLIC, AxisSchema, CollectionSchema, DafSchema, SharedSchema
@@ -52,9 +52,14 @@ class Connections:
     ) -> None:
         self.cache_bytes = cache_bytes
         """How much of what was decoded is kept."""
+        if categoricals not in get_args(Categoricals):
+            raise errors.InvalidInputError(
+                f"categoricals= is 'string' or 'dictionary', not {categoricals!r}"
+            )
         self.scan_options = scan_options
-        self.categoricals: Categoricals = categoricals
         """How tables are scanned."""
+        self.categoricals: Categoricals = categoricals
+        """Whether categoricals of an AnnData are strings or Arrow dictionaries."""
         self.cache = DecodedCache(max_bytes=cache_bytes)
         """What was decoded, of all data sets and tables together."""
         self.schemas: dict[str, AxisSchema] = {}

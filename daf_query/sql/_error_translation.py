@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from daf_query.sql._catalog import AxisSchema
 from daf_query.sql._names import quoted_name, unquoted_name
+from daf_query.sql._statements import one_statement
 from daf_query.sql._tokens import Token, tokens_of
 from daf_query.table import TableDataset
 from daf_storage import DafError, errors
@@ -71,6 +72,10 @@ def translate_planning_error(
         return _unknown_table(match["table"], schemas)
     if match := _NO_FIELD.search(text):
         return _unknown_column(match["field"], text, query, schemas, shared)
+    try:
+        one_statement(query)
+    except errors.QueryError as of_the_text:  # none, or several: it says where
+        return of_the_text
     return errors.QueryError(strip_prefixes(text))
 
 

@@ -101,7 +101,7 @@ def test_what_can_be_connected(tiny_path: Path) -> None:
         ("SELEC 1", errors.QueryError, "SQL syntax error at line 1, column 1: Expected: an SQL statement, found: SELEC\n  SELEC 1\n  \\^"),
         ("SELECT *\nFROM cell WHERE (age >", errors.QueryError, "at line 2, column 23: Expected: an expression, found: EOF"),
         ("SELECT nope(age) FROM cell", errors.QueryError, "Invalid function 'nope'"),
-        ("SELECT 1; SELECT 2", errors.QueryError, "single SQL statement"),
+        ("SELECT 1; SELECT 2", errors.QueryError, "the second begins at line 1, column 11"),
         ("SELECT avg(name) FROM cell", errors.QueryError, "^No function matches .* 'avg\\(Utf8\\)'. You might need"),
         ("SELECT name + age FROM cell", errors.QueryError, "Cannot coerce arithmetic expression"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from daf_query import DafSession
 from daf_query.sql import one_statement
 from daf_storage import errors
 
@@ -45,3 +46,13 @@ def test_no_statement(text: str) -> None:
     """A text without SQL is refused."""
     with pytest.raises(errors.QueryError, match="no SQL"):
         one_statement(text)
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [("", "has no SQL"), ("-- none", "has no SQL"), ("SELECT 1;\nSELECT 2", "line 2, column 1")],
+)
+def test_sessions_say_the_same(tiny_session: DafSession, query: str, why: str) -> None:
+    """A query of a session is one statement, as on the command line."""
+    with pytest.raises(errors.QueryError, match=why):
+        tiny_session.sql(query)

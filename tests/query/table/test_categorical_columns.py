@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import anndata
 import pandas as pd
 import polars as pl
@@ -9,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from daf_query import DafSession, connect
-from daf_storage import DafWriter, errors, from_anndata
+from daf_storage import DafWriter, MemoryDaf, errors, from_anndata
 
 STAGES = ["embryo", "child", "adult", "unused"]
 STAGE = ["child", "embryo", None, "adult", "child"]
@@ -124,3 +126,9 @@ def test_the_table_itself(session: DafSession) -> None:
     table = session.table("obs").to_table()
     assert table.column("stage").to_pylist() == STAGE
     assert table.schema.field("stage").type.ordered
+
+
+def test_an_unknown_choice_is_refused() -> None:
+    """It says which there are."""
+    with pytest.raises(errors.InvalidInputError, match="'string' or 'dictionary', not 'codes'"):
+        connect(MemoryDaf(), categoricals=cast("Any", "codes"))
