@@ -24,9 +24,10 @@ from daf_storage.spi import lazy_names
 if TYPE_CHECKING:
     from daf_query._zarr_append import append_rows, build_spatial_index
     from daf_query.index import UnusedIndexWarning, rebuild_indexes
+    from daf_query.matrix import DamagedLayoutWarning
     from daf_query.scan import ScanOptions
     from daf_query.session import DafSession, connect
-    from daf_query.slice import DamagedLayoutWarning, MatrixSlice
+    from daf_query.slice import MatrixSlice
     from daf_query.sql import (
         DuplicateColumnsWarning,
         Explanation,
@@ -75,15 +76,13 @@ __getattr__, __dir__ = lazy_names(
             "UnusedIndexWarning",
             "rebuild_indexes",
         ),
+        "daf_query.matrix": ("DamagedLayoutWarning",),
         "daf_query.scan": ("ScanOptions",),
         "daf_query.session": (
             "DafSession",
             "connect",
         ),
-        "daf_query.slice": (
-            "DamagedLayoutWarning",
-            "MatrixSlice",
-        ),
+        "daf_query.slice": ("MatrixSlice",),
         "daf_query.sql": (
             "DuplicateColumnsWarning",
             "Explanation",

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daf_query import connect
-from daf_query.slice import _gather as gathering
+from daf_query.matrix import _gather as gathering
 from daf_storage import DafWriter, MemoryDaf
 from daf_storage.spi import StorageType
 from tests.support import dense

@@ -1,10 +1,9 @@
 """Slices of matrices: choose entries of two axes, then read their elements and no others.
 
-**Nouns.** A *selection* is the chosen positions along one axis; a *selector* is what the caller
-passed for it (SQL, names, positions, a mask).  A *layout* is one of the two orders in which a
-matrix may be stored.  *Gathering* reads the elements of a selection from a layout.  A *matrix
-slice* returns them as numpy, scipy, Arrow, pandas, AnnData or a file; a *companion* is another
-matrix over the same axes that an AnnData of the slice has too.
+**Nouns.** A *selector* is what the caller passed for a selection of one axis (SQL, names,
+positions, a mask).  A *matrix slice* returns the elements of two selections as numpy, scipy, Arrow,
+pandas, AnnData or a file; a *companion* is another matrix over the same axes that an AnnData of
+the slice has too.
 
 Must not know sessions or the command line.
 """
@@ -12,7 +11,6 @@ Must not know sessions or the command line.
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
 from daf_query.slice._entry_list import positions_in
 from daf_query.slice._export import FORMATS, TEXT, check_format
-from daf_query.slice._layouts import DamagedLayoutWarning
 from daf_query.slice._matrix_slice import MatrixSlice, slice_matrix
 from daf_query.slice._selector import (
     Selector,
@@ -29,7 +27,6 @@ __all__ = [
     "TEXT",
     "AnnDataChoice",
     "Choice",
-    "DamagedLayoutWarning",
     "MatrixSlice",
     "Selector",
     "WrappedSql",

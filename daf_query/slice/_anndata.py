@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
 
-from daf_query.slice._layouts import gather_first, open_layouts, plan_layouts
-from daf_query.slice._selection import Selection
+from daf_query.matrix import Selection, gather_first, open_layouts, plan_layouts
 from daf_storage import AnnDataWarning, DafReader, errors
 from daf_storage.spi import (
     ANNDATA_PARTS,

@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query.matrix import Layout, Selection, SlicePlan, gather_first, plan_layouts
 from daf_query.slice import _anndata
 from daf_query.slice import _export as export
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
-from daf_query.slice._gather import SlicePlan
-from daf_query.slice._layouts import Layout, gather_first, plan_layouts
-from daf_query.slice._selection import Selection
 from daf_storage import DafReader, Origin, errors
 from daf_storage.spi import ForkLock, lazy_module
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query.matrix import Selection
 from daf_query.scan import INDEX, NAME
 from daf_query.slice._entry_list import positions_in, positions_of
-from daf_query.slice._selection import Selection
 from daf_query.slice._wrapped_sql import WrappedSql, predicate_query
 from daf_query.sql import (
     Engine,

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query import MatrixSlice, connect
-from daf_query.slice import _gather as gathering
+from daf_query.matrix import _gather as gathering
 from daf_storage import AnnDataWarning, DafWriter, MemoryDaf, ZarrDaf, errors, from_anndata
 from tests.support import CELLS, GENES, PBMC, UMIS, create, recorded_reads
 

@@ -17,7 +17,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from daf_query import DafSession, MatrixSlice, connect
-from daf_query.slice import _gather as gathering
+from daf_query.matrix import _gather as gathering
 from daf_storage import AnnDataWarning, DafWriter, MemoryDaf, ZarrDaf, errors, to_anndata
 from tests.support import CELLS, GENES, UMIS, create, is_mapped, recorded_reads, reopen
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from daf_query.slice._gather import SlicePlan, gather_dense, gather_sparse, plan_slice
-from daf_query.slice._selection import Selection
+from daf_query.matrix._gather import SlicePlan, gather_dense, gather_sparse, plan_slice
+from daf_query.matrix._selection import Selection
 from daf_storage import DafReader, errors
 from daf_storage.spi import StoredMatrix
 

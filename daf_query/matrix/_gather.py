@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.slice._selection import Selection
+from daf_query.matrix._selection import Selection
 from daf_storage import errors
 from daf_storage.spi import Span, StoredMatrix, lazy_module
 

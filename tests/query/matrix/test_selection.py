@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from daf_query.slice._selection import Selection
+from daf_query.matrix._selection import Selection
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,32 @@
+"""Stored matrices: which elements of which layout to read, and how to gather them.
+
+**Nouns.** A *selection* is the chosen positions along one axis.  A *layout* is one of the two
+orders in which a matrix may be stored; its *major* axis is the one whose entries are the stored
+columns, the *minor* axis the other.  A *slice plan* says what a selection costs in a layout.
+*Gathering* reads the elements of a selection from a layout.
+
+Must not know tables, SQL, sessions or the command line.
+"""
+
+from daf_query.matrix._gather import SlicePlan, gather_dense, gather_sparse, plan_slice
+from daf_query.matrix._layouts import (
+    DamagedLayoutWarning,
+    Layout,
+    gather_first,
+    open_layouts,
+    plan_layouts,
+)
+from daf_query.matrix._selection import Selection
+
+__all__ = [
+    "DamagedLayoutWarning",
+    "Layout",
+    "Selection",
+    "SlicePlan",
+    "gather_dense",
+    "gather_first",
+    "gather_sparse",
+    "open_layouts",
+    "plan_layouts",
+    "plan_slice",
+]
