@@ -61,7 +61,6 @@ def test_modules_that_are_no_doors_are_private() -> None:
     }
     assert {module for module in public if not module.startswith("daf_storage.testing.")} == {
         "daf_query.demo",
-        "daf_query.session",
         "daf_storage.errors",
         "daf_storage.settings",
         "daf_storage.spi",

@@ -1,0 +1,59 @@
+"""What is connected to a session: the part that all of its methods need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
+from daf_query.sql import Collection, Connections, Engine
+from daf_query.table import Categoricals
+from daf_storage import DafReader, DafWriter, errors
+
+CACHE_BYTES = 512 << 20
+"""Default size of the decode cache of a session, in bytes."""
+
+
+class Connected:
+    """Data sets that are connected, and the engine that plans queries over them."""
+
+    def __init__(
+        self,
+        data_sets: Mapping[str, DafReader | Collection],
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        scan_options: ScanOptions = DEFAULT_OPTIONS,
+        categoricals: Categoricals = "string",
+    ) -> None:
+        self._engine = Engine(
+            Connections(
+                data_sets, cache_bytes, scan_options=scan_options, categoricals=categoricals
+            )
+        )
+
+    def reader(self, schema: str | None = None) -> DafReader:
+        """Return the reader of a data set; with one connected, of that.
+
+        Raises
+        ------
+        InvalidInputError
+            There are several behind it, or several are connected and none was named.
+        NotFoundError
+            There is no such schema.
+        """
+        return self._connections.reader(self._connections.schema(schema).name)
+
+    def _writable(self, schema: str | None, axis: str) -> tuple[str, DafWriter]:
+        """Return the name of a schema, and its data set, which has an axis and can be changed."""
+        name = self._connections.schema(schema).name
+        daf = self._connections.reader(name)
+        if not daf.has_axis(axis):
+            raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+        if not isinstance(daf, DafWriter):
+            raise errors.ReadOnlyError(
+                f"{daf.location}: it was opened for reading; open it with mode 'r+' to change it"
+            )
+        return name, daf
+
+    @property
+    def _connections(self) -> Connections:
+        return self._engine.connections

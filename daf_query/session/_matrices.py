@@ -1,0 +1,96 @@
+"""The questions about matrices that a session answers."""
+
+from __future__ import annotations
+
+from daf_query.session._connected import Connected
+from daf_query.slice import MatrixSlice, Selector, resolve, slice_matrix
+from daf_query.sql import Params, bind_all
+from daf_storage import errors
+
+
+class MatrixQuestions(Connected):
+    """The part of a session that is about matrices."""
+
+    def matrix(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        rows: Selector = None,
+        columns: Selector = None,
+        params: Params | None = None,
+        schema: str | None = None,
+    ) -> MatrixSlice:
+        """Choose a slice of a matrix; its values are read when they are asked for.
+
+        Parameters
+        ----------
+        rows, columns
+            Which entries of each axis; all by default.  A SQL predicate on that axis
+            (``"age > 60 AND donor = 'N3'"``), also with ORDER BY and LIMIT; a whole SELECT that
+            yields ``index`` or ``name`` (joins allowed), or its result; names; positions, as
+            integers, a slice or a range; a boolean mask of the axis's length; or a data frame
+            with a column ``name`` or ``index``.  Names, positions and masks may be lists, sets,
+            or columns of numpy, pandas, polars or Arrow; all but sets keep their order and their
+            duplicates.  SQL yields the order of the axis unless it says ORDER BY, and each
+            entry once.
+        params
+            Values for the parameters of predicates and SELECTs, as for `sql`; those of rows and
+            columns together.
+        schema
+            Which data set, where several are connected.
+
+        Returns
+        -------
+        MatrixSlice
+            With ``to_scipy``, ``to_numpy``, ``to_pandas``, ``to_polars``, ``to_arrow``,
+            ``to_anndata`` and ``save``.  A filter that matches nothing yields an empty slice.
+
+        Raises
+        ------
+        NotFoundError
+            An axis, matrix, column or entry is unknown; the message says which there are.
+        QueryError
+            A predicate is wrong.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> from daf_query import connect
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA"])
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3]])
+        >>> part = connect(daf).matrix("cell", "gene", "UMIs", rows="name = 'GATA'")
+        >>> part.to_numpy().tolist()
+        [[2, 3]]
+        """
+        schema_name = self._connections.schema(schema).name
+        daf = self.reader(schema_name)
+        for axis in (rows_axis, columns_axis):
+            if not daf.has_axis(axis):
+                raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+        if not daf.has_matrix(rows_axis, columns_axis, name):
+            known = daf.matrices_set(rows_axis, columns_axis)
+            raise errors.matrix_not_found(daf.location, rows_axis, columns_axis, name, known)
+        other = {rows_axis: columns_axis, columns_axis: rows_axis}
+        rows, columns = _bound(rows, columns, params)
+        chosen = [
+            resolve(self._engine, schema_name, axis, selector, keyword=keyword, other=other[axis])
+            for axis, selector, keyword in (
+                (rows_axis, rows, "rows"),
+                (columns_axis, columns, "columns"),
+            )
+        ]
+        return slice_matrix(daf, rows_axis, columns_axis, name, chosen[0], chosen[1])
+
+
+def _bound(rows: Selector, columns: Selector, params: Params | None) -> tuple[Selector, Selector]:
+    """Return selectors of which those that are SQL have values in place of their parameters."""
+    written = [selector if isinstance(selector, str) else "" for selector in (rows, columns)]
+    bound = bind_all(written, params)
+    return (
+        bound[0] if isinstance(rows, str) else rows,
+        bound[1] if isinstance(columns, str) else columns,
+    )

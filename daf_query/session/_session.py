@@ -1,0 +1,290 @@
+"""Sessions: connect data sets, and ask SQL questions."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
+from daf_query.session._connected import CACHE_BYTES
+from daf_query.session._matrices import MatrixQuestions
+from daf_query.session._sources import Frame, Mode, Source, opened, schema_name
+from daf_query.session._writing import AxisWriting
+from daf_query.sql import (
+    ENGINE,
+    Allow,
+    Collection,
+    Explanation,
+    Params,
+    QueryPlan,
+    QueryResult,
+    SessionContext,
+    bind,
+    query_result,
+    reporting,
+)
+from daf_query.table import Categoricals, TableDataset
+from daf_storage import DafReader, errors
+
+
+class DafSession(MatrixQuestions, AxisWriting):
+    """Data sets that are connected, each a SQL schema; `connect` makes one.
+
+    May be used from several threads.  Closing it closes nothing that it handed out.
+    """
+
+    @property
+    def cached_bytes(self) -> int:
+        """How much is remembered of what was decoded."""
+        return self._connections.cache.nbytes
+
+    def __repr__(self) -> str:
+        return f"DafSession({', '.join(self._connections.schemas)})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the data sets; arrays and slices handed out earlier stay valid."""
+        self._connections.close()
+
+    @property
+    def context(self) -> SessionContext:
+        """The DataFusion session, for what this class does not offer.  It may write."""
+        ENGINE.enter()
+        return self._engine.context
+
+    @property
+    def schemas(self) -> dict[str, DafReader]:
+        """The data sets by schema name; several that are asked as one are not among them."""
+        return self._connections.readers()
+
+    def tables(self) -> list[str]:
+        """Return the names of the tables, as queries write them."""
+        return self._connections.table_names
+
+    def register(self, source: Source | Frame, name: str | None = None) -> None:
+        """Connect another data set, as a schema, or a table of your own.
+
+        Parameters
+        ----------
+        source
+            A path or a reader of a data set; a pattern of paths or a list, for several as one
+            (see `connect`); a path of a Zarr group or a table, such as `zarr_table` makes; a data
+            frame of pandas or polars, a DuckDB relation, an Arrow table, dataset or stream; a
+            Parquet, Arrow, CSV or TSV file (also ``.csv.gz``).
+        name
+            The schema or table name; by default that of the file, or of the table.  A frame
+            needs one.
+
+        Raises
+        ------
+        ExistsError
+            Something is connected by this name, or an axis has it.
+        SourceNotFoundError, CorruptDataError
+            There is no such file, or it is not what its suffix says.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> session = connect(daf_storage.MemoryDaf(name="one"))
+        >>> other = daf_storage.MemoryDaf(name="two")
+        >>> other.add_axis("donor", ["N1", "N2"])
+        >>> session.register(other, "other")
+        >>> session.sql("SELECT count(*) AS n FROM other.donor").to_pydict()
+        {'n': [2]}
+
+        >>> import pandas
+        >>> session.register(pandas.DataFrame({"id": ["N1"], "centre": ["Basel"]}), "samples")
+        >>> session.sql(
+        ...     "SELECT name, centre FROM other.donor JOIN samples ON name = samples.id"
+        ... ).to_pydict()
+        {'name': ['N1'], 'centre': ['Basel']}
+        """
+        connected = opened(source)
+        self._connections.connect(
+            schema_name(source, connected) if name is None else name, connected
+        )
+
+    def unregister(self, name: str) -> None:
+        """Let go of a data set or a table; what was opened for it is closed."""
+        self._connections.disconnect(name)
+
+    def sql(
+        self, query: str, *, params: Params | None = None, allow: Allow = "read"
+    ) -> QueryResult:
+        """Plan a SQL query; rows are computed when the result is asked for them.
+
+        Parameters
+        ----------
+        query
+            One statement.  Tables are the axes and ``scalars``; identifiers keep their case.
+        params
+            Values for its parameters: a list for ``?`` or ``$1``, a mapping for ``$name``.  After
+            IN, a value is a list (``donor IN $donors``).  None is NULL, which equals nothing.
+        allow
+            ``read`` refuses whatever changes something: CREATE, INSERT, COPY, SET and so on.
+
+        Returns
+        -------
+        QueryResult
+            With ``to_pandas()``, ``to_polars()``, ``to_duckdb()``, ``to_arrow_table()``,
+            ``to_pylist()``, ``batches()``, ``save(path)``, ``filter(...)`` and more.
+
+        Raises
+        ------
+        QueryError
+            The SQL is wrong; a syntax error says where.
+        VectorNotFoundError, AxisNotFoundError
+            A column or table is unknown; the message says which there are.
+        ReadOnlyError
+            The query would change something.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 2, 3])
+        >>> db = connect(daf)
+        >>> db.sql("SELECT name FROM cell WHERE age > $least", params={"least": 2}).to_pydict()
+        {'name': ['C']}
+        """
+        return query_result(self._engine, bind(query, params), allow=allow)
+
+    def explain(self, query: str, *, params: Params | None = None) -> QueryPlan:
+        """Plan a query and return the plan; nothing is executed.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 2, 3])
+        >>> print(connect(daf).explain("SELECT name FROM cell WHERE age > 2").logical)
+        TableScan: cell projection=[name], full_filters=[cell.age > Int64(2)]
+        """
+        return self.sql(query, params=params).explain()
+
+    def explain_analyze(self, query: str, *, params: Params | None = None) -> Explanation:
+        """Run a query and report what it cost: zones left out and read, values of each column.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 2, 3])
+        >>> daf.set_vector("cell", "score", [0.1, 0.2, 0.3])
+        >>> report = connect(daf).explain_analyze("SELECT score FROM cell WHERE age > 2")
+        >>> report.rows, report.scans[0].values
+        (1, {'age': 3, 'score': 1})
+        """
+        with reporting() as reports:
+            started = time.perf_counter()
+            result = self.sql(query, params=params)
+            rows = sum(batch.num_rows for batch in result.collect())
+            seconds = time.perf_counter() - started
+            plan = result.explain().physical
+            scans = tuple(report for report in reports if report.read)
+        hits = sum(report.cache_hits for report in reports)
+        return Explanation(query, seconds, rows, scans, hits, plan)
+
+    def table(self, axis: str, *, schema: str | None = None) -> TableDataset:
+        """Return the table of an axis as a pyarrow Dataset, for DuckDB, polars and pyarrow.
+
+        Parameters
+        ----------
+        schema
+            Which data set, where several are connected.
+        """
+        tables = self._connections.schema(schema)
+        if axis not in tables.axes_set():
+            raise errors.axis_not_found(tables.location, axis, tables.axes_set())
+        return tables.dataset(axis)
+
+    def _repr_html_(self) -> str:
+        parts = (
+            f"<h4>{html.escape(name)}</h4>{daf._repr_html_()}" for name, daf in self.schemas.items()
+        )
+        return "".join(parts)
+
+
+def connect(
+    source: Source | Mapping[str, Source | Frame],
+    *,
+    mode: Mode = "r",
+    cache_bytes: int = CACHE_BYTES,
+    scan_options: ScanOptions = DEFAULT_OPTIONS,
+    categoricals: Categoricals = "string",
+) -> DafSession:
+    """Open one data set or several for SQL.
+
+    Parameters
+    ----------
+    source
+        A path, a reader, or a mapping of schema names to either.  The schema of a path is its
+        file name without suffixes: ``data/pbmc.daf.zarr`` is ``pbmc``.  A pattern of paths
+        (``runs/*.daf.zarr``) or a list of data sets is one schema, ``runs``: its tables have the
+        rows of all of them, and a column ``dataset`` with the name of each.  Any other Zarr
+        directory or archive with a group ``meta`` is one table, ``meta`` (see `zarr_table`).
+        In a mapping also tables of your own, see `DafSession.register`.
+    mode
+        ``r+`` opens paths so that `DafSession.save_vector` and `DafSession.reorder_axis` work.
+    cache_bytes
+        How much of what was decoded (strings, their codes, packed chunks) is remembered for later
+        queries, about; the least recently used is forgotten first.
+    scan_options
+        How tables are cut, pruned and read; the defaults suit all sizes.
+    categoricals
+        ``dictionary`` shows categoricals that an AnnData import noted as Arrow dictionaries, which
+        are ordered where the categorical was: ``Categorical`` in pandas, ``Enum`` in polars.
+
+    Returns
+    -------
+    DafSession
+        With one data set its tables are ``cell`` (and ``pbmc.cell``); with several they are
+        ``pbmc.cell``, ``liver.cell`` and so on.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is nothing at a path, or a pattern matches nothing.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> daf = daf_storage.MemoryDaf(name="tiny")
+    >>> daf.add_axis("cell", ["TATA", "GATA"])
+    >>> daf.set_vector("cell", "age", [30, 60])
+    >>> connect(daf).sql("SELECT name FROM cell WHERE age > 40").to_pydict()
+    {'name': ['GATA']}
+    """
+    if isinstance(source, Mapping):
+        if not source:
+            raise errors.InvalidInputError("connect() was given no data set")
+        named = {name: opened(each, mode) for name, each in source.items()}
+    else:
+        connected = opened(source, mode)
+        named = {schema_name(source, connected): connected}
+    data_sets = {
+        name: each for name, each in named.items() if isinstance(each, DafReader | Collection)
+    }
+    session = DafSession(
+        data_sets, cache_bytes=cache_bytes, scan_options=scan_options, categoricals=categoricals
+    )
+    for name, connected in named.items():
+        if name not in data_sets:
+            session._connections.connect(name, connected)  # noqa: SLF001 - our own
+    return session
