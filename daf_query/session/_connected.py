@@ -1,4 +1,4 @@
-"""What is connected to a session: the part that all of its methods need."""
+"""The connected data sets of a session, which all of its parts need."""
 
 from __future__ import annotations
 

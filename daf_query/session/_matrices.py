@@ -1,4 +1,4 @@
-"""The questions about matrices that a session answers."""
+"""Questions about matrices: the slices that a session makes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session writes into a data set that is open for writing."""
+"""Writing into a data set that is open for it: vectors, orders and indexes."""
 
 from __future__ import annotations
 
