@@ -1,4 +1,4 @@
-"""Writing into a data set that is open for it: vectors, orders and indexes."""
+"""The part of a session that writes into a data set: vectors, orders and indexes."""
 
 from __future__ import annotations
 

@@ -2,106 +2,42 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import (
-    NAME_VECTOR,
     IfExists,
     Progress,
     ShowProgress,
-    Span,
     optional_import,
-    pandas,
     progress_bar,
 )
-from daf_storage.data import DafReader, StoredMatrix, check_reader, column_blocks, kept
-from daf_storage.h5ad import _columns, _notes
+from daf_storage.data import DafReader, StoredMatrix, check_reader, kept
+from daf_storage.h5ad import _notes
 from daf_storage.h5ad._aligned import AlignedMatrix, Part, axis_annotations, restore_matrix
 from daf_storage.h5ad._file_values import writable_frame, write_value
+from daf_storage.h5ad._frames import COLOR, axis_frame, column_rules
+from daf_storage.h5ad._matrix_output import (
+    index_dtype,
+    size_bytes,
+    sparse_blocks,
+    write_dense,
+    write_sparse,
+)
 from daf_storage.h5ad._notes import Notes
-from daf_storage.h5ad._report import AnnDataWarning, Report
-from daf_storage.h5ad._restore import KeptParts, with_kept_columns
+from daf_storage.h5ad._report import Report
+from daf_storage.h5ad._restore import KeptParts
 from daf_storage.stores import check_output, output_path
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
     sp = lazy_module("scipy.sparse")
-
-_BLOCK_BYTES = 64 << 20
-_COLOR = "color"
-
-
-def axis_frame(
-    daf: DafReader,
-    axis: str,
-    positions: npt.NDArray[np.int64] | None = None,
-    *,
-    unreadable: Literal["raise", "warn"] = "raise",
-) -> tuple[Any, dict[str, Any]]:
-    """Return an axis as a pandas DataFrame, and the colours of its categoricals.
-
-    Parameters
-    ----------
-    positions
-        0-based positions of the wanted entries, in any order; all by default.
-    unreadable
-        Whether a vector that cannot be read is an error, or left out with an `AnnDataWarning`.
-
-    Returns
-    -------
-    frame
-        A row per entry, labelled by it, and a column per vector.  Categoricals, missing values
-        and dates come back as they were imported.  A vector with the name of an axis is a
-        categorical of that axis's entries.
-    uns
-        ``{"type_colors": [...]}`` for each categorical whose axis has a vector ``color``.
-    """
-    taken = None if positions is None else pa.array(positions)
-    notes = _notes.axis_notes(_notes.read_notes(daf), axis)
-    present = daf.vectors_set(axis)
-    if unreadable == "warn":
-        present = _readable(daf, axis, present)
-    rules = _rules(daf, axis, notes, present)
-    companions = {rule["is_missing"] for rule in rules.values() if "is_missing" in rule}
-    columns: dict[str, Any] = {}
-    uns: dict[str, Any] = {}
-    for vector, rule in rules.items():
-        if vector in companions:
-            continue
-        missing = rule.get("is_missing")
-        try:
-            values = _values(daf, axis, vector, positions, taken)
-            is_missing = None if missing is None else _values(daf, axis, missing, positions, taken)
-            categories = _categories(daf, vector, rule)
-        except errors.FormatError as error:
-            if unreadable == "raise":
-                raise
-            _warn_of(axis, vector, error)
-            continue
-        column = rule.get("column", vector)
-        column = vector if column in columns else column
-        columns[column] = _columns.decode_column(
-            values, rule, is_missing=is_missing, categories=categories
-        )
-        colors_axis = rule.get("axis", vector)
-        if categories is not None and _has_colors(daf, colors_axis):
-            uns[f"{column}_colors"] = daf.get_np_vector(colors_axis, _COLOR)
-    columns = with_kept_columns(daf, axis, columns, notes.get("columns", []), positions)
-    names = daf.get_pa_vector(axis, NAME_VECTOR)
-    labels = (names if taken is None else names.take(taken)).to_numpy(zero_copy_only=False)
-    index = pandas().Index(labels.astype(object), dtype=object, name=notes.get("index_name"))
-    frame = pandas().DataFrame(columns, index=index, copy=False)
-    return frame, uns
 
 
 def to_anndata(
@@ -276,7 +212,7 @@ class _Exporter:
         categorical = {
             rule.get("axis", vector)
             for axis in main
-            for vector, rule in _rules(
+            for vector, rule in column_rules(
                 self._daf,
                 axis,
                 _notes.axis_notes(self._notes, axis),
@@ -284,7 +220,7 @@ class _Exporter:
             ).items()
         }
         for axis in others:
-            carried = {_COLOR} if axis in categorical else set()
+            carried = {COLOR} if axis in categorical else set()
             for vector in sorted(self._daf.vectors_set(axis) - carried):
                 what = f"vector {vector!r} of axis {axis!r}"
                 self.report.lost(what, "AnnData has no vectors of other axes")
@@ -323,8 +259,8 @@ class _Exporter:
         if not stored.info.is_sparse:
             values = stored.dense().read()
             return restore_matrix(values if by_rows else values.T, note)
-        indptr, blocks = stored.colptr(), list(_sparse_blocks(stored))
-        indices = np.concatenate([np.empty(0, _index_dtype(stored)), *(b[0] for b in blocks)])
+        indptr, blocks = stored.colptr(), list(sparse_blocks(stored))
+        indices = np.concatenate([np.empty(0, index_dtype(stored)), *(b[0] for b in blocks)])
         data = np.concatenate([np.empty(0, blocks[0][1].dtype), *(b[1] for b in blocks)])
         n_minor, n_major = stored.info.shape
         if by_rows:
@@ -337,7 +273,7 @@ class _Exporter:
         """Write the large matrices into an h5ad file, block by block."""
         chosen = list(self.matrices())
         every = [stored for *_, stored in chosen] + ([self.raw] if self.raw else [])
-        with progress_bar("export", sum(map(_size_bytes, every)), show=show) as progress:
+        with progress_bar("export", sum(map(size_bytes, every)), show=show) as progress:
             for part, key, stored in chosen:
                 parent = file if part == "X" else file.require_group(part)
                 if part == "X" and "X" in file:
@@ -364,9 +300,9 @@ class _Exporter:
             write_elem = optional_import("anndata", extra="anndata").io.write_elem
             write_elem(parent, key, self.whole(note, stored))
         elif stored.info.is_sparse:
-            _write_sparse(parent, key, stored, "csr" if by_rows else "csc", progress, note)
+            write_sparse(parent, key, stored, "csr" if by_rows else "csc", progress, note)
         else:
-            _write_dense(parent, key, stored, progress, note, by_rows=by_rows)
+            write_dense(parent, key, stored, progress, note, by_rows=by_rows)
 
     def annotations(self, part: str, axis: str) -> dict[str, Any]:
         """Return ``obsm`` or ``varm``: the matrices of an axis with axes of their own."""
@@ -406,144 +342,3 @@ class _Exporter:
         if kind.is_string or not of_numpy:
             return value
         return kind.dtype.type(value)
-
-
-def _readable(daf: DafReader, axis: str, vectors: set[str]) -> set[str]:
-    """Return the vectors whose metadata and length are right; a warning names each other one."""
-    found = set()
-    for vector in sorted(vectors):
-        try:
-            daf.vector_info(axis, vector)
-            found.add(vector)
-        except errors.FormatError as error:
-            _warn_of(axis, vector, error)
-    return found
-
-
-def _warn_of(axis: str, vector: str, error: errors.FormatError) -> None:
-    text = f"vector {vector!r} of axis {axis!r} is left out, it cannot be read: {error}"
-    warnings.warn(text, AnnDataWarning, stacklevel=4)
-
-
-def _rules(
-    daf: DafReader, axis: str, notes: dict[str, Any], present: set[str]
-) -> dict[str, dict[str, Any]]:
-    """Return the rule of each vector: those of the import in its order, then the others."""
-    noted = [rule for rule in notes.get("columns", []) if rule.get("vector") in present]
-    rules: dict[str, dict[str, Any]] = {rule["vector"]: rule for rule in noted}
-    for vector in sorted(present - rules.keys()):
-        has_missing = daf.vector_info(axis, vector).empty_is_missing and not daf.has_axis(vector)
-        rules[vector] = {"kind": "text", "missing": True} if has_missing else {}
-    return rules
-
-
-def _values(
-    daf: DafReader, axis: str, vector: str, positions: Any, taken: pa.Array | None
-) -> npt.NDArray[Any]:
-    if daf.vector_info(axis, vector).storage_type.is_string:
-        strings = daf.get_pa_vector(axis, vector)
-        picked = strings if taken is None else strings.take(taken)
-        objects: npt.NDArray[Any] = picked.to_numpy(zero_copy_only=False).astype(object, copy=False)
-        return objects
-    numbers = daf.get_np_vector(axis, vector)
-    return np.array(numbers) if positions is None else numbers[positions]
-
-
-def _categories(daf: DafReader, vector: str, rule: dict[str, Any]) -> list[str] | None:
-    if "categories" in rule:
-        return list(rule["categories"])
-    axis = rule.get("axis", vector)
-    if rule.get("kind") not in (None, "categorical") or not daf.has_axis(axis):
-        return [] if rule.get("kind") == "categorical" else None
-    return list(daf.axis_entries(axis))
-
-
-def _has_colors(daf: DafReader, axis: str) -> bool:
-    return daf.has_axis(axis) and daf.has_vector(axis, _COLOR)
-
-
-def _index_dtype(stored: StoredMatrix) -> Any:
-    largest = max(*stored.info.shape, stored.info.nnz or 0)
-    return np.int32 if largest < 2**31 else np.int64
-
-
-def _sparse_blocks(stored: StoredMatrix) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
-    """Yield the 0-based indices and the values of a stored sparse matrix in blocks."""
-    rowval = stored.entries("rowval")
-    nzval = stored.entries("nzval") if stored.has_values() else None
-    indptr = stored.colptr()
-    dtype = _index_dtype(stored)
-    blocks = list(column_blocks(indptr)) or [Span(0, 0)]
-    for span in blocks:
-        part = Span(int(indptr[span.start]), int(indptr[span.stop]))
-        values = np.ones(part.size, bool) if nzval is None else nzval.read_rows(part)
-        yield rowval.read_rows(part).astype(dtype) - dtype(1), values
-
-
-def _size_bytes(stored: StoredMatrix) -> int:
-    info = stored.info
-    item = 1 if info.storage_type.is_string else info.storage_type.dtype.itemsize
-    return info.shape[0] * info.shape[1] * item if info.nnz is None else info.nnz * (item + 4)
-
-
-def _narrow_dtype(
-    blocks: Iterable[npt.NDArray[Any]], stored: np.dtype[Any], note: dict[str, Any]
-) -> np.dtype[Any]:
-    """Return the dtype that the matrix had, unless values that were set since need more."""
-    if "dtype" not in note:
-        return stored
-    wanted = np.dtype(note["dtype"])
-    fits = all(_columns.narrowed(block, wanted).dtype == wanted for block in blocks)
-    return wanted if fits else stored
-
-
-def _write_sparse(
-    parent: Any,
-    key: str,
-    stored: StoredMatrix,
-    layout: str,
-    progress: Progress,
-    note: dict[str, Any],
-) -> None:
-    nnz = stored.info.nnz or 0
-    blocks = (data for _, data in _sparse_blocks(stored))
-    dtype = _narrow_dtype(blocks, stored.info.storage_type.dtype, note)
-    shape = stored.info.shape[::-1] if layout == "csr" else stored.info.shape
-    group = parent.create_group(key)
-    group.attrs.update(
-        {"encoding-type": f"{layout}_matrix", "encoding-version": "0.1.0", "shape": shape}
-    )
-    index_dtype = _index_dtype(stored)
-    group.create_dataset("indptr", data=stored.colptr().astype(index_dtype))
-    indices = group.create_dataset("indices", shape=(nnz,), dtype=index_dtype)
-    data = group.create_dataset("data", shape=(nnz,), dtype=dtype)
-    start = 0
-    for block_indices, block_data in _sparse_blocks(stored):
-        stop = start + block_indices.size
-        indices[start:stop] = block_indices
-        data[start:stop] = block_data
-        start = stop
-        progress.add(block_indices.nbytes + block_data.nbytes)
-
-
-def _write_dense(
-    parent: Any,
-    key: str,
-    stored: StoredMatrix,
-    progress: Progress,
-    note: dict[str, Any],
-    *,
-    by_rows: bool,
-) -> None:
-    values = stored.dense().read()
-    values = values if by_rows else values.T
-    rows = max(_BLOCK_BYTES // max(values.shape[1] * values.itemsize, 1), 1)
-    starts = range(0, values.shape[0], rows)
-    blocks = (values[start : start + rows] for start in starts)
-    dtype = _narrow_dtype(blocks, stored.info.storage_type.dtype, note)
-    dataset = parent.create_dataset(key, shape=values.shape, dtype=dtype)
-    dataset.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
-    for start in starts:
-        block = values[start : start + rows]
-        dataset[start : start + rows] = block
-        progress.add(block.nbytes)

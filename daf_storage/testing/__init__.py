@@ -13,13 +13,11 @@ changed passes the ``Changing`` one, what can only be added to the ``AppendOnly`
 ...         return MemoryDaf()
 """
 
-from daf_storage.testing.daf_suite import (
-    AppendOnlyDafSuite,
-    ChangingDafSuite,
-    DafSuite,
-    ReadOnlyDafSuite,
-)
+from daf_storage.testing.append_only_suite import AppendOnlyDafSuite
+from daf_storage.testing.changing_suite import ChangingDafSuite
+from daf_storage.testing.daf_suite import DafSuite
 from daf_storage.testing.examples import CELLS, GENES, UMIS, contents, dense, fill, fill_served
+from daf_storage.testing.read_only_suite import ReadOnlyDafSuite
 from daf_storage.testing.store_suite import AppendOnlyStoreSuite, ChangingStoreSuite, StoreSuite
 from daf_storage.testing.tree_suite import ChangingTreeSuite, TreeSuite
 

@@ -28,7 +28,7 @@ from daf_storage import (
 )
 from daf_storage.data import _reorder as reordering
 from daf_storage.stores import DirectoryStore, _swap
-from daf_storage.testing.daf_suite import reordered
+from daf_storage.testing.changing_suite import reordered
 from tests.storage.data.test_crashes import Crash, FaultInjector
 from tests.support import contents, create, dense, fill, fill_served, reopen
 
