@@ -8,15 +8,20 @@ A matrix is stored by columns; the *major* axis is the one whose entries are tho
 3. For each block, copy the runs of neighbouring majors out of the mapped arrays.
 4. Translate the minors of that copy: stored indices count from 1, and those that are not selected
    are dropped.  The stored arrays are never shifted as a whole.
-5. Join the blocks to CSR, and repeat or reorder the minors as they were selected.
+5. Join the blocks to CSR.  Where every minor is selected, ``colptr`` says where each block goes.
+6. Repeat the minors that were selected more than once.
 
-A dense matrix needs none of 2 to 5: it is indexed, or read chunk by chunk where it is not mapped.
+A dense matrix needs none of 2 to 6: it is indexed, or read chunk by chunk where it is not mapped.
+
+Memory: at most two times the result, and a block.  Neither the blocks nor their parts outlive the
+step in which they are joined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +36,10 @@ if TYPE_CHECKING:
 else:
     sp = lazy_module("scipy.sparse")
 
-_BLOCK_ELEMENTS = 4 << 20
+_BLOCK_ELEMENTS = 1 << 20
+_FETCHED_ELEMENTS = 4 << 20
+_BLOCK_MAJORS = 1 << 20
+_BLOCK_BYTES = 32 << 20
 _MIN_RUN_ELEMENTS = 256
 _PAGE_BYTES = 4096
 
@@ -55,14 +63,15 @@ class SlicePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _SparseBlock:
-    """The selected elements of some majors, one major after the other."""
+class _Block:
+    """Ranges of the stored elements, each those of a major or of a part of one."""
 
+    majors: Positions
+    """The offset of each range's major within the selected majors, ascending."""
+    starts: Positions
+    """Where each range begins in the stored arrays, from 0."""
     counts: Positions
-    """How many elements each major has."""
-    indices: npt.NDArray[Any]
-    """The minor of each element, from 0."""
-    values: npt.NDArray[Any]
+    """How many elements it has."""
 
 
 def plan_slice(stored: StoredMatrix, major: Selection, minor: Selection) -> SlicePlan:
@@ -95,15 +104,31 @@ def gather_dense(plan: SlicePlan) -> npt.NDArray[Any]:
         return _index(strings, major, minor)
     if array.info.is_mappable:
         return _index(array.read(), major, minor)
-    spans = list(_runs(major.positions))
+    return _read_dense(array, major.positions, minor)
+
+
+def _read_dense(array: Any, majors: Positions, minor: Selection) -> npt.NDArray[Any]:
+    """Read a dense matrix that is not mapped: block by block, each chunk as rarely as possible."""
     dtype = array.info.storage_type.dtype
-    if minor.is_all:
-        return _concatenated(array.read_spans(spans), (0, array.info.shape[1]), dtype)
-    values = np.empty((major.positions.size, minor.positions.size), dtype)
-    for span, offsets in _spans_of_chunks(minor.positions, array.info.chunks[1]):
-        block = _concatenated(array.read_spans(spans, span), (0, span.size), dtype)
-        values[:, offsets] = block[:, minor.positions[offsets] - span.start]
+    values = np.empty((majors.size, minor.positions.size), dtype)
+    for span, offsets in _spans_of_minors(array, minor):
+        rows = max(_BLOCK_BYTES // max(span.size * dtype.itemsize, 1), array.info.chunks[0], 1)
+        for first in range(0, majors.size, rows):
+            runs = list(_runs(majors[first : first + rows]))
+            start = first
+            for part in array.read_spans(runs, None if minor.is_all else span):
+                columns = part if minor.is_all else part[:, minor.positions[offsets] - span.start]
+                values[start : start + len(part), offsets] = columns
+                start += len(part)
     return values
+
+
+def _spans_of_minors(array: Any, minor: Selection) -> Iterator[tuple[Span, Positions | slice]]:
+    """Yield the spans of minors to read, each with the offsets of what is selected of it."""
+    if minor.is_all:
+        yield Span(0, array.info.shape[1]), slice(None)
+        return
+    yield from _spans_of_chunks(minor.positions, array.info.chunks[1])
 
 
 def _spans_of_chunks(positions: Positions, chunk: int) -> Iterator[tuple[Span, Positions]]:
@@ -131,25 +156,71 @@ def gather_sparse(
     CorruptDataError
         A row number of the slice leaves its axis.
     """
+    if plan.minor.is_all:
+        return _gather_whole_majors(plan, progress)
+    positions = plan.minor.positions
+    unique, order = np.unique(positions, return_inverse=True)
+    if unique.size == positions.size:
+        return _gather_minors(plan, positions, progress)
+    gathered = _gather_minors(plan, unique, progress)
+    repeated: sp.csr_array[Any] = sp.csr_array(gathered[:, order])  # step 6
+    repeated.sort_indices()
+    return repeated
+
+
+def _gather_whole_majors(plan: SlicePlan, progress: Callable[[int], None]) -> sp.csr_array[Any]:
+    """Gather majors with all of their elements, each block straight into its place."""
+    counts = _counts(plan, plan.major.positions)
+    width = plan.stored.info.shape[0]
+    indptr = _indptr(counts, width)
+    indices = np.empty(int(indptr[-1]), indptr.dtype)
+    data = np.empty(indices.size, _dtype(plan))
+    start = 0
+    for block in _blocks(plan):
+        minors, values = _read_block(plan, block)
+        stop = start + minors.size
+        np.subtract(minors, 1, out=indices[start:stop], casting="unsafe")
+        data[start:stop] = values
+        start = stop
+        progress(minors.size)
+    return _csr((data, indices, indptr), width)
+
+
+def _gather_minors(
+    plan: SlicePlan, minors: Positions, progress: Callable[[int], None]
+) -> sp.csr_array[Any]:
+    """Gather the elements of some minors, each of which is given once, in their order."""
+    offset_of_minor = np.full(plan.stored.info.shape[0] + 1, -1, dtype=np.int32)
+    offset_of_minor[minors + 1] = np.arange(minors.size)  # by the stored index, from 1
+    counts = np.zeros(plan.major.positions.size, np.int64)
+    all_indices: list[npt.NDArray[Any]] = []
+    all_values: list[npt.NDArray[Any]] = []
+    for block in _blocks(plan):
+        stored, values = _read_block(plan, block)
+        offsets = offset_of_minor[stored]
+        is_selected = offsets >= 0
+        selected_before = np.zeros(stored.size + 1, np.int64)
+        np.cumsum(is_selected, out=selected_before[1:])
+        borders = np.concatenate([[0], np.cumsum(block.counts)])
+        np.add.at(counts, block.majors, np.diff(selected_before[borders]))
+        all_indices.append(offsets[is_selected])
+        all_values.append(values[is_selected])
+        progress(stored.size)
+    indptr = _indptr(counts, minors.size)
+    indices = _joined(all_indices, indptr.dtype)
+    return _csr((_joined(all_values, _dtype(plan)), indices, indptr), minors.size)
+
+
+def _counts(plan: SlicePlan, majors: Positions) -> Positions:
+    """Return the number of stored elements of each of some majors."""
     colptr = _colptr(plan)
-    n_minor = plan.stored.info.shape[0]
-    # Each selected minor once, ascending; `order` repeats and reorders them as they were selected.
-    unique, order = np.unique(plan.minor.positions, return_inverse=True)
-    offset_of_minor = None
-    if not plan.minor.is_all:
-        offset_of_minor = np.full(n_minor + 1, -1, dtype=np.int32)  # by the stored index, from 1
-        offset_of_minor[unique + 1] = np.arange(unique.size)
-    blocks = []
-    for majors in _blocks(plan):  # step 2
-        blocks.append(_gather_block(plan, majors, offset_of_minor))  # steps 3 and 4
-        progress(int((colptr[majors + 1] - colptr[majors]).sum()))
-    # Step 5.
-    gathered = _csr(plan, blocks, n_minor if offset_of_minor is None else unique.size)
-    if offset_of_minor is None or np.array_equal(order, np.arange(unique.size)):
-        return gathered
-    reordered: sp.csr_array[Any] = sp.csr_array(gathered[:, order])
-    reordered.sort_indices()
-    return reordered
+    counts = colptr[majors + 1]
+    counts -= colptr[majors]
+    return counts
+
+
+def _dtype(plan: SlicePlan) -> np.dtype[Any]:
+    return plan.stored.info.storage_type.dtype.newbyteorder("=")
 
 
 def _colptr(plan: SlicePlan) -> Positions:
@@ -158,43 +229,52 @@ def _colptr(plan: SlicePlan) -> Positions:
     return plan.colptr
 
 
-def _blocks(plan: SlicePlan) -> Iterator[Positions]:
-    """Yield the selected majors in groups of bounded numbers of stored elements."""
-    colptr, majors = _colptr(plan), plan.major.positions
-    if majors.size == 0:
-        return
-    ends = np.cumsum(colptr[majors + 1] - colptr[majors])
-    groups = ends // _BLOCK_ELEMENTS
-    yield from np.split(majors, np.flatnonzero(np.diff(groups)) + 1)
+def _blocks(plan: SlicePlan) -> Iterator[_Block]:
+    """Yield the stored elements of the selected majors in blocks of a bounded size."""
+    is_mapped = plan.stored.entries("rowval").info.is_mappable
+    limit = _BLOCK_ELEMENTS if is_mapped else _FETCHED_ELEMENTS  # several requests at a time
+    for first in range(0, plan.major.positions.size, _BLOCK_MAJORS):
+        majors = plan.major.positions[first : first + _BLOCK_MAJORS]
+        block = _Block(
+            np.arange(first, first + majors.size), _colptr(plan)[majors], _counts(plan, majors)
+        )
+        yield from _split(_cut(block, limit), limit)
 
 
-def _gather_block(
-    plan: SlicePlan, majors: Positions, offset_of_minor: npt.NDArray[np.int32] | None
-) -> _SparseBlock:
-    """Return the elements of some majors, without those of minors that are not selected."""
-    stored, colptr = plan.stored, _colptr(plan)
-    # Step 3: copy the runs.
-    starts, counts = colptr[majors], colptr[majors + 1] - colptr[majors]
-    minors = _copy_runs(stored.entries("rowval"), starts, counts)
+def _cut(block: _Block, limit: int) -> _Block:
+    """Cut each range that has more elements than the limit."""
+    if int(block.counts.max()) <= limit:
+        return block
+    n_parts = np.maximum(-(-block.counts // limit), 1)
+    number = np.arange(int(n_parts.sum())) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
+    return _Block(
+        np.repeat(block.majors, n_parts),
+        np.repeat(block.starts, n_parts) + number * limit,
+        np.minimum(np.repeat(block.counts, n_parts) - number * limit, limit),
+    )
+
+
+def _split(block: _Block, limit: int) -> Iterator[_Block]:
+    """Split a block into some of about so many elements: less than twice the limit."""
+    groups = np.cumsum(block.counts) // limit
+    cuts = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), block.counts.size]
+    for start, stop in pairwise(cuts):
+        part = slice(start, stop)
+        yield _Block(block.majors[part], block.starts[part], block.counts[part])
+
+
+def _read_block(plan: SlicePlan, block: _Block) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the minors, from 1, and the values of the elements of a block."""
+    stored = plan.stored
+    minors = _copy_runs(stored.entries("rowval"), block.starts, block.counts)
     n_minor = stored.info.shape[0]
     if minors.size and (int(minors.min()) < 1 or int(minors.max()) > n_minor):
         raise errors.CorruptDataError(
             f"{stored.what}: rowval leaves the range 1 to {n_minor:,} of its rows axis"
         )
-    if stored.has_values():
-        values = _copy_runs(stored.entries("nzval"), starts, counts)
-    else:
-        values = np.ones(minors.size, dtype=bool)
-    # Step 4: count from 0, and drop what is not selected.
-    if offset_of_minor is None:
-        return _SparseBlock(counts, minors - minors.dtype.type(1), values)
-    offsets = offset_of_minor[minors]
-    is_selected = offsets >= 0
-    selected_before = np.concatenate([[0], np.cumsum(is_selected)])
-    borders = np.concatenate([[0], np.cumsum(counts)])
-    return _SparseBlock(
-        np.diff(selected_before[borders]), offsets[is_selected], values[is_selected]
-    )
+    if not stored.has_values():
+        return minors, np.ones(minors.size, dtype=bool)
+    return minors, _copy_runs(stored.entries("nzval"), block.starts, block.counts)
 
 
 def _copy_runs(array: Any, starts: Positions, lengths: Positions) -> npt.NDArray[Any]:
@@ -218,30 +298,42 @@ def _copy_runs(array: Any, starts: Positions, lengths: Positions) -> npt.NDArray
             end += size
         return copied
     # Short runs: one fancy index for all.
-    shifts = np.repeat(run_starts - (np.cumsum(run_lengths) - run_lengths), run_lengths)
-    taken: npt.NDArray[Any] = mapped[shifts + np.arange(total)]
+    positions = np.repeat(run_starts - (np.cumsum(run_lengths) - run_lengths), run_lengths)
+    positions += np.arange(total)
+    taken: npt.NDArray[Any] = mapped[positions]
     return taken
 
 
-def _csr(plan: SlicePlan, blocks: list[_SparseBlock], width: int) -> sp.csr_array[Any]:
-    height = plan.major.positions.size
-    dtype = plan.stored.info.storage_type.dtype.newbyteorder("=")
-    result: Any = sp.csr_array((height, width), dtype=dtype)
-    if not blocks:
-        return sp.csr_array(result)
-    nnz = sum(block.values.size for block in blocks)
-    index_type = np.int32 if max(nnz, height, width) < 2**31 else np.int64
-    counts = np.concatenate([block.counts for block in blocks])
-    result.indptr = np.concatenate([[0], np.cumsum(counts)]).astype(index_type)
-    result.indices = _joined([block.indices for block in blocks]).astype(index_type, copy=False)
-    result.data = _joined([block.values for block in blocks])
-    result.sort_indices()  # foreign writers need not have sorted them; else nothing is done
+def _indptr(counts: Positions, width: int) -> npt.NDArray[Any]:
+    """Return where each row of a CSR array begins, in the integers of all of its indices."""
+    largest = max(int(counts.sum()), counts.size, width)
+    indptr = np.zeros(counts.size + 1, np.int32 if largest < 2**31 else np.int64)
+    np.cumsum(counts, out=indptr[1:])
+    return indptr
+
+
+def _csr(
+    parts: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]], width: int
+) -> sp.csr_array[Any]:
+    """Return a CSR array of data, indices and indptr, none of which is copied."""
+    data, indices, indptr = parts
+    result: Any = sp.csr_array((indptr.size - 1, width), dtype=data.dtype)
+    result.data, result.indices, result.indptr = data, indices, indptr
+    result.sort_indices()  # selected in another order, or by a foreign writer; else nothing is done
     return sp.csr_array(result)
 
 
-def _joined(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Return the parts as one array; a single one without a copy."""
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+def _joined(parts: list[npt.NDArray[Any]], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return the parts as one array; the list is emptied, so that each ends when it is copied."""
+    if len(parts) == 1:
+        return parts.pop().astype(dtype, copy=False)
+    joined = np.empty(sum(part.size for part in parts), dtype)
+    stop = joined.size
+    while parts:
+        part = parts.pop()
+        joined[stop - part.size : stop] = part
+        stop -= part.size
+    return joined
 
 
 def _concatenated(

@@ -269,7 +269,9 @@ class StoredMatrix:
                 f"{self._what}: colptr does not rise from 1 to {nnz + 1:,} "
                 f"over {self.info.shape[1]:,} columns"
             )
-        return stored.astype(np.int64) - 1
+        colptr: AnyArray = stored.astype(np.int64)
+        colptr -= 1
+        return colptr
 
     def entries(self, part: str) -> StoredArray:
         """Return the ``rowval``, ``nzval`` or ``colptr`` of a sparse matrix."""
