@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from daf_query.session import DafSession, connect
     from daf_query.slice import MatrixSlice
     from daf_query.sql import (
+        AlphabeticalOrderWarning,
         DuplicateColumnsWarning,
         Explanation,
         NeverNullWarning,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AlphabeticalOrderWarning",
     "AxisDataset",
     "DafSession",
     "DamagedLayoutWarning",
@@ -84,6 +86,7 @@ __getattr__, __dir__ = lazy_names(
         ),
         "daf_query.slice": ("MatrixSlice",),
         "daf_query.sql": (
+            "AlphabeticalOrderWarning",
             "DuplicateColumnsWarning",
             "Explanation",
             "NeverNullWarning",

@@ -11,6 +11,7 @@ Must not know matrix slices or sessions.
 
 from datafusion import SessionContext
 
+from daf_query.sql._category_sorting import AlphabeticalOrderWarning
 from daf_query.sql._connections import Collection, Connections
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_fork import ENGINE
@@ -34,6 +35,7 @@ __all__ = [
     "BOX_SIDES",
     "ENGINE",
     "Allow",
+    "AlphabeticalOrderWarning",
     "Collection",
     "Connections",
     "DuplicateColumnsWarning",

@@ -11,6 +11,7 @@ import datafusion
 
 from daf_query.sql._catalog import PUBLIC, DafCatalog, table_of_length
 from daf_query.sql._category_order import register_category_order
+from daf_query.sql._category_sorting import sorted_by_categories
 from daf_query.sql._connections import Connections
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_planning_error
@@ -28,7 +29,7 @@ from daf_query.sql._unique_columns import (
     unique_names,
     with_unique_columns,
 )
-from daf_query.table import ZarrTable
+from daf_query.table import ZarrTable, category_columns
 from daf_storage import errors
 
 Allow: TypeAlias = Literal["read", "write"]
@@ -304,7 +305,7 @@ class Engine:
     ) -> datafusion.DataFrame:
         """Plan a query whose views are known."""
         ENGINE.enter()
-        safe = safe_sql(query, is_part=is_part)
+        safe = safe_sql(self._sorted(query), is_part=is_part)
         try:
             frame = self.context.sql_with_options(safe, options)
         except Exception:
@@ -313,6 +314,20 @@ class Engine:
             raise
         check_plan(query, frame)
         return frame
+
+    def _sorted(self, query: str) -> str:
+        """Return a query that sorts categoricals by their categories, where they are shown."""
+        if self.connections.categoricals == "string" or "order" not in query.lower():
+            return query
+        categoricals: dict[str, str | None] = {}
+        for schema in self.connections.schemas.values():
+            if schema.name != self._default and not _is_named(schema.name, query):
+                continue
+            for axis in (name for name in schema.axes_set() if _is_named(name, query)):
+                for column in category_columns(schema.dataset(axis).schema):
+                    is_known = column in categoricals
+                    categoricals[column] = None if is_known else f"{schema.name}.{axis}.{column}"
+        return sorted_by_categories(query, categoricals)
 
     def _with_view_columns(self, query: str) -> str:
         """Return a query that creates a view with a name for each of its columns."""

@@ -10,7 +10,11 @@ Must not know SQL or DataFusion.
 from typing import TYPE_CHECKING
 
 from daf_query.table._broken_columns import BrokenColumns
-from daf_query.table._categorical_columns import Categoricals, with_categories
+from daf_query.table._categorical_columns import (
+    Categoricals,
+    category_columns,
+    with_categories,
+)
 from daf_query.table._dataset import (
     AxisDataset,
     TableDataset,
@@ -63,6 +67,7 @@ __all__ = [
     "attributes_of",
     "axis_columns",
     "broken_columns",
+    "category_columns",
     "is_user_table",
     "register_raw_bits",
     "source_of",

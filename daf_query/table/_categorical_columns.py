@@ -101,6 +101,11 @@ def encoded(strings: pa.Array, categories: pa.Array, *, is_ordered: bool) -> pa.
     return pa.DictionaryArray.from_arrays(codes, categories, ordered=is_ordered)
 
 
+def category_columns(schema: pa.Schema) -> list[str]:
+    """Return the columns of a table that have categories."""
+    return [field.name for field in schema if CATEGORIES in (field.metadata or {})]
+
+
 def with_categories(table: pa.Table) -> pa.Table:
     """Return the rows of a query with each categorical in the order of its categories.
 

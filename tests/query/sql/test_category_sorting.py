@@ -1,0 +1,147 @@
+"""Tests of ORDER BY a categorical: in the order of the categories."""
+
+from __future__ import annotations
+
+import warnings
+
+import anndata
+import pandas as pd
+import pytest
+
+from daf_query import AlphabeticalOrderWarning, DafSession, connect
+from daf_query.sql._category_sorting import sorted_by_categories
+from daf_storage import DafWriter, from_anndata
+
+STAGES = ["embryo", "child", "adult"]
+STAGE = ["child", "embryo", None, "adult", "child", "embryo"]
+KINDS = ["z", "m", "a"]
+OBS = pd.DataFrame(
+    {
+        "stage": pd.Categorical(STAGE, STAGES, ordered=True),
+        "kind": pd.Categorical(["z", "a", "z", "a", "m", "m"], KINDS),
+        "n": [1, 2, 3, 4, 5, 6],
+    },
+    index=list("ABCDEF"),
+)
+
+
+@pytest.fixture(scope="module")
+def daf() -> DafWriter:
+    """Return cells with an ordered and an unordered categorical."""
+    return from_anndata(anndata.AnnData(obs=OBS))
+
+
+@pytest.fixture(scope="module")
+def session(daf: DafWriter) -> DafSession:
+    """Return a session that shows dictionaries."""
+    return connect({"tiny": daf}, categoricals="dictionary")
+
+
+@pytest.mark.parametrize("column", ["stage", "kind"])
+@pytest.mark.parametrize("is_ascending", [True, False])
+@pytest.mark.parametrize("missing", ["first", "last"])
+def test_rows_are_sorted_as_pandas_does(
+    session: DafSession,
+    column: str,
+    missing: str,
+    *,
+    is_ascending: bool,
+) -> None:
+    """In both directions, missing values at either end, with a second key."""
+    direction = "ASC" if is_ascending else "DESC"
+    query = f"SELECT name FROM obs ORDER BY {column} {direction} NULLS {missing.upper()}, n DESC LIMIT 5"
+    expected = OBS.sort_values("n", ascending=False).sort_values(
+        column, ascending=is_ascending, na_position=missing, kind="stable"
+    )
+    assert session.sql(query).to_pydict() == {"name": expected.index.tolist()[:5]}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT stage FROM obs WHERE n < 5 ORDER BY stage", ["embryo", "child", "adult", None]),
+        ("SELECT stage, count(*) FROM obs GROUP BY stage ORDER BY stage", [*STAGES, None]),
+        ("SELECT o.stage FROM tiny.obs o WHERE n > 3 ORDER BY o.stage", STAGES),
+        ("SELECT stage AS s FROM obs WHERE n > 3 ORDER BY s", STAGES),
+        ("SELECT stage s FROM obs WHERE n > 3 ORDER BY s", STAGES),
+        ('SELECT stage FROM obs WHERE n > 3 ORDER BY "stage"', STAGES),
+        ("SELECT s FROM (SELECT stage AS s, n FROM obs) WHERE n > 3 ORDER BY s", STAGES),
+        ("WITH o AS (SELECT * FROM obs WHERE n > 3) SELECT stage FROM o ORDER BY stage", STAGES),
+        (
+            "SELECT stage FROM obs WHERE n > 3 ORDER BY row_number() OVER (ORDER BY stage)",
+            STAGES,
+        ),
+        ("SELECT array_agg(stage ORDER BY stage) FROM obs WHERE n > 3", [STAGES]),
+        (
+            "SELECT stage FROM obs WHERE n = 4 UNION ALL SELECT stage FROM obs WHERE n = 5 ORDER BY stage",
+            ["child", "adult"],
+        ),
+    ],
+)
+def test_wherever_a_query_sorts(session: DafSession, query: str, expected: list[object]) -> None:
+    """Groups, aliases, subqueries, windows, aggregates and unions."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        values = next(iter(session.sql(query).to_pydict().values()))
+    assert values == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT DISTINCT stage FROM obs WHERE n > 3 ORDER BY stage",
+        "SELECT upper(stage) AS stage FROM obs WHERE n > 3 ORDER BY stage",
+        "SELECT upper(stage) stage FROM obs WHERE n > 3 ORDER BY stage",
+    ],
+)
+def test_what_is_sorted_as_strings_says_so(session: DafSession, query: str) -> None:
+    """Where the name is that of something else, or DISTINCT forbids another key."""
+    with pytest.warns(AlphabeticalOrderWarning, match="category_order"):
+        values = session.sql(query).to_pydict()["stage"]
+    assert values == sorted(values)
+
+
+def test_two_tables_with_different_categories() -> None:
+    """A column of both is sorted as strings, with a warning."""
+    data_sets = {}
+    for name, categories in (("one", ["b", "a"]), ("two", ["a", "b"])):
+        obs = pd.DataFrame({"kind": pd.Categorical(["a", "b"], categories)}, index=["A", "B"])
+        data_sets[name] = from_anndata(anndata.AnnData(obs=obs))
+    session = connect(data_sets, categoricals="dictionary")
+    query = "SELECT kind FROM one.obs ORDER BY kind"
+    assert session.sql(query).to_pydict() == {"kind": ["b", "a"]}
+    with pytest.warns(AlphabeticalOrderWarning):
+        session.sql("SELECT o.kind FROM one.obs o JOIN two.obs t USING (name) ORDER BY o.kind")
+
+
+def test_strings_are_sorted_as_strings(daf: DafWriter) -> None:
+    """Without dictionaries the order is that of the values, and no warning says anything."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        values = connect(daf).sql("SELECT stage FROM obs WHERE n > 3 ORDER BY stage").to_pydict()
+    assert values == {"stage": sorted(STAGES)}
+
+
+def test_values_that_are_no_categories_come_last() -> None:
+    """In their own order, before missing ones."""
+    obs = pd.DataFrame({"kind": pd.Categorical(["a", "b"], ["b", "a"])}, index=["A", "B"])
+    daf = from_anndata(anndata.AnnData(obs=obs))
+    daf.set_vector("obs", "kind", ["x", "a"], if_exists="replace")
+    session = connect(daf, categoricals="dictionary")
+    assert session.sql("SELECT kind FROM obs ORDER BY kind").to_pydict() == {"kind": ["a", "x"]}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT 1",
+        "SELECT name FROM obs ORDER BY n, other",
+        "SELECT name FROM obs ORDER BY upper(stage)",
+        "SELECT 'ORDER BY stage' FROM obs -- ORDER BY stage",
+        "SELECT name FROM obs ORDER BY stage || 'x'",
+        "SELECT name FROM obs ORDER BY 1",
+    ],
+)
+def test_what_else_is_sorted_by_stays(query: str) -> None:
+    """Expressions, numbers of columns, other columns, strings and comments."""
+    assert sorted_by_categories(query, {"stage": "obs.stage"}) == query
