@@ -16,7 +16,7 @@ import pytest
 import zarr
 
 from daf_query import connect
-from daf_query import session as session_module
+from daf_query.session import _session as session_module
 from daf_storage import MemoryDaf, errors
 from daf_storage.spi import ForkLock, ThreadedLibrary
 

@@ -1,4 +1,4 @@
-"""Sorting by categoricals: ``ORDER BY stage`` in the order of the categories.
+"""The order of ``ORDER BY stage``: that of the categories of a column, where it has some.
 
 The engine sorts dictionaries by their values, so what a query sorts by is replaced by the place of
 each value among its categories (see `category_order`), token by token.  Only columns are replaced,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Literal
 
 import anndata
 import pandas as pd
@@ -43,7 +44,7 @@ def session(daf: DafWriter) -> DafSession:
 def test_rows_are_sorted_as_pandas_does(
     session: DafSession,
     column: str,
-    missing: str,
+    missing: Literal["first", "last"],
     *,
     is_ascending: bool,
 ) -> None:
