@@ -326,8 +326,17 @@ class AxisReader:
 
         A plain ``RangeIndex`` counts as no labels.
         """
-        if labels is None or callable(labels) or type(labels).__name__ == "RangeIndex":
-            return
-        own = self._entries(axis)
-        if len(labels) != len(own) or not arrow_strings(labels).cast(own.type).equals(own):
+        if not _is_no_index(labels) and not are_labels(labels, self._entries(axis)):
             raise errors.wrong_labels(self.location, what, axis)
+
+
+def are_labels(labels: Any, entries: pa.Array) -> bool:
+    """Return whether a pandas index has just these entries; no index, or a plain one, has."""
+    if _is_no_index(labels):
+        return True
+    is_long = len(labels) == len(entries)
+    return is_long and bool(arrow_strings(labels).cast(entries.type).equals(entries))
+
+
+def _is_no_index(labels: Any) -> bool:
+    return labels is None or callable(labels) or type(labels).__name__ == "RangeIndex"

@@ -5,8 +5,9 @@ It is prepared aside, and put in place in one atomic step after all checks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from daf_storage.base import (
     StorageType,
     check_if_exists,
     check_name,
-    first_duplicate,
     packing_of,
     progress_bar,
 )
@@ -28,6 +28,7 @@ from daf_storage.data import _coercion as inputs
 from daf_storage.data import _layout as layout
 from daf_storage.data import _reorder as reordering
 from daf_storage.data import kept
+from daf_storage.data._new_axis import NewAxis, new_axis, publish_axis
 from daf_storage.data._reader import DafReader
 from daf_storage.trees import Node, TreeTransaction, WritableTree
 
@@ -102,11 +103,31 @@ class AxisWriter(DafReader):
         elif must_exist:
             raise errors.scalar_not_found(self.location, name, self.scalars_set())
 
-    def add_axis(self, axis: str, entries: Iterable[str], *, if_exists: IfExists = "error") -> None:
-        """Add an axis with these unique entries.
+    def add_axis(
+        self,
+        axis: str,
+        entries: Iterable[str],
+        *,
+        if_exists: IfExists = "error",
+        vectors: Mapping[str, Any] | None = None,
+        empty_is_missing: Collection[str] = (),
+        matrices: Mapping[tuple[str, str], Any] | None = None,
+    ) -> None:
+        """Add an axis with these unique entries, and with vectors and matrices, in one step.
 
         With ``if_exists="replace"``, an axis of this name is deleted first, with all its vectors
-        and matrices.
+        and matrices; if vectors or matrices are given, in the same step.  After an error or a crash
+        everything is as it was.
+
+        Parameters
+        ----------
+        vectors
+            By name, as for `set_vector`.
+        empty_is_missing
+            The names of those of strings in which an empty one stands for a missing value.
+        matrices
+            By the other axis, which exists, and the name: a row for each new entry, a column for
+            each entry of the other axis, as for `set_matrix`; stored in both orientations.
 
         Raises
         ------
@@ -114,24 +135,78 @@ class AxisWriter(DafReader):
             An entry occurs more than once.
         ExistsError
             There is such an axis and ``if_exists`` is ``"error"``.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("donor", ["N1", "N2"], vectors={"age": [30, 60]})
+        >>> daf.get_np_vector("donor", "age").tolist()
+        [30, 60]
         """
-        check_name(self.location, "axis", axis)
-        what = f"{self.location}: the list of entries of axis {axis!r}"
-        stored = inputs.strings_input(entries, what=what)
-        twice = first_duplicate(stored)
-        if twice is not None:
-            raise errors.DuplicateEntriesError(
-                f"{self.location}: the entries of axis {axis!r} are not unique: "
-                f"{twice!r} occurs more than once; make them unique first"
-            )
+        others = tuple(dict.fromkeys(other for other, _ in matrices or {}))
+        for other in others:
+            self._check_other_axis(axis, other)
+        nodes = {other: self._tree.node(layout.axis_path(other)) for other in others}
+        new = new_axis(
+            self,
+            axis,
+            entries,
+            vectors=vectors or {},
+            empty_is_missing=empty_is_missing,
+            matrices=matrices or {},
+        )
         self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}")
-        path = layout.axis_path(axis)
-        with self.batch(), self._writable.transaction() as changes, self._writable.lock():
-            self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}")
-            self._prepare_axis(changes, axis)
-            changes.write_strings(path, stored, (len(stored),))
-            changes.publish(path, replace=if_exists == "replace")
+        if self.has_axis(axis) and (new.vectors or new.matrices):
+            self._replace_axis(new, nodes)
+        else:
+            self._publish_axis(new, nodes, if_exists)
+        for path in new.paths:
             self._count_version(path)
+
+    def _publish_axis(
+        self, new: NewAxis, nodes: Mapping[str, Node | None], if_exists: IfExists
+    ) -> None:
+        """Put a new axis in place; its entries, without which nothing of it is seen, last."""
+        what = f"axis {new.name!r}"
+        with self.batch(), self._writable.transaction() as changes, self._writable.lock():
+            self._check_free(self.has_axis(new.name), if_exists, what)
+            self._check_axes_unchanged(what, tuple(nodes), list(nodes.values()))
+            for path in self._paths_of_axis(new.name):
+                if self._is_occupied(path):
+                    changes.remove(path)
+            is_there = self.has_axis(new.name)
+            try:
+                others = sorted(self.axes_set() - {new.name})
+                publish_axis(self._tree, changes, new, others, replace=if_exists == "replace")
+            except Exception:
+                if not is_there and not self.is_append_only:
+                    self._clear_away(changes, new.name)
+                raise
+
+    def _clear_away(self, changes: TreeTransaction, axis: str) -> None:
+        """Remove what belongs to an axis that was not put in place; the first error says more."""
+        with suppress(errors.DafError, OSError):
+            for path in self._paths_of_axis(axis):
+                changes.remove(path)
+
+    def _replace_axis(self, new: NewAxis, nodes: Mapping[str, Node | None]) -> None:
+        """Put a new axis in the place of another one, with all that belongs to either."""
+        paths = [*self._paths_of_axis(new.name), layout.axis_path(new.name)]
+        others = sorted(self.axes_set() - {new.name})
+        with self._writable.rebuilt(uuid.uuid4().hex, paths) as tree, tree.transaction() as changes:
+            what = f"axis {new.name!r}"
+            self._check_axes_unchanged(what, tuple(nodes), list(nodes.values()))
+            publish_axis(tree, changes, new, others, replace=False)
+
+    def _check_other_axis(self, axis: str, other: str) -> None:
+        if axis == other:
+            raise errors.InvalidInputError(
+                f"{self.location}: a matrix of the new axis {axis!r} with itself is stored with "
+                "set_matrix, when the axis is there"
+            )
+        if not self.has_axis(other):
+            raise errors.axis_not_found(self.location, other, self.axes_set())
 
     def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
         """Delete an axis with all its vectors and matrices."""
@@ -302,24 +377,6 @@ class AxisWriter(DafReader):
                 "bool, an integer, float32 or float64"
             )
         return kind
-
-    def _prepare_axis(self, changes: TreeTransaction, axis: str) -> None:
-        """Make the empty groups of an axis, clearing away what an older axis left there."""
-        for path in self._paths_of_axis(axis):
-            if self._is_occupied(path):
-                changes.remove(path)
-        own = f"{layout.MATRICES}/{axis}"
-        others = sorted(self.axes_set() - {axis})
-        groups = [layout.matrices_path(axis, other) for other in (axis, *others)]
-        if self._tree.kind(own) is None:
-            for group in (own, *groups):
-                changes.create_group(group)
-            changes.publish(own, replace=False)
-        groups += [layout.matrices_path(other, axis) for other in others]
-        for group in (layout.vectors_path(axis), *groups):
-            if self._tree.kind(group) is None:
-                changes.create_group(group)
-                changes.publish(group, replace=False)
 
     def _is_occupied(self, path: str) -> bool:
         """Return whether there is a property below a group for one or for two axes."""

@@ -10,23 +10,19 @@ import numpy as np
 
 from daf_storage import errors
 from daf_storage.base import (
-    RESERVED_VECTORS,
     AnyArray,
     IfExists,
     Packing,
     StorageType,
-    check_name,
 )
 from daf_storage.data import _coercion as inputs
 from daf_storage.data import _layout as layout
 from daf_storage.data._axis_writer import AxisWriter
-from daf_storage.data._convention import Convention, attributes_of
 from daf_storage.data._encoding import (
     EmptySparse,
     index_type,
-    write_flat,
-    write_sparse_vector,
 )
+from daf_storage.data._new_axis import check_strings, check_vector_name, write_vector
 from daf_storage.data._sparse_inputs import SparseVectorInput
 from daf_storage.trees import TreeTransaction
 
@@ -97,19 +93,11 @@ it, or change the value
         if found != length:
             raise errors.wrong_length(self.location, f"vector {name!r}", found, axis, length)
         self.check_labels(axis, getattr(value, "index", None), f"vector {name!r}")
-        if empty_is_missing and isinstance(stored, SparseVectorInput | np.ndarray):
-            raise errors.InvalidInputError(
-                f"{self.location}: {what} holds no strings, so no empty string can stand for a "
-                "missing value; leave out empty_is_missing"
-            )
+        if empty_is_missing:
+            check_strings(self.location, axis, name, stored)
         self._check_free(self.has_vector(axis, name), if_exists, what)
         with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
-            if empty_is_missing:
-                changes.annotate(path, attributes_of(Convention.EMPTY_IS_MISSING))
-            if isinstance(stored, SparseVectorInput):
-                write_sparse_vector(changes, path, stored)
-            else:
-                write_flat(changes, path, stored)
+            write_vector(changes, path, stored, empty_is_missing=empty_is_missing)
 
     def delete_vector(self, axis: str, name: str, *, must_exist: bool = True) -> None:
         """Delete a vector; its storage is freed, arrays handed out earlier stay valid."""
@@ -205,12 +193,7 @@ it, or change the value
         return self._change(path, if_exists=if_exists, axes=(axis,), packed=packed)
 
     def _check_vector_name(self, axis: str, name: str) -> None:
-        check_name(self.location, "vector", name)
-        if name in RESERVED_VECTORS:
-            raise errors.InvalidNameError(
-                f"{self.location}: the vector {name!r} of axis {axis!r} is reserved: "
-                "it always exists and cannot be set or deleted; choose another name"
-            )
+        check_vector_name(self.location, axis, name)
 
     def _index_type(self, dtype: Any, largest: int) -> StorageType:
         if dtype is None:

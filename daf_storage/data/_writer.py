@@ -26,7 +26,6 @@ from daf_storage.base import (
 from daf_storage.data import _coercion as inputs
 from daf_storage.data import _layout as layout
 from daf_storage.data import _relayout as relayout
-from daf_storage.data._coercion import StringMatrixInput
 from daf_storage.data._convention import Convention, attributes_of
 from daf_storage.data._encoding import (
     EmptySparse,
@@ -37,11 +36,9 @@ from daf_storage.data._encoding import (
     reserve_sparse_matrix,
     write_dense_matrix,
     write_filled,
-    write_sparse_matrix,
-    write_string_matrix,
 )
+from daf_storage.data._new_axis import write_matrix
 from daf_storage.data._reader import DafReader, check_reader
-from daf_storage.data._sparse_inputs import SparseMatrixInput
 from daf_storage.data._vector_writer import VectorWriter
 
 
@@ -128,12 +125,7 @@ class DafWriter(VectorWriter):
                 rewrites_flipped=flip,
                 packed=packed,
             ) as (_, changes):
-                if isinstance(stored, SparseMatrixInput):
-                    write_sparse_matrix(changes, path, stored)
-                elif isinstance(stored, StringMatrixInput):
-                    write_string_matrix(changes, path, stored)
-                else:
-                    write_dense_matrix(changes, path, stored)
+                write_matrix(changes, path, stored)
             if flip:
                 self._relayout(rows_axis, columns_axis, name, if_exists=if_exists, packed=packed)
 

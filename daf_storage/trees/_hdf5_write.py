@@ -189,12 +189,16 @@ class Hdf5Transaction:
             self._shared.flush()
 
     def adopt(self, source: str, path: str) -> None:
-        """Put a node that is elsewhere in the tree in place of the one at ``path``."""
-        target = self._path_in_file(path)
+        """Put a node that is elsewhere in the tree in place of the one at ``path``.
+
+        If there is none, the one at ``path`` is taken away.
+        """
+        target, new = self._path_in_file(path), self._path_in_file(source)
         with self._shared.lock:
             if target in self._shared.file:
                 self._take_away(target)
-            self._shared.file.move(self._path_in_file(source), target)
+            if new in self._shared.file:
+                self._shared.file.move(new, target)
             self._shared.note_change(target)
             self._shared.flush()
 

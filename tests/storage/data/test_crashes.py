@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafWriter, ZarrDaf
+from daf_storage import DafWriter, IfExists, ZarrDaf
 from daf_storage.stores import _directory_write, _swap
 from tests.support import CELLS, UMIS, contents, create, dense, fill, reopen
 
@@ -82,9 +82,21 @@ CHANGES: dict[str, Callable[[DafWriter], Any]] = {
     ),
     "delete a matrix": lambda daf: daf.delete_matrix("cell", "gene", "sparse"),
     "new axis": lambda daf: daf.add_axis("batch", ["x", "y"]),
+    "new axis with properties": lambda daf: add_cluster(daf),
     "overwrite an axis": lambda daf: daf.add_axis("gene", ["Foo"], if_exists="replace"),
     "delete an axis": lambda daf: daf.delete_axis("gene"),
 }
+
+
+def add_cluster(daf: DafWriter, *, if_exists: IfExists = "error") -> None:
+    """Add an axis with a vector and a matrix."""
+    daf.add_axis(
+        "cluster",
+        ["B", "T"],
+        if_exists=if_exists,
+        vectors={"n": [1, 2], "label": ["b", "t"]},
+        matrices={("gene", "share"): UMIS[:2]},
+    )
 
 
 def check_consistent(found: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> None:
@@ -137,6 +149,47 @@ def test_a_crash_at_any_point_leaves_old_or_new(
         assert listed <= {"organism", "n", "new"}
         shutil.rmtree(path)
     assert at > 3
+
+
+@pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two steps"])
+@pytest.mark.parametrize("is_there", [False, True], ids=["new", "replaced"])
+def test_a_crash_leaves_an_axis_with_all_of_its_properties_or_none_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_there: bool, exchange: bool
+) -> None:
+    """Wherever the writer dies, the whole data set is as before or as after."""
+    base, done = tmp_path / "base.daf.zarr", tmp_path / "done.daf.zarr"
+    daf = fill(create(base))
+    if is_there:
+        daf.add_axis("cluster", ["1", "2", "3"], vectors={"n": [1, 2, 3]})
+        daf.set_matrix("cell", "cluster", "old", np.ones((3, 3)))
+    if not exchange:
+        monkeypatch.setattr(_swap, "_exchange_function", lambda: None)
+    before = contents(daf)
+    shutil.copytree(base, done)
+    add_cluster(reopen(done), if_exists="replace")
+    after = contents(ZarrDaf(done))
+    states, at, finished = [], 0, False
+    while not finished:
+        at += 1
+        folder = tmp_path / str(at)
+        path = folder / "x.daf.zarr"
+        shutil.copytree(base, path)
+        daf = reopen(path)
+        with monkeypatch.context() as patch:
+            injector = FaultInjector(patch, at=at)
+            with suppress(Crash):
+                add_cluster(daf, if_exists="replace")
+            finished = injector.count < at
+        recovered = reopen(path)
+        states.append(contents(recovered) == after)
+        assert contents(recovered) in (before, after)
+        assert not (path / ".daf.staging").exists()
+        if not states[-1]:
+            add_cluster(recovered, if_exists="replace")
+            assert contents(recovered) == after
+        shutil.rmtree(folder)
+    assert states[0] is False
+    assert states[-1] is True
 
 
 def test_recovery_mends_the_consolidated_metadata(

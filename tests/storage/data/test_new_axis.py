@@ -1,0 +1,271 @@
+"""Tests of axes that are added with their vectors and matrices, all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors, open_daf, verify
+from daf_storage.data import _new_axis
+from tests.support import contents, dense, fill
+
+FORMATS = ("memory", "mapping", "daf.zarr", "v3.daf.zarr", "daf.zarr.zip", "h5df")
+REPLACING = tuple(name for name in FORMATS if name != "daf.zarr.zip")
+SHARES = np.array([[0.5, 0, 0.25, 1], [0, 0, 1, 0]], "f4")
+MARKS = np.array([["a", "b", "", "d"], ["e", "f", "g", "h"]], object)
+
+
+@pytest.fixture(params=FORMATS)
+def daf(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
+    """Return a data set with cells and genes, in each format."""
+    return fill(_created(request.param, tmp_path))
+
+
+@pytest.fixture(params=REPLACING)
+def replacing(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
+    """Return a data set of which properties can be replaced, in each such format."""
+    return fill(_created(request.param, tmp_path))
+
+
+def _created(name: str, tmp_path: Path) -> DafWriter:
+    if name == "memory":
+        return MemoryDaf()
+    if name == "mapping":
+        created: DafReader = ZarrDaf({}, "w")
+    elif name.startswith("v3"):
+        created = ZarrDaf(tmp_path / "x.daf.zarr", "w", zarr_format=3)
+    else:
+        created = open_daf(tmp_path / f"x.{name}", "w")
+    assert isinstance(created, DafWriter)
+    return created
+
+
+def add_cluster(daf: DafWriter, **options: Any) -> None:
+    """Add an axis with vectors of every encoding, and a matrix with genes."""
+    daf.add_axis(
+        "cluster",
+        ["B", "T"],
+        vectors={
+            "n": np.array([3, 5], "i4"),
+            "mean": [0.5, np.nan],
+            "label": pa.array(["b", ""]),
+            "is_rare": sp.csr_array([[False, True]]),
+        },
+        empty_is_missing=["label"],
+        matrices={
+            ("gene", "share"): SHARES,
+            ("gene", "kept"): sp.csr_array(SHARES),
+            ("gene", "mark"): MARKS,
+        },
+        **options,
+    )
+
+
+def check_cluster(daf: DafReader) -> None:
+    """Compare what `add_cluster` has stored with what it was given."""
+    assert daf.axis_entries("cluster").tolist() == ["B", "T"]
+    assert daf.vectors_set("cluster") == {"n", "mean", "label", "is_rare"}
+    assert daf.get_np_vector("cluster", "n").tolist() == [3, 5]
+    assert str(daf.get_np_vector("cluster", "mean").tolist()) == "[0.5, nan]"
+    assert daf.get_np_vector("cluster", "label").tolist() == ["b", ""]
+    assert daf.get_np_vector("cluster", "is_rare").tolist() == [False, True]
+    for name in ("share", "kept"):
+        assert dense(daf.get_np_matrix("cluster", "gene", name)).tolist() == SHARES.tolist()
+        assert dense(daf.get_np_matrix("gene", "cluster", name)).tolist() == SHARES.T.tolist()
+        assert daf.has_matrix("gene", "cluster", name, relayout=False)
+    for axes, values in ((("cluster", "gene"), MARKS), (("gene", "cluster"), MARKS.T)):
+        assert daf.get_np_matrix(*axes, "mark").tolist() == values.tolist()
+    assert sp.issparse(daf.get_np_matrix("gene", "cluster", "kept"))
+
+
+def test_an_axis_comes_with_its_properties(daf: DafWriter) -> None:
+    """Vectors of every encoding, and matrices in both layouts; what was there stays."""
+    before = contents(daf)
+    add_cluster(daf)
+    check_cluster(daf)
+    daf.delete_axis("cluster") if not daf.is_append_only else None
+    assert daf.is_append_only or contents(daf) == before
+
+
+def test_it_is_on_the_disk(tmp_path: Path) -> None:
+    """Whoever opens the file later finds all of it, and nothing that is wrong with it."""
+    for name in ("daf.zarr", "v3.daf.zarr", "daf.zarr.zip", "h5df"):
+        folder = tmp_path / name
+        folder.mkdir()
+        with fill(_created(name, folder)) as daf:
+            add_cluster(daf)
+        (path,) = folder.iterdir()
+        with open_daf(path) as found:
+            check_cluster(found)
+        assert [f for f in verify(path) if f.level == "error"] == []
+
+
+def test_replacing_takes_the_old_properties_away(replacing: DafWriter) -> None:
+    """An axis of another length with vectors and matrices gives way to the new one as a whole."""
+    old = {"vectors": {"n": [1, 2, 3], "old": ["x", "y", "z"]}}
+    replacing.add_axis("cluster", ["1", "2", "3"], **old, matrices={("gene", "share"): 7.5})
+    replacing.set_matrix("cell", "cluster", "old", np.ones((3, 3)))
+    replacing.set_matrix("cluster", "cluster", "old", np.ones((3, 3)))
+    others = {axis: replacing.vectors_set(axis) for axis in ("cell", "gene")}
+    counts = replacing.get_np_matrix("cell", "gene", "UMIs")
+    reader = replacing.read_only()
+    earlier = reader.get_np_vector("cluster", "n")
+    add_cluster(replacing, if_exists="replace")
+    check_cluster(replacing)
+    check_cluster(reader)
+    assert earlier.tolist() == [1, 2, 3]
+    assert not replacing.matrices_set("cell", "cluster")
+    assert not replacing.matrices_set("cluster", "cluster")
+    assert {axis: replacing.vectors_set(axis) for axis in others} == others
+    assert dense(replacing.get_np_matrix("cell", "gene", "UMIs")).tolist() == counts.tolist()
+
+
+def test_an_archive_refuses_to_replace(tmp_path: Path) -> None:
+    """The message says that nothing can be replaced there, and the axis stays."""
+    daf = fill(_created("daf.zarr.zip", tmp_path))
+    add_cluster(daf)
+    with pytest.raises(errors.AppendOnlyError, match="can't delete or overwrite axis 'cluster'"):
+        daf.add_axis("cluster", ["x"], vectors={"n": [1]}, if_exists="replace")
+    check_cluster(daf)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"vectors": {"n": [1]}}, errors.LengthError, "vector 'n' has length 1, but axis 'b' has"),
+        ({"vectors": {"name": ["x", "y"]}}, errors.InvalidNameError, "'name' of axis 'b' is reser"),
+        ({"vectors": {"a/b": [1, 2]}}, errors.InvalidNameError, "a/b"),
+        ({"vectors": {"n": [1, None]}}, errors.UnsupportedInputError, "missing value"),
+        (
+            {"vectors": {"n": pd.Series([1, 2], ["y", "x"])}},
+            errors.LabelsError,
+            "the labels of vector 'n' are not the entries of axis 'b'",
+        ),
+        (
+            {"vectors": {"n": [1, 2]}, "empty_is_missing": ["n"]},
+            errors.InvalidInputError,
+            "'n' of axis 'b' holds no strings",
+        ),
+        ({"empty_is_missing": ["n"]}, errors.InvalidInputError, "none of the new vectors"),
+        ({"matrices": {("gen", "m"): 1}}, errors.AxisNotFoundError, "no axis 'gen'"),
+        ({"matrices": {("b", "m"): 1}}, errors.InvalidInputError, "of the new axis 'b' with itse"),
+        (
+            {"matrices": {("gene", "m"): np.ones((3, 4))}},
+            errors.LengthError,
+            "the rows of matrix 'm' has length 3, but axis 'b' has 2",
+        ),
+        (
+            {"matrices": {("gene", "m"): np.ones((2, 3))}},
+            errors.LengthError,
+            "the columns of matrix 'm' has length 3, but axis 'gene' has 4",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """An error names it, and neither the axis nor any of its properties is stored."""
+    daf = fill(MemoryDaf())
+    before = contents(daf)
+    with pytest.raises(error, match=message):
+        daf.add_axis("b", ["x", "y"], **options)
+    assert contents(daf) == before
+    assert not daf.has_axis("b")
+
+
+def test_an_error_while_it_is_written_leaves_nothing(
+    daf: DafWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever property fails to be written: the data set is as before, until none fails."""
+    before = contents(daf)
+    count = _failing_at_each_write(
+        monkeypatch, lambda: add_cluster(daf), lambda: contents(daf) == before
+    )
+    assert count >= 8
+    check_cluster(daf)
+
+
+def test_an_error_while_it_is_replaced_leaves_the_old_one(
+    replacing: DafWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever property fails to be written: the old axis is there with all of its own."""
+    replacing.add_axis("cluster", ["1", "2", "3"], vectors={"n": [1, 2, 3]})
+    before = contents(replacing)
+    count = _failing_at_each_write(
+        monkeypatch,
+        lambda: add_cluster(replacing, if_exists="replace"),
+        lambda: contents(replacing) == before,
+    )
+    assert count >= 8
+    check_cluster(replacing)
+
+
+def _failing_at_each_write(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[], None], is_as_before: Callable[[], bool]
+) -> int:
+    """Let each step of putting an axis in place fail in turn; return how many steps there are."""
+    at = 0
+    while True:
+        at += 1
+        with monkeypatch.context() as patch:
+            failing = _Failing(at)
+            patch.setattr(
+                "daf_storage.data._axis_writer.publish_axis", failing.wrapped(_PUBLISH_AXIS)
+            )
+            try:
+                change()
+            except errors.StorageFullError:
+                assert is_as_before(), at
+            else:
+                return at - 1
+        assert at < 100
+
+
+_PUBLISH_AXIS = _new_axis.publish_axis
+
+
+class _Failing:
+    """Transactions that fail at one of their steps."""
+
+    def __init__(self, at: int) -> None:
+        self._left = at
+
+    def wrapped(self, publish: Callable[..., None]) -> Callable[..., None]:
+        """Return `publish_axis` with a transaction that fails."""
+
+        def failing(tree: Any, changes: Any, *args: Any, **kwargs: Any) -> None:
+            publish(tree, _FailingChanges(changes, self), *args, **kwargs)
+
+        return failing
+
+    def step(self) -> None:
+        """Count a step."""
+        self._left -= 1
+        if self._left == 0:
+            raise errors.StorageFullError("no space left")
+
+
+class _FailingChanges:
+    """A transaction of which each call is a step."""
+
+    def __init__(self, changes: Any, failing: _Failing) -> None:
+        self._changes = changes
+        self._failing = failing
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._changes, name)
+        if not callable(found):
+            return found
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self._failing.step()
+            return found(*args, **kwargs)
+
+        return counted
