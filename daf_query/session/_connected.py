@@ -42,15 +42,17 @@ class Connected:
         """
         return self._connections.reader(self._connections.schema(schema).name)
 
-    def _writable(self, schema: str | None, axis: str) -> tuple[str, DafWriter]:
-        """Return the name of a schema, and its data set, which has an axis and can be changed."""
+    def _writable(self, schema: str | None, *axes: str) -> tuple[str, DafWriter]:
+        """Return the name of a schema, and its data set, which has axes and can be changed."""
         name = self._connections.schema(schema).name
         daf = self._connections.reader(name)
-        if not daf.has_axis(axis):
-            raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+        for axis in axes:
+            if not daf.has_axis(axis):
+                raise errors.axis_not_found(daf.location, axis, daf.axes_set())
         if not isinstance(daf, DafWriter):
             raise errors.ReadOnlyError(
-                f"{daf.location}: it was opened for reading; open it with mode 'r+' to change it"
+                f"{daf.location}: it was opened for reading; open it with mode 'r+' to change it: "
+                "connect(path, mode='r+')"
             )
         return name, daf
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.scan import INDEX, NAME
+from daf_query.session._storable import storable
 from daf_query.slice import WrappedSql, explained_of, is_select, positions_in
 from daf_query.sql import Engine, quoted_name
 from daf_storage import DafReader, errors
@@ -41,7 +41,7 @@ def derived(engine: Engine, schema: str, axis: str, query: str) -> pa.Array:
     positions = positions_in(table, daf, axis, "query")
     _check_complete(positions, daf, axis)
     column = table.column(values[0]).take(pa.array(np.argsort(positions)))
-    return _storable(column.combine_chunks(), axis)
+    return storable(column, f"a vector of axis {axis!r}", f"entries of axis {axis!r}")
 
 
 def _of_expression(engine: Engine, schema: str, axis: str, text: str) -> pa.Table:
@@ -67,39 +67,3 @@ def _check_complete(positions: Any, daf: DafReader, axis: str) -> None:
                 f"the query {problem} {int(wrong.sum()):,} of {len(counts):,} entries of axis "
                 f"{axis!r}, the first is {first!r}; {advice}"
             )
-
-
-def _storable(column: Any, axis: str) -> pa.Array:
-    """Return values of a type that is stored; missing numbers are NaN, missing strings null."""
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    plain = {pa.string_view(): pa.string(), pa.float16(): pa.float32()}
-    column = column.cast(plain.get(column.type, column.type))
-    is_floating = pa.types.is_floating(column.type)
-    is_known = is_floating or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
-    is_string = column.type in (pa.string(), pa.large_string())
-    if not is_known and not is_string:
-        raise errors.UnsupportedDataError(
-            f"a vector of axis {axis!r} cannot hold {column.type}; CAST it to VARCHAR or DOUBLE"
-        )
-    if column.null_count and is_string:
-        _check_no_empty(column, axis)
-        return column
-    if column.null_count and not is_floating:
-        raise errors.QueryError(
-            f"the query yields NULL for {column.null_count:,} entries of axis {axis!r}, which only "
-            "floats can be (as NaN), and strings; use coalesce(), or CAST it to DOUBLE"
-        )
-    return pc.fill_null(column, float("nan")) if column.null_count else column
-
-
-def _check_no_empty(column: pa.Array, axis: str) -> None:
-    """Raise if some strings are missing and others empty: both would be stored as empty ones."""
-    if pc.any(pc.equal(column, "")).as_py():
-        raise errors.QueryError(
-            f"the query yields NULL for some entries of axis {axis!r} and '' for others, and both "
-            "would be stored as ''; coalesce() makes all of them '', nullif(..., '') all of them "
-            "NULL"
-        )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from daf_query.index import build_index, build_point_index
 from daf_query.session._connected import Connected
+from daf_query.session._derived_axis import derived_axis, is_rows, rows_of
 from daf_query.session._derived_vector import derived
-from daf_query.slice import order_of
-from daf_query.sql import Params, bind
+from daf_query.session._placed_matrix import Place, of_rows, of_slice
+from daf_query.session._sources import Frame
+from daf_query.slice import MatrixSlice, order_of
+from daf_query.sql import Params, QueryResult, bind
 from daf_storage import IfExists, ShowProgress, errors
 
 
@@ -112,6 +116,165 @@ class AxisWriting(Connected):
         has_missing = values.null_count > 0
         values = values.fill_null("") if has_missing else values
         daf.set_vector(axis, name, values, if_exists=if_exists, empty_is_missing=has_missing)
+
+    def save_axis(
+        self,
+        axis: str,
+        rows: str | QueryResult | Frame,
+        *,
+        name: str = "name",
+        params: Params | None = None,
+        if_exists: IfExists = "error",
+        schema: str | None = None,
+    ) -> None:
+        """Store the rows of a query as a new axis, with its vectors, in one step.
+
+        Parameters
+        ----------
+        rows
+            A SELECT with a row for each entry of the new axis, in their order; the result of one;
+            or a data frame.  Each column but that of the names becomes a vector.
+        name
+            The column of the entries' names, which are strings.
+        params
+            Values for the parameters of the query, as for `sql`.
+        if_exists
+            What becomes of an axis of this name: ``"error"`` leaves it; ``"replace"`` replaces it,
+            with all its vectors and all matrices over it.
+        schema
+            Which data set, where several are connected.
+
+        Raises
+        ------
+        ReadOnlyError
+            The data set was opened for reading.
+        QueryError
+            The query is wrong, lacks the column of the names, or yields NULL for one; or a value is
+            missing that is neither a float (NaN then) nor a string.
+        DuplicateEntriesError
+            Two rows have the same name.
+        ExistsError
+            There is such an axis.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> from daf_query import connect
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "type", ["T", "B", "T"])
+        >>> db = connect(daf)
+        >>> query = "SELECT type AS name, count(*) AS cells FROM cell GROUP BY type ORDER BY name"
+        >>> db.save_axis("type", query)
+        >>> db.sql("SELECT name, cells FROM type").to_pydict()
+        {'name': ['B', 'T'], 'cells': [1, 2]}
+        """
+        _, daf = self._writable(schema)
+        if daf.has_axis(axis) and if_exists == "error":
+            raise errors.property_exists(
+                daf.location, f"axis {axis!r}", is_append_only=daf.is_append_only
+            )
+        new = derived_axis(rows_of(self._engine, rows, params), axis, name=name)
+        daf.add_axis(
+            axis,
+            new.entries,
+            if_exists=if_exists,
+            vectors=new.vectors,
+            empty_is_missing=new.empty_is_missing,
+        )
+
+    def save_matrix(  # noqa: PLR0913 - the choices of a layout
+        self,
+        values: MatrixSlice | str | QueryResult | Any,
+        rows_axis: str | None = None,
+        columns_axis: str | None = None,
+        name: str | None = None,
+        *,
+        fill: Any = None,
+        relayout: bool = True,
+        params: Params | None = None,
+        if_exists: IfExists = "error",
+        schema: str | None = None,
+    ) -> None:
+        """Store a slice, an array, or the rows of a query as a matrix.
+
+        Parameters
+        ----------
+        values
+            A slice, of this data set or of another one: its elements are stored for the entries of
+            its rows and columns.  A SELECT (or its result, or an Arrow or polars table) that yields
+            an entry of either axis, in columns named after the axes (``AXIS`` and ``AXIS_2`` for an
+            axis with itself), and a column of values: a row for each element.  Or a numpy or scipy
+            array or a pandas DataFrame of all entries, as for `daf_storage.DafWriter.set_matrix`.
+        rows_axis, columns_axis, name
+            The axes and the name of the new matrix; of a slice, by default its own.
+        fill
+            The value of all elements that are not given.  A slice of a sparse matrix and rows
+            without ``fill`` become a sparse matrix, where they are zero; a dense one has to cover
+            both axes, or needs ``fill``.
+        relayout
+            Whether to store the transpose too, as of `daf_storage.DafWriter.set_matrix`.
+        params
+            Values for the parameters of the query, as for `sql`.
+        if_exists
+            What becomes of a matrix of this name: ``"error"`` leaves it, ``"replace"`` replaces it.
+        schema
+            Which data set, where several are connected.
+
+        Raises
+        ------
+        ReadOnlyError
+            The data set was opened for reading.
+        EntryNotFoundError
+            An entry is not on the axis.
+        QueryError
+            The query is wrong, or has two rows for one element.
+        InvalidInputError
+            A dense matrix is not covered, and there is no ``fill``.
+        ExistsError
+            There is such a matrix.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> from daf_query import connect
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.add_axis("gene", ["x", "y"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+        >>> db = connect(daf)
+        >>> part = db.matrix("cell", "gene", "UMIs", rows=["C", "A"])
+        >>> db.save_matrix(part, name="some", fill=-1)
+        >>> daf.get_np_matrix("cell", "gene", "some").tolist()
+        [[0, 1], [-1, -1], [4, 5]]
+        """
+        if isinstance(values, MatrixSlice):
+            rows_axis = rows_axis or values.rows_axis
+            columns_axis = columns_axis or values.columns_axis
+            name = name or values.name
+        if rows_axis is None or columns_axis is None or name is None:
+            raise errors.InvalidInputError(
+                "save_matrix() needs rows_axis=, columns_axis= and name= unless it is given a slice"
+            )
+        _, daf = self._writable(schema, rows_axis, columns_axis)
+        if daf.has_matrix(rows_axis, columns_axis, name) and if_exists == "error":
+            raise errors.property_exists(
+                daf.location,
+                f"matrix {name!r} of axes {rows_axis!r} and {columns_axis!r}",
+                is_append_only=daf.is_append_only,
+            )
+        place = Place(daf, (rows_axis, columns_axis), name)
+        if isinstance(values, MatrixSlice):
+            values = of_slice(place, values, fill)
+        elif is_rows(values):
+            values = of_rows(place, rows_of(self._engine, values, params), fill)
+        elif fill is not None:
+            raise errors.InvalidInputError(
+                "fill= is for slices and queries; an array has all elements of the matrix"
+            )
+        daf.set_matrix(
+            rows_axis, columns_axis, name, values, if_exists=if_exists, relayout=relayout
+        )
 
     def build_index(
         self,

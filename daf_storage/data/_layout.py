@@ -252,6 +252,10 @@ class StoredMatrix:
         """The matrix as messages name it."""
         return self._what
 
+    def is_same(self, other: StoredMatrix) -> bool:
+        """Return whether another one is the very same stored matrix, not replaced meanwhile."""
+        return self._node.is_same(other._node)
+
     def arrays(self) -> dict[str, StoredArray]:
         """Return the stored arrays by their name below the matrix's; a dense one has none."""
         return _arrays(self._node, ("colptr", "rowval", "nzval"), self.info.is_sparse, self._what)

@@ -66,6 +66,14 @@ def _writing(work: Callable[[DafWriter], Any]) -> Operation:
     return operation
 
 
+def _asking(work: Callable[[DafSession], Any]) -> Operation:
+    def operation(path: Path) -> None:
+        with connect(path, mode="r+") as session:
+            work(session)
+
+    return operation
+
+
 def _save(path: Path, name: str) -> None:
     with connect(path) as session:
         session.sql("SELECT * FROM cell").save(path.parent / name)
@@ -102,6 +110,16 @@ ADDING: dict[str, Operation] = {
     ),
     "set_dense": _writing(lambda daf: daf.set_matrix("cell", "gene", "new", _COUNTS)),
     "add_axis": _writing(lambda daf: daf.add_axis("batch", ["x", "y"])),
+    "save_axis": _asking(
+        lambda session: session.save_axis(
+            "kind", "SELECT type AS name, count(*) AS n, avg(x) AS x FROM cell GROUP BY type"
+        )
+    ),
+    "save_matrix": _asking(
+        lambda session: session.save_matrix(
+            session.matrix("cell", "gene", "UMIs", rows="x > 0.5"), name="some"
+        )
+    ),
     "relayout": _writing(lambda daf: daf.relayout_matrix("cell", "gene", "mask")),
     "fill": _writing(_fill_in_place),
     "index": _writing(lambda daf: build_index(daf, "cell", ["id", "sorted"], progress="never")),
@@ -117,6 +135,9 @@ CHANGING: dict[str, Operation] = {
     ),
     "replace_matrix": _writing(
         lambda daf: daf.set_matrix("cell", "gene", "dense", _COUNTS, if_exists="replace")
+    ),
+    "replace_axis": _writing(
+        lambda daf: daf.add_axis("none", ["x"], vectors={"something": [1]}, if_exists="replace")
     ),
     "delete_vector": _writing(lambda daf: daf.delete_vector("cell", "type")),
     "delete_matrix": _writing(lambda daf: daf.delete_matrix("cell", "gene", "UMIs")),

@@ -109,8 +109,12 @@ def test_it_is_on_the_disk(tmp_path: Path) -> None:
 
 def test_replacing_takes_the_old_properties_away(replacing: DafWriter) -> None:
     """An axis of another length with vectors and matrices gives way to the new one as a whole."""
-    old = {"vectors": {"n": [1, 2, 3], "old": ["x", "y", "z"]}}
-    replacing.add_axis("cluster", ["1", "2", "3"], **old, matrices={("gene", "share"): 7.5})
+    replacing.add_axis(
+        "cluster",
+        ["1", "2", "3"],
+        vectors={"n": [1, 2, 3], "old": ["x", "y", "z"]},
+        matrices={("gene", "share"): 7.5},
+    )
     replacing.set_matrix("cell", "cluster", "old", np.ones((3, 3)))
     replacing.set_matrix("cluster", "cluster", "old", np.ones((3, 3)))
     others = {axis: replacing.vectors_set(axis) for axis in ("cell", "gene")}

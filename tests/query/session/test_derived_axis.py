@@ -1,0 +1,193 @@
+"""Tests of axes out of queries: entries, vectors and their types, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from daf_query import DafSession, connect
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, open_daf
+from tests.support import contents
+
+QUERY = (
+    "SELECT type AS name, count(*) AS n, avg(score) AS mean, max(donor) AS donor, "
+    "bool_and(age > 1) AS is_old FROM cell GROUP BY type ORDER BY n DESC"
+)
+
+
+def fill(daf: DafWriter) -> DafWriter:
+    """Add cells of types."""
+    daf.add_axis("cell", ["a", "b", "c", "d", "e"])
+    daf.set_vector("cell", "type", ["T", "B", "T", "T", "B"])
+    daf.set_vector("cell", "donor", ["N2", "N1", "N2", "N1", ""])
+    daf.set_vector("cell", "age", [1, 2, 3, 4, 5])
+    daf.set_vector("cell", "score", [0.5, np.nan, 1.5, 2.5, np.nan])
+    return daf
+
+
+@pytest.fixture
+def daf() -> DafWriter:
+    """Return a data set in memory."""
+    return fill(MemoryDaf())
+
+
+@pytest.fixture
+def session(daf: DafWriter) -> DafSession:
+    """Return a session."""
+    return connect(daf)
+
+
+@pytest.mark.parametrize("suffix", ["daf.zarr", "daf.zarr.zip", "h5df"])
+def test_a_group_axis(tmp_path: Path, suffix: str) -> None:
+    """Of a GROUP BY, in the order of its rows, on the disk and in the tables at once."""
+    path = tmp_path / f"x.{suffix}"
+    created = open_daf(path, "w")
+    assert isinstance(created, DafWriter)
+    fill(created).close()
+    with connect(path, mode="r+") as session:
+        session.save_axis("type", QUERY)
+        joined = "SELECT c.name, t.n FROM cell AS c JOIN type AS t ON c.type = t.name ORDER BY 1"
+        assert session.sql(joined).to_pydict()["n"] == [3, 2, 3, 3, 2]
+    with open_daf(path) as found:
+        assert found.axis_entries("type").tolist() == ["T", "B"]
+        assert found.get_np_vector("type", "n").tolist() == [3, 2]
+        assert found.get_np_vector("type", "n").dtype == np.int64
+        assert str(found.get_np_vector("type", "mean").tolist()) == "[1.5, nan]"
+        assert found.get_np_vector("type", "donor").tolist() == ["N2", "N1"]
+        assert found.get_np_vector("type", "is_old").tolist() == [False, True]
+
+
+def test_all_forms_of_rows_say_the_same(session: DafSession, daf: DafWriter) -> None:
+    """A query with parameters, its result, and frames of Arrow, pandas and polars."""
+    query = "SELECT type AS name, count(*) AS n FROM cell WHERE age > $least GROUP BY 1 ORDER BY 1"
+    result = session.sql(query, params={"least": 1})
+    session.save_axis("by_query", query, params={"least": 1})
+    for name, rows in {
+        "by_result": result,
+        "by_arrow": result.to_arrow_table(),
+        "by_pandas": result.to_pandas(),
+        "by_polars": result.to_polars(),
+        "by_index": result.to_pandas().set_index("name"),
+    }.items():
+        session.save_axis(name, rows)
+        assert daf.axis_entries(name).tolist() == daf.axis_entries("by_query").tolist()
+        assert daf.get_np_vector(name, "n").tolist() == [2, 2]
+    with pytest.raises(errors.InvalidInputError, match="params= are of a query"):
+        session.save_axis("new", result, params={"least": 1})
+
+
+def test_another_column_names_the_entries(session: DafSession, daf: DafWriter) -> None:
+    """With ``name=`` nothing has to be renamed; dictionaries and views are strings."""
+    table = pa.table({"n": [1, 2], "type": pa.array(["x", "y"]).dictionary_encode()})
+    session.save_axis("type", table, name="type")
+    assert daf.axis_entries("type").tolist() == ["x", "y"]
+    assert daf.vectors_set("type") == {"n"}
+    session.save_axis(
+        "view", table.set_column(1, "v", pa.array(["x", "y"], pa.string_view())), name="v"
+    )
+    assert daf.axis_entries("view").tolist() == ["x", "y"]
+
+
+def test_missing_values_are_those_of_vectors(session: DafSession, daf: DafWriter) -> None:
+    """NULL is NaN in floats, and a missing string in strings, which a table shows as NULL."""
+    table = pa.table({"name": ["x", "y"], "f": [0.5, None], "s": [None, "a"]})
+    session.save_axis("new", table)
+    assert math.isnan(daf.get_np_vector("new", "f")[1])
+    assert session.sql("SELECT s FROM new").to_pydict()["s"] == [None, "a"]
+    assert session.sql("SELECT count(f) AS n FROM new").to_pydict()["n"] == [1]
+
+
+def test_no_rows_are_an_empty_axis(session: DafSession, daf: DafWriter) -> None:
+    """A query that finds nothing makes an axis without entries, with its vectors."""
+    session.save_axis("none", "SELECT name, age FROM cell WHERE age > 99")
+    assert daf.axis_length("none") == 0
+    assert daf.vectors_set("none") == {"age"}
+
+
+def test_replacing(session: DafSession, daf: DafWriter) -> None:
+    """The old axis stays unless it is to be replaced; then its vectors and matrices go with it."""
+    session.save_axis("type", QUERY)
+    daf.set_matrix("cell", "type", "share", np.ones((5, 2)))
+    with pytest.raises(errors.ExistsError, match="axis 'type' exists already; pass if_exists"):
+        session.save_axis("type", "SELECT nothing")
+    session.save_axis("type", "SELECT donor AS name FROM cell GROUP BY 1", if_exists="replace")
+    assert sorted(daf.axis_entries("type").tolist()) == ["", "N1", "N2"]
+    assert daf.vectors_set("type") == set()
+    session.save_axis("type", QUERY, if_exists="replace")
+    assert daf.vectors_set("type") == {"n", "mean", "donor", "is_old"}
+    assert not daf.matrices_set("cell", "type")
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "message"),
+    [
+        ("", errors.QueryError, "the query is empty"),
+        ("SELECT type AS t, age FROM cell", errors.QueryError, "are to be the column 'name', and"),
+        (
+            "SELECT type AS name FROM cell ORDER BY age DESC",
+            errors.DuplicateEntriesError,
+            "yields 2 of the names more than once, the first is 'B'; .* GROUP BY",
+        ),
+        (
+            "SELECT CASE WHEN age <> 3 THEN name END AS name FROM cell ORDER BY age",
+            errors.QueryError,
+            "yields NULL as 'name' in 1 of 5 rows, the first is row 3",
+        ),
+        ("SELECT age AS name FROM cell", errors.QueryError, "holds int64; CAST it to VARCHAR"),
+        ("SELECT name, age AS index FROM cell", errors.QueryError, "a column 'index', and axis 'n"),
+        ("SELECT * FROM cell", errors.QueryError, "a column 'index'"),
+        (
+            "SELECT name, [age] AS list FROM cell",
+            errors.UnsupportedDataError,
+            "vector 'list' of axis 'new' cannot hold list",
+        ),
+        (
+            "SELECT name, nullif(age, 3) AS years FROM cell",
+            errors.QueryError,
+            "NULL for 1 values of vector 'years' of axis 'new', which only floats",
+        ),
+        (
+            pa.table({"name": ["a", "b", "c"], "s": ["", None, "x"]}),
+            errors.QueryError,
+            "NULL for some values of vector 's' of axis 'new' and '' for others",
+        ),
+        ("SELECT nope AS name FROM cell", errors.VectorNotFoundError, "no vector 'nope'"),
+        ('SELECT name, age AS "a/b" FROM cell', errors.InvalidNameError, "a/b"),
+        (pd.DataFrame({"name": [["x"]]}), errors.QueryError, "CAST it to VARCHAR"),
+        (pl.DataFrame({"x": ["a"]}), errors.QueryError, "are to be the column 'name'"),
+        (5, errors.InvalidInputError, "cannot be used as a table"),
+    ],
+)
+def test_what_is_no_axis_is_refused(
+    session: DafSession, daf: DafWriter, rows: Any, error: type[Exception], message: str
+) -> None:
+    """The error names the first bad row or the column, and nothing is stored."""
+    before = contents(daf)
+    with pytest.raises(error, match=message):
+        session.save_axis("new", rows)
+    assert contents(daf) == before
+
+
+def test_the_name_has_to_be_the_only_one(session: DafSession) -> None:
+    """A column ``name`` beside another that names the entries is refused: it is reserved."""
+    with pytest.raises(errors.QueryError, match="a column 'name', and axis 'new' has one"):
+        session.save_axis("new", "SELECT name, donor FROM cell WHERE age < 3", name="donor")
+
+
+def test_a_data_set_that_is_read(tmp_path: Path) -> None:
+    """The message says how to connect."""
+    created = ZarrDaf(tmp_path / "x.daf.zarr", "w")
+    assert isinstance(created, DafWriter)
+    fill(created)
+    with (
+        connect(tmp_path / "x.daf.zarr") as session,
+        pytest.raises(errors.ReadOnlyError, match=r"opened for reading.*connect\(path, mode='r\+"),
+    ):
+        session.save_axis("type", QUERY)

@@ -1,0 +1,251 @@
+"""Tests of matrices out of slices, queries and arrays, compared with what numpy does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daf_query import DafSession, connect
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, open_daf
+from tests.support import contents, dense
+
+COUNTS = np.array([[0, 1, 0], [2, 0, 3], [0, 0, 0], [4, 5, 6]], "i4")
+LOGS = np.array([[0.5, 1, 0], [2, 0, 3], [0, np.nan, 0], [4, 5, 6]], "f4")
+MARKS = np.array([["a", "", "b"], ["c", "d", ""], ["", "", ""], ["x", "y", "z"]], object)
+
+
+def fill(daf: DafWriter) -> DafWriter:
+    """Add cells and genes, and matrices of each kind."""
+    daf.add_axis("cell", ["a", "b", "c", "d"], vectors={"age": [1, 2, 3, 4]})
+    daf.add_axis("gene", ["x", "y", "z"])
+    daf.set_matrix("cell", "gene", "counts", sp.csr_array(COUNTS))
+    daf.set_matrix("cell", "gene", "logs", LOGS)
+    daf.set_matrix("cell", "gene", "marks", MARKS)
+    daf.set_matrix("cell", "cell", "distances", sp.csr_array(np.eye(4)))
+    return daf
+
+
+@pytest.fixture
+def daf() -> DafWriter:
+    """Return a data set in memory."""
+    return fill(MemoryDaf())
+
+
+@pytest.fixture
+def session(daf: DafWriter) -> DafSession:
+    """Return a session."""
+    return connect(daf)
+
+
+def values_of(daf: DafWriter, name: str, axes: tuple[str, str] = ("cell", "gene")) -> list[Any]:
+    """Return a matrix, after comparing it with its transpose."""
+    found = dense(daf.get_np_matrix(*axes, name))
+    if axes[0] != axes[1]:
+        assert str(dense(daf.get_np_matrix(*axes[::-1], name)).T.tolist()) == str(found.tolist())
+    return list(found.tolist())
+
+
+@given(
+    rows=st.lists(st.integers(0, 3), max_size=6),
+    columns=st.lists(st.integers(0, 2), max_size=5),
+    turned=st.booleans(),
+)
+def test_a_slice_is_placed(rows: list[int], columns: list[int], turned: bool) -> None:  # noqa: FBT001 - hypothesis
+    """At the positions of its entries, in any order and with duplicates, as numpy places them."""
+    daf = fill(MemoryDaf())
+    with connect(daf) as session:
+        for name, matrix, fill_value in (
+            ("counts", COUNTS, None),
+            ("logs", LOGS, -1),
+            ("marks", MARKS, "?"),
+        ):
+            expected: Any = np.full((4, 3), 0 if fill_value is None else fill_value, matrix.dtype)
+            expected[np.ix_(rows, columns)] = matrix[np.ix_(rows, columns)]
+            if turned:
+                part = session.matrix("gene", "cell", name, rows=columns, columns=rows)
+                expected = expected.T
+            else:
+                part = session.matrix("cell", "gene", name, rows=rows, columns=columns)
+            session.save_matrix(part, name="new", fill=fill_value, if_exists="replace")
+            found = daf.get_np_matrix(part.rows_axis, part.columns_axis, "new")
+            assert sp.issparse(found) == (name == "counts")
+            assert str(dense(found).tolist()) == str(expected.tolist())
+            assert found.dtype == matrix.dtype
+
+
+def test_a_slice_of_another_data_set_goes_by_name(session: DafSession, daf: DafWriter) -> None:
+    """Its axes have other names, another order and fewer entries; the names decide."""
+    other = MemoryDaf()
+    other.add_axis("barcode", ["d", "b"])
+    other.add_axis("symbol", ["z", "x"])
+    other.set_matrix("barcode", "symbol", "n", sp.csr_array([[1, 2], [0, 4]]))
+    with connect(other) as others:
+        session.save_matrix(others.matrix("barcode", "symbol", "n"), "cell", "gene", "new")
+        assert values_of(daf, "new") == [[0, 0, 0], [4, 0, 0], [0, 0, 0], [2, 0, 1]]
+        other.add_axis("more", ["q"])
+        other.set_matrix("more", "symbol", "n", [[1, 2]])
+        with pytest.raises(errors.EntryNotFoundError, match="axis 'cell' has no entry 'q'"):
+            session.save_matrix(others.matrix("more", "symbol", "n"), "cell", "gene", "bad", fill=0)
+    assert not daf.has_matrix("cell", "gene", "bad")
+
+
+def test_a_slice_of_an_older_order_is_refused(session: DafSession, daf: DafWriter) -> None:
+    """After its axis was reordered, its positions would be those of other cells."""
+    part = session.matrix("cell", "gene", "counts", rows=[0]).load()
+    daf.reorder_axis("cell", [3, 2, 1, 0])
+    with pytest.raises(errors.InvalidInputError, match="replaced or reordered .* make the slice"):
+        session.save_matrix(part, name="new")
+    session.save_matrix(session.matrix("cell", "gene", "counts", rows=[0]), name="new")
+    assert values_of(daf, "new") == [[4, 5, 6], [0, 0, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_rows_of_a_query(session: DafSession, daf: DafWriter) -> None:
+    """Sparse where elements are missing, dense where none is or a value is given for them."""
+    pairs = "SELECT cell.name AS cell, gene.name AS gene, age * 2 AS v FROM cell CROSS JOIN gene"
+    session.save_matrix(f"{pairs} WHERE age > $least", "cell", "gene", "some", params={"least": 3})
+    session.save_matrix(f"{pairs} WHERE age > 3", "cell", "gene", "filled", fill=-1)
+    session.save_matrix(session.sql(pairs), "cell", "gene", "all")
+    assert sp.issparse(daf.get_np_matrix("cell", "gene", "some"))
+    assert values_of(daf, "some") == [[0] * 3, [0] * 3, [0] * 3, [8] * 3]
+    assert values_of(daf, "filled") == [[-1] * 3, [-1] * 3, [-1] * 3, [8] * 3]
+    assert values_of(daf, "all") == [[2] * 3, [4] * 3, [6] * 3, [8] * 3]
+    assert not sp.issparse(daf.get_np_matrix("cell", "gene", "all"))
+    words = "SELECT cell.name AS cell, gene.name AS gene, 'w' || cell.name AS w FROM cell, gene"
+    session.save_matrix(words, "cell", "gene", "words")
+    assert values_of(daf, "words")[1] == ["wb"] * 3
+    session.save_matrix(f"{words} WHERE age = 1", "cell", "gene", "one", fill="")
+    assert values_of(daf, "one") == [["wa"] * 3, *[["", "", ""]] * 3]
+    nothing = f"{pairs} WHERE age > 99"
+    session.save_matrix(nothing, "cell", "gene", "nothing")
+    assert values_of(daf, "nothing") == [[0] * 3] * 4
+
+
+def test_the_long_form_comes_back(session: DafSession, daf: DafWriter) -> None:
+    """What ``to_arrow`` makes of a slice, also of an axis with itself, is read in again."""
+    for axes, name in ((("cell", "gene"), "counts"), (("cell", "cell"), "distances")):
+        table = session.matrix(*axes, name).to_arrow()
+        session.save_matrix(table, *axes, "again")
+        assert values_of(daf, "again", axes) == values_of(daf, name, axes)
+    some = session.matrix("cell", "gene", "counts", rows=[3, 0]).to_arrow().slice(1)
+    session.save_matrix(some, "cell", "gene", "some")
+    assert values_of(daf, "some") == [[0, 1, 0], [0] * 3, [0] * 3, [0, 5, 6]]
+
+
+def test_arrays_are_stored_as_they_are(session: DafSession, daf: DafWriter) -> None:
+    """With the checks of `set_matrix`; a DataFrame of pandas is a matrix with labels."""
+    for number, values in enumerate(
+        (LOGS, sp.coo_array(COUNTS), pd.DataFrame(COUNTS, list("abcd"), list("xyz")))
+    ):
+        session.save_matrix(values, "cell", "gene", f"m{number}")
+        expected = (LOGS, COUNTS, COUNTS)[number]
+        assert str(values_of(daf, f"m{number}")) == str(expected.tolist())
+    with pytest.raises(errors.LabelsError):
+        session.save_matrix(pd.DataFrame(COUNTS, list("abdc"), list("xyz")), "cell", "gene", "bad")
+    with pytest.raises(errors.LengthError):
+        session.save_matrix(COUNTS.T, "cell", "gene", "bad")
+    with pytest.raises(errors.InvalidInputError, match="fill= is for slices and queries"):
+        session.save_matrix(COUNTS, "cell", "gene", "bad", fill=0)
+    with pytest.raises(errors.InvalidInputError, match="needs rows_axis="):
+        session.save_matrix(COUNTS, "cell", "gene")
+
+
+PAIR = "SELECT 'a' AS cell, 'x' AS gene, "
+
+
+@pytest.mark.parametrize(
+    ("query", "fill_value", "error", "message"),
+    [
+        (
+            f"{PAIR} 1 AS v UNION ALL {PAIR} 2",
+            None,
+            errors.QueryError,
+            r"first is \('a', 'x'\); GR",
+        ),
+        ("SELECT 'q' AS cell, 'x' AS gene, 1 AS v", None, errors.EntryNotFoundError, "entry 'q'"),
+        ("SELECT NULL AS cell, 'x' AS gene, 1 AS v", None, errors.QueryError, "NULL as 'cell'"),
+        ("SELECT 1 AS cell, 'x' AS gene, 1 AS v", None, errors.QueryError, "holds int64, and has"),
+        ("SELECT 'a' AS cell, 1 AS v", None, errors.QueryError, "needs the columns 'cell' and"),
+        (f"{PAIR} 1 AS v, 2 AS w", None, errors.QueryError, "yields cell, gene, v, w"),
+        (f"{PAIR} [1] AS v", None, errors.UnsupportedDataError, "cannot hold list"),
+        (
+            f"{PAIR} CAST(NULL AS INT) AS v",
+            None,
+            errors.QueryError,
+            "NULL for 1 elements of matrix",
+        ),
+        (f"{PAIR} 'w' AS v", None, errors.InvalidInputError, "1 of the 12 strings .* pass fill=''"),
+        (f"{PAIR} 1 AS v", 0.5, errors.InvalidInputError, r"fill=0.5 does not fit .* int64"),
+        (f"{PAIR} 1 AS v", np.nan, errors.InvalidInputError, r"fill=nan does not fit .* int64"),
+        (f"{PAIR} 1 AS v", "0", errors.InvalidInputError, r"fill='0' does not fit .* int64"),
+        (f"{PAIR} 'w' AS v", 0, errors.InvalidInputError, r"fill=0 does not fit .* strings"),
+        (f"{PAIR} nope AS v", None, errors.DafError, "nope"),
+    ],
+)
+def test_rows_that_are_no_matrix_are_refused(
+    session: DafSession,
+    daf: DafWriter,
+    query: str,
+    fill_value: Any,
+    error: type[Exception],
+    message: str,
+) -> None:
+    """The error says which element or column it is, and nothing is stored."""
+    before = contents(daf)
+    with pytest.raises(error, match=message):
+        session.save_matrix(query, "cell", "gene", "new", fill=fill_value)
+    assert contents(daf) == before
+
+
+def test_a_dense_slice_has_to_cover_the_axes(session: DafSession, daf: DafWriter) -> None:
+    """Or a value has to be given for the rest; zero is not assumed, and sparse needs none."""
+    part = session.matrix("cell", "gene", "logs", rows=[0], columns=[1, 2])
+    with pytest.raises(errors.InvalidInputError, match="1 of 4 cell x 2 of 3 gene, and a dense"):
+        session.save_matrix(part, name="new")
+    session.save_matrix(session.matrix("cell", "gene", "logs", rows=[3, 1, 0, 2]), name="new")
+    assert str(values_of(daf, "new")) == str(LOGS.tolist())
+    with pytest.raises(errors.InvalidInputError, match="fill= is for dense values"):
+        session.save_matrix(session.matrix("cell", "gene", "counts"), name="c", fill=1)
+
+
+def test_what_is_there_stays_unless_replaced(session: DafSession, daf: DafWriter) -> None:
+    """One layout on request; a matrix of the name is an error that says how to replace it."""
+    part = session.matrix("cell", "gene", "counts", rows="age > 3")
+    with pytest.raises(errors.ExistsError, match="'counts' of axes 'cell' and 'gene' exists alre"):
+        session.save_matrix(part)
+    session.save_matrix(part, name="one", relayout=False)
+    assert not daf.has_matrix("gene", "cell", "one", relayout=False)
+    session.save_matrix(part, if_exists="replace")
+    assert values_of(daf, "counts") == [[0] * 3, [0] * 3, [0] * 3, [4, 5, 6]]
+
+
+@pytest.mark.parametrize("suffix", ["daf.zarr", "daf.zarr.zip", "h5df"])
+def test_on_the_disk(tmp_path: Path, suffix: str) -> None:
+    """A matrix that was saved is there when the data set is opened again."""
+    created = open_daf(tmp_path / f"x.{suffix}", "w")
+    assert isinstance(created, DafWriter)
+    fill(created).close()
+    with connect(tmp_path / f"x.{suffix}", mode="r+") as session:
+        session.save_matrix(session.matrix("cell", "gene", "counts", rows="age > 1"), name="new")
+        assert session.matrix("gene", "cell", "new").to_numpy().tolist()[0] == [0, 2, 0, 4]
+    with open_daf(tmp_path / f"x.{suffix}") as found:
+        assert dense(found.get_np_matrix("cell", "gene", "new")).tolist()[3] == [4, 5, 6]
+
+
+def test_a_data_set_that_is_read(tmp_path: Path) -> None:
+    """The message says how to connect, before anything is read."""
+    created = ZarrDaf(tmp_path / "x.daf.zarr", "w")
+    assert isinstance(created, DafWriter)
+    fill(created)
+    with (
+        connect(tmp_path / "x.daf.zarr") as session,
+        pytest.raises(errors.ReadOnlyError, match=r"connect\(path, mode='r\+'\)"),
+    ):
+        session.save_matrix(pa.table({"cell": ["a"]}), "cell", "gene", "new")
