@@ -22,7 +22,9 @@ _OPTIONS: Final = {
 _SENTENCES: Final = {errors.ALLOW_WRITE: "write its rows to a file with -o FILE"}
 """What to do instead where the command line has no such option."""
 
-_ARGUMENT: Final = re.compile(r"(?<![\w'\"-])(rows|columns|obs_is|var_is|X_is)=(?![\w'\"=])")
+_ARGUMENT: Final = re.compile(
+    r"(?<![\w'\"-])(rows|columns|obs_is|var_is|X_is|fill|name)=(?![\w'\"=])"
+)
 
 
 def in_options(error: DafError) -> str:

@@ -7,9 +7,19 @@ and imported when it runs.  A test compares the lists of choices with what they 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from daf_query.cli._parser_parts import (
+    Commands,
+    Help,
+    Parser,
+    add_command,
+    add_param,
+    add_quiet,
+    add_strict,
+    whole_number,
+)
+from daf_query.cli._saving_parser import add_saving
 from daf_storage.spi import lazy_module
 
 if TYPE_CHECKING:
@@ -43,41 +53,11 @@ class _Completion(argparse.Action):
         parser.exit()
 
 
-class _Help(argparse.RawDescriptionHelpFormatter):
-    """Keeps the examples as they are written."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser of which an optional argument may come after the options, too."""
-
-    one_of: tuple[str, ...] = ()
-    """Arguments of which exactly one has to be given."""
-
-    def parse_known_args(  # type: ignore[override] # the overloads say the same of any namespace
-        self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> tuple[Any, list[str]]:
-        """Parse the arguments that are known."""
-        options, rest = super().parse_known_args(args, namespace)
-        for action in self._get_positional_actions():
-            late = next((word for word in rest if " " in word or not word.startswith("-")), None)
-            is_missing = getattr(options, action.dest, None) == action.default
-            if action.nargs == "?" and is_missing and late is not None:
-                setattr(options, action.dest, late)
-                rest.remove(late)
-        if self.one_of and sum(getattr(options, name) is not None for name in self.one_of) != 1:
-            self.error(f"give one of {' and '.join(map(self._shown, self.one_of))}")
-        return options, rest
-
-    def _shown(self, name: str) -> str:
-        action = next(action for action in self._actions if action.dest == name)
-        return " ".join([*action.option_strings[:1], str(action.metavar)])
-
-
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    parser = _Parser(
+    parser = Parser(
         prog="daf",
-        formatter_class=_Help,
+        formatter_class=Help,
         description="SQL over single-cell metadata, then just the slice of the matrix you ask for.",
         epilog="""examples:
   daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene
@@ -104,6 +84,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
     _add_extract(commands)
     _add_export(commands)
     _add_convert(commands)
+    add_saving(commands)
     _add_reorder(commands)
     _add_index(commands)
     _add_verify(commands)
@@ -113,23 +94,8 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
     return parser
 
 
-def _add(
-    commands: argparse._SubParsersAction[_Parser],  # the only name it has
-    name: str,
-    summary: str,
-    examples: str,
-) -> _Parser:
-    return commands.add_parser(
-        name,
-        help=summary,
-        description=summary[0].upper() + summary[1:] + ".",
-        epilog=f"examples:\n{examples}",
-        formatter_class=_Help,
-    )
-
-
-def _add_import(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _add(
+def _add_import(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "import",
         "turn an h5ad file into a Daf data set, streaming its matrices",
@@ -162,14 +128,14 @@ def _add_import(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument(
         "--make-unique", action="store_true", help="append -1, -2 ... to names that occur twice"
     )
-    _add_strict(parser)
+    add_strict(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT")
-    _add_quiet(parser)
+    add_quiet(parser)
     parser.set_defaults(command="_transfer.import_command")
 
 
-def _add_info(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _add(
+def _add_info(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "info",
         "say what a data set holds; reads metadata only",
@@ -180,8 +146,8 @@ def _add_info(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.set_defaults(command="_info.info_command")
 
 
-def _add_sql(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _add(
+def _add_sql(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "sql",
         "ask a SQL question; each axis is a table with the columns name, index and its vectors",
@@ -212,7 +178,7 @@ def _add_sql(commands: argparse._SubParsersAction[_Parser]) -> None:
         default=[],
         help="a table of your own, .csv, .tsv, .parquet or .arrow (also .csv.gz); repeatable",
     )
-    _add_param(parser)
+    add_param(parser)
     parser.add_argument(
         "--format", choices=FORMATS, help="default: by the suffix of FILE, else table"
     )
@@ -221,7 +187,7 @@ def _add_sql(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     parser.add_argument(
         "--max-rows",
-        type=_whole_number,
+        type=whole_number,
         metavar="N",
         help="rows of a table on a terminal (default: 40; 0: all)",
     )
@@ -235,13 +201,13 @@ def _add_sql(commands: argparse._SubParsersAction[_Parser]) -> None:
         action="store_true",
         help="execute it, and print which ranges and values it read instead of the rows",
     )
-    _add_quiet(parser)
+    add_quiet(parser)
     parser.one_of = ("query", "file")
     parser.set_defaults(command="_query.sql_command")
 
 
-def _add_extract(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _add(
+def _add_extract(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "extract",
         "write a slice of a matrix to a file; only the slice is read",
@@ -265,7 +231,7 @@ def _add_extract(commands: argparse._SubParsersAction[_Parser]) -> None:
         "(A,B), or a file with a name a line (@FILE)",
     )
     parser.add_argument("--columns", metavar="WHICH", help="the same for the other axis")
-    _add_param(parser)
+    add_param(parser)
     parser.add_argument("--rows-axis", metavar="AXIS", help="needed where it is ambiguous")
     parser.add_argument("--columns-axis", metavar="AXIS", help="needed where it is ambiguous")
     parser.add_argument(
@@ -289,12 +255,12 @@ def _add_extract(commands: argparse._SubParsersAction[_Parser]) -> None:
             help=f"of .h5ad, the other matrices {matrices}: A,B, all or none (default: what fits "
             "1 GiB)",
         )
-    _add_quiet(parser)
+    add_quiet(parser)
     parser.set_defaults(command="_query.extract_command")
 
 
-def _add_export(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _add(
+def _add_export(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "export",
         "turn a whole data set into an h5ad file, streaming its matrices",
@@ -307,14 +273,14 @@ def _add_export(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--obs-is", metavar="AXIS", help="the axis of obs (default: as imported)")
     parser.add_argument("--var-is", metavar="AXIS", help="the axis of var (default: as imported)")
     parser.add_argument("--X-is", metavar="NAME", help="the main matrix (default: as imported)")
-    _add_strict(parser)
+    add_strict(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT.h5ad")
-    _add_quiet(parser)
+    add_quiet(parser)
     parser.set_defaults(command="_transfer.export_command")
 
 
-def _add_convert(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _add(
+def _add_convert(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "convert",
         "copy a data set into the format that the path asks for, and compare the two",
@@ -346,12 +312,12 @@ def _add_convert(commands: argparse._SubParsersAction[_Parser]) -> None:
         action="store_true",
         help="between directories: share the files that are the same, by hard links",
     )
-    _add_quiet(parser)
+    add_quiet(parser)
     parser.set_defaults(command="_transfer.convert_command")
 
 
-def _add_reorder(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _add(
+def _add_reorder(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "reorder",
         "put the entries of an axis into another order; its vectors and matrices follow",
@@ -363,12 +329,12 @@ def _add_reorder(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument(
         "--by", required=True, metavar="ORDER", help="what comes after ORDER BY in SQL"
     )
-    _add_quiet(parser)
+    add_quiet(parser)
     parser.set_defaults(command="_axes.reorder_command")
 
 
-def _add_index(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _add(
+def _add_index(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "index",
         "store an index with which rows are found by name or by another value at once",
@@ -383,12 +349,12 @@ def _add_index(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument(
         "--points", metavar=("X", "Y"), nargs=2, help="two vectors of coordinates, indexed together"
     )
-    _add_quiet(parser)
+    add_quiet(parser)
     parser.set_defaults(command="_axes.index_command")
 
 
-def _add_verify(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _add(
+def _add_verify(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "verify",
         "read a whole data set and list what is wrong with it; exit code 1 if something is",
@@ -400,8 +366,8 @@ def _add_verify(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.set_defaults(command="_upkeep.verify_command")
 
 
-def _add_repair(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _add(
+def _add_repair(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "repair",
         "mend what a crash or an interrupted copy left; exit code 3 if data is lost or damaged",
@@ -415,11 +381,11 @@ def _add_repair(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("--format", choices=("text", "json"), default="text")
-    _add_quiet(parser)
+    add_quiet(parser)
 
 
-def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _add(
+def _add_serve(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "serve",
         "serve a data set over HTTP, read-only, to programs of this machine",
@@ -429,7 +395,7 @@ def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
         '  daf sql http://127.0.0.1:8000/pbmc.daf.zarr.zip "SELECT count(*) FROM cell"',
     )
     parser.add_argument("path", metavar="PATH")
-    parser.add_argument("--port", type=_whole_number, default=8000, help="default: 8000")
+    parser.add_argument("--port", type=whole_number, default=8000, help="default: 8000")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: this machine only)"
     )
@@ -448,8 +414,8 @@ def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.set_defaults(command="_upkeep.serve_command")
 
 
-def _add_demo(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _add(
+def _add_demo(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "demo",
         "import, query, slice and plot the PBMC data set that scanpy ships",
@@ -463,29 +429,3 @@ def _add_demo(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="a folder, or the data set to make in one (default: daf-demo/pbmc.daf.zarr)",
     )
     parser.set_defaults(command="_demo.demo_command")
-
-
-def _add_strict(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--strict", action="store_true", help="fail if something would be lost, and write nothing"
-    )
-
-
-def _add_param(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--param",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help='the value of $NAME in the SQL: JSON (60, true, [1, 2], "60") or text; repeatable',
-    )
-
-
-def _add_quiet(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
-
-
-def _whole_number(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)

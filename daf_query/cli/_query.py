@@ -9,12 +9,13 @@ from pathlib import Path
 from daf_query.cli import _output
 from daf_query.cli._anndata_choice import anndata_choice
 from daf_query.cli._entries import entries_or_sql
+from daf_query.cli._matrix_axes import matrix_axes
 from daf_query.cli._query_text import named_table, named_values, query_of
 from daf_query.cli._summary import described, progress_of
 from daf_query.session import connect
 from daf_query.slice import check_format
 from daf_query.table import is_user_table
-from daf_storage import DafReader, errors
+from daf_storage import errors
 from daf_storage.spi import progress_bar
 
 
@@ -70,54 +71,3 @@ def extract_command(options: argparse.Namespace) -> None:
                 f"({part.nnz:,} non-zero) to {where}",
                 file=sys.stderr if output is None else sys.stdout,
             )
-
-
-def matrix_axes(
-    daf: DafReader, name: str, rows_axis: str | None, columns_axis: str | None
-) -> tuple[str, str]:
-    """Return the axes of a matrix of which only the name is known.
-
-    Raises
-    ------
-    MatrixNotFoundError
-        There is none of this name.
-    InvalidInputError
-        There are several, and the given axes fit more than one.
-    """
-    for axis in (rows_axis, columns_axis):
-        if axis is not None and not daf.has_axis(axis):
-            raise errors.axis_not_found(daf.location, axis, daf.axes_set())
-    matrices = daf.summary().matrices
-    pairs = {(m.info.rows_axis, m.info.columns_axis) for m in matrices if m.info.name == name}
-    if not pairs:
-        known = {m.info.name for m in matrices}
-        has = errors.known_names(known, none="no matrices")
-        raise errors.MatrixNotFoundError(
-            f"{daf.location}: there is no matrix {name!r}; there are {has}"
-            f"{errors.nearest(name, known)}"
-        )
-    given = {axis for axis in (rows_axis, columns_axis) if axis is not None}
-    fitting = [pair for pair in pairs if given <= set(pair)]
-    main = _main_axes(daf)
-    if len(fitting) > 1 and set(main) in [set(pair) for pair in fitting]:
-        fitting = [main]
-    if len(fitting) != 1:
-        listed = "; ".join(f"{rows} x {columns}" for rows, columns in sorted(pairs))
-        raise errors.InvalidInputError(
-            f"{daf.location}: matrix {name!r} exists for the axes {listed}; "
-            "say which with --rows-axis and --columns-axis"
-        )
-    first, second = fitting[0]
-    is_turned = rows_axis == second or columns_axis == first
-    if not given and second == main[0]:
-        is_turned = True
-    return (second, first) if is_turned and first != second else (first, second)
-
-
-def _main_axes(daf: DafReader) -> tuple[str, str]:
-    """Return the axes that were obs and var when the data set was imported."""
-    obs, var = (
-        str(daf.get_scalar(key, default=default))
-        for key, default in (("obs_is", "obs"), ("var_is", "var"))
-    )
-    return obs, var

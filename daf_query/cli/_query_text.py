@@ -74,11 +74,11 @@ def named_values(given: Iterable[str]) -> dict[str, Any] | None:
             raise errors.InvalidInputError(f"--param {each}: write NAME=VALUE")
         if name in values:
             raise errors.InvalidInputError(f"--param {name} is given twice")
-        values[name] = _value(value)
+        values[name] = value_of(value)
     return values or None
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
     """Return what JSON means; any other text is itself."""
     try:
         return json.loads(text, parse_constant=str)  # NaN and Infinity are no JSON

@@ -133,8 +133,8 @@ def _filled(
             )
         )
         raise errors.InvalidInputError(
-            f"the slice has {listed}, and a dense matrix has a value for each; pass fill= (such as "
-            "fill=0) for the others"
+            f"the slice has {listed}, and a dense matrix has a value for each; pass fill= "
+            "for the others"
         )
     matrix = _empty(place, values.dtype, None if is_complete else fill)
     matrix[np.ix_(rows, columns)] = values
@@ -148,7 +148,7 @@ def _empty(place: Place, dtype: Any, fill: Any) -> npt.NDArray[Any]:
     if isinstance(fill, str) == (dtype.kind == "O"):
         with np.errstate(invalid="ignore", over="ignore"):
             filled = np.asarray(fill).astype(dtype)
-        both_are_nan = filled != filled and fill != fill  # noqa: PLR0124 - that is how NaN is told
+        both_are_nan = filled != filled and fill != fill  # noqa: PLR0124 - NaN equals nothing
         if filled.ndim == 0 and (both_are_nan or filled == fill):
             return np.full(place.shape, filled, dtype, order="F")
     stored = "strings" if dtype.kind == "O" else dtype

@@ -26,7 +26,7 @@ from unittest import mock
 import numpy as np
 import scipy.sparse as sp
 
-from daf_query import connect
+from daf_query import DafSession, connect
 from daf_query.demo import find_pbmc
 from daf_query.index import build_index
 from daf_storage import (

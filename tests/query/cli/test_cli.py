@@ -19,7 +19,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query.cli import _summary, main
-from daf_query.cli._query import matrix_axes
+from daf_query.cli._matrix_axes import matrix_axes
 from daf_storage import MemoryDaf, ZarrDaf, errors
 from daf_storage.h5ad._matrices import MatrixWriter
 from tests.storage.h5ad.test_h5ad import read

@@ -1,0 +1,85 @@
+"""Parsers of commands: their help, and the options that several of them have.
+
+Must not import what it parses for.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Keeps the examples as they are written."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser of which an optional argument may come after the options, too."""
+
+    one_of: tuple[str, ...] = ()
+    """Arguments of which exactly one has to be given."""
+
+    def parse_known_args(  # type: ignore[override] # the overloads say the same of any namespace
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse the arguments that are known."""
+        options, rest = super().parse_known_args(args, namespace)
+        for action in self._get_positional_actions():
+            late = next((word for word in rest if " " in word or not word.startswith("-")), None)
+            is_missing = getattr(options, action.dest, None) == action.default
+            if action.nargs == "?" and is_missing and late is not None:
+                setattr(options, action.dest, late)
+                rest.remove(late)
+        if self.one_of and sum(getattr(options, name) is not None for name in self.one_of) != 1:
+            self.error(f"give one of {' and '.join(map(self._shown, self.one_of))}")
+        return options, rest
+
+    def _shown(self, name: str) -> str:
+        action = next(action for action in self._actions if action.dest == name)
+        return " ".join([*action.option_strings[:1], str(action.metavar)])
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - the only name it has
+"""Where commands are added."""
+
+
+def add_command(
+    commands: Commands,
+    name: str,
+    summary: str,
+    examples: str,
+) -> Parser:
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"examples:\n{examples}",
+        formatter_class=Help,
+    )
+
+
+def add_strict(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--strict", action="store_true", help="fail if something would be lost, and write nothing"
+    )
+
+
+def add_param(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--param",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help='the value of $NAME in the SQL: JSON (60, true, [1, 2], "60") or text; repeatable',
+    )
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
+
+
+def whole_number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
