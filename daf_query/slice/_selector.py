@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query.filter import Edit, python_edits, value_types
 from daf_query.matrix import Selection
 from daf_query.scan import INDEX, NAME
 from daf_query.slice._entry_list import positions_in, positions_of
@@ -72,7 +73,8 @@ def _from_predicate(
 ) -> npt.NDArray[np.int64]:
     if not predicate.strip():
         raise errors.QueryError(f"{keyword}= is an empty predicate; leave it out to take all")
-    wrapped, is_ordered = predicate_query(schema, axis, predicate)
+    edits = _python_edits(engine, schema, axis, predicate, keyword)
+    wrapped, is_ordered = predicate_query(schema, axis, predicate, edits)
     try:
         table = engine.plan_raw(wrapped.query).to_arrow_table()
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
@@ -84,6 +86,17 @@ def _from_predicate(
         raise _wrong_axis(explained, daf, predicate, keyword, axis, other) from None
     positions: npt.NDArray[np.int64] = table.column(0).to_numpy().astype(np.int64)
     return positions if is_ordered else np.sort(positions)
+
+
+def _python_edits(
+    engine: Engine, schema: str, axis: str, predicate: str, keyword: str
+) -> tuple[Edit, ...]:
+    """Return what makes SQL of Python's spellings in a predicate."""
+    columns = value_types(engine.connections.schemas[schema].dataset(axis).schema)
+    try:
+        return python_edits(predicate, columns)
+    except errors.QueryError as error:
+        raise errors.with_message(error, f"{keyword}= on axis {axis!r}: {error}") from None
 
 
 def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.int64]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from daf_query.filter import Edit, clauses_of, edited
 from daf_query.scan import INDEX
-from daf_query.sql import Token, quoted_name, tokens_of
+from daf_query.sql import quoted_name, tokens_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,38 +20,53 @@ class WrappedSql:
     """What the caller wrote."""
     inserted: tuple[tuple[int, str], ...]
     """Offsets in it, ascending, and the SQL that is put before each."""
+    edits: tuple[Edit, ...] = ()
+    """What is written differently; ascending, between the first and the second insertion."""
 
     @property
     def query(self) -> str:
         """The whole query."""
-        pieces = []
-        end = 0
-        for start, sql in self.inserted:
-            pieces += [self.written[end:start], sql]
-            end = start
-        return "".join([*pieces, self.written[end:]])
+        return edited(self.written, self._all_edits())
 
     def written_position(self, line: int, column: int) -> tuple[int, int] | None:
         """Return line and column, from 1, in the written part; None if outside it."""
         lines = self.query.split("\n")
-        offset = sum(len(earlier) + 1 for earlier in lines[: line - 1]) + column - 1
-        for start, sql in self.inserted:
-            if offset < start:
+        left = sum(len(earlier) + 1 for earlier in lines[: line - 1]) + column - 1
+        place = 0
+        for edit in self._all_edits():
+            kept = edit.start - place
+            if left < kept:
                 break
-            if offset < start + len(sql):
-                return None
-            offset -= len(sql)
+            left -= kept
+            if left < len(edit.sql):
+                return self._position(edit.start) if edit in self.edits else None
+            left -= len(edit.sql)
+            place = edit.stop
+        return self._position(place + left)
+
+    def _all_edits(self) -> list[Edit]:
+        around = [Edit(start, start, sql) for start, sql in self.inserted]
+        return [*around[:1], *self.edits, *around[1:]]
+
+    def _position(self, offset: int) -> tuple[int, int] | None:
         if offset >= len(self.written):
             return None
         before = self.written[:offset]
         return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
-def predicate_query(schema: str, axis: str, predicate: str) -> tuple[WrappedSql, bool]:
+def predicate_query(
+    schema: str, axis: str, predicate: str, edits: tuple[Edit, ...] = ()
+) -> tuple[WrappedSql, bool]:
     """Return the query for the positions that a predicate chooses, and whether it has an order.
 
     The predicate may end in ORDER BY, LIMIT and OFFSET, or have only these.  Entries that are equal
     in the order, and those of a LIMIT without one, come in the order of the axis.
+
+    Parameters
+    ----------
+    edits
+        What is written differently in the condition.
 
     Examples
     --------
@@ -61,7 +77,7 @@ def predicate_query(schema: str, axis: str, predicate: str) -> tuple[WrappedSql,
     table = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: the query is read-only, one statement, and the predicate is SQL by design.
     start = f"SELECT {quoted_name(INDEX)} FROM {table} "  # noqa: S608
-    clauses = tuple(_clauses(predicate))
+    clauses = clauses_of(predicate)
     order = next((clause.start for clause in clauses if clause.is_word("ORDER")), None)
     limit = next((clause.start for clause in clauses if not clause.is_word("ORDER")), None)
     first = min(start for start in (order, limit, len(predicate)) if start is not None)
@@ -77,22 +93,4 @@ def predicate_query(schema: str, axis: str, predicate: str) -> tuple[WrappedSql,
         inserted.append(
             (end, f"\n, {quoted_name(INDEX)}" if is_last else f", {quoted_name(INDEX)} ")
         )
-    return WrappedSql(predicate, tuple(inserted)), bool(clauses)
-
-
-def _clauses(predicate: str) -> list[Token]:
-    """Return the first tokens of ORDER BY, LIMIT and OFFSET, outside of brackets."""
-    clauses = []
-    depth = 0
-    tokens = tuple(tokens_of(predicate))
-    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
-        if token.is_operator("("):
-            depth += 1
-        elif token.is_operator(")"):
-            depth -= 1
-        elif depth == 0 and after is not None:
-            is_count = after.kind == "number"
-            is_order = token.is_word("ORDER") and after.is_word("BY")
-            if is_order or (token.is_word("LIMIT", "OFFSET") and is_count):
-                clauses.append(token)
-    return clauses
+    return WrappedSql(predicate, tuple(inserted), edits), bool(clauses)

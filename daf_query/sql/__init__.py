@@ -21,7 +21,7 @@ from daf_query.sql._error_translation import (
 )
 from daf_query.sql._explain import Explanation, QueryPlan
 from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
-from daf_query.sql._names import quoted_name
+from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._never_null import NeverNullWarning
 from daf_query.sql._parameters import Params, bind, bind_all
 from daf_query.sql._plan_nodes import is_ordered
@@ -58,4 +58,5 @@ __all__ = [
     "strip_prefixes",
     "syntax_error",
     "tokens_of",
+    "unquoted_name",
 ]

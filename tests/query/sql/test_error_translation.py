@@ -72,14 +72,15 @@ def test_an_unknown_column_carries_the_axes_that_have_it(session: DafSession) ->
     ],
 )
 def test_a_string_in_double_quotes(session: DafSession, condition: str, literal: str) -> None:
-    """Those are for names; the message shows the string as SQL writes it."""
+    """In a query those are for names, and the message shows the string; in ``rows=`` it is one."""
     message = f"double quotes are for names, so write a string as {literal}"
     with pytest.raises(errors.VectorNotFoundError) as caught:
         session.sql(f"SELECT name FROM cell WHERE {condition}")
     assert str(caught.value).endswith(message)
-    with pytest.raises(errors.VectorNotFoundError) as caught:
-        session.matrix("cell", "gene", "UMIs", rows=condition)
-    assert message in str(caught.value)
+    written = condition.replace('"N1"', "'N1'").replace('"N%"', "'N%'").replace('"it\'s"', literal)
+    part = session.matrix("cell", "gene", "UMIs", rows=condition)
+    expected = session.sql(f"SELECT index FROM cell WHERE {written}").to_pydict()["index"]
+    assert part.row_positions.tolist() == expected
 
 
 def test_a_quoted_name_is_no_string(session: DafSession) -> None:

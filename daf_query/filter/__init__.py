@@ -1,0 +1,13 @@
+"""Conditions on one axis, as people write them.
+
+**Nouns.** A *predicate* is a condition, maybe with ORDER BY and LIMIT.  Its *token tree* has its
+brackets; *conjuncts* are what AND joins.  An *edit* writes one of Python's *spellings* as SQL.
+
+Must not know matrix slices or sessions.
+"""
+
+from daf_query.filter._operands import value_types
+from daf_query.filter._python_spelling import Edit, as_sql, edited, python_edits
+from daf_query.filter._token_tree import clauses_of
+
+__all__ = ["Edit", "as_sql", "clauses_of", "edited", "python_edits", "value_types"]
