@@ -3,11 +3,13 @@
 **Nouns.** A *selection* is the chosen positions along one axis.  A *layout* is one of the two
 orders in which a matrix may be stored; its *major* axis is the one whose entries are the stored
 columns, the *minor* axis the other.  A *slice plan* says what a selection costs in a layout.
-*Gathering* reads the elements of a selection from a layout.
+*Gathering* reads the elements of a selection from a layout; its *candidates*
+are the same elements one major after the other, to be read block by block.
 
 Must not know tables, SQL, sessions or the command line.
 """
 
+from daf_query.matrix._elements import ElementBlock, Elements, elements_of
 from daf_query.matrix._gather import SlicePlan, gather_dense, gather_sparse, plan_slice
 from daf_query.matrix._layouts import (
     DamagedLayoutWarning,
@@ -20,9 +22,12 @@ from daf_query.matrix._selection import Selection
 
 __all__ = [
     "DamagedLayoutWarning",
+    "ElementBlock",
+    "Elements",
     "Layout",
     "Selection",
     "SlicePlan",
+    "elements_of",
     "gather_dense",
     "gather_first",
     "gather_sparse",

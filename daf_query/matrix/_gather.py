@@ -266,7 +266,7 @@ def _split(block: _Block, limit: int) -> Iterator[_Block]:
 def _read_block(plan: SlicePlan, block: _Block) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return the minors, from 1, and the values of the elements of a block."""
     stored = plan.stored
-    minors = _copy_runs(stored.entries("rowval"), block.starts, block.counts)
+    minors = copy_runs(stored.entries("rowval"), block.starts, block.counts)
     n_minor = stored.info.shape[0]
     if minors.size and (int(minors.min()) < 1 or int(minors.max()) > n_minor):
         raise errors.CorruptDataError(
@@ -274,10 +274,10 @@ def _read_block(plan: SlicePlan, block: _Block) -> tuple[npt.NDArray[Any], npt.N
         )
     if not stored.has_values():
         return minors, np.ones(minors.size, dtype=bool)
-    return minors, _copy_runs(stored.entries("nzval"), block.starts, block.counts)
+    return minors, copy_runs(stored.entries("nzval"), block.starts, block.counts)
 
 
-def _copy_runs(array: Any, starts: Positions, lengths: Positions) -> npt.NDArray[Any]:
+def copy_runs(array: Any, starts: Positions, lengths: Positions) -> npt.NDArray[Any]:
     """Copy ranges of a 1-D stored array, one after the other; adjacent ranges are one run."""
     is_first = np.ones(starts.size, dtype=bool)
     is_first[1:] = starts[1:] != starts[:-1] + lengths[:-1]

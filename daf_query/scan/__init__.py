@@ -9,18 +9,24 @@ partition and reads the other columns late, of the rows that match.
 Must not know SQL, DataFusion, data sets beyond a reader's vectors, or where indexes are stored.
 """
 
-from daf_query.scan._arrow_arrays import PLAIN_TYPES, cast_to, number_array, size_bytes
+from daf_query.scan._arrow_arrays import (
+    PLAIN_TYPES,
+    arrow_type,
+    cast_to,
+    number_array,
+    size_bytes,
+)
 from daf_query.scan._arrow_filter import parse
 from daf_query.scan._column import INDEX, NAME, Column, OpenColumn, VectorColumn
 from daf_query.scan._dictionary_codes import DictionaryCodes
-from daf_query.scan._evaluate import Values
+from daf_query.scan._evaluate import Codes, Mask, Values, evaluate
 from daf_query.scan._membership import with_sql_membership
 from daf_query.scan._missing_strings import offsets_of
 from daf_query.scan._number_column import runs_of_chunks
 from daf_query.scan._open_table import FindPointIndexes, OpenTable
 from daf_query.scan._options import DEFAULT_OPTIONS, ScanOptions
 from daf_query.scan._partition import balanced
-from daf_query.scan._plan import ScanPlan
+from daf_query.scan._plan import PlannedScan, ScanPlan
 from daf_query.scan._planner import plan_scan
 from daf_query.scan._predicate import (
     FLIPPED,
@@ -34,11 +40,12 @@ from daf_query.scan._predicate import (
     columns_of,
     compared,
     conjunction,
+    conjuncts,
 )
 from daf_query.scan._report import ScanReport
 from daf_query.scan._row_index import RowIndex, StringRowIndex
 from daf_query.scan._rows import Positions, Rows
-from daf_query.scan._scanner import Scan
+from daf_query.scan._scanner import Scan, batch_of, concatenated
 from daf_query.scan._zone_map import ZoneMap
 
 __all__ = [
@@ -48,6 +55,7 @@ __all__ = [
     "NAME",
     "PLAIN_TYPES",
     "And",
+    "Codes",
     "Column",
     "Compare",
     "Constant",
@@ -55,9 +63,11 @@ __all__ = [
     "FindPointIndexes",
     "In",
     "IsNull",
+    "Mask",
     "OpenColumn",
     "OpenTable",
     "Or",
+    "PlannedScan",
     "Positions",
     "Predicate",
     "RowIndex",
@@ -70,11 +80,16 @@ __all__ = [
     "Values",
     "VectorColumn",
     "ZoneMap",
+    "arrow_type",
     "balanced",
+    "batch_of",
     "cast_to",
     "columns_of",
     "compared",
+    "concatenated",
     "conjunction",
+    "conjuncts",
+    "evaluate",
     "number_array",
     "offsets_of",
     "parse",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
 
 from daf_query.scan._predicate import Predicate, conjuncts
 from daf_query.scan._rows import Positions
@@ -41,3 +44,15 @@ class ScanPlan:
         [Span(start=0, stop=9)]
         """
         return cls(partitions, partitions, predicate, conjuncts(predicate), rows)
+
+
+class PlannedScan(Protocol):
+    """A plan that can be executed, partition by partition, by one thread or by several."""
+
+    plan: ScanPlan
+
+    def batches(
+        self, names: Sequence[str], partitions: Sequence[Span] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the matching rows of some partitions, by default of all in the plan."""
+        ...

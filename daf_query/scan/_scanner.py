@@ -34,7 +34,7 @@ class Scan:
         if not self.plan.conditions and not names and self.plan.rows is None:
             total = sum(span.size for span in partitions)
             self._report.count_rows(0, total)
-            yield _batch_of([], _NO_COLUMNS, total)  # counting reads nothing
+            yield batch_of([], _NO_COLUMNS, total)  # counting reads nothing
             return
         schema = pa.schema([self._table.columns[name].field for name in names])
         small: list[pa.RecordBatch] = []
@@ -44,10 +44,10 @@ class Scan:
                 continue
             small.append(batch)
             if sum(batch.num_rows for batch in small) >= self._table.options.min_batch_rows:
-                yield _concatenated(small, schema)
+                yield concatenated(small, schema)
                 small = []
         if small:
-            yield _concatenated(small, schema)
+            yield concatenated(small, schema)
 
     def _batch(self, span: Span, names: Sequence[str], schema: pa.Schema) -> pa.RecordBatch | None:
         """Return the matching rows of one partition; ``None`` if there are none."""
@@ -60,7 +60,7 @@ class Scan:
             array = self._table.column(name).to_arrow(rows)
             self._report.count(name, array)
             arrays.append(array)
-        return _batch_of(arrays, schema, count)
+        return batch_of(arrays, schema, count)
 
     def _matching(self, span: Span, *, is_counted: bool) -> tuple[int, Rows]:
         """Return how many rows of a partition match, and which.
@@ -111,17 +111,18 @@ class Scan:
         return values
 
 
-def _batch_of(arrays: list[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
+def batch_of(arrays: list[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
     """Return a batch; one without columns still has its number of rows."""
     if arrays:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
     return pa.RecordBatch.from_arrays([pa.nulls(count)], names=["none"]).select([])
 
 
-def _concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+def concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows of some batches as one."""
     if len(batches) == 1:
         return batches[0]
     if not len(schema):
-        return _batch_of([], schema, sum(batch.num_rows for batch in batches))
+        return batch_of([], schema, sum(batch.num_rows for batch in batches))
     arrays = [pa.concat_arrays([b.column(n) for b in batches]) for n in range(len(schema))]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

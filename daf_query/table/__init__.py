@@ -1,8 +1,9 @@
-"""Tables as pyarrow datasets: an axis, the union of several, or a group of Zarr arrays.
+"""Tables as pyarrow datasets: an axis, the union of several, a matrix, or a group of Zarr arrays.
 
 **Nouns.** A *table* has a schema and columns of one length; DataFusion, DuckDB and polars scan it
 through the protocol of ``pyarrow.dataset``.  A *union* joins the tables of several data sets row
-by row.  A *Zarr table* is any group of aligned one-dimensional Zarr arrays.
+by row.  A *Zarr table* is any group of aligned one-dimensional Zarr arrays.  The *long form* of a
+matrix is a table with a row for each of its elements.
 
 Must not know SQL or DataFusion.
 """
@@ -20,6 +21,7 @@ from daf_query.table._dataset import (
     TableDataset,
     TableView,
 )
+from daf_query.table._matrix_dataset import MatrixDataset
 from daf_query.table._settled_rows import SettledRows
 from daf_query.table._table_columns import (
     TableColumns,
@@ -55,6 +57,7 @@ __all__ = [
     "AxisDataset",
     "BrokenColumns",
     "Categoricals",
+    "MatrixDataset",
     "SettledRows",
     "TableColumns",
     "TableDataset",

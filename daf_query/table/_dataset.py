@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 from daf_query.scan import (
     DEFAULT_OPTIONS,
     OpenTable,
+    PlannedScan,
     Positions,
     Predicate,
     Scan,
@@ -156,9 +157,9 @@ class TableDataset(ds.UnionDataset):
 
         Partitions in which the filter cannot be true are left out.
         """
-        expression = _expression(filter)
+        expression = as_expression(filter)
         table = self.open_table()
-        predicate = self._parsed(_conjunction(self._view.base_filter, expression))
+        predicate = self._parsed(both(self._view.base_filter, expression))
         plan = plan_scan(table, predicate)
         scan = Scan(table, plan)
         groups = balanced(
@@ -190,7 +191,7 @@ class TableDataset(ds.UnionDataset):
 
     def scanner_of(
         self,
-        make_scan: Callable[[Predicate | None], Scan],
+        make_scan: Callable[[Predicate | None], PlannedScan],
         partitions: Sequence[Span] | None,
         columns: Any,
         filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
@@ -203,7 +204,7 @@ class TableDataset(ds.UnionDataset):
         make_scan
             Makes the scan of a filter, when the first batch is asked for.
         """
-        combined = _conjunction(self._view.base_filter, _expression(filter))
+        combined = both(self._view.base_filter, as_expression(filter))
         predicate = self._parsed(combined)
         names = self._needed(columns, combined if predicate is None else None)
         if columns is None:
@@ -225,6 +226,15 @@ class TableDataset(ds.UnionDataset):
             return scanner
         projected = pa.schema([schema.field(name) for name in columns])
         return TableScanner(projected, cast_batches(scanner.to_batches(), projected), batch_rows)
+
+    def rescan(
+        self,
+        scan: PlannedScan,  # noqa: ARG002 - for tables whose partitions are not rows of their own
+        partitions: Sequence[Span],
+    ) -> Callable[[Predicate | None], PlannedScan]:
+        """Return what scans partitions of a scan for another filter, by which none was pruned."""
+        table = self.open_table()
+        return lambda predicate: Scan(table, ScanPlan.unpruned(partitions, predicate, table.rows))
 
     def open_table(self) -> OpenTable:
         """Return the table as one query reads it."""
@@ -266,7 +276,7 @@ class TableDataset(ds.UnionDataset):
 
     def filter(self, expression: pc.Expression) -> Self:
         """Return the same table with only the rows for which ``expression`` is true."""
-        return self._with_view(base_filter=_conjunction(self._view.base_filter, expression))
+        return self._with_view(base_filter=both(self._view.base_filter, expression))
 
     def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
         """Return the same table, of which only some rows are wanted; see `TableView`."""
@@ -471,7 +481,7 @@ class TableFragment(Fragment):
     def __init__(
         self,
         dataset: TableDataset,
-        scan: Scan,
+        scan: PlannedScan,
         partitions: Sequence[Span],
         filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
     ) -> None:
@@ -500,16 +510,10 @@ class TableFragment(Fragment):
     ) -> ds.Scanner:
         """Return a scanner of these rows."""
         dataset, scan, partitions = self._dataset, self._scan, self.partitions
-        if not _is_same(_expression(filter), self._filter):
+        if not _is_same(as_expression(filter), self._filter):
             # Another filter needs another scan: an index may have left out rows for this one.
-            table = dataset.open_table()
-            return dataset.scanner_of(
-                lambda predicate: Scan(table, ScanPlan.unpruned(partitions, predicate, table.rows)),
-                partitions,
-                columns,
-                filter,
-                batch_size,
-            )
+            again = dataset.rescan(scan, partitions)
+            return dataset.scanner_of(again, partitions, columns, filter, batch_size)
         return dataset.scanner_of(lambda _: scan, partitions, columns, filter, batch_size)
 
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
@@ -520,7 +524,7 @@ class TableFragment(Fragment):
 
 
 def _batches(
-    make_scan: Callable[[Predicate | None], Scan],
+    make_scan: Callable[[Predicate | None], PlannedScan],
     predicate: Predicate | None,
     names: Sequence[str],
     partitions: Sequence[Span] | None,
@@ -529,7 +533,7 @@ def _batches(
     yield from make_scan(predicate).batches(names, partitions)
 
 
-def _expression(filter: Any) -> pc.Expression | None:  # noqa: A002 - pyarrow's name
+def as_expression(filter: Any) -> pc.Expression | None:  # noqa: A002 - pyarrow's name
     """Return a filter as an expression: DataFusion passes constants as Arrow scalars."""
     if isinstance(filter, pa.Scalar):
         return pc.scalar(bool(filter.as_py()))
@@ -542,7 +546,7 @@ def _is_same(first: pc.Expression | None, second: pc.Expression | None) -> bool:
     return bool(first.equals(second))
 
 
-def _conjunction(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:
+def both(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:
     if first is None or second is None:
         return second if first is None else first
     return first & second

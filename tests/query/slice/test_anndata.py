@@ -297,7 +297,7 @@ class TestReads:
     def test_only_selected_rows_are_copied(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Of a sparse layer and of obsp, only the elements of the selected rows."""
         counts: list[int] = []
-        copy_runs = gathering._copy_runs
+        copy_runs = gathering.copy_runs
 
         def counted(*args: Any) -> Any:
             copied = copy_runs(*args)
@@ -306,7 +306,7 @@ class TestReads:
 
         part = connect(DAF).matrix("obs", "var", "X", rows=[2, 7])
         part.load()
-        monkeypatch.setattr(gathering, "_copy_runs", counted)
+        monkeypatch.setattr(gathering, "copy_runs", counted)
         rows = {
             "array": ADATA.layers["array"][[2, 7]].nnz,
             "counts": ADATA.layers["counts"].tocsr()[[2, 7]].nnz,

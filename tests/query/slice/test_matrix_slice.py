@@ -275,14 +275,14 @@ class TestReads:
     ) -> None:
         """Of 20,000 stored elements, only those of the three cells are copied."""
         taken: list[int] = []
-        copy_runs = gathering._copy_runs
+        copy_runs = gathering.copy_runs
 
         def counted(*args: Any) -> Any:
             copied = copy_runs(*args)
             taken.append(copied.size)
             return copied
 
-        monkeypatch.setattr(gathering, "_copy_runs", counted)
+        monkeypatch.setattr(gathering, "copy_runs", counted)
         part = connect(daf).matrix("cell", "gene", "s", rows=[5, 500, 900], columns="index < 100")
         part.to_scipy()
         parts = daf.get_sparse_matrix("gene", "cell", "s")

@@ -1,0 +1,337 @@
+"""A matrix as a table: its long form, a row for each element, scanned in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from daf_query.matrix import Layout, Selection, elements_of, open_layouts, plan_layouts
+from daf_query.scan import (
+    Column,
+    Constant,
+    Mask,
+    PlannedScan,
+    Positions,
+    Predicate,
+    ScanOptions,
+    ScanPlan,
+    ScanReport,
+    arrow_type,
+    balanced,
+    columns_of,
+    conjuncts,
+)
+from daf_query.table._dataset import (
+    BATCH_ROWS,
+    TableDataset,
+    TableFragment,
+    TableView,
+    as_expression,
+    both,
+)
+from daf_query.table._matrix_scan import (
+    MAJOR,
+    MINOR,
+    VALUE,
+    AxisEntries,
+    Candidates,
+    MatrixScan,
+)
+from daf_query.table._table_columns import TableColumns
+from daf_query.table._union_columns import NullColumn
+from daf_storage import DafReader, MatrixInfo, Origin, errors
+from daf_storage.spi import Span, StorageType
+
+_MOST_ENTRIES: Final = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class MatrixPlace:
+    """Which matrix of which data set."""
+
+    daf: DafReader
+    axes: tuple[str, str]
+    """Its rows axis and its columns axis, as they were asked for."""
+    name: str
+
+    @property
+    def columns(self) -> tuple[str, str, str]:
+        """The names of the columns: both axes, and the values.
+
+        Of a matrix of an axis with itself, the second is ``AXIS_2``.
+        """
+        rows, columns = self.axes
+        second = f"{columns}_2" if columns == rows else columns
+        return rows, second, f"{VALUE}_2" if VALUE in (rows, second) else VALUE
+
+    @property
+    def table(self) -> str:
+        """The table as reports name it."""
+        return f"matrix({self.axes[0]!r}, {self.axes[1]!r}, {self.name!r})"
+
+
+class MatrixDataset(TableDataset):
+    """The long form of a matrix: a row for each stored element of a sparse one, or of a dense one.
+
+    Its columns are the two axes, as dictionaries of their entries whose codes are the positions,
+    and ``value``, NULL where it is NaN.  Explicit zeros of a sparse matrix are rows too.
+
+    It is scanned in blocks of a bounded number of elements.  What a filter says of one axis alone
+    becomes a slice: of the two layouts, if both are stored, the one that reads less is taken, and
+    of that only the selected majors.
+
+    Parameters
+    ----------
+    rows, columns
+        Only these entries of the axes, in any order, each once.
+
+    Raises
+    ------
+    AxisNotFoundError, MatrixNotFoundError
+        There is no such axis or matrix; the message says which there are.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> daf = daf_storage.MemoryDaf()
+    >>> daf.add_axis("cell", ["TATA", "GATA"])
+    >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+    >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3]])
+    >>> table = MatrixDataset(daf, "cell", "gene", "UMIs")
+    >>> table.to_table(filter=pc.field("gene") == "WNT6").to_pydict()
+    {'cell': ['TATA', 'GATA'], 'gene': ['WNT6', 'WNT6'], 'value': [1, 3]}
+    """
+
+    def __init__(
+        self,
+        daf: DafReader,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        rows: Selection | None = None,
+        columns: Selection | None = None,
+        view: TableView | None = None,
+    ) -> None:
+        self._place_of = MatrixPlace(daf, (rows_axis, columns_axis), name)
+        self._info = _info_of(self._place_of)
+        self._selections = (_as_set(rows), _as_set(columns))
+        super().__init__(_columns_of(self._place_of, self._info), location=daf.location, view=view)
+
+    def _with(self, columns: TableColumns, view: TableView) -> Self:  # noqa: ARG002 - they follow
+        place = self._place_of
+        rows, others = self._selections
+        return type(self)(place.daf, *place.axes, place.name, rows=rows, columns=others, view=view)
+
+    def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
+        place = self._place_of
+        return _open_matrix, (
+            place.daf.require_origin(),
+            place.axes,
+            place.name,
+            self._selections,
+        )
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether some elements are left out: by `filter`, or by the rows and columns chosen."""
+        return super().is_filtered or any(part is not None for part in self._selections)
+
+    def get_fragments(
+        self,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
+    ) -> Iterator[TableFragment]:
+        """Yield groups of blocks that can be scanned side by side.
+
+        Majors for which the filter cannot be true are in none of them.
+        """
+        expression = as_expression(filter)
+        scan = self.scan(self._parsed(both(self._view.base_filter, expression)))
+        groups = balanced(
+            scan.plan.partitions, lambda span: span.size, max_groups=self._view.options.threads
+        )
+        return (TableFragment(self, scan, group, expression) for group in groups or [[Span(0, 0)]])
+
+    def scanner(
+        self,
+        columns: Any = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        batch_size: int = BATCH_ROWS,
+        **_: Any,
+    ) -> ds.Scanner:
+        """Return a scanner of all rows; nothing is read until it is consumed."""
+        return self.scanner_of(self.scan, None, columns, filter, batch_size)
+
+    def scan(self, predicate: Predicate | None) -> MatrixScan:
+        """Return the scan for a filter: chosen majors of a chosen layout, cut into blocks."""
+        conditions = conjuncts(predicate)
+        entries = self._entries()
+        masks = [
+            self._mask(entries[name], [c for c in conditions if columns_of(c) == [name]])
+            for name in entries
+        ]
+        settled = [c for c in conditions if columns_of(c) in [[name] for name in entries]]
+        layout = self._layout(masks)
+        minor_mask = masks[1] if layout.rows_are_major else masks[0]
+        elements = elements_of(layout.plan)
+        is_never = Constant(value=False) in conditions
+        spans = [] if is_never else elements.spans(_block_size(elements.count, self._view.options))
+        left = sum(span.size for span in spans)
+        plan = ScanPlan(
+            spans,
+            spans,
+            predicate,
+            [c for c in conditions if c not in settled],
+            rows_pruned=self._columns.length - left,
+        )
+        first, second, value = self._place_of.columns
+        parts = (MAJOR, MINOR) if layout.rows_are_major else (MINOR, MAJOR)
+        candidates = Candidates(
+            elements,
+            {first: parts[0], second: parts[1], value: VALUE},
+            entries,
+            minor_mask if elements.has_other_minors else None,
+        )
+        major = self._place_of.axes[0 if layout.rows_are_major else 1]
+        report = self._report(f"{self._columns.table}, stored by {major!r}")
+        return MatrixScan(candidates, plan, self.schema, report, self._view.options)
+
+    def rescan(
+        self,
+        scan: PlannedScan,
+        partitions: Sequence[Span],  # noqa: ARG002 - the scan's own
+    ) -> Callable[[Predicate | None], PlannedScan]:
+        """Return what scans blocks of a scan for another filter."""
+        if not isinstance(scan, MatrixScan):
+            raise TypeError(f"{scan!r} is not a scan of a matrix")
+        return lambda predicate: scan.for_filter(predicate, self._report(self._columns.table))
+
+    def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
+        """Return the same table, of which only some rows are wanted; see `TableView`."""
+        if rows is not None:
+            raise errors.InvalidInputError(f"{self!r} has no rows that could be chosen by position")
+        return super().restricted(None, inferred)
+
+    def _entries(self) -> dict[str, AxisEntries]:
+        """Return the entries of both axes, by the name of their columns."""
+        place = self._place_of
+        opened = [
+            AxisEntries(place.daf, axis, length, self._view.cache, self._view.options)
+            for axis, length in zip(place.axes, _shape_of(self._info, place), strict=True)
+        ]
+        return dict(zip(place.columns, opened, strict=False))
+
+    def _mask(self, entries: AxisEntries, conditions: Sequence[Predicate]) -> Mask | None:
+        """Return for which entries of an axis all conditions are true; ``None`` for all."""
+        mask: Mask | None = None
+        for condition in conditions:
+            is_true = entries.table(condition)
+            mask = is_true if mask is None else mask & is_true
+        return mask
+
+    def _layout(self, masks: list[Mask | None]) -> Layout:
+        """Return the layout that is read, planned; makes the masks those of the selections too."""
+        place = self._place_of
+        selections = []
+        for number, length in enumerate(_shape_of(self._info, place)):
+            mask, chosen = masks[number], self._selections[number]
+            if chosen is not None:
+                is_chosen = np.zeros(length, np.bool_)
+                is_chosen[chosen.positions] = True
+                mask = masks[number] = is_chosen if mask is None else mask & is_chosen
+            if mask is None:
+                selections.append(Selection.all(length))
+            else:
+                selections.append(Selection.of(np.flatnonzero(mask), length))
+        layout = plan_layouts(place.daf, place.axes, place.name, *selections)[0]
+        info = layout.plan.stored.info
+        if _kind_of(info, place) != _kind_of(self._info, place):
+            raise errors.FormatError(
+                f"{place.daf.location}: {place.table} was replaced while it was being queried; "
+                "run the query again"
+            )
+        return layout
+
+    def _report(self, table: str) -> ScanReport:
+        view = self._view
+        cache = view.cache if view.reports is None else view.cache.counter()
+        report = ScanReport(table, self._columns.length, cache=cache)
+        if view.reports is not None:
+            view.reports.append(report)
+        return report
+
+
+def _info_of(place: MatrixPlace) -> MatrixInfo:
+    """Return the metadata of a matrix in one of its layouts, after checking that there is one."""
+    daf, axes = place.daf, place.axes
+    for axis in axes:
+        if not daf.has_axis(axis):
+            raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+    if not daf.has_matrix(*axes, place.name):
+        known = daf.matrices_set(*axes)
+        raise errors.matrix_not_found(daf.location, *axes, place.name, known)
+    stored, faults = open_layouts(daf, axes, place.name)
+    if not stored:
+        raise faults[0]
+    info = stored[0].info
+    if max(info.shape) > _MOST_ENTRIES:
+        raise errors.UnsupportedDataError(
+            f"{daf.location}: {place.table} has an axis of {max(info.shape):,} entries; the codes "
+            f"of its columns have room for {_MOST_ENTRIES:,}"
+        )
+    return info
+
+
+def _columns_of(place: MatrixPlace, info: MatrixInfo) -> TableColumns:
+    """Return the columns of the long form; the scan of the matrix reads them."""
+    first, second, value = place.columns
+    entries = pa.dictionary(pa.int32(), pa.string())
+    is_float = info.storage_type in (StorageType.FLOAT32, StorageType.FLOAT64)
+    fields = [
+        pa.field(first, entries, nullable=False),
+        pa.field(second, entries, nullable=False),
+        pa.field(value, arrow_type(info.storage_type), nullable=is_float),
+    ]
+    length = info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
+    columns: dict[str, Column] = {field.name: NullColumn(field) for field in fields}
+    return TableColumns(place.table, length, columns, {})
+
+
+def _shape_of(info: MatrixInfo, place: MatrixPlace) -> tuple[int, int]:
+    """Return the shape of a matrix as its axes were asked for."""
+    rows, columns = info.shape
+    return (rows, columns) if info.rows_axis == place.axes[0] else (columns, rows)
+
+
+def _kind_of(info: MatrixInfo, place: MatrixPlace) -> tuple[Any, ...]:
+    """Return what the columns of a matrix follow from, whichever layout it is of."""
+    return info.storage_type, info.is_sparse, _shape_of(info, place)
+
+
+def _as_set(selection: Selection | None) -> Selection | None:
+    """Return a selection in the order of the axis, each entry once; ``None`` for all."""
+    if selection is None or selection.is_all:
+        return None
+    return Selection(np.unique(selection.positions), is_all=False)
+
+
+def _block_size(count: int, options: ScanOptions) -> int:
+    """Return how many elements are read at a time, so that all threads have some."""
+    share = -(-count // (2 * options.threads))
+    return min(options.partition_rows, max(share, options.min_partition_rows))
+
+
+def _open_matrix(
+    origin: Origin,
+    axes: tuple[str, str],
+    name: str,
+    selections: tuple[Selection | None, Selection | None],
+) -> MatrixDataset:
+    rows, columns = selections
+    return MatrixDataset(origin.open(), *axes, name, rows=rows, columns=columns)
