@@ -255,4 +255,3 @@ class _DenseBlock:
     @cached_property
     def _values(self) -> npt.NDArray[Any] | pa.Array:
         return self._read(self._positions)
-

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import datafusion
 import pyarrow as pa
 from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
+from daf_query.matrix import Selection
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql._planning import current_context
 from daf_query.sql._scalars import scalars_table
@@ -21,6 +22,7 @@ from daf_query.table import (
     AxisDataset,
     BrokenColumns,
     Categoricals,
+    MatrixDataset,
     TableColumns,
     TableDataset,
     TableView,
@@ -31,7 +33,7 @@ from daf_query.table import (
     warn_of_problems,
     warn_once,
 )
-from daf_storage import DafReader
+from daf_storage import DafReader, errors
 from daf_storage.errors import FormatError, ReadOnlyError
 from daf_storage.spi import DecodedCache, ForkLock
 
@@ -133,6 +135,18 @@ class AxisSchema(_Adding):
         """Return the table of an axis, as it is now."""
         raise NotImplementedError
 
+    def matrix_table(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        rows: Selection | None = None,
+        columns: Selection | None = None,
+    ) -> MatrixDataset:
+        """Return the long form of a matrix, as it is now; of some entries of its axes."""
+        raise NotImplementedError
+
     has_scalars = False
     """Whether there is a table of scalars."""
 
@@ -180,7 +194,7 @@ class AxisSchema(_Adding):
             return Table(self._added[name])
         table = self.find(name)
         if table is not None:
-            return _for_query(self.name, name, table)
+            return table_for_query(self.name, name, table)
         scalars = self.scalars() if name == SCALARS else None
         return None if scalars is None else _pushed_to(scalars)
 
@@ -263,6 +277,21 @@ class DafSchema(AxisSchema):
         view = TableView(cache=self.cache, options=self._scan_options)
         return AxisDataset(self._daf, axis, columns=columns, view=view)
 
+    def matrix_table(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        rows: Selection | None = None,
+        columns: Selection | None = None,
+    ) -> MatrixDataset:
+        """Return the long form of a matrix, as it is now; of some entries of its axes."""
+        view = TableView(cache=self.cache, options=self._scan_options)
+        return MatrixDataset(
+            self._daf, rows_axis, columns_axis, name, rows=rows, columns=columns, view=view
+        )
+
     @property
     def broken_count(self) -> int:
         """How often a column turned out to be unreadable."""
@@ -329,6 +358,23 @@ class CollectionSchema(AxisSchema):
         warn_of_problems(union.table_columns, self._warned)
         return union
 
+    def matrix_table(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        rows: Selection | None = None,  # noqa: ARG002 - refused whatever it is
+        columns: Selection | None = None,  # noqa: ARG002 - refused whatever it is
+    ) -> NoReturn:
+        """Refuse: the entries of one data set are not those of another."""
+        members = errors.known_names(self.members, none="none")
+        raise errors.InvalidInputError(
+            f"{self._location}: {self.name!r} is several data sets as one, and the matrix {name!r} "
+            f"of {rows_axis!r} and {columns_axis!r} belongs to each of them with entries of its "
+            f"own; connect the one that you want ({members}) under a name"
+        )
+
     @property
     def broken_count(self) -> int:
         """How often a column turned out to be unreadable."""
@@ -367,7 +413,7 @@ class SharedSchema(_Adding):
         if name in self._added:
             return Table(current_context().replacements.get((PUBLIC, name), self._added[name]))
         table = shared_table(self._shared, name)
-        return None if table is None else _for_query(PUBLIC, name, table)
+        return None if table is None else table_for_query(PUBLIC, name, table)
 
 
 class DafCatalog(CatalogProvider):
@@ -386,7 +432,7 @@ class DafCatalog(CatalogProvider):
         return self._schemas.get(name) or (self._public if name == PUBLIC else None)
 
 
-def _for_query(schema: str, name: str, table: TableDataset) -> Table:
+def table_for_query(schema: str, name: str, table: TableDataset) -> Table:
     """Return a table as the query that is planned needs it."""
     context = current_context()
     restriction = context.restrictions.get((schema, name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
@@ -23,13 +23,14 @@ from daf_query.sql._pitfalls import check_plan, safe_sql
 from daf_query.sql._planning import Restriction, current_context, planning
 from daf_query.sql._residual_filters import TableName, residual_filters
 from daf_query.sql._spatial_filters import indexed_rows, settled_rows
+from daf_query.sql._table_functions import register_table_functions
 from daf_query.sql._unique_columns import (
     check_copied,
     duplicates_in,
     unique_names,
     with_unique_columns,
 )
-from daf_query.table import ZarrTable, category_columns
+from daf_query.table import TableDataset, ZarrTable, category_columns
 from daf_storage import errors
 
 Allow: TypeAlias = Literal["read", "write"]
@@ -67,7 +68,7 @@ _COUNT: Final = re.compile(
 )
 """A query for the number of rows of one table."""
 
-_MAY_BE_RESIDUAL: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast|::")
+_MAY_BE_RESIDUAL: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast|::|\bmatrix\s*\(")
 """What is in a query that may have residual filters: to look for them takes time."""
 
 
@@ -128,6 +129,7 @@ class Engine:
         catalog = DafCatalog(connections.schemas, connections.public)
         self.context.register_catalog_provider(_CATALOG, catalog)
         register_category_order(self.context, connections.schemas)
+        register_table_functions(self.context, connections.schemas, default, self.plan)
 
     def __reduce__(self) -> Any:
         """Pickle what is connected, and the views; not the tables that queries created."""
@@ -199,7 +201,9 @@ class Engine:
         if lengths:
             with planning(current_context().replacing(lengths)):
                 return Planned(self._plan_sql(query))
-        frame = self._plan_sql(query)
+        function_tables: list[tuple[str, TableDataset]] = []
+        with planning(replace(current_context(), function_tables=function_tables)):
+            frame = self._plan_sql(query)
         lowered = query.lower()
         if self._may_be_unconverted(lowered) and _has_unconverted(frame):
             # Planned again: only the optimised plan shows that a table was given a filter with a
@@ -208,7 +212,7 @@ class Engine:
                 return Planned(self._plan_sql(query))
         if query in self._unrestricted or not self._may_be_residual(query, lowered):
             return Planned(frame)
-        restrictions = self._restrictions(frame)
+        restrictions = self._restrictions(frame, function_tables)
         if restrictions:
             return self._plan_restricted(query, restrictions)
         if (
@@ -354,11 +358,19 @@ class Engine:
             self._views.pop(name, None)
             self._views[name] = match["query"]
 
-    def _restrictions(self, frame: datafusion.DataFrame) -> dict[TableName, Restriction]:
-        """Return which rows of its tables a query can need, by its residual filters."""
+    def _restrictions(
+        self,
+        frame: datafusion.DataFrame,
+        function_tables: Sequence[tuple[str, TableDataset]] = (),
+    ) -> dict[TableName, Restriction]:
+        """Return which rows of its tables a query can need, by its residual filters.
+
+        Plans call all tables of a function by one name, so there has to be just one.
+        """
+        by_function = {} if len(function_tables) > 1 else dict(function_tables)
         restrictions: dict[TableName, Restriction] = {}
         for name, filters in residual_filters(frame, self._default).items():
-            table = self.connections.find(name)
+            table = by_function.get(name[1]) or self.connections.find(name)
             if table is None:
                 continue
             rows = indexed_rows(filters, table) if isinstance(table, ZarrTable) else None

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from daf_query.sql._catalog import AxisSchema
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._statements import one_statement
+from daf_query.sql._table_functions import USAGES
 from daf_query.sql._tokens import Token, tokens_of
 from daf_query.table import TableDataset
 from daf_storage import DafError, errors
@@ -22,6 +23,8 @@ _NO_FIELD = re.compile(r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)",
 _VALID_FIELDS = re.compile(r"Valid fields are (?P<fields>.*)\.", re.DOTALL)
 _SUGGESTED = re.compile(r"Did you mean '(?P<fields>.+?)'\?")
 _NO_TABLE = re.compile(r"table '(?P<table>[^']+)' not found")
+_NO_TABLE_FUNCTION = re.compile(r"table function '(?P<name>[^']*)' not found")
+_NO_FUNCTION = re.compile(r"Invalid function '(?P<name>[^']*)'")
 _PARSER = re.compile(r"ParserError\(\"(?P<problem>.*)\"\)", re.DOTALL)
 _PLACE = re.compile(r"\s*(?:at|near) Line: (?P<line>\d+), Column: (?P<column>\d+)")
 _NOT_ALLOWED = re.compile(r"(?P<what>DDL|DML|Statement) not supported: (?P<name>\w+)")
@@ -58,6 +61,8 @@ def translate_planning_error(
     if isinstance(error, DafError):
         return error
     text = str(error)
+    if _OURS.search(text):  # of a table function
+        return translate_execution_error(error)
     if match := _PARSER.search(text):
         return _syntax_error(match["problem"], query)
     if match := _NOT_ALLOWED.search(text):
@@ -72,6 +77,11 @@ def translate_planning_error(
         return _unknown_table(match["table"], schemas)
     if match := _NO_FIELD.search(text):
         return _unknown_column(match["field"], text, query, schemas, shared)
+    if match := _NO_TABLE_FUNCTION.search(text):
+        return _unknown_table_function(match["name"])
+    if (match := _NO_FUNCTION.search(text)) and match["name"] in USAGES:
+        name = match["name"]
+        return errors.QueryError(f"{name}() is a table: write it after FROM, {USAGES[name]}")
     try:
         one_statement(query)
     except errors.QueryError as of_the_text:  # none, or several: it says where
@@ -161,6 +171,12 @@ def unknown_result_column(error: Exception, columns: Collection[str]) -> DafErro
     return errors.VectorNotFoundError(
         f"the result has no column {name!r}; it has {has}{errors.nearest(name, columns)}"
     )
+
+
+def _unknown_table_function(asked: str) -> errors.QueryError:
+    has = "; ".join(USAGES.values())
+    close = errors.nearest(asked, USAGES)
+    return errors.QueryError(f"there is no table function {asked!r}; there is {has}{close}")
 
 
 def _unknown_table(asked: str, schemas: Mapping[str, AxisSchema]) -> DafError:

@@ -35,6 +35,7 @@ _LITERALS = {
 }
 """The types of constants: Arrow's, and what the engine calls them where it hands out a value."""
 
+_DICTIONARY = "Dictionary(Int32, Utf8)"
 _AS_BOOLEAN = " AS Boolean)"
 _STRINGS = (pa.string(), pa.string_view())
 _MAX_DEPTH = 50
@@ -140,7 +141,12 @@ def _listed_without_cast(
 
 
 def _is_same_type(field: pa.Field, arrow_type: pa.DataType) -> bool:
-    return bool(arrow_type == field.type) or {arrow_type, field.type} <= set(_STRINGS)
+    return bool(arrow_type == field.type) or {arrow_type, _plain_type(field)} <= set(_STRINGS)
+
+
+def _plain_type(field: pa.Field) -> pa.DataType:
+    """Return the type of the values of a column, also if they are those of a dictionary."""
+    return field.type.value_type if pa.types.is_dictionary(field.type) else field.type
 
 
 def _prefix(expression: Any, residual: ResidualFilter, schema: pa.Schema) -> Predicate | None:
@@ -156,7 +162,7 @@ def _prefix(expression: Any, residual: ResidualFilter, schema: pa.Schema) -> Pre
     if not is_plain or column is None or literal is None or literal[0] != pa.string():
         return None
     field, is_cast = column
-    if is_cast or field.type not in _STRINGS:
+    if is_cast or _plain_type(field) not in _STRINGS:
         return None
     return begins(field.name, _constant_part(literal[1]))
 
@@ -246,7 +252,11 @@ def _literal(expression: Any) -> tuple[pa.DataType, Any] | None:
     if expression.variant_name() != "Literal":
         return None
     variant = expression.to_variant()
-    known = _LITERALS.get(str(variant.data_type()))
+    data_type = str(variant.data_type())
+    if data_type == _DICTIONARY:
+        text = expression.python_value().as_py()
+        return None if text is None else (pa.string(), text)
+    known = _LITERALS.get(data_type)
     if known is None:
         return None
     arrow_type, suffix = known

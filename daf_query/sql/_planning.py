@@ -15,7 +15,7 @@ import datafusion
 
 from daf_query.scan import Positions, Predicate, ScanReport
 from daf_query.sql._residual_filters import TableName
-from daf_query.table import SettledRows
+from daf_query.table import SettledRows, TableDataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,8 @@ class PlanningContext:
     """Whether tables are given filters; else the engine evaluates all of them."""
     reports: list[ScanReport] | None = None
     """Where scans report what they read; None if nowhere."""
+    function_tables: list[tuple[str, TableDataset]] | None = None
+    """Where table functions note what plans call them, and the table; None if nowhere."""
 
     def replacing(self, tables: Mapping[TableName, datafusion.DataFrame]) -> PlanningContext:
         """Return a context in which other tables are used instead of these."""

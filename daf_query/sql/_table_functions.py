@@ -1,0 +1,207 @@
+"""Table functions: what stands in FROM and makes a table out of constants, as ``matrix(...)``.
+
+DataFusion calls a table function while it plans a query, each time that it does so.  The table is
+made as the `PlanningContext` says, like those of the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar
+from weakref import WeakMethod
+
+import datafusion
+import numpy as np
+import pyarrow as pa
+
+from daf_query.matrix import Selection
+from daf_query.scan import INDEX
+from daf_query.sql._catalog import AxisSchema, table_for_query
+from daf_query.sql._names import quoted_name
+from daf_query.sql._planning import PlanningContext, current_context, planning
+from daf_query.table import TableDataset
+from daf_storage import errors
+
+_T = TypeVar("_T")
+
+Plan: TypeAlias = Callable[[str], datafusion.DataFrame]
+"""Plans a query; errors are in the words of the data sets."""
+
+MATRIX: Final = "matrix"
+
+USAGES: Final[Mapping[str, str]] = {
+    MATRIX: "matrix('cell', 'gene', 'X'), or with a predicate for each axis: "
+    "matrix('cell', 'gene', 'X', 'age > 60', 'is_marker')",
+}
+"""How each table function is called."""
+
+
+def register_table_functions(
+    context: datafusion.SessionContext,
+    schemas: Mapping[str, AxisSchema],
+    default: str,
+    plan: Plan,
+) -> None:
+    """Make the table functions known to a context.
+
+    Parameters
+    ----------
+    default
+        The schema of axes that are named without one.
+    plan
+        Plans the queries that predicates become; a method, which is not kept alive: its object has
+        the context, and Python cannot see a cycle that goes through the engine.
+    """
+    method = WeakMethod(plan)
+
+    def planned(query: str) -> datafusion.DataFrame:
+        plan = method()
+        if plan is None:
+            raise errors.QueryError("the session of this context is gone; keep it to plan queries")
+        return plan(query)
+
+    functions = TableFunctions(schemas, default, planned)
+    context.register_udtf(datafusion.udtf(functions.matrix, MATRIX))
+
+
+@dataclass(frozen=True, eq=False)
+class TableFunctions:
+    """The functions, over the data sets of an engine."""
+
+    schemas: Mapping[str, AxisSchema]
+    """What is connected."""
+    default: str
+    """The schema of axes that are named without one."""
+    plan: Plan
+    """Plans a query."""
+
+    def matrix(self, *arguments: Any) -> datafusion.catalog.Table:
+        """Return the long form of a matrix."""
+        rows_axis, columns_axis, name, *predicates = constants_of(MATRIX, arguments, (3, 5))
+        for each in (rows_axis, columns_axis, name):
+            if each is None:
+                raise _wrong_use(MATRIX, "its first three arguments are names, not NULL")
+        schema, rows_axis = self.located(str(rows_axis))
+        axes = (rows_axis, str(columns_axis))
+        table = schema.matrix_table(*axes, str(name))  # before predicates: it knows the axes
+        rows, columns = (
+            self.selected(schema, axis, predicate, what)
+            for axis, predicate, what in zip(
+                axes, [*predicates, None, None], ("rows", "columns"), strict=False
+            )
+        )
+        if rows is not None or columns is not None:
+            table = schema.matrix_table(*axes, str(name), rows=rows, columns=columns)
+        return self.for_query(MATRIX, table)
+
+    def for_query(self, function: str, table: TableDataset) -> datafusion.catalog.Table:
+        """Return a table of a function as the query that is planned needs it."""
+        function_tables = current_context().function_tables
+        plan_name = f"{function}()"  # so plans call it, whatever its arguments are
+        if function_tables is not None:
+            function_tables.append((plan_name, table))
+        return table_for_query(self.default, plan_name, table)
+
+    def located(self, axis: str) -> tuple[AxisSchema, str]:
+        """Return the schema and the axis of ``axis`` or ``schema.axis``.
+
+        Raises
+        ------
+        InvalidInputError
+            Several data sets are connected, and the axis is named without one.
+        """
+        for name, schema in self.schemas.items():
+            if axis.startswith(f"{name}.") and axis[len(name) + 1 :] in schema.axes_set():
+                return schema, axis[len(name) + 1 :]
+        if self.default in self.schemas:
+            return self.schemas[self.default], axis
+        having = [
+            f"{name}.{axis}" for name, each in self.schemas.items() if axis in each.axes_set()
+        ]
+        if having:
+            written = " or ".join(repr(name) for name in having)
+            raise errors.InvalidInputError(
+                f"several data sets are connected, so the first axis needs its data set's name: "
+                f"{written}"
+            )
+        known = [f"{name}.{each}" for name, s in self.schemas.items() for each in s.axes_set()]
+        has = errors.known_names(known, none="no axes")
+        raise errors.AxisNotFoundError(
+            f"there is no axis {axis!r}; there are {has}{errors.nearest(axis, known)}"
+        )
+
+    def selected(
+        self, schema: AxisSchema, axis: str, predicate: str | None, what: str
+    ) -> Selection | None:
+        """Return the entries of an axis for which a predicate is true; ``None`` for all."""
+        if predicate is None:
+            return None
+        if not predicate.strip():
+            raise errors.QueryError(f"the predicate of the {what} is empty; pass NULL to take all")
+        table = f"{quoted_name(schema.name)}.{quoted_name(axis)}"
+        # Not an injection: the query is read-only, one statement, and the predicate SQL by design.
+        query = f"SELECT {quoted_name(INDEX)} FROM {table} WHERE (\n{predicate}\n)"  # noqa: S608
+        try:
+            rows = beside_planning(lambda: self.plan(query).to_arrow_table())
+        except errors.DafError as error:
+            message = f"the predicate of the {what}, on axis {axis!r}: {error}"
+            raise errors.with_message(error, message) from None
+        positions = rows.column(0).to_numpy().astype(np.int64)
+        return Selection.of(np.sort(positions), schema.axis_length(axis))
+
+
+def constants_of(
+    function: str, arguments: Sequence[Any], counts: tuple[int, int]
+) -> list[str | None]:
+    """Return the arguments of a table function, each a string or NULL.
+
+    Parameters
+    ----------
+    counts
+        The fewest and the most arguments that it takes.
+
+    Raises
+    ------
+    QueryError
+        They are too few or too many, or one is not a constant, or of another type.
+    """
+    least, most = counts
+    if not least <= len(arguments) <= most:
+        raise _wrong_use(function, f"it takes {least} to {most} arguments, not {len(arguments)}")
+    return [_constant(function, argument) for argument in arguments]
+
+
+def _constant(function: str, argument: Any) -> str | None:
+    try:
+        value = argument.python_value()
+    except Exception:  # noqa: BLE001 - whatever the bindings raise for what is not a constant
+        written = str(argument).removeprefix("Expr(").removesuffix(")")
+        raise _wrong_use(
+            function, f"its arguments are constants in single quotes, not {written}"
+        ) from None
+    value = value.as_py() if isinstance(value, pa.Scalar) else value
+    if value is not None and not isinstance(value, str):
+        raise _wrong_use(function, f"its arguments are strings, not {value!r}")
+    return value
+
+
+def _wrong_use(function: str, problem: str) -> errors.QueryError:
+    return errors.QueryError(f"{function}(): {problem}; write {USAGES[function]}")
+
+
+def beside_planning(work: Callable[[], _T]) -> _T:
+    """Return what a function returns that plans and executes queries of its own.
+
+    The engine cannot do that in the thread in which it is planning; and what is different for the
+    tables of the query that is being planned is not so for those of another.
+    """
+    reports = current_context().reports
+
+    def in_own_context() -> _T:
+        with planning(PlanningContext(reports=reports)):
+            return work()
+
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        return executor.submit(in_own_context).result()

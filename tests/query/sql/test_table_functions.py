@@ -1,0 +1,277 @@
+"""Tests of table functions: matrices in SQL, what of them is read, and errors of wrong uses."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daf_query import DafSession, connect
+from daf_query.sql import Engine
+from daf_storage import MemoryDaf, errors
+from tests.support import UMIS, fill
+
+
+@pytest.fixture
+def db() -> DafSession:
+    """Return a session with 100 cells and 60 genes, a fifth of the elements stored."""
+    rng = np.random.default_rng(1)
+    daf = MemoryDaf(name="pbmc")
+    daf.add_axis("cell", [f"c{n}" for n in range(100)])
+    daf.add_axis("gene", [f"g{n}" for n in range(60)])
+    daf.set_vector("cell", "age", np.arange(100))
+    daf.set_vector("gene", "marker", np.arange(60) % 3 == 0)
+    values = np.where(rng.random((100, 60)) < 0.2, rng.integers(1, 9, (100, 60)), 0)
+    daf.set_matrix("cell", "gene", "X", sp.csc_array(values.astype(np.float32)))
+    daf.set_matrix("cell", "gene", "D", values)
+    return connect({"pbmc": daf})
+
+
+def dense(db: DafSession) -> Any:
+    """Return the matrix as numpy."""
+    return db.reader().get_np_matrix("cell", "gene", "D")
+
+
+def elements_read(db: DafSession, query: str) -> int:
+    """Return for how many elements of matrices a query looks at the values or a code."""
+    scans = db.explain_analyze(query).scans
+    return sum(scan.rows_in for scan in scans if scan.table.startswith("matrix("))
+
+
+class TestMatrix:
+    def test_whole(self, db: DafSession) -> None:
+        """Every stored element of a sparse one, every element of a dense one."""
+        values = dense(db)
+        query = "SELECT count(*) AS n, sum(value) AS total FROM matrix('cell', 'gene', '{}')"
+        for name, count in (("X", np.count_nonzero(values)), ("D", values.size)):
+            assert db.sql(query.format(name)).to_pylist() == [{"n": count, "total": values.sum()}]
+
+    def test_against_the_slice(self, db: DafSession) -> None:
+        """The rows are those of the long form of a slice."""
+        found = db.sql(
+            "SELECT * FROM matrix('cell', 'gene', 'X') WHERE cell IN ('c3', 'c5') AND value > 2"
+        ).to_pylist()
+        part = db.matrix("cell", "gene", "X", rows=["c3", "c5"]).to_arrow().to_pylist()
+        wanted = [row for row in part if row["value"] > 2]
+        assert sorted(map(str, found)) == sorted(map(str, wanted))
+        assert len(wanted) > 5
+
+    @pytest.mark.parametrize(
+        "condition",
+        [
+            "gene = 'g7'",
+            "gene IN ('g7', 'x')",
+            "gene IN ('g7', 'u', 'v', 'w', 'x', 'y', 'z')",
+            "gene IN ('g7', 'u', 'v', 'w', 'x', 'y', 'z') AND value > 0",
+            "gene LIKE 'g7%'",
+            "gene >= 'g7' AND gene < 'g8'",
+        ],
+    )
+    def test_predicates_become_slices(self, db: DafSession, condition: str) -> None:
+        """Also long lists and LIKE, which the engine keeps for itself: one gene is read."""
+        query = f"SELECT cell, value FROM matrix('cell', 'gene', 'X') WHERE {condition}"
+        column = dense(db)[:, 7]
+        found = {row["cell"]: row["value"] for row in db.sql(query).to_pylist()}
+        assert found == {f"c{n}": column[n] for n in np.flatnonzero(column)}
+        assert elements_read(db, query) == np.count_nonzero(column)
+
+    def test_count_reads_no_element(self, db: DafSession) -> None:
+        """Where the columns begin says how many there are."""
+        query = "SELECT count(*) AS n FROM matrix('cell', 'gene', 'X') WHERE gene = 'g7'"
+        assert db.sql(query).to_pydict() == {"n": [np.count_nonzero(dense(db)[:, 7])]}
+        scans = db.explain_analyze(query).scans
+        assert not any(scan.values for scan in scans)
+
+    def test_predicates_on_the_axes(self, db: DafSession) -> None:
+        """As fourth and fifth argument; NULL is all; only their elements are read."""
+        values = dense(db)
+        for arguments, part in (
+            ("'age >= 95'", values[95:]),
+            ("NULL, 'marker'", values[:, ::3]),
+            ("'age >= 95', 'marker AND name <> ''g0'''", values[95:, 3::3]),
+        ):
+            query = f"SELECT sum(value) AS s FROM matrix('cell', 'gene', 'X', {arguments})"
+            assert db.sql(query).to_pydict() == {"s": [part.sum()]}
+        query = "SELECT sum(value) AS s FROM matrix('cell', 'gene', 'X', 'age >= 95')"
+        assert elements_read(db, query) == np.count_nonzero(values[95:])
+
+    def test_joined(self, db: DafSession) -> None:
+        """With an axis, with itself, in a view and in a subquery."""
+        values = dense(db)
+        joined = """
+            SELECT sum(value) AS s FROM matrix('cell', 'gene', 'X') AS m
+            JOIN cell ON m.cell = cell.name WHERE age >= 95
+        """
+        assert db.sql(joined).to_pydict() == {"s": [values[95:].sum()]}
+        both = """
+            SELECT count(*) AS n FROM matrix('cell', 'gene', 'X') AS x
+            JOIN matrix('cell', 'gene', 'D') AS d ON x.cell = d.cell AND x.gene = d.gene
+            WHERE x.gene IN ('g1', 'g2', 'g3', 'g4', 'g5') AND d.value > 2
+        """
+        assert db.sql(both).to_pydict() == {"n": [np.count_nonzero(values[:, 1:6] > 2)]}
+        db.sql("CREATE VIEW long AS SELECT * FROM matrix('cell', 'gene', 'X')", allow="write")
+        query = "SELECT sum(value) AS s FROM long WHERE gene IN ('g1', 'g2', 'g3', 'g4', 'g5')"
+        assert db.sql(query).to_pydict() == {"s": [values[:, 1:6].sum()]}
+        within = """
+            SELECT count(*) AS n FROM cell WHERE name IN
+            (SELECT cell FROM matrix('cell', 'gene', 'X') WHERE gene = 'g7')
+        """
+        assert db.sql(within).to_pydict() == {"n": [np.count_nonzero(values[:, 7])]}
+
+    def test_the_tables_of_the_query_are_not_those_of_the_predicates(self, db: DafSession) -> None:
+        """A filter that restricts ``cell`` in the query does not in the predicate of the rows."""
+        query = """
+            SELECT sum(value) AS s FROM matrix('cell', 'gene', 'X', 'age < 5') AS m, cell
+            WHERE cell.name LIKE 'c9%' AND cell.age * 1.0 > 98.5
+        """
+        assert db.sql(query).to_pydict() == {"s": [dense(db)[:5].sum()]}
+
+    def test_null(self) -> None:
+        """NaN is NULL, as in vectors."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", ["a", "b"])
+        daf.set_matrix("cell", "cell", "D", np.array([[1.0, np.nan], [2.0, 3.0]]))
+        query = "SELECT cell, cell_2 FROM matrix('cell', 'cell', 'D') WHERE value IS NULL"
+        assert connect(daf).sql(query).to_pylist() == [{"cell": "a", "cell_2": "b"}]
+
+    def test_filters_that_the_engine_keeps(self, db: DafSession) -> None:
+        """A comparison with NULL, which is not handed to tables at all."""
+        query = "SELECT * FROM matrix('cell', 'gene', 'X') WHERE gene = NULL OR cell = 'c3'"
+        assert len(db.sql(query)) == np.count_nonzero(dense(db)[3])
+
+    def test_information_schema(self, db: DafSession) -> None:
+        """The functions are no tables."""
+        tables = db.sql("SELECT table_name FROM information_schema.tables").to_pydict()
+        assert not [name for name in tables["table_name"] if "matrix" in name]
+
+    def test_explained(self, db: DafSession) -> None:
+        """The report names the matrix, its layout and what was read."""
+        query = "SELECT sum(value) FROM matrix('cell', 'gene', 'X') WHERE gene = 'g7'"
+        [scan] = db.explain_analyze(query).scans
+        assert scan.table == "matrix('cell', 'gene', 'X'), stored by 'gene'"
+        assert scan.values == {"value": np.count_nonzero(dense(db)[:, 7])}
+
+
+class TestSeveralDataSets:
+    @pytest.fixture
+    def two(self) -> DafSession:
+        """Return a session of two data sets."""
+        return connect({"a": fill(MemoryDaf()), "b.c": fill(MemoryDaf())})
+
+    def test_named(self, two: DafSession) -> None:
+        """The first argument begins with the data set."""
+        for schema in ("a", "b.c"):
+            query = (
+                f"SELECT sum(value) AS s FROM matrix('{schema}.cell', 'gene', 'UMIs', 'age > 50')"
+            )
+            assert two.sql(query).to_pydict() == {"s": [UMIS[1:].sum()]}
+        assert two.matrix_table("cell", "gene", "UMIs", schema="a").count_rows() == 12
+
+    def test_not_named(self, two: DafSession) -> None:
+        """The message says what to write."""
+        with pytest.raises(errors.InvalidInputError, match=r"'a\.cell' or 'b\.c\.cell'"):
+            two.sql("SELECT * FROM matrix('cell', 'gene', 'UMIs')")
+        with pytest.raises(errors.AxisNotFoundError, match=r"there are a\.cell, a\.gene, b\.c"):
+            two.sql("SELECT * FROM matrix('a.cel', 'gene', 'UMIs')")
+
+    def test_an_axis_with_a_dot(self) -> None:
+        """Where it is the axis of the only data set, it needs no other name."""
+        daf = MemoryDaf()
+        daf.add_axis("a.cell", ["x"])
+        daf.set_matrix("a.cell", "a.cell", "D", np.array([[7]]))
+        assert len(connect({"a": daf}).sql("SELECT * FROM matrix('a.cell', 'a.cell', 'D')")) == 1
+
+    def test_as_one(self) -> None:
+        """Several data sets as one have no matrix: their entries are different ones."""
+        runs = connect([fill(MemoryDaf(name="monday")), fill(MemoryDaf(name="tuesday"))])
+        with pytest.raises(errors.InvalidInputError, match="connect the one that you want"):
+            runs.sql("SELECT * FROM matrix('cell', 'gene', 'UMIs')")
+        with pytest.raises(errors.InvalidInputError, match="monday, tuesday"):
+            runs.matrix_table("cell", "gene", "UMIs")
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("call", "error", "message"),
+        [
+            ("matrix('cells', 'gene', 'X')", errors.AxisNotFoundError, "did you mean 'cell'"),
+            ("matrix('cell', 'genes', 'X')", errors.AxisNotFoundError, "it has cell, gene"),
+            ("matrix('cell', 'gene', 'Y')", errors.MatrixNotFoundError, "they have D, X"),
+            ("matrix('cell', 'gene')", errors.QueryError, "3 to 5 arguments, not 2; write"),
+            ("matrix()", errors.QueryError, "3 to 5 arguments, not 0"),
+            ("matrix(cell, 'gene', 'X')", errors.QueryError, "in single quotes, not cell"),
+            ("matrix('cell', 'gene', 3)", errors.QueryError, "are strings, not 3"),
+            ("matrix('cell', NULL, 'X')", errors.QueryError, "names, not NULL"),
+            ("matrix('cell', 'gene', 'X', '')", errors.QueryError, "rows is empty; pass NULL"),
+            ("matrix('cell', 'gene', 'X', 'ag > 3')", errors.VectorNotFoundError, "'age'"),
+            ("matrix('cell', 'gene', 'X', NULL, 'a >')", errors.QueryError, "of the columns"),
+            ("MATRIX('cell', 'gene', 'X')", errors.QueryError, "did you mean 'matrix'"),
+            ("metrics('cell')", errors.QueryError, "no table function 'metrics'; there is matrix"),
+        ],
+    )
+    def test_wrong_uses(
+        self, db: DafSession, call: str, error: type[Exception], message: str
+    ) -> None:
+        """Each is an error when the query is planned, which says what is wrong."""
+        with pytest.raises(error, match=message):
+            db.sql(f"SELECT * FROM {call}")
+
+    def test_out_of_place(self, db: DafSession) -> None:
+        """In SELECT it is no function."""
+        with pytest.raises(errors.QueryError, match=r"matrix\(\) is a table: write it after FROM"):
+            db.sql("SELECT matrix('cell', 'gene', 'X')")
+
+    def test_unknown_column(self, db: DafSession) -> None:
+        """The message says which there are."""
+        with pytest.raises(errors.VectorNotFoundError, match="it has cell, gene, value"):
+            db.sql("SELECT name FROM matrix('cell', 'gene', 'X')")
+
+    def test_parameters(self, db: DafSession) -> None:
+        """They stand for arguments."""
+        query = "SELECT count(*) AS n FROM matrix('cell', 'gene', ?)"
+        assert db.sql(query, params=["D"]).to_pydict() == {"n": [6000]}
+
+
+class TestLifetime:
+    def test_the_session_is_not_kept_alive(self) -> None:
+        """The functions do not hold the engine that holds them."""
+        session = connect(fill(MemoryDaf()))
+        context = session.context
+        engine = weakref.ref(session._engine)
+        del session
+        gc.collect()
+        assert engine() is None
+        with pytest.raises(Exception, match="the session of this context is gone"):
+            context.sql("SELECT * FROM matrix('cell', 'gene', 'UMIs', 'age > 3')")
+
+    def test_pickled(self, tiny_path: Path) -> None:
+        """A session that was pickled has them."""
+        session: DafSession = pickle.loads(pickle.dumps(connect(tiny_path)))
+        assert isinstance(session._engine, Engine)
+        assert len(session.sql("SELECT * FROM matrix('cell', 'gene', 'UMIs', 'age > 50')")) == 8
+
+
+class TestSession:
+    def test_matrix_table(self, db: DafSession) -> None:
+        """Rows and columns as for a slice: predicates with parameters, names, positions."""
+        values = dense(db)
+        table = db.matrix_table(
+            "cell", "gene", "X", rows="age >= $least", columns=[3, 1, 3], params={"least": 95}
+        )
+        assert table.count_rows() == np.count_nonzero(values[95:][:, [1, 3]])
+        flipped = db.matrix_table("gene", "cell", "X", columns="age >= 95")
+        assert flipped.schema.names == ["gene", "cell", "value"]
+        assert flipped.count_rows() == np.count_nonzero(values[95:])
+
+    def test_unknown(self, db: DafSession) -> None:
+        """The message is that of a slice."""
+        with pytest.raises(errors.MatrixNotFoundError, match="they have D, X"):
+            db.matrix_table("cell", "gene", "Y", rows="nonsense >")
+        with pytest.raises(errors.VectorNotFoundError, match="rows= on axis 'cell'"):
+            db.matrix_table("cell", "gene", "X", rows="ag > 3")

@@ -1,0 +1,501 @@
+"""Tests of matrices as tables: the same elements as scipy has, and no more read than needed."""
+
+from __future__ import annotations
+
+import operator
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import hypothesis.strategies as st
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+
+from daf_query import DamagedLayoutWarning, ScanOptions, connect
+from daf_query.matrix import Selection
+from daf_query.scan import ScanReport
+from daf_query.table import MatrixDataset
+from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, convert, errors, open_daf
+from tests.support import CELLS, GENES, UMIS, create, recorded_reads, reopen, served
+
+Row = tuple[str, str, Any]
+Test = Callable[[Row], bool]
+
+SMALL = ScanOptions(partition_rows=4, min_partition_rows=1, min_batch_rows=1, threads=2)
+"""Blocks of four elements."""
+
+DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"]
+
+CONDITIONS: dict[str, tuple[pc.Expression | None, Test]] = {
+    "all": (None, lambda _: True),
+    "one row": (pc.field("cell") == "c1", lambda row: row[0] == "c1"),
+    "one column": (pc.field("gene") == "g0", lambda row: row[1] == "g0"),
+    "none": (pc.field("gene") == "other", lambda _: False),
+    "some rows": (pc.field("cell").isin(["c0", "c2", "x"]), lambda row: row[0] in ("c0", "c2")),
+    "comparisons": (
+        (pc.field("cell") >= "c2") & (pc.field("gene") != "g1"),
+        lambda row: row[0] >= "c2" and row[1] != "g1",
+    ),
+    "values": (pc.field("value").is_valid(), lambda row: row[2] is not None),
+    "null": (pc.field("value").is_null(), lambda row: row[2] is None),
+    "all three": (
+        (pc.field("cell") > "c0") & (pc.field("gene") > "g0") & pc.field("value").is_valid(),
+        lambda row: row[0] > "c0" and row[1] > "g0" and row[2] is not None,
+    ),
+    "either": (
+        (pc.field("cell") == "c0") | (pc.field("gene") == "g1"),
+        lambda row: row[0] == "c0" or row[1] == "g1",
+    ),
+    "not": (~pc.field("cell").isin(["c0", "c1"]), lambda row: row[0] not in ("c0", "c1")),
+    "never": (pc.scalar(False), lambda _: False),
+    "left to Arrow": (
+        pc.utf8_upper(pc.field("gene").cast(pa.string())) == "G1",
+        lambda row: row[1] == "G1".lower(),
+    ),
+}
+"""Filters, and the same in Python."""
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> tuple[Any, bool, str]:
+    """Return a CSC array, whether to store it sparse, and in which layouts."""
+    height, width = draw(st.integers(0, 5)), draw(st.integers(0, 4))
+    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    is_stored = np.array(draw(st.lists(st.booleans(), min_size=20, max_size=20)))
+    choices: list[Any] = [0, 1, 2, 100] + [np.nan] * (dtype.kind == "f")
+    values = draw(st.lists(st.sampled_from(choices), min_size=20, max_size=20))
+    row, column = np.nonzero(is_stored[: height * width].reshape(height, width))
+    data = np.array(values[: row.size]).astype(dtype)
+    matrix = sp.csc_array((data, (row, column)), shape=(height, width))
+    return matrix, draw(st.booleans()), draw(st.sampled_from(["both", "rows", "columns"]))
+
+
+def stored(matrix: Any, layouts: str = "both", *, is_sparse: bool) -> DafReader:
+    """Return a data set with a matrix, in one layout or both."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{n}" for n in range(matrix.shape[0])])
+    daf.add_axis("gene", [f"g{n}" for n in range(matrix.shape[1])])
+    if layouts == "rows":
+        flipped = sp.csc_array(matrix.T)
+        daf.set_matrix(
+            "gene", "cell", "X", flipped if is_sparse else flipped.toarray(), relayout=False
+        )
+    else:
+        value = matrix if is_sparse else matrix.toarray()
+        daf.set_matrix("cell", "gene", "X", value, relayout=layouts == "both")
+    return daf
+
+
+def expected(matrix: Any, *, is_sparse: bool) -> list[Row]:
+    """Return the elements that scipy has, explicit zeros included, or all, by name."""
+    if is_sparse:
+        coo = sp.coo_array(matrix)
+        elements: Any = zip(coo.coords[0], coo.coords[1], coo.data, strict=True)
+    else:
+        dense = matrix.toarray()
+        elements = ((r, c, dense[r, c]) for r, c in np.ndindex(*dense.shape))
+    return sorted_rows(
+        (f"c{row}", f"g{column}", None if value != value else value.item())  # noqa: PLR0124 - NaN
+        for row, column, value in elements
+    )
+
+
+def sorted_rows(rows: Any) -> list[Row]:
+    """Return rows in an order that None is no obstacle to."""
+    return sorted(rows, key=lambda row: (row[0], row[1]))
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    """Return the rows of a long form, sorted."""
+    columns = (table.column(name).to_pylist() for name in table.column_names)
+    return sorted_rows(zip(*columns, strict=True))
+
+
+class TestEqualToScipy:
+    @given(matrices(), st.sampled_from(list(CONDITIONS)))
+    def test_filtered(self, given: tuple[Any, bool, str], name: str) -> None:
+        """Whatever is stored how, and whatever the filter: those elements, however it is scanned."""
+        matrix, is_sparse, layouts = given
+        expression, is_true = CONDITIONS[name]
+        daf = stored(matrix, layouts, is_sparse=is_sparse)
+        table = MatrixDataset(daf, "cell", "gene", "X").with_options(SMALL)
+        wanted = [row for row in expected(matrix, is_sparse=is_sparse) if is_true(row)]
+        assert rows_of(table.to_table(filter=expression)) == wanted
+        assert table.count_rows(filter=expression) == len(wanted)
+        parts = [
+            fragment.to_table(filter=expression) for fragment in table.get_fragments(expression)
+        ]
+        assert rows_of(pa.concat_tables(parts)) == wanted
+        if expression is not None:
+            assert rows_of(table.filter(expression).to_table()) == wanted
+
+    @given(
+        matrices(),
+        st.lists(st.integers(0, 4), max_size=6),
+        st.lists(st.integers(0, 3), max_size=5),
+        st.sampled_from(list(CONDITIONS)),
+    )
+    def test_selected(
+        self, given: tuple[Any, bool, str], rows: list[int], columns: list[int], name: str
+    ) -> None:
+        """Chosen rows and columns, in any order and repeated, count once; filters come on top."""
+        matrix, is_sparse, layouts = given
+        height, width = matrix.shape
+        rows, columns = [n for n in rows if n < height], [n for n in columns if n < width]
+        expression, is_true = CONDITIONS[name]
+        table = MatrixDataset(
+            stored(matrix, layouts, is_sparse=is_sparse),
+            "cell",
+            "gene",
+            "X",
+            rows=Selection.of(np.array(rows, np.int64), height),
+            columns=Selection.of(np.array(columns, np.int64), width),
+        ).with_options(SMALL)
+        wanted = [
+            row
+            for row in expected(matrix, is_sparse=is_sparse)
+            if int(row[0][1:]) in rows and int(row[1][1:]) in columns and is_true(row)
+        ]
+        assert rows_of(table.to_table(filter=expression)) == wanted
+        assert table.count_rows(filter=expression) == len(wanted)
+
+    @given(matrices(), st.sampled_from(["==", "!=", "<", ">="]), st.sampled_from([0, 1, 100]))
+    def test_values(self, given: tuple[Any, bool, str], symbol: str, constant: int) -> None:
+        """Comparisons of values: true for no NaN; of explicit zeros like of any other."""
+        matrix, is_sparse, layouts = given
+        if matrix.dtype == np.bool_:
+            return
+        compare = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, ">=": operator.ge}[
+            symbol
+        ]
+        table = MatrixDataset(stored(matrix, layouts, is_sparse=is_sparse), "cell", "gene", "X")
+        wanted = [
+            row
+            for row in expected(matrix, is_sparse=is_sparse)
+            if row[2] is not None and compare(row[2], constant)
+        ]
+        value = pa.scalar(constant, table.schema.field("value").type)
+        found = table.with_options(SMALL).to_table(filter=compare(pc.field("value"), value))
+        assert rows_of(found) == wanted
+
+    def test_other_filter_than_that_of_the_fragments(self) -> None:
+        """Each fragment is scanned for the filter that it is given."""
+        matrix = sp.csc_array(UMIS)
+        table = MatrixDataset(stored(matrix, is_sparse=True), "cell", "gene", "X")
+        fragments = list(table.with_options(SMALL).get_fragments())
+        found = [fragment.to_table(filter=CONDITIONS["one row"][0]) for fragment in fragments]
+        wanted = [row for row in expected(matrix, is_sparse=True) if row[0] == "c1"]
+        assert rows_of(pa.concat_tables(found)) == wanted
+
+
+class TestSchema:
+    def test_types(self, tiny: DafReader) -> None:
+        """Codes are positions, in a dictionary of all entries; the values as they are stored."""
+        table = MatrixDataset(tiny, "cell", "gene", "sparse")
+        entries = pa.dictionary(pa.int32(), pa.string())
+        assert table.schema.types == [entries, entries, pa.int64()]
+        assert not any(field.nullable for field in table.schema)
+        genes = table.to_table().column("gene").chunk(0)
+        assert genes.dictionary.to_pylist() == GENES
+        assert table.to_table().schema == table.schema
+
+    def test_axis_with_itself(self) -> None:
+        """Its columns are the axis, and the axis with ``_2``; row and column are not mixed up."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", CELLS)
+        square = np.arange(9).reshape(3, 3)
+        daf.set_matrix("cell", "cell", "D", square)
+        daf.set_matrix("cell", "cell", "S", sp.csc_array(square))
+        with daf.empty_dense_matrix("cell", "cell", "R", "i8", row_major=True) as filled:
+            filled[:] = square
+        for name in "DSR":
+            table = MatrixDataset(daf, "cell", "cell", name)
+            assert table.schema.names == ["cell", "cell_2", "value"]
+            found = table.to_table(filter=pc.field("cell_2") == "GATA").to_pydict()
+            by_cell = dict(zip(found["cell"], found["value"], strict=True))
+            assert by_cell == {"TATA": 1, "GATA": 4, "CATA": 7}
+
+    def test_axis_called_value(self) -> None:
+        """The column of the values gives way."""
+        daf = MemoryDaf()
+        daf.add_axis("value", CELLS)
+        daf.add_axis("gene", GENES)
+        daf.set_matrix("value", "gene", "X", UMIS)
+        table = MatrixDataset(daf, "value", "gene", "X")
+        assert table.schema.names == ["value", "gene", "value_2"]
+        found = table.to_table(filter=(pc.field("value") == "GATA") & (pc.field("value_2") == 3))
+        assert found.to_pylist() == [{"value": "GATA", "gene": "WNT6", "value_2": 3}]
+
+    def test_strings(self) -> None:
+        """A matrix of strings is dense, whichever layout is read."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", CELLS)
+        daf.add_axis("gene", GENES)
+        daf.set_matrix("cell", "gene", "labels", np.array(list("abcdefghijkl")).reshape(3, 4))
+        table = MatrixDataset(daf, "cell", "gene", "labels").with_options(SMALL)
+        assert table.schema.field("value").type == pa.string()
+        one = table.to_table(filter=pc.field("cell") == "GATA")
+        assert one.column("value").to_pylist() == list("efgh")
+        one = table.to_table(filter=(pc.field("gene") == "WNT6") & (pc.field("value") > "c"))
+        assert one.column("value").to_pylist() == ["g", "k"]
+
+    def test_nothing_stored(self) -> None:
+        """An axis without entries, and a matrix of zeros only, have no rows."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", [])
+        daf.add_axis("gene", GENES)
+        daf.set_matrix("cell", "gene", "D", np.zeros((0, 4)))
+        daf.set_matrix("gene", "gene", "S", sp.csc_array((4, 4), dtype=np.float32))
+        for axes in (("cell", "gene", "D"), ("gene", "gene", "S")):
+            table = MatrixDataset(daf, *axes)
+            assert table.to_table().num_rows == table.count_rows() == 0
+            assert [fragment.to_table().num_rows for fragment in table.get_fragments()] == [0]
+
+
+class TestErrors:
+    def test_unknown(self, tiny: DafReader) -> None:
+        """An axis, a matrix and a column that are not there: the message says which are."""
+        with pytest.raises(errors.AxisNotFoundError, match="no axis 'cells'; it has cell, gene"):
+            MatrixDataset(tiny, "cells", "gene", "UMIs")
+        with pytest.raises(errors.MatrixNotFoundError, match="they have UMIs, sparse"):
+            MatrixDataset(tiny, "cell", "gene", "umi")
+        with pytest.raises(errors.NotFoundError, match="it has cell, gene, value"):
+            MatrixDataset(tiny, "cell", "gene", "UMIs").to_table(columns=["genes"])
+
+    def test_rows_by_position(self, tiny: DafReader) -> None:
+        """Elements have no positions that could be chosen."""
+        with pytest.raises(errors.InvalidInputError, match="by position"):
+            MatrixDataset(tiny, "cell", "gene", "UMIs").restricted(np.array([0]))
+
+    def test_replaced(self, tmp_path: Path) -> None:
+        """A matrix of another type in its place is noticed when it is scanned."""
+        daf = create(tmp_path / "x.daf.zarr")
+        daf.add_axis("cell", CELLS)
+        daf.add_axis("gene", GENES)
+        daf.set_matrix("cell", "gene", "X", UMIS)
+        table = MatrixDataset(daf, "cell", "gene", "X")
+        daf.set_matrix("cell", "gene", "X", UMIS.astype(np.float32), if_exists="replace")
+        with pytest.raises(errors.FormatError, match="replaced while it was being queried"):
+            table.to_table()
+
+    def test_damaged_layout(self, tmp_path: Path) -> None:
+        """The other one is read, with a warning; row numbers that are wrong are an error."""
+        daf = create(tmp_path / "x.daf.zarr")
+        daf.add_axis("cell", CELLS)
+        daf.add_axis("gene", GENES)
+        daf.set_matrix("cell", "gene", "X", sp.csc_array(UMIS))
+        folder = tmp_path / "x.daf.zarr" / "matrices"
+        wrong = np.full(9, 99, np.int32).tobytes()
+        for axes in ("cell/gene", "gene/cell"):
+            file = folder / axes / "X" / "rowval" / "0"
+            size = file.stat().st_size
+            file.write_bytes((wrong * 8)[:size])
+        daf = reopen(tmp_path / "x.daf.zarr")
+        with pytest.raises(errors.CorruptDataError, match="rowval leaves the range"):
+            MatrixDataset(daf, "cell", "gene", "X").to_table()
+        daf.set_matrix("cell", "gene", "X", sp.csc_array(UMIS), if_exists="replace")
+        (folder / "cell" / "gene" / "X" / "colptr" / "0").write_bytes(b"1")
+        with pytest.warns(DamagedLayoutWarning):
+            found = MatrixDataset(daf, "cell", "gene", "X").to_table()
+        assert found.num_rows == np.count_nonzero(UMIS)
+
+
+def report_of(table: MatrixDataset, **arguments: Any) -> ScanReport:
+    """Return what a scan of a table read."""
+    reports: list[ScanReport] = []
+    table.with_reports(reports).to_table(**arguments)
+    [report] = [report for report in reports if report.read]
+    return report
+
+
+class TestHowLittleIsRead:
+    """Of 300 cells x 200 genes, each gene in every tenth cell, each cell with 20 genes."""
+
+    @pytest.fixture
+    def daf(self, tmp_path: Path) -> DafWriter:
+        """Return the data set."""
+        daf = create(tmp_path / "big.daf.zarr")
+        daf.add_axis("cell", [f"c{n}" for n in range(300)])
+        daf.add_axis("gene", [f"g{n}" for n in range(200)])
+        row, column = np.ogrid[:300, :200]
+        values = np.where((row + column) % 10 == 0, row + 1, 0).astype(np.float32)
+        daf.set_matrix("cell", "gene", "X", sp.csc_array(values))
+        daf.set_matrix("cell", "gene", "genes", sp.csc_array(values), relayout=False)
+        daf.set_matrix("cell", "gene", "D", values)
+        return daf
+
+    def test_the_cheaper_layout(self, daf: DafWriter) -> None:
+        """One gene is read as a column, one cell as a row; nothing else is touched."""
+        table = MatrixDataset(daf, "cell", "gene", "X")
+        report = report_of(table, filter=pc.field("gene") == "g7")
+        assert report.values == {"gene": 30, "cell": 30, "value": 30}
+        assert report.table.endswith("stored by 'gene'")
+        report = report_of(table, filter=pc.field("cell") == "c7")
+        assert report.values == {"gene": 20, "cell": 20, "value": 20}
+        assert report.table.endswith("stored by 'cell'")
+
+    def test_both_axes(self, daf: DafWriter) -> None:
+        """The majors of the layout with fewer elements; minors by their codes, values late."""
+        table = MatrixDataset(daf, "cell", "gene", "X")
+        genes = ["g7", "g8", "g9", "g10", "g11"]
+        both = (pc.field("gene").isin(genes)) & (pc.field("cell") == "c3")
+        report = report_of(table, filter=both)
+        assert (report.rows_in, report.rows_out) == (20, 1)
+        assert report.values == {"gene": 20, "cell": 1, "value": 1}
+        assert report.rows_pruned == report.length - 20
+
+    def test_one_layout(self, daf: DafWriter) -> None:
+        """Where the other is not stored, all row numbers are read, and only the values wanted."""
+        report = report_of(
+            MatrixDataset(daf, "cell", "gene", "genes"), filter=pc.field("cell") == "c7"
+        )
+        assert report.values == {"cell": 6000, "gene": 20, "value": 20}
+
+    def test_dense(self, daf: DafWriter) -> None:
+        """Of a dense one, the elements of both."""
+        both = (pc.field("gene").isin(["g7", "g8"])) & (pc.field("cell") == "c3")
+        report = report_of(MatrixDataset(daf, "cell", "gene", "D"), filter=both)
+        assert report.values == {"gene": 2, "cell": 2, "value": 2}
+
+    def test_columns(self, daf: DafWriter) -> None:
+        """Columns that are not asked for are not read; values that filter are, no others."""
+        table = MatrixDataset(daf, "cell", "gene", "X")
+        report = report_of(
+            table, columns=["cell"], filter=(pc.field("gene") == "g7") & (pc.field("value") > 290)
+        )
+        assert report.values == {"value": 30, "cell": 30}
+        assert report.rows_out == 1
+
+    def test_count(self, daf: DafWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Counting all reads nothing; those of one gene where each column begins."""
+        table = MatrixDataset(daf, "cell", "gene", "X")
+        with recorded_reads(monkeypatch) as reads:
+            assert MatrixDataset(daf, "cell", "gene", "X").count_rows() == 6000
+            assert not reads.chunks()
+            assert table.count_rows(filter=pc.field("gene") == "g7") == 30
+            parts = {key.split("/")[-2] for key in reads.chunks() if "/X/" in key}
+            assert parts == {"colptr"}
+
+    def test_blocks(self, daf: DafWriter) -> None:
+        """No batch, and no copy, is of more elements than a block; a column is cut if need be."""
+        options = ScanOptions(partition_rows=7, min_partition_rows=1, min_batch_rows=1, threads=2)
+        for name, most in (("X", 7), ("D", 300)):  # a block of a dense one is a whole column
+            table = MatrixDataset(daf, "cell", "gene", name).with_options(options)
+            sizes = [batch.num_rows for batch in table.to_batches()]
+            assert max(sizes) <= most
+            assert sum(sizes) == table.count_rows()
+        assert len(list(table.get_fragments())) == 2
+
+    def test_default_blocks(self, daf: DafWriter) -> None:
+        """All of a small matrix is one block; blocks are shared out among the threads."""
+        table = MatrixDataset(daf, "cell", "gene", "X").with_options(ScanOptions(threads=1))
+        assert [batch.num_rows for batch in table.to_batches()] == [6000]
+        shared = table.with_options(ScanOptions(threads=4, min_partition_rows=1))
+        assert len(list(shared.get_fragments())) == 4
+
+    def test_values_are_not_copied(self, daf: DafWriter) -> None:
+        """Those of a range of columns are a view of the mapped file."""
+        genes = Selection.of(np.arange(50, 60), 200)
+        table = MatrixDataset(daf, "cell", "gene", "genes", columns=genes)
+        [batch] = table.to_batches()
+        _, nzval = batch.column("value").buffers()
+        assert not nzval.is_mutable
+        assert nzval.size == 4 * batch.num_rows
+
+
+@pytest.fixture(params=["directory", "archive", "v3", "hdf5", "packed", "server", "packed server"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Yield a data set with a sparse and a dense matrix in each format."""
+    rng = np.random.default_rng(5)
+    values = np.where(rng.random((60, 40)) < 0.2, rng.random((60, 40)), 0).astype(np.float32)
+    source = stored(sp.csc_array(values), is_sparse=True)
+    assert isinstance(source, DafWriter)
+    source.set_matrix("cell", "gene", "D", values)
+    packed = "packed" in request.param
+    if packed:
+        request.getfixturevalue("tiny_chunks")
+    path = tmp_path / "x.daf.zarr"
+    with ZarrDaf(path, "w", packed=packed, zarr_format=3 if request.param == "v3" else None) as daf:
+        copy(source, daf)
+    if request.param in ("archive", "hdf5"):
+        target = tmp_path / ("y.daf.zarr.zip" if request.param == "archive" else "y.h5df")
+        convert(path, target)
+        path = target
+    if "server" in request.param:
+        with served(path) as server:
+            yield open_daf(server.url), values
+    else:
+        yield open_daf(path), values
+
+
+def copy(source: DafReader, target: Any) -> None:
+    """Copy the two matrices."""
+    for axis in ("cell", "gene"):
+        target.add_axis(axis, source.axis_entries(axis))
+    for name in "XD":
+        target.set_matrix("cell", "gene", name, source.get_np_matrix("cell", "gene", name))
+
+
+def test_every_format(anywhere: tuple[DafReader, Any]) -> None:
+    """The same elements, in blocks or at once, of rows, columns and both."""
+    daf, values = anywhere
+    matrix = sp.csc_array(values)
+    conditions: list[tuple[pc.Expression | None, Test]] = [
+        (None, lambda _: True),
+        (pc.field("cell").isin(["c3", "c17", "c40"]), lambda row: row[0] in ("c3", "c17", "c40")),
+        (
+            (pc.field("gene") == "g9") & (pc.field("cell") > "c4"),
+            lambda row: row[1] == "g9" and row[0] > "c4",
+        ),
+    ]
+    for name in "XD":
+        wanted = expected(matrix, is_sparse=name == "X")
+        for options in (ScanOptions(), ScanOptions(partition_rows=50, min_partition_rows=1)):
+            table = MatrixDataset(daf, "cell", "gene", name).with_options(options)
+            for expression, is_true in conditions:
+                found = rows_of(table.to_table(filter=expression))
+                assert found == [row for row in wanted if is_true(row)]
+
+
+class TestOtherEngines:
+    def test_duckdb(self) -> None:
+        """DuckDB over the dataset says the same as over a table of scipy's elements."""
+        rng = np.random.default_rng(3)
+        matrix = sp.csc_array(np.where(rng.random((50, 30)) < 0.3, rng.integers(0, 9, (50, 30)), 0))
+        long = MatrixDataset(stored(matrix, is_sparse=True), "cell", "gene", "X")
+        rows = expected(matrix, is_sparse=True)
+        plain = pa.table(dict(zip(("cell", "gene", "value"), zip(*rows, strict=True), strict=True)))
+        query = """
+            SELECT gene, count(*) AS n, sum(value) AS total FROM {} WHERE cell < 'c3' AND value > 2
+            AND gene IN ('g1', 'g2', 'g3', 'g5', 'g7') GROUP BY gene ORDER BY gene
+        """
+        with duckdb.connect() as connection:
+            connection.register("long", long)
+            connection.register("plain", plain)
+            found = connection.sql(query.format("long")).fetchall()
+            assert found == connection.sql(query.format("plain")).fetchall()
+            assert len(found) == 5
+
+    def test_polars(self, tiny: DafReader) -> None:
+        """Polars scans it lazily."""
+        table = MatrixDataset(tiny, "cell", "gene", "sparse")
+        frame = pl.scan_pyarrow_dataset(table).filter(pl.col("value") == 3)
+        found = frame.select("cell", "value").collect().sort(pl.col("cell").cast(pl.String))
+        assert found["cell"].to_list() == ["CATA", "GATA", "TATA"]
+
+
+def test_pickled(tiny_path: Path) -> None:
+    """It goes by path, with the rows and columns that were chosen, and its filter."""
+    db = connect(tiny_path)
+    table = db.matrix_table("cell", "gene", "sparse", rows="age > 30", columns=["WNT6", "FOXA1"])
+    table = table.filter(pc.field("value") > 2)
+    twin = pickle.loads(pickle.dumps(table))
+    assert twin.to_table().to_pylist() == table.to_table().to_pylist()
+    assert twin.to_table().num_rows == 2
