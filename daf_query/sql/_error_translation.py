@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from daf_query.sql._catalog import AxisSchema
+from daf_query.sql._column_hints import entry_hint, join_hint
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._statements import one_statement
 from daf_query.sql._table_functions import USAGES
@@ -21,6 +22,8 @@ from daf_storage import DafError, errors
 
 _NO_FIELD = re.compile(r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)", re.DOTALL)
 _VALID_FIELDS = re.compile(r"Valid fields are (?P<fields>.*)\.", re.DOTALL)
+_NAME_PART = re.compile(r'"(?:[^"]|"")*"|[^",.\s]+')
+_FIELD = re.compile(rf"(?:{_NAME_PART.pattern})(?:\.(?:{_NAME_PART.pattern}))*")
 _SUGGESTED = re.compile(r"Did you mean '(?P<fields>.+?)'\?")
 _NO_TABLE = re.compile(r"table '(?P<table>[^']+)' not found")
 _NO_TABLE_FUNCTION = re.compile(r"table function '(?P<name>[^']*)' not found")
@@ -216,7 +219,7 @@ def _unknown_column(
     name = _last_part(field)
     fields = _VALID_FIELDS.search(text) or _SUGGESTED.search(text)
     listed = fields["fields"] if fields else ""
-    valid = {_last_part(each) for each in listed.split(", ") if each}
+    valid = {_last_part(each) for each in _FIELD.findall(listed)}
     tables = _tables_of(listed, schemas)
     relations = _relations_of(listed)
     scanned = [tables_of.dataset(axis) for tables_of, axis in tables]
@@ -225,6 +228,12 @@ def _unknown_column(
         problem = dataset.table_columns.problems.get(name)
         if problem is not None:
             return errors.UnsupportedDataError(problem)
+    for tables_of, axis in tables:
+        entry = entry_hint(name, query, tables_of, axis)
+        if entry:
+            return errors.VectorNotFoundError(
+                f"{tables_of.location}: axis {axis!r} has no vector {name!r}; {entry}"
+            )
     if len(tables) == 1:
         tables_of, axis = tables[0]
         known = tables_of.dataset(axis).schema.names
@@ -240,7 +249,11 @@ def _unknown_column(
         for axis in sorted(tables_of.axes_set())
         if (tables_of, axis) not in tables and name in _columns(tables_of, axis)
     ]
-    hints = [f"axis {axis!r} has a vector of that name" for axis in elsewhere]
+    hints = [
+        f"axis {axis!r} has a vector of that name"
+        + "".join(join_hint(tables_of, asked, axis) for tables_of, asked in tables[:1])
+        for axis in elsewhere
+    ]
     hint = f"; {', '.join(hints)}" if hints else _string_hint(name, query)
     error = errors.with_message(error, f"{error}{hint}")
     error.other_axes = tuple(elsewhere)
@@ -290,8 +303,8 @@ def _tables_of(fields: str, schemas: Mapping[str, AxisSchema]) -> list[tuple[Axi
 
 def _relations_of(fields: str) -> set[str]:
     """Return the tables whose columns the engine lists as valid."""
-    relations = {part.rsplit(".", 1)[0].strip().strip('"') for part in fields.split(", ")}
-    return {relation.split(".")[-1].strip('"') for relation in relations}
+    qualified = (_NAME_PART.findall(field) for field in _FIELD.findall(fields))
+    return {unquoted_name(parts[-2]) for parts in qualified if len(parts) > 1}
 
 
 def _last_part(field: str) -> str:
