@@ -41,6 +41,8 @@ if TYPE_CHECKING:
         EmptySparse,
         Origin,
         RecoveryWarning,
+        Relation,
+        RelationSource,
     )
     from daf_storage.errors import DafError
     from daf_storage.h5ad import (
@@ -90,6 +92,8 @@ __all__ = [
     "Packing",
     "Progress",
     "RecoveryWarning",
+    "Relation",
+    "RelationSource",
     "RepairReport",
     "Report",
     "ReportItem",
@@ -136,6 +140,8 @@ __getattr__, __dir__ = lazy_names(
             "EmptySparse",
             "Origin",
             "RecoveryWarning",
+            "Relation",
+            "RelationSource",
         ),
         "daf_storage.errors": ("DafError",),
         "daf_storage.h5ad": (

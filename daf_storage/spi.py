@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         StoredMatrix,
         StoredVector,
         arrow_of,
+        axes_in_order,
         plain_values,
         stored_numbers,
     )
@@ -93,6 +94,7 @@ __all__ = [
     "ZarrArchiveStore",
     "aligned_matrices",
     "arrow_of",
+    "axes_in_order",
     "axis_frame",
     "data_set_paths",
     "decode_vlen_bytes",
@@ -136,6 +138,7 @@ __getattr__, __dir__ = lazy_names(
             "StoredMatrix",
             "StoredVector",
             "arrow_of",
+            "axes_in_order",
             "plain_values",
             "stored_numbers",
         ),

@@ -11,7 +11,9 @@ from daf_storage import open_daf
 def info_command(options: argparse.Namespace) -> None:
     """Print what a data set holds."""
     with open_daf(options.path) as daf:
-        if options.format == "json":
+        if options.diagram:
+            print(daf.diagram())
+        elif options.format == "json":
             print(json.dumps(daf.summary().as_dict(), indent=2))
         else:
             print(daf.description())

@@ -139,10 +139,15 @@ def _add_info(commands: Commands) -> None:
         commands,
         "info",
         "say what a data set holds; reads metadata only",
-        "  daf info pbmc.daf.zarr\n  daf info pbmc.daf.zarr --format json | jq .axes",
+        "  daf info pbmc.daf.zarr\n  daf info pbmc.daf.zarr --format json | jq .axes\n"
+        "  daf info pbmc.daf.zarr --diagram > pbmc.mmd",
     )
     parser.add_argument("path", metavar="PATH")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--format", choices=("text", "json"), default="text")
+    output.add_argument(
+        "--diagram", action="store_true", help="the axes and their relations, for Mermaid"
+    )
     parser.set_defaults(command="_info.info_command")
 
 

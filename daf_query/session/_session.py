@@ -27,7 +27,7 @@ from daf_query.sql import (
     reporting,
 )
 from daf_query.table import Categoricals, TableDataset
-from daf_storage import DafReader, errors
+from daf_storage import DafReader, Relation, errors
 
 
 class DafSession(MatrixQuestions, AxisWriting):
@@ -73,6 +73,48 @@ class DafSession(MatrixQuestions, AxisWriting):
     def tables(self) -> list[str]:
         """Return the names of the tables, as queries write them."""
         return self._connections.table_names
+
+    def relations(self, schema: str | None = None) -> list[Relation]:
+        """Return the vectors whose values are entries of an axis; the table ``relations`` has them.
+
+        Of several data sets that are asked as one, those of all, each once.
+
+        Parameters
+        ----------
+        schema
+            Which data set, where several are connected.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("type", ["B", "T"])
+        >>> daf.add_axis("cell", ["TATA", "GATA"])
+        >>> daf.set_vector("cell", "type", ["T", "T"])
+        >>> connect(daf).relations()
+        [Relation(axis='cell', vector='type', to_axis='type', source='name')]
+        """
+        described = self._connections.schema(schema).described().members.values()
+        return sorted({relation for daf in described for relation in daf.relations()})
+
+    def diagram(self, schema: str | None = None) -> str:
+        """Return a picture of a data set, in the language of Mermaid: see `DafReader.diagram`.
+
+        Raises
+        ------
+        InvalidInputError
+            There are several behind it, or several are connected and none was named.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA"])
+        >>> print(connect(daf).diagram())
+        erDiagram
+            a0["cell (2)"]
+        """
+        return self.reader(schema).diagram()
 
     def register(self, source: Source | Frame, name: str | None = None) -> None:
         """Connect another data set, as a schema, or a table of your own.
@@ -129,7 +171,8 @@ class DafSession(MatrixQuestions, AxisWriting):
         Parameters
         ----------
         query
-            One statement.  Tables are the axes and ``scalars``; identifiers keep their case.
+            One statement.  Tables are the axes, ``matrices``, ``relations`` and ``scalars``;
+            identifiers keep their case.
         params
             Values for its parameters: a list for ``?`` or ``$1``, a mapping for ``$name``.  After
             IN, a value is a list (``donor IN $donors``).  None is NULL, which equals nothing.

@@ -1,4 +1,4 @@
-"""Data sets as DataFusion schemas: each axis a table, and the scalars another.
+"""Data sets as DataFusion schemas: each axis a table, and a few that describe the data set.
 
 A table is made for each query from the metadata of that moment, so what a writer adds shows
 in the next query, and one query sees one state.
@@ -16,6 +16,13 @@ from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
 from daf_query.matrix import Selection
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
+from daf_query.sql._descriptions import (
+    MATRICES,
+    RELATIONS,
+    Described,
+    matrices_table,
+    relations_table,
+)
 from daf_query.sql._planning import current_context
 from daf_query.sql._scalars import scalars_table
 from daf_query.table import (
@@ -102,7 +109,7 @@ class _Adding(SchemaProvider):
 
 
 class AxisSchema(_Adding):
-    """Axes as tables, the scalars where there are some, and what queries created.
+    """Axes as tables, those that describe the data set, and what queries created.
 
     Parameters
     ----------
@@ -117,6 +124,7 @@ class AxisSchema(_Adding):
         self.name = name
         """The schema as queries call it."""
         self._shared = shared
+        self._warned: set[str] = set()
 
     @property
     def location(self) -> str:
@@ -147,11 +155,20 @@ class AxisSchema(_Adding):
         """Return the long form of a matrix, as it is now; of some entries of its axes."""
         raise NotImplementedError
 
-    has_scalars = False
-    """Whether there is a table of scalars."""
+    descriptions: tuple[str, ...] = (MATRICES, RELATIONS)
+    """The tables that describe it; an axis of such a name takes precedence."""
 
-    def scalars(self) -> pa.dataset.Dataset | None:
-        """Return the table of the scalars; None without one."""
+    def description(self, name: str) -> pa.dataset.Dataset:
+        """Return one of the tables that describe it, as it is now; one of `descriptions`."""
+        if name == RELATIONS:
+            return relations_table(self.described())
+        table, problems = matrices_table(self.described())
+        for matrix, problem in problems.items():
+            warn_once(f"the table {MATRICES!r} lacks {matrix}: {problem}", self._warned)
+        return table
+
+    def described(self) -> Described:
+        """Return the data sets that are described."""
         raise NotImplementedError
 
     @property
@@ -165,11 +182,11 @@ class AxisSchema(_Adding):
 
     @property
     def table_names(self) -> Names:
-        """The axes in alphabetical order, then ``scalars``, then what queries created."""
+        """The axes in alphabetical order, then descriptions, then what queries created."""
         axes = sorted(self.axes_set())
-        others = sorted({*self._added, *self._shared} - {*axes, SCALARS})
-        has_scalars = SCALARS not in axes and self.has_scalars
-        return Names(axes + [SCALARS] * has_scalars + others)
+        descriptions = [name for name in self.descriptions if name not in axes]
+        others = sorted({*self._added, *self._shared} - {*axes, *descriptions})
+        return Names(axes + descriptions + others)
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name."""
@@ -195,8 +212,7 @@ class AxisSchema(_Adding):
         table = self.find(name)
         if table is not None:
             return table_for_query(self.name, name, table)
-        scalars = self.scalars() if name == SCALARS else None
-        return None if scalars is None else _pushed_to(scalars)
+        return _pushed_to(self.description(name)) if name in self.descriptions else None
 
     def find(self, name: str) -> TableDataset | None:
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
@@ -208,7 +224,7 @@ class AxisSchema(_Adding):
 class DafSchema(AxisSchema):
     """The tables of one data set."""
 
-    has_scalars = True
+    descriptions = (MATRICES, RELATIONS, SCALARS)
 
     def __init__(
         self,
@@ -227,7 +243,6 @@ class DafSchema(AxisSchema):
         self.cache = cache
         self._known: dict[str, tuple[Hashable, TableColumns]] = {}
         self._broken: dict[str, BrokenColumns] = {}
-        self._warned: set[str] = set()
         self._lock = ForkLock()
 
     @property
@@ -258,7 +273,7 @@ class DafSchema(AxisSchema):
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name; does not list the others."""
-        is_own = name in self._added or name == SCALARS or self._daf.has_axis(name)
+        is_own = name in self._added or name in self.descriptions or self._daf.has_axis(name)
         return is_own or name in self._shared
 
     def dataset(self, axis: str) -> AxisDataset:
@@ -298,12 +313,18 @@ class DafSchema(AxisSchema):
         with self._lock:
             return sum(broken.count for broken in self._broken.values())
 
-    def scalars(self) -> pa.dataset.Dataset:
-        """Return the table of the scalars, of those that can be read."""
+    def description(self, name: str) -> pa.dataset.Dataset:
+        """Return one of the tables that describe it; of the scalars, those that can be read."""
+        if name != SCALARS:
+            return super().description(name)
         table, problems = scalars_table(self._daf)
-        for name, problem in problems.items():
-            warn_once(f"the table {SCALARS!r} lacks the scalar {name!r}: {problem}", self._warned)
+        for scalar, problem in problems.items():
+            warn_once(f"the table {SCALARS!r} lacks the scalar {scalar!r}: {problem}", self._warned)
         return table
+
+    def described(self) -> Described:
+        """Return the data sets that are described."""
+        return Described(self.name, {None: self._daf})
 
     def close(self) -> None:
         """Close the data set, and forget what was decoded of it."""
@@ -331,7 +352,6 @@ class CollectionSchema(AxisSchema):
         self.members = members
         """The schema of each data set, by what the column ``dataset`` calls it."""
         self._location = location
-        self._warned: set[str] = set()
 
     @property
     def location(self) -> str:
@@ -380,9 +400,9 @@ class CollectionSchema(AxisSchema):
         """How often a column turned out to be unreadable."""
         return sum(member.broken_count for member in self.members.values())
 
-    def scalars(self) -> None:
-        """Return nothing: scalars belong to one data set."""
-        return
+    def described(self) -> Described:
+        """Return the data sets that are described."""
+        return Described(self.name, {name: member.daf for name, member in self.members.items()})
 
     def close(self) -> None:
         """Close all data sets."""

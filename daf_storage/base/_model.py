@@ -153,6 +153,8 @@ class VectorInfo:
     """Elements per stored chunk; the whole length where there is a single chunk."""
     empty_is_missing: bool = False
     """Whether an empty string stands for a missing value, which is NULL in tables."""
+    entries_of: str | None = None
+    """The axis that its values were recorded to be entries of; None if nothing was recorded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from daf_storage.data._containers import plain_values
 from daf_storage.data._convention import (
     Convention,
     ConventionWarning,
-    attributes_of,
     convention_problem,
+    entries_axis_problem,
 )
 from daf_storage.data._conversions import arrow_of
 from daf_storage.data._damage import Damage, damage_of, one_each
@@ -37,8 +37,15 @@ from daf_storage.data._layout import (
     StoredVector,
 )
 from daf_storage.data._reader import DafReader, Origin, check_reader
+from daf_storage.data._relations import (
+    Relation,
+    RelationSource,
+    relation_of,
+    values_without_entry,
+)
 from daf_storage.data._relayout import column_blocks
 from daf_storage.data._sparse_parts import SparseMatrixParts, SparseVectorParts
+from daf_storage.data._summary import axes_in_order
 from daf_storage.data._writer import DafWriter, check_writer
 
 __all__ = [
@@ -53,13 +60,15 @@ __all__ = [
     "EmptySparse",
     "Origin",
     "RecoveryWarning",
+    "Relation",
+    "RelationSource",
     "SparseMatrixParts",
     "SparseVectorParts",
     "StoredMatrix",
     "StoredVector",
     "archive_recovery",
     "arrow_of",
-    "attributes_of",
+    "axes_in_order",
     "check_bools",
     "check_reader",
     "check_writer",
@@ -67,14 +76,17 @@ __all__ = [
     "convention_problem",
     "damage_of",
     "digest",
+    "entries_axis_problem",
     "incomplete_properties",
     "layout",
     "lost_entries",
     "one_each",
     "plain_values",
     "recover_archive",
+    "relation_of",
     "stored_numbers",
     "strings_input",
     "take_out_consolidated",
+    "values_without_entry",
     "write_text",
 ]

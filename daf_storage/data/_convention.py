@@ -1,8 +1,8 @@
-"""How the bytes of a property are to be read, where their type and shape do not say it.
+"""How the bytes of a property are to be read, and what its values are, beyond type and shape.
 
-An attribute of the stored group or array holds it.  So it comes and goes with the property: what
-replaces the property has the attribute only if it was written with it.  Programs that do not know
-the attribute ignore it.  Source: docs/reference/format.md, "Conventions".
+Attributes of the stored group or array hold it.  So it comes and goes with the property: what
+replaces the property has an attribute only if it was written with it.  Programs that do not know
+the attributes ignore them.  Source: docs/reference/format.md, "Conventions".
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ import reprlib
 import warnings
 from typing import Final
 
+from daf_storage.base import name_problem
 from daf_storage.errors import CorruptDataError, DafWarning, ReadOnlyError
 from daf_storage.trees import Node
 
 ATTRIBUTE: Final = "daf_convention"
-"""Name of the attribute."""
+"""Name of the attribute of a convention."""
+
+ENTRIES_OF: Final = "daf_entries_of"
+"""Name of the attribute of a vector whose values are entries of an axis: that axis."""
 
 
 class Convention(enum.Enum):
@@ -32,13 +36,16 @@ class ConventionWarning(DafWarning):
     """A convention of a stored property is unreadable or unknown, and is ignored."""
 
 
-def attributes_of(convention: Convention | None) -> dict[str, str]:
-    """Return the attributes that store a convention.
+def attributes_of(convention: Convention | None, entries_of: str | None = None) -> dict[str, str]:
+    """Return the attributes that store a convention, and the axis that values are entries of.
 
     >>> attributes_of(Convention.ROW_MAJOR)
     {'daf_convention': 'row-major'}
+    >>> attributes_of(None, "type")
+    {'daf_entries_of': 'type'}
     """
-    return {} if convention is None else {ATTRIBUTE: convention.value}
+    attributes = {} if convention is None else {ATTRIBUTE: convention.value}
+    return attributes if entries_of is None else {**attributes, ENTRIES_OF: entries_of}
 
 
 def follows(node: Node, convention: Convention, *, what: str) -> bool:
@@ -57,6 +64,36 @@ def follows(node: Node, convention: Convention, *, what: str) -> bool:
 def convention_problem(node: Node, allowed: set[Convention]) -> str:
     """Say what is wrong with the convention of a node; empty if nothing is."""
     return _read(node, allowed)[0]
+
+
+def entries_axis(node: Node, *, what: str) -> str | None:
+    """Return the axis that values were recorded to be entries of; nonsense is ignored."""
+    problem, axis = _read_entries_axis(node)
+    if problem:
+        warnings.warn(
+            f"{what}: {problem}; it is ignored: write the vector again",
+            ConventionWarning,
+            stacklevel=2,
+        )
+    return axis
+
+
+def entries_axis_problem(node: Node) -> str:
+    """Say what is wrong with the recorded axis of a vector's values; empty if nothing is."""
+    return _read_entries_axis(node)[0]
+
+
+def _read_entries_axis(node: Node) -> tuple[str, str | None]:
+    try:
+        value = node.attribute(ENTRIES_OF)
+    except (CorruptDataError, ReadOnlyError):  # said of the convention, which is beside it
+        return "", None
+    if value is None:
+        return "", None
+    if name_problem(value) is not None:
+        text = f"its attribute {ENTRIES_OF} is {reprlib.repr(value)}, and not the name of an axis"
+        return text, None
+    return "", str(value)
 
 
 def _read(node: Node, allowed: set[Convention]) -> tuple[str, Convention | None]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo, strings
 from daf_storage.data import _relayout as relayout
-from daf_storage.data._convention import Convention, follows
+from daf_storage.data._convention import Convention, attributes_of, entries_axis, follows
 from daf_storage.data._sparse_checks import (
     check_indices,
     check_sparse_vector,
@@ -147,6 +147,11 @@ class StoredVector:
         """How its bytes are to be read, where their type does not say it."""
         return Convention.EMPTY_IS_MISSING if self.info.empty_is_missing else None
 
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What is stored beside the data, to be handed on by whoever writes them elsewhere."""
+        return attributes_of(self.convention, self.info.entries_of)
+
     def read(self, span: Span) -> AnyArray:
         """Return a range of a numeric vector; a read-only view of the file if it is dense."""
         if self.info.is_sparse:
@@ -248,6 +253,11 @@ class StoredMatrix:
         return Convention.ROW_MAJOR if self.info.is_row_major else None
 
     @property
+    def attributes(self) -> dict[str, str]:
+        """What is stored beside the data, to be handed on by whoever writes them elsewhere."""
+        return attributes_of(self.convention)
+
+    @property
     def what(self) -> str:
         """The matrix as messages name it."""
         return self._what
@@ -345,6 +355,7 @@ def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector |
         return StoredVector(_sparse_vector_info(node, axis, name, length, what), node, what=what)
     info = required_array(node, "", what).info
     _check_shape(info.shape, (length,), what=what, axes=(axis,))
+    is_string = info.storage_type.is_string
     dense = VectorInfo(
         axis,
         name,
@@ -352,8 +363,8 @@ def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector |
         length,
         is_sparse=False,
         chunk_rows=info.chunks[0],
-        empty_is_missing=info.storage_type.is_string
-        and follows(node, Convention.EMPTY_IS_MISSING, what=what),
+        empty_is_missing=is_string and follows(node, Convention.EMPTY_IS_MISSING, what=what),
+        entries_of=entries_axis(node, what=what) if is_string else None,
     )
     return StoredVector(dense, node, what=what)
 

@@ -118,11 +118,17 @@ def check_strings(location: str, axis: str, name: str, stored: VectorInput) -> N
 
 
 def write_vector(
-    changes: TreeTransaction, path: str, stored: VectorInput, *, empty_is_missing: bool
+    changes: TreeTransaction,
+    path: str,
+    stored: VectorInput,
+    *,
+    empty_is_missing: bool,
+    entries_of: str | None = None,
 ) -> None:
     """Prepare a vector."""
-    if empty_is_missing:
-        changes.annotate(path, attributes_of(Convention.EMPTY_IS_MISSING))
+    convention = Convention.EMPTY_IS_MISSING if empty_is_missing else None
+    if attributes := attributes_of(convention, entries_of):
+        changes.annotate(path, attributes)
     if isinstance(stored, SparseVectorInput):
         write_sparse_vector(changes, path, stored)
     else:

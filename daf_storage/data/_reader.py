@@ -8,7 +8,8 @@ that stay valid as long as they are referred to.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -16,6 +17,7 @@ from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import (
     MatrixInfo,
+    VectorInfo,
     name_problem,
     pandas,
 )
@@ -26,9 +28,11 @@ from daf_storage.data._conversions import (
     objects,
     scipy_of,
 )
+from daf_storage.data._diagram import as_mermaid
 from daf_storage.data._layout import (
     StoredMatrix,
 )
+from daf_storage.data._relations import Relation, relations_of
 from daf_storage.data._sparse_parts import SparseMatrixParts
 
 if TYPE_CHECKING:
@@ -132,8 +136,62 @@ class DafReader(VectorReader):
         """Return what the data set holds, as a value.  Reads metadata only."""
         return summaries.summarise(self)
 
+    def diagram(self) -> str:
+        """Return a picture of the axes, and of what relates them, in the language of Mermaid.
+
+        Axes are entities with their vectors; relations and matrices are edges.  Reads metadata
+        only.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("type", ["B", "T"])
+        >>> daf.add_axis("cell", ["TATA", "GATA"])
+        >>> daf.set_vector("cell", "type", ["T", "T"])
+        >>> print(daf.diagram())
+        erDiagram
+            a0["cell (2)"] {
+                String type FK
+            }
+            a1["type (2)"]
+            a0 }o--o| a1 : "type"
+        """
+        return as_mermaid(self.summary())
+
     def _repr_html_(self) -> str:
         return summaries.as_html(self.summary())
+
+    def relations(self) -> list[Relation]:
+        """Return the vectors whose values are entries of an axis.  Reads metadata only.
+
+        A vector whose metadata are broken is left out; `summary` and `verify` name it.
+
+        Returns
+        -------
+        list of Relation
+            In alphabetical order.  Values are not looked at: `verify` tells of those that are no
+            entries.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("type", ["B", "T"])
+        >>> daf.add_axis("cell", ["TATA", "GATA"])
+        >>> daf.set_vector("cell", "type.manual", ["T", ""])
+        >>> daf.relations()
+        [Relation(axis='cell', vector='type.manual', to_axis='type', source='name')]
+        """
+        axes = self.axes_set()
+        return relations_of(axes, self._vector_infos(axes))
+
+    def _vector_infos(self, axes: set[str]) -> Iterator[VectorInfo]:
+        for axis in axes:
+            with suppress(errors.DafError):
+                for name in self.vectors_set(axis):
+                    with suppress(errors.DafError):
+                        yield self.open_vector(axis, name).info
 
     def matrix_version_counter(self, rows_axis: str, columns_axis: str, name: str) -> int:
         """Return how often a matrix was set or deleted, in either orientation; see the others."""

@@ -21,7 +21,6 @@ from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.data import _layout as layout
 from daf_storage.data import kept
 from daf_storage.data._containers import plain_values
-from daf_storage.data._convention import attributes_of
 from daf_storage.data._encoding import index_type, write_text
 from daf_storage.data._layout import StoredMatrix, StoredVector
 from daf_storage.data._reader import DafReader
@@ -115,7 +114,7 @@ def write_reordered(daf: DafReader, tree: WritableTree, orders: Orders, report: 
     for path, stored in _properties(daf, orders):
         if tree.kind(path) is None:
             with _new(tree, path) as changes:
-                changes.annotate(path, attributes_of(stored.convention))
+                changes.annotate(path, stored.attributes)
                 if isinstance(stored, StoredVector):
                     _write_vector(changes, path, stored, orders[stored.info.axis])
                 else:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from daf_storage.base import MatrixInfo, StorageType, VectorInfo
+from daf_storage.data._relations import Relation, relations_of
 from daf_storage.errors import DafError, MatrixNotFoundError
 
 _LOOKS = 100
@@ -124,6 +125,8 @@ class DafSummary:
     """Its axes: those of observations and variables first, then the longest."""
     matrices: tuple[MatrixSummary, ...]
     """Its matrices."""
+    relations: tuple[Relation, ...]
+    """Its vectors whose values are entries of an axis."""
     scalars: tuple[ScalarSummary, ...]
     """Its scalars."""
     problems: tuple[Problem, ...]
@@ -157,6 +160,7 @@ class DafSummary:
                 }
                 for m in self.matrices
             ],
+            "relations": [asdict(relation) for relation in self.relations],
             "scalars": {s.name: {"type": s.storage_type, "value": s.value} for s in self.scalars},
             "problems": [asdict(problem) for problem in self.problems],
         }
@@ -191,9 +195,20 @@ def summarise(daf: Described) -> DafSummary:
         location=daf.location,
         axes=tuple(axes),
         matrices=tuple(_matrices(daf, names, problems)),
+        relations=tuple(
+            relations_of(set(names), [vector for axis in axes for vector in axis.vectors])
+        ),
         scalars=tuple(s for s in scalars if s is not None),
         problems=tuple(problems),
     )
+
+
+def axes_in_order(daf: Described) -> list[str]:
+    """Return the axes whose length can be read: observations and variables, then the longest."""
+    lengths = {axis: _guarded([], axis, partial(daf.axis_length, axis)) for axis in daf.axes_set()}
+    main = [_main_axis(daf, part) for part in ("obs", "var")]
+    readable = {axis: length for axis, length in lengths.items() if length is not None}
+    return sorted(readable, key=lambda axis: (_place(axis, main), -readable[axis], axis))
 
 
 def _main_axis(daf: Described, part: str) -> Any:
@@ -295,6 +310,7 @@ def _sections(summary: DafSummary) -> list[_Section]:
         ("axes", [(axis.name, f"{axis.length:,}") for axis in summary.axes]),
         ("vectors", vectors),
         ("matrices", matrices),
+        ("relations", [(r.axis, r.vector, "->", r.to_axis) for r in summary.relations]),
         ("scalars", [(s.name, s.storage_type, _short(str(s.value))) for s in summary.scalars]),
         ("problems", [(p.what, p.message) for p in summary.problems]),
     ]

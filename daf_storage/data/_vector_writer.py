@@ -10,6 +10,7 @@ import numpy as np
 
 from daf_storage import errors
 from daf_storage.base import (
+    NAME_VECTOR,
     AnyArray,
     IfExists,
     Packing,
@@ -23,6 +24,7 @@ from daf_storage.data._encoding import (
     index_type,
 )
 from daf_storage.data._new_axis import check_strings, check_vector_name, write_vector
+from daf_storage.data._relations import values_without_entry
 from daf_storage.data._sparse_inputs import SparseVectorInput
 from daf_storage.trees import TreeTransaction
 
@@ -30,7 +32,7 @@ from daf_storage.trees import TreeTransaction
 class VectorWriter(AxisWriter):
     """A data set that can be changed: its vectors; see `DafWriter`."""
 
-    def set_vector(
+    def set_vector(  # noqa: PLR0913 - how a vector is stored
         self,
         axis: str,
         name: str,
@@ -39,6 +41,7 @@ class VectorWriter(AxisWriter):
         if_exists: IfExists = "error",
         dtype: Any = None,
         empty_is_missing: bool = False,
+        entries_of: str | None = None,
         packed: bool | Packing | None = None,
     ) -> None:
         """Store a vector.
@@ -58,6 +61,10 @@ class VectorWriter(AxisWriter):
         empty_is_missing
             Of strings: whether an empty one stands for a missing value.  Tables then have NULL
             there; `get_np_vector` returns the empty string.  An import of AnnData sets this.
+        entries_of
+            Of strings: the axis that they are entries of, all but the empty ones, which is
+            recorded as a relation (see `DafReader.relations`).  An import of AnnData sets this for
+            categoricals that become axes.
         packed
             Whether to cut it into small chunks and compress them, and how; by default as the data
             set was opened.
@@ -66,7 +73,8 @@ class VectorWriter(AxisWriter):
         ------
         UnsupportedInputError
             A value is missing, masked, of another type than the others, or does not fit into the
-            dtype; the message names the first such value and its position.
+            dtype; the message names the first such value and its position.  Or a value is no entry
+            of ``entries_of``.
         InvalidNameError, AxisNotFoundError, LengthError, LabelsError, ExistsError
             In this order; whatever is stored stays untouched.
 
@@ -95,9 +103,13 @@ it, or change the value
         self.check_labels(axis, getattr(value, "index", None), f"vector {name!r}")
         if empty_is_missing:
             check_strings(self.location, axis, name, stored)
+        if entries_of is not None:
+            self._check_entries(stored, entries_of, what)
         self._check_free(self.has_vector(axis, name), if_exists, what)
         with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
-            write_vector(changes, path, stored, empty_is_missing=empty_is_missing)
+            write_vector(
+                changes, path, stored, empty_is_missing=empty_is_missing, entries_of=entries_of
+            )
 
     def delete_vector(self, axis: str, name: str, *, must_exist: bool = True) -> None:
         """Delete a vector; its storage is freed, arrays handed out earlier stay valid."""
@@ -191,6 +203,22 @@ it, or change the value
     ) -> AbstractContextManager[tuple[str, TreeTransaction]]:
         path = layout.vector_path(axis, name)
         return self._change(path, if_exists=if_exists, axes=(axis,), packed=packed)
+
+    def _check_entries(self, stored: Any, axis: str, what: str) -> None:
+        """Raise unless these are strings that are entries of an axis, or empty."""
+        self._require_axis(axis)
+        if isinstance(stored, SparseVectorInput | np.ndarray):
+            raise errors.InvalidInputError(
+                f"{self.location}: {what} holds no strings, so its values are no entries of the "
+                f"axis {axis!r}; leave out entries_of"
+            )
+        unknown = values_without_entry([stored], self.get_pa_vector(axis, NAME_VECTOR))
+        if unknown is not None:
+            raise errors.UnsupportedInputError(
+                f"{self.location}: {unknown[1]:,} values of {what} are no entries of the axis "
+                f"{axis!r}, first {unknown[0]!r}; nothing was stored: change the values, or leave "
+                "out entries_of"
+            )
 
     def _check_vector_name(self, axis: str, name: str) -> None:
         check_vector_name(self.location, axis, name)

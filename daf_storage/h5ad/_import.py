@@ -318,8 +318,14 @@ class Importer:
             if name != column:
                 self._report.renamed(what, f"stored as the vector {name!r}")
             columns.append({"column": str(column), "vector": name, **encoded.rule})
+            if encoded.categories is not None:
+                self._add_categories(str(column), encoded.categories, columns[-1], part)
             self._daf.set_vector(
-                axis, name, encoded.values, empty_is_missing=encoded.empty_is_missing
+                axis,
+                name,
+                encoded.values,
+                empty_is_missing=encoded.empty_is_missing,
+                entries_of=columns[-1].get("axis"),
             )
             taken.add(name)
             if encoded.is_missing is not None:
@@ -327,8 +333,6 @@ class Importer:
                 self._daf.set_vector(axis, missing, encoded.is_missing)
                 columns[-1]["is_missing"] = missing
                 taken.add(missing)
-            if encoded.categories is not None:
-                self._add_categories(str(column), encoded.categories, columns[-1], part)
 
     def _add_categories(
         self, column: str, categories: Any, rule: dict[str, Any], part: str

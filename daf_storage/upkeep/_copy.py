@@ -23,7 +23,6 @@ from daf_storage.data import (
     DafWriter,
     StoredMatrix,
     StoredVector,
-    attributes_of,
     check_reader,
     check_writer,
     kept,
@@ -43,8 +42,11 @@ class _KeptImage:
 
     image: StoredArray
     """Its bytes."""
-    convention: None = None
-    """They are read in one way only."""
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Nothing is stored beside them."""
+        return {}
 
     def arrays(self) -> dict[str, StoredArray]:
         """Return the one stored array."""
@@ -193,7 +195,7 @@ def _copy(
         with _property(destination, path) as changes:
             if path.startswith(f"{kept.GROUP}/"):
                 kept.make_groups(destination.tree, changes, path)
-            changes.annotate(path, attributes_of(stored.convention))
+            changes.annotate(path, stored.attributes)
             if "" not in parts:
                 changes.create_group(path)
             for part, array in parts.items():
@@ -270,7 +272,7 @@ def _compare(source: DafReader, copy: DafReader, add: Callable[[int], None]) -> 
 def _is_same_property(one: Stored, other: Stored, add: Callable[[int], None]) -> bool:
     """Return whether two vectors or matrices have the same arrays, to be read in the same way."""
     ours, theirs = one.arrays(), other.arrays()
-    if one.convention is not other.convention or ours.keys() != theirs.keys():
+    if one.attributes != other.attributes or ours.keys() != theirs.keys():
         return False
     return all(_are_equal(ours[part], theirs[part], add) for part in ours)
 

@@ -24,9 +24,12 @@ from daf_storage.data import (
     check_bools,
     convention_problem,
     digest,
+    entries_axis_problem,
     incomplete_properties,
     kept,
     layout,
+    relation_of,
+    values_without_entry,
 )
 from daf_storage.errors import CorruptDataError, DafError, MissingDependencyError
 from daf_storage.opening import SHARED_ARCHIVE_SUFFIX, DafPath, groups_of, open_daf, parse_path
@@ -252,6 +255,7 @@ def _verify_data(daf: DafReader, add: Callable[[int], None]) -> Iterator[Finding
             yield from _bad_name(name, path)
             yield from _attempt(daf.location, path, partial(_check_vector, daf, axis, name, add))
             yield from _bad_convention(daf, path, Convention.EMPTY_IS_MISSING)
+            yield from _verify_relation(daf, axis, name, whole)
     for rows, columns in itertools.product(whole, whole):
         group = layout.matrices_path(rows, columns)
         read = partial(daf.matrices_set, rows, columns, relayout=False)
@@ -327,9 +331,11 @@ def _bad_convention(daf: DafReader, path: str, *allowed: Convention) -> Iterator
         node = daf.tree.node(path)
     except DafError:  # found when it was read
         return
-    problem = "" if node is None else convention_problem(node, set(allowed))
-    if problem:
-        yield Finding("warning", path, f"{problem}; it is ignored")
+    if node is None:
+        return
+    for problem in (convention_problem(node, set(allowed)), entries_axis_problem(node)):
+        if problem:
+            yield Finding("warning", path, f"{problem}; it is ignored")
 
 
 def _attempt(location: str, path: str, read: Callable[[], Any]) -> Iterator[Finding]:
@@ -358,6 +364,45 @@ def _check_vector(daf: DafReader, axis: str, name: str, add: Callable[[int], Non
             block = vector.read(Span(start, min(start + _BLOCK, info.length)))
             check_bools(block)
             add(block.nbytes)
+
+
+def _verify_relation(daf: DafReader, axis: str, name: str, axes: list[str]) -> Iterator[Finding]:
+    """Check that the values of a vector are entries of the axis that it refers to.
+
+    A name may be what it is by chance; what was recorded is not.
+    """
+    path = layout.vector_path(axis, name)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConventionWarning)
+            vector = daf.open_vector(axis, name)
+        recorded = vector.info.entries_of
+        relation = relation_of(axes, vector.info)
+        if recorded is not None and not daf.has_axis(recorded):
+            yield Finding(
+                "warning",
+                path,
+                f"it is recorded that its values are entries of the axis {recorded!r}, which is "
+                "not there; add that axis, or set the vector again",
+            )
+        if relation is None:
+            return
+        entries = daf.get_pa_vector(relation.to_axis, "name")
+        unknown = values_without_entry(vector.string_batches(), entries)
+    except (DafError, OSError):  # found when it was read
+        return
+    if unknown is None:
+        return
+    first, count = unknown
+    is_recorded = relation.source == "import"
+    why = "it is recorded" if is_recorded else "its name says"
+    remedy = "set the vector again" if is_recorded else "give the vector another name"
+    yield Finding(
+        "error" if is_recorded else "warning",
+        path,
+        f"{why} that its values are entries of the axis {relation.to_axis!r}, but {count:,} of "
+        f"{vector.info.length:,} are not, first {first!r}; add such entries, or {remedy}",
+    )
 
 
 def _check_kept(path: str, array: StoredArray, add: Callable[[int], None]) -> None:

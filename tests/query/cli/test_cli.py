@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from daf_query.cli import _summary, main
 from daf_query.cli._matrix_axes import matrix_axes
-from daf_storage import MemoryDaf, ZarrDaf, errors
+from daf_storage import MemoryDaf, ZarrDaf, errors, open_daf
 from daf_storage.h5ad._matrices import MatrixWriter
 from tests.storage.h5ad.test_h5ad import read
 from tests.storage.stores.test_zip_crashes import reference_append
@@ -134,6 +134,30 @@ class TestInfo:
         assert code == 0
         assert found["axes"]["cell"]["length"] == 700
         assert found["axes"]["cell"]["vectors"]["n_genes"] == {"type": "Int64", "sparse": False}
+        assert found["relations"][1] == {
+            "axis": "cell",
+            "vector": "louvain",
+            "to_axis": "louvain",
+            "source": "import",
+        }
+
+    def test_relations(self, capsys: pytest.CaptureFixture[str], pbmc: str) -> None:
+        """Each vector that refers to an axis, and that axis."""
+        _, text, _ = run(capsys, "info", pbmc)
+        lines = text.splitlines()
+        start = lines.index("relations")
+        assert lines[start + 1 : start + 3] == [
+            "  cell  bulk_labels  ->  bulk_labels",
+            "  cell  louvain      ->  louvain",
+        ]
+
+    def test_diagram(self, capsys: pytest.CaptureFixture[str], pbmc: str) -> None:
+        """The picture and nothing else; it is no format."""
+        code, text, _ = run(capsys, "info", pbmc, "--diagram")
+        assert (code, text) == (0, open_daf(pbmc).diagram() + "\n")
+        with pytest.raises(SystemExit):
+            run(capsys, "info", pbmc, "--diagram", "--format", "json")
+        assert "not allowed with argument --diagram" in capsys.readouterr().err
 
 
 QUERY = "SELECT phase, count(*) AS n, avg(n_genes) AS genes FROM cell GROUP BY phase ORDER BY phase"

@@ -16,7 +16,7 @@ from tests.support import CELLS, create, fill, reopen
 
 def test_axes_and_scalars_are_tables(tiny_session: DafSession) -> None:
     """Each axis with name, index and vectors; the scalars with name, type and value."""
-    assert tiny_session.tables() == ["cell", "gene", "scalars"]
+    assert tiny_session.tables() == ["cell", "gene", "matrices", "relations", "scalars"]
     rows = tiny_session.sql("SELECT * FROM cell ORDER BY index").to_pylist()
     assert rows[0] == {"name": "TATA", "index": 0, "age": 30, "type": "Bcell"}
     scalars = tiny_session.sql("SELECT * FROM scalars ORDER BY name").to_pylist()
@@ -62,7 +62,9 @@ def test_several_data_sets_are_schemas(tiny_path: Path) -> None:
     other = MemoryDaf()
     other.add_axis("cell", ["CATA", "NADA"])
     session = connect({"a": tiny_path, "b": other})
-    assert session.tables() == ["a.cell", "a.gene", "a.scalars", "b.cell", "b.scalars"]
+    described = ["matrices", "relations", "scalars"]
+    tables = {"a": ["cell", "gene", *described], "b": ["cell", *described]}
+    assert session.tables() == [f"{s}.{name}" for s, names in tables.items() for name in names]
     joined = session.sql("SELECT a.cell.name FROM a.cell JOIN b.cell ON a.cell.name = b.cell.name")
     assert joined.to_pydict() == {"name": ["CATA"]}
     with pytest.raises(
@@ -97,7 +99,7 @@ def test_what_can_be_connected(tiny_path: Path) -> None:
         ("SELECT agee FROM cell", errors.VectorNotFoundError, "axis 'cell' has no vector 'agee'; it has age, index, name, type; did you mean 'age'"),
         ("SELECT marker FROM cell", errors.VectorNotFoundError, "axis 'gene' has a vector of that name"),
         ("SELECT cell.nam FROM cell, gene", errors.VectorNotFoundError, "the query has no column 'nam'"),
-        ("SELECT * FROM cel", errors.AxisNotFoundError, "no table 'cel'; there are cell, gene, scalars; did you mean 'cell'"),
+        ("SELECT * FROM cel", errors.AxisNotFoundError, "no table 'cel'; there are cell, gene, matrices, relations, scalars; did you mean 'cell'"),
         ("SELEC 1", errors.QueryError, "SQL syntax error at line 1, column 1: Expected: an SQL statement, found: SELEC\n  SELEC 1\n  \\^"),
         ("SELECT *\nFROM cell WHERE (age >", errors.QueryError, "at line 2, column 23: Expected: an expression, found: EOF"),
         ("SELECT nope(age) FROM cell", errors.QueryError, "Invalid function 'nope'"),
@@ -276,7 +278,7 @@ class TestViews:
         )
         assert session.sql("SELECT * FROM old").to_pydict()["name"] == ["b", "c"]
         assert session.sql('SELECT name FROM "very old"').to_pydict() == {"name": ["c"]}
-        assert session.tables() == ["cell", "scalars", "old", "very old"]
+        assert session.tables() == ["cell", "matrices", "relations", "scalars", "old", "very old"]
         daf.set_vector("cell", "age", [5.5, 6, 0], if_exists="replace")
         assert session.sql("SELECT * FROM old").to_pydict() == {"name": ["a", "b"], "age": [5.5, 6]}
         assert session.sql('SELECT age FROM "very old"').to_pydict() == {"age": [5.5, 6]}
@@ -298,7 +300,7 @@ class TestViews:
         )
         assert session.sql("SELECT name FROM v").to_pydict() == {"name": ["a"]}
         session.sql("DROP VIEW v", allow="write")
-        assert session.tables() == ["cell", "scalars"]
+        assert session.tables() == ["cell", "matrices", "relations", "scalars"]
         with pytest.raises(errors.AxisNotFoundError):
             session.sql("SELECT name FROM v")
         with pytest.raises(errors.ReadOnlyError):

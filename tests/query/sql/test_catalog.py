@@ -26,16 +26,17 @@ def names_of(path: Path, *, is_collection: bool) -> tuple[list[str], dict[str, b
     session.register(zarr_table(store), "shared")
     session.sql("CREATE TABLE made AS SELECT 1 AS one", allow="write")
     (schema,) = session._engine.connections.schemas.values()
-    asked = ("cell", "scalars", "made", "shared", "gene", "")
+    asked = ("cell", "scalars", "relations", "matrices", "made", "shared", "gene", "")
     return schema.table_names, {name: schema.table_exist(name) for name in asked}
 
 
 @pytest.mark.parametrize("is_collection", [False, True])
 def test_tables_that_exist(tmp_path: Path, *, is_collection: bool) -> None:
-    """Axes, the scalars of a single data set, what queries made, what was registered."""
+    """Axes, what describes the data sets, what queries made, what was registered."""
     listed, exist = names_of(tmp_path, is_collection=is_collection)
     assert {name for name, is_there in exist.items() if is_there} == set(listed)
-    assert set(listed) == {"cell", "made", "shared"} | (set() if is_collection else {"scalars"})
+    described = {"relations", "matrices"} | (set() if is_collection else {"scalars"})
+    assert set(listed) == {"cell", "made", "shared"} | described
 
 
 def test_an_axis_called_scalars() -> None:

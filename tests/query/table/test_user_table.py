@@ -80,7 +80,7 @@ def test_frames_keep_rows_and_types_and_join(session: DafSession, form: str) -> 
     assert session.sql("SELECT count(*) AS n FROM samples WHERE ok IS NULL").to_pydict() == {
         "n": [1]
     }
-    assert session.tables() == ["donor", "scalars", "samples"]
+    assert session.tables() == ["donor", "matrices", "relations", "scalars", "samples"]
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather", "csv", "tsv", "csv.gz", "TSV"])
@@ -139,7 +139,7 @@ def test_a_bad_file_is_named(
     with pytest.raises(errors.DafError) as raised:
         session.register(path)
     assert what in str(raised.value)
-    assert session.tables() == ["donor", "scalars"]
+    assert session.tables() == ["donor", "matrices", "relations", "scalars"]
 
 
 def test_no_file(session: DafSession, tmp_path: Path) -> None:
@@ -178,7 +178,11 @@ def test_a_data_set_with_an_axis_of_that_name_is_refused(session: DafSession) ->
     assert session.schemas.keys() == {"tiny"}
     session.unregister("cell")
     session.register(other, "other")
-    assert session.tables() == ["tiny.donor", "tiny.scalars", "other.cell", "other.scalars"]
+    assert session.tables() == [
+        f"{schema}.{table}"
+        for schema, axis in (("tiny", "donor"), ("other", "cell"))
+        for table in (axis, "matrices", "relations", "scalars")
+    ]
 
 
 def test_several_data_sets_share_a_table(session: DafSession) -> None:

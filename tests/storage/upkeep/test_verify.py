@@ -55,6 +55,68 @@ def test_the_pbmc_data_set_is_in_order(pbmc_path: Path) -> None:
     assert verify(pbmc_path) == []
 
 
+def with_types(path: Path) -> DafWriter:
+    """Return a data set with cells and types."""
+    daf = create(path)
+    daf.add_axis("type", ["B", "T"])
+    daf.add_axis("cell", ["a", "b", "c", "d"])
+    return daf
+
+
+def test_values_of_a_relation_that_are_no_entries(tmp_path: Path) -> None:
+    """By its name it is a warning: the name may mean something else.  Empty values are missing."""
+    with with_types(tmp_path / "x.daf.zarr") as daf:
+        daf.set_vector("cell", "type", ["B", "", "T", "B"])
+        daf.set_vector("cell", "type.manual", ["B", "Z", "Y", "Z"])
+        daf.set_vector("cell", "type.gaps", ["", "T", "", ""], empty_is_missing=True)
+        daf.set_vector("cell", "type.number", [1, 2, 3, 4])
+    problem = (
+        "its name says that its values are entries of the axis 'type', but 3 of 4 are not, "
+        "first 'Z'; add such entries, or give the vector another name"
+    )
+    path = "vectors/cell/type.manual"
+    assert found(tmp_path / "x.daf.zarr") == [("warning", path, problem)]
+
+
+@pytest.mark.parametrize("entries", [None, ["B", "X"]])
+def test_a_recorded_relation_to_an_axis_that_was_replaced(
+    tmp_path: Path, entries: list[str] | None
+) -> None:
+    """Recorded values that are no entries are an error; an axis that is gone, a warning."""
+    with with_types(tmp_path / "x.daf.zarr") as daf:
+        daf.set_vector("cell", "kind", ["B", "", "T", "T"], entries_of="type")
+        daf.delete_axis("type")
+        if entries is not None:
+            daf.add_axis("type", entries)
+    why = "it is recorded that its values are entries of the axis 'type', "
+    gone = f"{why}which is not there; add that axis, or set the vector again"
+    others = f"{why}but 2 of 4 are not, first 'T'; add such entries, or set the vector again"
+    level, problem = ("warning", gone) if entries is None else ("error", others)
+    assert found(tmp_path / "x.daf.zarr") == [(level, "vectors/cell/kind", problem)]
+
+
+def test_a_record_that_is_no_axis_name(tmp_path: Path) -> None:
+    """It is ignored, and listed."""
+    path = tmp_path / "x.daf.zarr"
+    with with_types(path) as daf:
+        daf.set_vector("cell", "kind", ["B", "", "T", "T"], entries_of="type")
+    (path / "vectors/cell/kind/.zattrs").write_text('{"daf_entries_of": 7}')
+    assert (
+        "warning",
+        "vectors/cell/kind",
+        "its attribute daf_entries_of is 7, and not the name of an axis; it is ignored",
+    ) in found(path)
+
+
+def test_relations_to_a_broken_axis_are_not_looked_at(tmp_path: Path) -> None:
+    """What is broken is found once, where it is."""
+    path = tmp_path / "x.daf.zarr"
+    with with_types(path) as daf:
+        daf.set_vector("cell", "type", ["B", "X", "T", "T"])
+    (path / "axes/type/0").write_bytes(b"\x05")
+    assert [(level, where) for level, where, _ in found(path)] == [("error", "axes/type")]
+
+
 def write(path: Path, *numbers: int, dtype: str = "<i8") -> None:
     """Replace a chunk file."""
     path.write_bytes(np.array(numbers, dtype=dtype).tobytes())

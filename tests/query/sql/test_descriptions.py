@@ -1,0 +1,202 @@
+"""Tests of the tables that describe data sets: relations and matrices."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+from daf_query import DafSession, connect
+from daf_storage import DafWriter, MemoryDaf, Relation, ZarrDaf, errors
+from tests.support import create, recorded_reads
+
+
+def sample() -> DafWriter:
+    """Return a data set with relations, and matrices of each kind."""
+    daf = MemoryDaf(name="sample")
+    daf.add_axis("type", ["B", "T"])
+    daf.add_axis("gene", ["x", "y"])
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.set_vector("cell", "kind", ["B", "", "T"], entries_of="type")
+    daf.set_vector("cell", "type.manual", ["B", "B", "Q"])
+    umis = sp.csc_array(np.array([[0, 1], [2, 0], [3, 4]], np.uint16))
+    daf.set_matrix("cell", "gene", "UMIs", umis)
+    daf.set_matrix("gene", "type", "mean", np.ones((2, 2), np.float32), relayout=False)
+    daf.set_matrix("cell", "cell", "near", np.ones((3, 3)), relayout=False)
+    daf.set_matrix("cell", "type", "label", [["p", "q"]] * 3, relayout=False)
+    return daf
+
+
+RELATIONS = [
+    {"schema": "one", "axis": "cell", "vector": "kind", "to_axis": "type", "source": "import"},
+    {"schema": "one", "axis": "cell", "vector": "type.manual", "to_axis": "type", "source": "name"},
+]
+
+
+def test_relations_of_a_data_set() -> None:
+    """As a list, and as a table with the schema."""
+    with connect({"one": sample()}) as session:
+        assert session.relations() == [
+            Relation("cell", "kind", "type", "import"),
+            Relation("cell", "type.manual", "type", "name"),
+        ]
+        assert session.sql("SELECT * FROM relations").to_pylist() == RELATIONS
+        found = session.sql("SELECT vector FROM relations WHERE source = 'name'").to_pydict()
+        assert found == {"vector": ["type.manual"]}
+
+
+def test_matrices_of_a_data_set() -> None:
+    """One row each: the layouts, what is stored, and its size without compression."""
+    daf = sample()
+    rows = connect({"one": daf}).sql("SELECT * FROM matrices").to_pylist()
+    columns = ("rows_axis", "columns_axis", "name", "type", "is_sparse", "layouts", "rows",
+               "columns", "elements", "bytes")  # fmt: skip
+    sparse = [
+        daf.open_matrix(*pair, "UMIs").arrays() for pair in (("cell", "gene"), ("gene", "cell"))
+    ]
+    umis_bytes = sum(array.read().nbytes for arrays in sparse for array in arrays.values())
+    assert [tuple(row[column] for column in columns) for row in rows] == [
+        ("cell", "cell", "near", "Float64", False, 1, 3, 3, 9, 72),
+        ("cell", "gene", "UMIs", "UInt16", True, 2, 3, 2, 4, umis_bytes),
+        ("cell", "type", "label", "String", False, 1, 3, 2, 6, None),
+        ("gene", "type", "mean", "Float32", False, 1, 2, 2, 4, 16),
+    ]
+    assert {row["schema"] for row in rows} == {"one"}
+
+
+def test_the_stored_layout_is_that_of_the_columns_axis() -> None:
+    """Of a matrix that is stored in one layout, the axes are as it is stored."""
+    daf = MemoryDaf(name="m")
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.add_axis("gene", ["x", "y"])
+    daf.set_matrix("gene", "cell", "X", np.ones((2, 3)), relayout=False)
+    rows = connect(daf).sql("SELECT rows_axis, columns_axis, layouts FROM matrices").to_pylist()
+    assert rows == [{"rows_axis": "gene", "columns_axis": "cell", "layouts": 1}]
+
+
+def test_several_data_sets() -> None:
+    """Each schema has its own; relations are asked for by schema."""
+    other = MemoryDaf(name="other")
+    other.add_axis("cell", ["a"])
+    other.set_vector("cell", "cell.next", ["a"])
+    with connect({"one": sample(), "other": other}) as session:
+        assert session.sql("SELECT * FROM one.relations").to_pylist() == RELATIONS
+        assert session.relations("other") == [Relation("cell", "cell.next", "cell", "name")]
+        assert session.sql("SELECT * FROM other.matrices").to_pylist() == []
+        with pytest.raises(errors.InvalidInputError, match="several data sets"):
+            session.relations()
+        assert session.diagram("other").startswith("erDiagram")
+
+
+def collection() -> tuple[DafSession, list[str]]:
+    """Return a session with two data sets as one, of which the second has one more relation."""
+    members = [sample(), sample()]
+    members[1].set_vector("gene", "cell", ["a", ""])
+    sources: list[object] = list(members)
+    return connect({"all": sources}), [daf.name for daf in members]  # type: ignore[dict-item] # a list is a source
+
+
+def test_data_sets_as_one() -> None:
+    """The rows of all, with a column ``dataset``; the list has each once."""
+    session, (one, two) = collection()
+    with session:
+        rows = session.sql("SELECT * FROM relations").to_pylist()
+        assert [list(row.values()) for row in rows] == [
+            [one, "all", "cell", "kind", "type", "import"],
+            [one, "all", "cell", "type.manual", "type", "name"],
+            [two, "all", "cell", "kind", "type", "import"],
+            [two, "all", "cell", "type.manual", "type", "name"],
+            [two, "all", "gene", "cell", "cell", "name"],
+        ]
+        assert list(rows[0]) == ["dataset", "schema", "axis", "vector", "to_axis", "source"]
+        assert [relation.vector for relation in session.relations()] == [
+            "kind",
+            "type.manual",
+            "cell",
+        ]
+        counts = session.sql("SELECT dataset, count(*) AS n FROM matrices GROUP BY 1 ORDER BY 1")
+        assert counts.to_pydict() == {"dataset": [one, two], "n": [4, 4]}
+        with pytest.raises(errors.InvalidInputError, match="several data sets as one"):
+            session.diagram()
+
+
+@pytest.mark.parametrize("table", ["relations", "matrices"])
+def test_empty_tables_have_their_types(table: str) -> None:
+    """Also where there is nothing to describe."""
+    schema = connect(MemoryDaf(name="m")).sql(f"SELECT * FROM {table}").to_arrow_table().schema
+    assert schema.field("schema").type == pa.string()
+    assert not schema.field("schema").nullable
+
+
+@pytest.mark.parametrize("table", ["relations", "matrices"])
+def test_an_axis_of_that_name_wins(table: str) -> None:
+    """As with ``scalars``; the other tables stay."""
+    daf = MemoryDaf(name="m")
+    daf.add_axis(table, ["x"])
+    with connect(daf) as session:
+        assert session.sql(f"SELECT name FROM {table}").to_pydict() == {"name": ["x"]}
+        assert session.tables().count(table) == 1
+        assert session.relations() == []
+
+
+@pytest.mark.parametrize("as_one", [False, True])
+def test_they_are_listed(*, as_one: bool) -> None:
+    """SHOW TABLES and the information schema tell of them."""
+    session = collection()[0] if as_one else connect(sample())
+    shown = {row["table_name"] for row in session.sql("SHOW TABLES").to_pylist()}
+    assert {"matrices", "relations"} <= shown
+    columns = session.sql(
+        "SELECT table_name, column_name FROM information_schema.columns "
+        "WHERE table_name IN ('relations', 'matrices')"
+    ).to_pylist()
+    assert {"table_name": "relations", "column_name": "to_axis"} in columns
+    assert {"table_name": "matrices", "column_name": "layouts"} in columns
+
+
+def test_they_are_as_the_data_set_is_now() -> None:
+    """What a writer adds shows in the next query."""
+    daf = sample()
+    with connect(daf) as session:
+        daf.set_vector("gene", "cell", ["a", ""])
+        assert session.sql("SELECT count(*) AS n FROM relations").to_pydict() == {"n": [3]}
+        daf.delete_matrix("cell", "cell", "near")
+        assert session.sql("SELECT count(*) AS n FROM matrices").to_pydict() == {"n": [3]}
+
+
+def test_no_data_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Metadata say it all."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", ["a", "b"])
+    daf.add_axis("type", ["B"])
+    daf.set_vector("cell", "type", ["B", ""])
+    daf.set_matrix("cell", "type", "m", np.ones((2, 1)))
+    daf.close()
+    with connect(path) as session, recorded_reads(monkeypatch) as reads:
+        for table in ("relations", "matrices"):
+            session.sql(f"SELECT * FROM {table}").to_pylist()
+        assert reads.chunks() == []
+
+
+def test_a_broken_matrix_is_named_and_the_others_stay(tmp_path: Path) -> None:
+    """The table lacks it, with a warning that says why; of two layouts one is enough."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", ["a", "b"])
+    daf.add_axis("gene", ["x"])
+    for name in ("half", "lost", "whole"):
+        daf.set_matrix("cell", "gene", name, np.ones((2, 1)))
+    daf.close()
+    (path / "matrices/cell/gene/half/.zarray").write_text("{")
+    for pair in ("cell/gene", "gene/cell"):
+        (path / f"matrices/{pair}/lost/.zarray").write_text("{")
+    with connect(ZarrDaf(path)) as session, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        rows = session.sql("SELECT name, layouts FROM matrices ORDER BY name").to_pylist()
+    assert rows == [{"name": "half", "layouts": 1}, {"name": "whole", "layouts": 2}]
+    (warning,) = {str(each.message) for each in warned}
+    assert warning.startswith("the table 'matrices' lacks 'lost' of cell x gene: ")
