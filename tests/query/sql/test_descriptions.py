@@ -80,7 +80,7 @@ def test_the_stored_layout_is_that_of_the_columns_axis() -> None:
 
 def test_several_data_sets() -> None:
     """Each schema has its own; relations are asked for by schema."""
-    other = MemoryDaf(name="other")
+    other = MemoryDaf(name="described")
     other.add_axis("cell", ["a"])
     other.set_vector("cell", "cell.next", ["a"])
     with connect({"one": sample(), "other": other}) as session:
