@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from daf_query._zarr_append import append_rows, build_spatial_index
     from daf_query.index import UnusedIndexWarning, rebuild_indexes
     from daf_query.matrix import DamagedLayoutWarning
+    from daf_query.profile import Profile, ProfilePlots
     from daf_query.scan import ScanOptions
     from daf_query.session import DafSession, connect
     from daf_query.slice import MatrixSlice
@@ -53,6 +54,8 @@ __all__ = [
     "Explanation",
     "MatrixSlice",
     "NeverNullWarning",
+    "Profile",
+    "ProfilePlots",
     "QueryPlan",
     "QueryResult",
     "ScanOptions",
@@ -79,6 +82,7 @@ __getattr__, __dir__ = lazy_names(
             "rebuild_indexes",
         ),
         "daf_query.matrix": ("DamagedLayoutWarning",),
+        "daf_query.profile": ("Profile", "ProfilePlots"),
         "daf_query.scan": ("ScanOptions",),
         "daf_query.session": (
             "DafSession",

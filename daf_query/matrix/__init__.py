@@ -10,13 +10,14 @@ Must not know tables, SQL, sessions or the command line.
 """
 
 from daf_query.matrix._elements import ElementBlock, Elements, elements_of
-from daf_query.matrix._gather import SlicePlan, gather_dense, gather_sparse, plan_slice
+from daf_query.matrix._gather import SlicePlan, copy_runs, gather_dense, gather_sparse, plan_slice
 from daf_query.matrix._layouts import (
     DamagedLayoutWarning,
     Layout,
     gather_first,
     open_layouts,
     plan_layouts,
+    read_first,
 )
 from daf_query.matrix._selection import Selection
 
@@ -27,6 +28,7 @@ __all__ = [
     "Layout",
     "Selection",
     "SlicePlan",
+    "copy_runs",
     "elements_of",
     "gather_dense",
     "gather_first",
@@ -34,4 +36,5 @@ __all__ = [
     "open_layouts",
     "plan_layouts",
     "plan_slice",
+    "read_first",
 ]

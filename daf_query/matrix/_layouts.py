@@ -9,12 +9,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from daf_query.matrix._gather import SlicePlan, gather_dense, gather_sparse, plan_slice
 from daf_query.matrix._selection import Selection
 from daf_storage import DafReader, errors
 from daf_storage.spi import StoredMatrix
+
+_T = TypeVar("_T")
 
 
 class DamagedLayoutWarning(errors.DafWarning):
@@ -28,6 +30,11 @@ class Layout:
     plan: SlicePlan
     rows_are_major: bool
     """Whether the stored columns are the rows of the slice."""
+
+    @property
+    def columns(self) -> Selection:
+        """The selected columns of the matrix, whichever of the axes is stored first."""
+        return self.plan.minor if self.rows_are_major else self.plan.major
 
     def gather(self, progress: Callable[[int], None]) -> Any:
         """Return the values: ``csr_array`` if sparse, else ``ndarray``.
@@ -98,7 +105,12 @@ def open_layouts(
 def gather_first(
     layouts: Sequence[Layout], progress: Callable[[int], None] = lambda _: None
 ) -> tuple[Any, Layout]:
-    """Return the values from the first layout that is whole, and that layout.
+    """Return the values from the first layout that is whole, and that layout; see `read_first`."""
+    return read_first(layouts, lambda layout: layout.gather(progress))
+
+
+def read_first(layouts: Sequence[Layout], read: Callable[[Layout], _T]) -> tuple[_T, Layout]:
+    """Return what is read from the first layout that is whole, and that layout.
 
     Warns
     -----
@@ -111,11 +123,11 @@ def gather_first(
         No layout is whole; it is the error of the first.
     """
     try:
-        return layouts[0].gather(progress), layouts[0]
+        return read(layouts[0]), layouts[0]
     except errors.FormatError as error:
         for other in layouts[1:]:
             try:
-                values = other.gather(progress)
+                values = read(other)
             except errors.FormatError:
                 continue
             _warn(error, other)
@@ -126,7 +138,7 @@ def gather_first(
 def _warn(fault: errors.FormatError, other: Layout) -> None:
     info = other.plan.stored.info
     warnings.warn(
-        f"{fault}; the slice is read from the other layout, {info.rows_axis} x "
+        f"{fault}; it is read from the other layout, {info.rows_axis} x "
         f"{info.columns_axis}. To write the damaged one again, open the data set with 'r+' and "
         f"call relayout_matrix({info.rows_axis!r}, {info.columns_axis!r}, {info.name!r}, "
         "if_exists='replace'); `daf verify` lists all damage",

@@ -9,11 +9,9 @@ import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
 from daf_query.session._storable import storable
-from daf_query.slice import WrappedSql, explained_of, is_select, positions_in
-from daf_query.sql import Engine, quoted_name
+from daf_query.slice import expression_table, is_select, positions_in
+from daf_query.sql import Engine
 from daf_storage import DafReader, errors
-
-_VALUE = "value"
 
 
 def derived(engine: Engine, schema: str, axis: str, query: str) -> pa.Array:
@@ -31,7 +29,7 @@ def derived(engine: Engine, schema: str, axis: str, query: str) -> pa.Array:
     if is_select(query):
         table = engine.plan(query, once=(INDEX, NAME)).to_arrow_table()
     else:
-        table = _of_expression(engine, schema, axis, query)
+        table = expression_table(engine, schema, axis, query)
     values = [name for name in table.column_names if name not in (NAME, INDEX)]
     if len(values) != 1:
         raise errors.QueryError(
@@ -42,17 +40,6 @@ def derived(engine: Engine, schema: str, axis: str, query: str) -> pa.Array:
     _check_complete(positions, daf, axis)
     column = table.column(values[0]).take(pa.array(np.argsort(positions)))
     return storable(column, f"a vector of axis {axis!r}", f"entries of axis {axis!r}")
-
-
-def _of_expression(engine: Engine, schema: str, axis: str, text: str) -> pa.Table:
-    table = f"{quoted_name(schema)}.{quoted_name(axis)}"
-    # Not an injection: the query is read-only, one statement, and the expression is SQL by design.
-    start, end = f"SELECT {quoted_name(INDEX)}, (\n", f"\n) AS {_VALUE} FROM {table}"
-    wrapped = WrappedSql(text, ((0, start), (len(text), end)))
-    try:
-        return engine.plan_raw(wrapped.query).to_arrow_table()
-    except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-        raise explained_of(error, wrapped, engine, what="expression") from None
 
 
 def _check_complete(positions: Any, daf: DafReader, axis: str) -> None:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from daf_query.matrix import Selection
+from daf_query.profile import (
+    PROFILE_MAX_BYTES,
+    By,
+    Profile,
+    ProfileRequest,
+    make_profile,
+    written_items,
+)
 from daf_query.session._connected import Connected
 from daf_query.slice import MatrixSlice, Selector, resolve, slice_matrix
 from daf_query.sql import Params, bind_all
 from daf_query.table import TableDataset
-from daf_storage import errors
+from daf_storage import ShowProgress, errors
 
 
 class MatrixQuestions(Connected):
@@ -149,6 +157,93 @@ class MatrixQuestions(Connected):
                 axes, _bound(*selectors, params), ("rows", "columns"), strict=True
             )
         ]
+
+    def profile(  # noqa: PLR0913 - the choices of a profile
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        by: By = (),
+        rows: Selector = None,
+        columns: Selector = None,
+        params: Params | None = None,
+        schema: str | None = None,
+        max_bytes: int | None = PROFILE_MAX_BYTES,
+        progress: ShowProgress = "auto",
+    ) -> Profile:
+        """Compute what a matrix is like in each group of its rows, column by column.
+
+        The matrix is read once, in blocks, on all cores, from the stored layout that fits; the
+        memory that this takes does not depend on its size, but on that of the result.
+
+        Parameters
+        ----------
+        by
+            What the rows are grouped by: a vector (``"bulk_labels"``), an SQL expression over the
+            axis (``"age > 60"``), or a list of such; each may end in ``AS name``, which is then
+            the name of its column.  Without any, all rows are one group.  NULL is a group too.
+        rows, columns
+            Which entries of each axis, as for `matrix`.  A row that is chosen twice counts twice.
+        params
+            Values for the parameters of all of these, as for `sql`.
+        schema
+            Which data set, where several are connected.
+        max_bytes
+            How large the result may be; 4 GiB by default, None for no limit.
+        progress
+            Whether to show a bar on stderr.
+
+        Returns
+        -------
+        Profile
+            A query result with ``count``, ``missing``, ``nonzero``, ``sum``, ``mean``,
+            ``variance``, ``min`` and ``max`` of each group and column, in the order of the groups,
+            which is ascending, or that of the categories; with ``to_anndata`` and ``plot``.
+
+        Raises
+        ------
+        NotFoundError
+            An axis, matrix, column or entry is unknown; the message says which there are.
+        QueryError
+            A predicate or an expression is wrong.
+        InvalidInputError
+            Two columns would have one name; or several data sets are asked as one.
+        UnsupportedInputError
+            It is a matrix of strings.
+        SizeLimitError
+            The result would be larger than ``max_bytes``.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> from daf_query import connect
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_vector("cell", "age", [30, 60, 90])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+        >>> profile = connect(daf).profile("cell", "gene", "UMIs", by="age > 40 AS old")
+        >>> profile.select("old", "gene", "count", "mean").to_pylist()
+        [{'old': False, 'gene': 'FOXA1', 'count': 1, 'mean': 0.0},
+         {'old': False, 'gene': 'WNT6', 'count': 1, 'mean': 1.0},
+         {'old': True, 'gene': 'FOXA1', 'count': 2, 'mean': 3.0},
+         {'old': True, 'gene': 'WNT6', 'count': 2, 'mean': 4.0}]
+        """
+        selectors = [each if isinstance(each, str) else "" for each in (rows, columns)]
+        bound = bind_all([*selectors, *written_items(by)], params)
+        request = ProfileRequest(
+            rows_axis,
+            columns_axis,
+            name,
+            by=bound[2:],
+            rows=bound[0] if isinstance(rows, str) else rows,
+            columns=bound[1] if isinstance(columns, str) else columns,
+        )
+        schema_name = self._connections.schema(schema).name
+        return make_profile(
+            self._engine, schema_name, request, max_bytes=max_bytes, progress=progress
+        )
 
 
 def _bound(rows: Selector, columns: Selector, params: Params | None) -> tuple[Selector, Selector]:

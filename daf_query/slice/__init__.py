@@ -11,6 +11,7 @@ Must not know sessions or the command line.
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
 from daf_query.slice._entry_list import positions_in
 from daf_query.slice._export import FORMATS, TEXT, check_format
+from daf_query.slice._expression import expression_table
 from daf_query.slice._matrix_slice import MatrixSlice, slice_matrix
 from daf_query.slice._selector import (
     Selector,
@@ -32,6 +33,7 @@ __all__ = [
     "WrappedSql",
     "check_format",
     "explained_of",
+    "expression_table",
     "is_select",
     "order_of",
     "positions_in",

@@ -23,10 +23,11 @@ from daf_query.sql._explain import Explanation, QueryPlan
 from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._never_null import NeverNullWarning
+from daf_query.sql._pandas_frame import pandas_frame
 from daf_query.sql._parameters import Params, bind, bind_all
 from daf_query.sql._plan_nodes import is_ordered
 from daf_query.sql._planning import reporting
-from daf_query.sql._result import QueryResult, query_result
+from daf_query.sql._result import QueryResult, TableResult, query_result
 from daf_query.sql._statements import one_statement
 from daf_query.sql._tokens import Token, tokens_of
 from daf_query.sql._unique_columns import DuplicateColumnsWarning
@@ -46,12 +47,14 @@ __all__ = [
     "QueryPlan",
     "QueryResult",
     "SessionContext",
+    "TableResult",
     "Token",
     "bind",
     "bind_all",
     "geometry_boxes",
     "is_ordered",
     "one_statement",
+    "pandas_frame",
     "query_result",
     "quoted_name",
     "reporting",

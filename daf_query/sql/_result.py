@@ -22,6 +22,7 @@ from daf_query.sql._explain import QueryPlan
 from daf_query.sql._names import quoted_name
 from daf_query.sql._pandas_frame import pandas_frame
 from daf_query.sql._pitfalls import safe_sql
+from daf_query.sql._user_tables import table_frame
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
 from daf_storage.spi import optional_import, progress_bar
@@ -384,6 +385,30 @@ class QueryResult:
 
             save_rows(Rows(rows.schema, counted()), target, chosen)
         return total
+
+
+class TableResult(QueryResult):
+    """The rows of an Arrow table, which is in memory, asked like those of a query.
+
+    Parameters
+    ----------
+    title
+        What the rows are, for messages.
+    """
+
+    def __init__(self, engine: Engine, table: pa.Table, title: str) -> None:
+        statement = _Statement(engine, title, "read")
+        count = engine.connections.broken_count()
+        super().__init__(statement, Planned(table_frame(table)), broken_count=count)
+        self._table = table
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        return int(self._table.num_rows)
+
+    def to_arrow_table(self) -> pa.Table:
+        """Return the rows as an Arrow table, which is not copied."""
+        return self._table
 
 
 def _expressions(

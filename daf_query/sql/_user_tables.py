@@ -21,3 +21,11 @@ def engine_table(table: UserTable) -> datafusion.DataFrame:
     if isinstance(table.rows, pa.Table):
         return context.from_arrow(table.rows)
     return context.read_table(Table(table.rows)).limit(_ALL_ROWS)
+
+
+def table_frame(table: pa.Table) -> datafusion.DataFrame:
+    """Return the rows of a table that is in memory, to build upon; names keep their case."""
+    config = datafusion.SessionConfig().set(
+        "datafusion.sql_parser.enable_ident_normalization", "false"
+    )
+    return datafusion.SessionContext(config).from_arrow(table)

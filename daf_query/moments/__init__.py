@@ -1,0 +1,17 @@
+"""Moments of groups of rows: what a matrix is like in each group, column by column.
+
+**Nouns.** The *moments* of a group and a column are how many values are missing and how many are
+not zero, their sum, mean, variance, minimum and maximum.  *Grouped rows* are selected rows with the
+code of the group of each.  A *block* is a bounded number of elements, which one thread reduces: its
+elements are sorted by their group and column, and a *segment* is those of one pair.  The
+*accumulator* merges the segments of the blocks.
+
+Must not know tables, SQL, sessions or the command line.
+"""
+
+from daf_query.moments._accumulator import Moments
+from daf_query.moments._group_moments import group_moments
+from daf_query.moments._grouped_rows import GroupedRows
+from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions
+
+__all__ = ["DEFAULT_BLOCKS", "BlockOptions", "GroupedRows", "Moments", "group_moments"]

@@ -1,0 +1,26 @@
+"""Group profiles: what a matrix is like in each group of its rows, column by column.
+
+**Nouns.** The *groups* of an axis are the values of one or more expressions of SQL over it, its
+*group columns*.  A *profile* has a row for each group and column of the matrix, with the moments of
+that group; it is a query result, an AnnData and a dot plot.
+
+Must not know sessions or the command line.
+"""
+
+from daf_query.profile._anndata import Statistic
+from daf_query.profile._group_items import By, written_items
+from daf_query.profile._make import PROFILE_MAX_BYTES, ProfileRequest, make_profile
+from daf_query.profile._plot import ProfilePlots, Scale
+from daf_query.profile._profile import Profile
+
+__all__ = [
+    "PROFILE_MAX_BYTES",
+    "By",
+    "Profile",
+    "ProfilePlots",
+    "ProfileRequest",
+    "Scale",
+    "Statistic",
+    "make_profile",
+    "written_items",
+]

@@ -1,0 +1,102 @@
+"""A profile as an AnnData: groups x columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query.matrix import Selection
+from daf_query.moments import Moments
+from daf_query.sql import pandas_frame
+from daf_storage import DafReader, errors
+from daf_storage.spi import axis_frame, optional_import
+
+Statistic: TypeAlias = Literal[
+    "sum", "mean", "variance", "min", "max", "nonzero", "missing", "fraction"
+]
+"""The layers of the AnnData of a profile."""
+
+_ALL_ROWS = "all"
+
+
+class Content(Protocol):
+    """What this conversion needs of a profile."""
+
+    @property
+    def daf(self) -> DafReader:
+        """The data set."""
+        ...
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """The axes of the rows and of the columns."""
+        ...
+
+    @property
+    def groups(self) -> Mapping[str, pa.Array]:
+        """The group columns."""
+        ...
+
+    @property
+    def columns(self) -> Selection:
+        """The selected columns."""
+        ...
+
+    @property
+    def moments(self) -> Moments:
+        """The numbers."""
+        ...
+
+
+def to_anndata(content: Content, statistic: Statistic) -> Any:
+    """Return an AnnData; see `Profile.to_anndata`."""
+    anndata = optional_import("anndata", extra="anndata")
+    if statistic not in get_args(Statistic):
+        raise errors.InvalidInputError(
+            f"statistic= is {statistic!r}; it is one of {', '.join(get_args(Statistic))}"
+        )
+    var, uns = axis_frame(
+        content.daf, content.axes[1], content.columns.positions, unreadable="warn"
+    )
+    moments = content.moments
+    layers = {
+        name: fraction_of(moments) if name == "fraction" else getattr(moments, name)
+        for name in get_args(Statistic)
+    }
+    obs = pandas_frame(pa.table({**content.groups, "count": pa.array(moments.count)}))
+    obs.index = group_labels(content.groups, moments.count.size)
+    return anndata.AnnData(X=layers[statistic].copy(), obs=obs, var=var, layers=layers, uns=uns)
+
+
+def fraction_of(moments: Moments) -> npt.NDArray[np.float64]:
+    """Return the share of the values that are not zero, among those that are not missing."""
+    n = moments.count[:, np.newaxis] - moments.missing
+    with np.errstate(all="ignore"):
+        return np.where(n > 0, moments.nonzero / np.maximum(n, 1), np.nan)
+
+
+def group_labels(groups: Mapping[str, pa.Array], n_groups: int) -> list[str]:
+    """Return a label for each group: its values, joined; each label once.
+
+    >>> group_labels({"donor": pa.array(["N1", None]), "old": pa.array([True, False])}, 2)
+    ['N1_true', 'NULL_false']
+    """
+    if not groups:
+        return [_ALL_ROWS] * n_groups
+    texts = []
+    for values in groups.values():
+        plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+        texts.append(pc.fill_null(plain.cast(pa.string()), "NULL").to_pylist())
+    labels = ["_".join(parts) for parts in zip(*texts, strict=True)]
+    seen: Counter[str] = Counter()
+    unique = []
+    for label in labels:
+        unique.append(f"{label}-{seen[label]}" if seen[label] else label)
+        seen[label] += 1
+    return unique

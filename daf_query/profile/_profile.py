@@ -1,0 +1,106 @@
+"""Profiles: a query result, an AnnData, and plots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from daf_query.matrix import Selection
+from daf_query.moments import Moments
+from daf_query.profile import _anndata
+from daf_query.profile._anndata import Statistic
+from daf_query.profile._plot import ProfilePlots
+from daf_query.profile._table import profile_table
+from daf_query.sql import Engine, TableResult
+from daf_storage import DafReader
+
+if TYPE_CHECKING:
+    import anndata
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProfile:
+    """What a profile consists of."""
+
+    daf: DafReader
+    """The data set that it comes from."""
+    axes: tuple[str, str]
+    """That of the rows which were grouped, and that of the columns."""
+    name: str
+    """The name of the matrix."""
+    groups: Mapping[str, pa.Array]
+    """The value of each group, by the names of the group columns."""
+    columns: Selection
+    """The selected columns."""
+    moments: Moments
+    """The numbers, of shape ``(groups, columns)``."""
+
+    def to_table(self) -> pa.Table:
+        """Return a row for each group and column."""
+        return profile_table(self.daf, self.axes[1], self.groups, self.columns, self.moments)
+
+
+class Profile(TableResult):
+    """What a matrix is like in each group of its rows; `DafSession.profile` makes one.
+
+    It is a query result with a row for each group that has rows, and each column of the matrix:
+    the group columns, the entry in a column that is named as its axis, and
+
+    - ``count``, how many rows the group has, and ``missing``, how many of the values are NaN;
+    - ``nonzero``, how many are neither 0 nor NaN;
+    - ``sum``, ``mean``, ``variance`` (of the sample, with n - 1), ``min`` and ``max`` of those
+      that are not NaN, zeros among them.  NULL where there are none, or for a variance fewer
+      than two, or where infinities leave no number.
+
+    The matrix has been read: it stays usable after its session is closed, but for `to_anndata`,
+    which reads the vectors of the columns.
+
+    Examples
+    --------
+    >>> import daf_query, daf_storage
+    >>> daf = daf_storage.MemoryDaf()
+    >>> daf.add_axis("cell", ["A", "B", "C"])
+    >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+    >>> daf.set_vector("cell", "type", ["T", "B", "T"])
+    >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+    >>> profile = daf_query.connect(daf).profile("cell", "gene", "UMIs", by="type")
+    >>> profile.filter("gene = 'FOXA1'").select("type", "count", "mean", "nonzero").to_pylist()
+    [{'type': 'B', 'count': 1, 'mean': 2.0, 'nonzero': 1},
+     {'type': 'T', 'count': 2, 'mean': 2.0, 'nonzero': 1}]
+    """
+
+    def __init__(self, engine: Engine, content: GroupProfile) -> None:
+        title = f"the profile of {content.name!r} over {' x '.join(content.axes)}"
+        super().__init__(engine, content.to_table(), title)
+        self._content = content
+
+    @property
+    def content(self) -> GroupProfile:
+        """The groups, the columns and the numbers as arrays."""
+        return self._content
+
+    @property
+    def plot(self) -> ProfilePlots:
+        """Plots; they need the extra ``plot``."""
+        content = self._content
+        entries = self._table.column(content.axes[1]).slice(0, content.columns.positions.size)
+        return ProfilePlots(
+            content.axes, content.name, content.groups, entries.to_pylist(), content.moments
+        )
+
+    def to_anndata(self, *, statistic: Statistic = "mean") -> anndata.AnnData:
+        """Return an AnnData of groups x columns.
+
+        ``obs`` has the group columns and ``count``, and is labelled by the groups; ``var`` has the
+        vectors of the columns.  The layers are ``sum``, ``mean``, ``variance``, ``min``, ``max``,
+        ``nonzero``, ``missing`` and ``fraction``, the share of the values that are not zero.
+
+        Parameters
+        ----------
+        statistic
+            Which of them is also ``X``: ``sum`` for pseudobulk counts.
+        """
+        return _anndata.to_anndata(self._content, statistic)

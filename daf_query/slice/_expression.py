@@ -1,0 +1,33 @@
+"""The values of a SQL expression for the entries of an axis."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from daf_query.scan import INDEX
+from daf_query.slice._selector import explained_of
+from daf_query.slice._wrapped_sql import WrappedSql
+from daf_query.sql import Engine, quoted_name
+
+VALUE = "value"
+"""What the column of the values is called."""
+
+
+def expression_table(engine: Engine, schema: str, axis: str, text: str) -> pa.Table:
+    """Return the position of each entry, as ``index``, and the value of an expression for it.
+
+    Raises
+    ------
+    QueryError
+        It is wrong; a syntax error says where in the expression.
+    VectorNotFoundError
+        It names an unknown column.
+    """
+    table = f"{quoted_name(schema)}.{quoted_name(axis)}"
+    # Not an injection: the query is read-only, one statement, and the expression is SQL by design.
+    start, end = f"SELECT {quoted_name(INDEX)}, (\n", f"\n) AS {VALUE} FROM {table}"
+    wrapped = WrappedSql(text, ((0, start), (len(text), end)))
+    try:
+        return engine.plan_raw(wrapped.query).to_arrow_table()
+    except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
+        raise explained_of(error, wrapped, engine, what="expression") from None

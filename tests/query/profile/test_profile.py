@@ -1,0 +1,351 @@
+"""Tests of group profiles: groups, names, and every shape of the result."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import anndata
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daf_query import DafSession, Profile, connect
+from daf_storage import DafWriter, MemoryDaf, errors
+
+COLUMNS = ["gene", "count", "missing", "nonzero", "sum", "mean", "variance", "min", "max"]
+DENSE = np.array(
+    [[0.0, 1, 2], [3, 0, np.nan], [0, 0, 4], [5, 6, 0], [7, 0, np.nan]],
+)
+
+
+@pytest.fixture
+def daf() -> DafWriter:
+    """Return five cells and three genes, dense and sparse."""
+    daf = MemoryDaf(name="x")
+    daf.add_axis("cell", list("ABCDE"))
+    daf.add_axis("gene", ["g1", "g2", "g3"])
+    daf.set_vector("cell", "type", ["T", "B", "T", "B", "NK"])
+    daf.set_vector("cell", "donor", ["N1", "N1", "N2", "N2", "N2"])
+    daf.set_vector("cell", "age", [10, 20, 30, 40, 50])
+    daf.set_vector("cell", "score", [1.0, np.nan, -0.0, 0.0, np.nan])
+    daf.set_vector("cell", "count", [1, 1, 2, 2, 2])
+    daf.set_vector("gene", "is_marker", [True, False, True])
+    daf.set_matrix("cell", "gene", "X", DENSE)
+    daf.set_matrix("cell", "gene", "s", sp.csc_array(np.nan_to_num(DENSE)))
+    daf.set_matrix("cell", "gene", "text", np.full((5, 3), "a", object))
+    return daf
+
+
+@pytest.fixture
+def db(daf: DafWriter) -> DafSession:
+    """Return a session over it."""
+    return connect(daf)
+
+
+def pairs(profile: Profile, *names: str) -> list[tuple[Any, ...]]:
+    """Return some columns as a tuple per row."""
+    return [tuple(row[name] for name in names) for row in profile.to_pylist()]
+
+
+class TestRows:
+    def test_a_vector(self, db: DafSession) -> None:
+        """One row per group and gene, in order, with every column and type."""
+        profile = db.profile("cell", "gene", "X", by="type")
+        assert profile.column_names == ["type", *COLUMNS]
+        assert profile.schema.field("count").type == pa.int64()
+        assert profile.schema.field("mean").type == pa.float64()
+        assert len(profile) == 9
+        assert profile.to_arrow_table().slice(2, 2).to_pylist() == [
+            {"type": "B", "gene": "g3", "count": 2, "missing": 1, "nonzero": 0, "sum": 0.0, "mean": 0.0, "variance": None, "min": 0.0, "max": 0.0},
+            {"type": "NK", "gene": "g1", "count": 1, "missing": 0, "nonzero": 1, "sum": 7.0, "mean": 7.0, "variance": None, "min": 7.0, "max": 7.0},
+        ]  # fmt: skip
+
+    def test_nothing_but_missing_values(self, db: DafSession) -> None:
+        """All but the counts are NULL, as in SQL."""
+        row = db.profile("cell", "gene", "X", by="type", rows="name = 'E'", columns=["g3"])
+        assert row.to_pylist() == [
+            {"type": "NK", "gene": "g3", "count": 1, "missing": 1, "nonzero": 0, "sum": None, "mean": None, "variance": None, "min": None, "max": None},
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize("name", ["X", "s"])
+    def test_equal_to_sql_over_a_long_table(self, db: DafSession, name: str) -> None:
+        """What the engine says of each group in a table with a row per element."""
+        dense = DENSE if name == "X" else np.nan_to_num(DENSE)
+        frame = pd.DataFrame(
+            {
+                "type": np.repeat(["T", "B", "T", "B", "NK"], 3),
+                "gene": np.tile(["g1", "g2", "g3"], 5),
+                "value": dense.ravel(),
+            }
+        )
+        db.register(pa.Table.from_pandas(frame, preserve_index=False), "long")
+        wanted = db.sql(
+            "SELECT type, gene, count(*) AS count, count(*) - count(value) AS missing, "
+            "count(*) FILTER (WHERE value <> 0) AS nonzero, sum(value) AS sum, avg(value) AS mean, "
+            "var_samp(value) AS variance, min(value) AS min, max(value) AS max "
+            "FROM long GROUP BY type, gene ORDER BY type, gene"
+        ).to_pylist()
+        got = db.profile("cell", "gene", name, by="type").to_pylist()
+        assert [list(row) for row in got] == [list(row) for row in wanted]
+        for row, other in zip(got, wanted, strict=True):
+            assert row == pytest.approx(other)
+
+    def test_several_vectors(self, db: DafSession) -> None:
+        """Only pairs that occur; ordered by the first, within it by the second."""
+        for by in (["type", "donor"], "type, donor"):
+            profile = db.profile("cell", "gene", "X", by=by, columns=[0])
+            assert pairs(profile, "type", "donor", "count") == [
+                ("B", "N1", 1), ("B", "N2", 1), ("NK", "N2", 1), ("T", "N1", 1), ("T", "N2", 1),
+            ]  # fmt: skip
+
+    def test_no_groups(self, db: DafSession) -> None:
+        """All rows are one group; of no rows there is none."""
+        profile = db.profile("cell", "gene", "X")
+        assert profile.column_names == COLUMNS
+        assert pairs(profile, "gene", "count", "sum") == [
+            ("g1", 5, 15.0),
+            ("g2", 5, 7.0),
+            ("g3", 5, 6.0),
+        ]
+        assert len(db.profile("cell", "gene", "X", rows="age > 100")) == 0
+
+    def test_missing_and_negative_zero(self, db: DafSession) -> None:
+        """NaN and NULL are one group, the last; 0.0 and -0.0 are one."""
+        profile = db.profile("cell", "gene", "X", by="score", columns=[0])
+        assert pairs(profile, "score", "count") == [(0.0, 2), (1.0, 1), (None, 2)]
+        profile = db.profile("cell", "gene", "X", by="nullif(type, 'T') AS t", columns=[0])
+        assert pairs(profile, "t", "count") == [("B", 2), ("NK", 1), (None, 2)]
+
+    def test_repeated_rows_and_columns(self, db: DafSession) -> None:
+        """A row that is chosen twice counts twice; a column that is, has two rows."""
+        profile = db.profile(
+            "cell", "gene", "X", by="type", rows=[0, 0, 1], columns=["g2", "g1", "g2"]
+        )
+        assert pairs(profile, "type", "gene", "count", "sum") == [
+            ("B", "g2", 1, 0.0), ("B", "g1", 1, 3.0), ("B", "g2", 1, 0.0),
+            ("T", "g2", 2, 2.0), ("T", "g1", 2, 0.0), ("T", "g2", 2, 2.0),
+        ]  # fmt: skip
+
+    def test_nothing_selected(self, db: DafSession) -> None:
+        """No rows, or no columns: no rows in the result, with the same columns."""
+        whole = db.profile("cell", "gene", "X", by="type").to_arrow_table().schema
+        cases: tuple[dict[str, Any], ...] = (
+            {"rows": "age > 100"},
+            {"columns": "name = 'none'"},
+            {"rows": []},
+        )
+        for chosen in cases:
+            profile = db.profile("cell", "gene", "X", by="type", **chosen)
+            assert len(profile) == 0
+            assert profile.to_arrow_table().schema == whole
+            assert profile.to_pandas().empty
+
+    def test_predicates_and_parameters(self, db: DafSession) -> None:
+        """In rows, columns and by; together they take all parameters."""
+        profile = db.profile(
+            "cell", "gene", "s", by="age > $old AS old", rows="age > $least", columns="is_marker",
+            params={"old": 30, "least": 10},
+        )  # fmt: skip
+        assert pairs(profile, "old", "gene", "sum") == [
+            (False, "g1", 3.0), (False, "g3", 4.0), (True, "g1", 12.0), (True, "g3", 0.0),
+        ]  # fmt: skip
+
+    def test_the_transpose(self, db: DafSession) -> None:
+        """Genes can be grouped, over cells."""
+        profile = db.profile("gene", "cell", "X", by="is_marker", columns=["B"])
+        assert pairs(profile, "is_marker", "cell", "sum", "missing") == [
+            (False, "B", 0.0, 0),
+            (True, "B", 3.0, 1),
+        ]
+
+
+class TestNames:
+    def test_an_expression_is_named_as_written(self, db: DafSession) -> None:
+        """Or by AS; a quoted vector by its name."""
+        for by, name in (
+            ("age > 20", "age > 20"), (" age>20  ", "age>20"), ("age > 20 AS old", "old"),
+            ('age > 20 AS "is old"', "is old"), ('"type"', "type"), ("type AS t", "t"),
+            ("coalesce(type, 'a, b')", "coalesce(type, 'a, b')"),
+        ):  # fmt: skip
+            assert db.profile("cell", "gene", "X", by=by).column_names[0] == name
+
+    @pytest.mark.parametrize(
+        ("by", "name"), [("count", "count"), ("type AS mean", "mean"), ("donor AS gene", "gene"), (["type", "donor AS type"], "type")]
+    )  # fmt: skip
+    def test_names_that_clash(self, db: DafSession, by: Any, name: str) -> None:
+        """The error says to use AS, and how."""
+        with pytest.raises(
+            errors.InvalidInputError, match=rf"both be called '{name}'.* AS group_1"
+        ):
+            db.profile("cell", "gene", "X", by=by)
+        assert db.profile("cell", "gene", "X", by="count AS n").column_names[0] == "n"
+
+    def test_a_vector_that_looks_like_sql(self) -> None:
+        """A name of a vector is that vector."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", ["A", "B"])
+        daf.add_axis("gene", ["g"])
+        daf.set_vector("cell", "a, b > 1", [1, 2])
+        daf.set_matrix("cell", "gene", "X", [[1], [2]])
+        profile = connect(daf).profile("cell", "gene", "X", by="a, b > 1")
+        assert pairs(profile, "a, b > 1", "sum") == [(1, 1.0), (2, 2.0)]
+
+    def test_types_are_kept(self, db: DafSession) -> None:
+        """A group column has the type of the vector."""
+        profile = db.profile("cell", "gene", "X", by=["age", "type", "age > 3 AS b"])
+        table = db.sql("SELECT age, type, age > 3 AS b FROM cell").to_arrow_table()
+        got = profile.to_arrow_table().schema
+        assert [got.field(name).type for name in ("age", "type", "b")] == table.schema.types
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("arguments", "chosen", "error", "message"),
+        [
+            (("cell", "gene", "X"), {"by": "tpye"}, errors.VectorNotFoundError, "type"),
+            (("cell", "gene", "X"), {"by": "type >"}, errors.QueryError, "Expected: an expression"),
+            (("cell", "gene", "X"), {"by": ""}, errors.QueryError, "by= is empty"),
+            (("cell", "gene", "X"), {"by": 3}, errors.InvalidInputError, "by= is a vector"),
+            (("cell", "gene", "X"), {"by": ["type", 3]}, errors.InvalidInputError, "by= is a vector"),
+            (("cell", "gene", "X"), {"by": "max(age)"}, errors.QueryError, "an aggregate"),
+            (("cell", "gene", "X"), {"by": "[age]"}, errors.QueryError, "CAST it to VARCHAR"),
+            (("cell", "gene", "Y"), {"by": "type"}, errors.MatrixNotFoundError, "X"),
+            (("cells", "gene", "X"), {"by": "type"}, errors.AxisNotFoundError, "cell"),
+            (("cell", "gene", "text"), {"by": "type"}, errors.UnsupportedInputError, "strings"),
+            (("cell", "gene", "X"), {"by": "type", "max_bytes": 100}, errors.SizeLimitError, "9 rows .3 groups x 3 gene.*max_bytes"),
+        ],
+    )  # fmt: skip
+    def test_what_is_refused(
+        self, db: DafSession, arguments: Any, chosen: Any, error: type[Exception], message: str
+    ) -> None:
+        """The message says what is there instead, or what to do."""
+        with pytest.raises(error, match=message):
+            db.profile(*arguments, **chosen)
+
+    def test_several_data_sets_as_one(self, daf: DafWriter) -> None:
+        """A union has no one matrix; the message says to connect one."""
+        other = MemoryDaf(name="y")
+        other.add_axis("cell", ["Z"])
+        with pytest.raises(errors.InvalidInputError, match="connect the one"):
+            connect([daf, other]).profile("cell", "gene", "X", by="type")
+
+
+class TestResult:
+    def test_it_is_a_query_result(self, db: DafSession, tmp_path: Path) -> None:
+        """Filters, frames of all kinds, files, and SQL over it."""
+        profile = db.profile("cell", "gene", "X", by="type")
+        assert profile.filter("mean > 3 AND gene = 'g1'").select("type").to_pylist() == [
+            {"type": "B"},
+            {"type": "NK"},
+        ]
+        assert profile.sort("sum DESC NULLS LAST").head(1).to_pylist()[0]["gene"] == "g1"
+        assert profile.to_pandas()["sum"].tolist()[:2] == [8.0, 6.0]
+        assert pl.DataFrame(profile).height == profile.to_polars().height == 9
+        assert "g1" in profile._repr_html_()
+        assert "g1" in repr(profile)
+        assert profile.save(tmp_path / "p.parquet") == 9
+        assert pq.read_table(tmp_path / "p.parquet").column_names == profile.column_names
+        profile.save(tmp_path / "p.csv")
+        assert (tmp_path / "p.csv").read_text().startswith('"type","gene","count"')
+        arrow = profile.to_arrow_table()
+        assert duckdb.sql("SELECT count(*) FROM arrow WHERE gene = 'g2'").fetchall() == [(3,)]
+        db.register(profile, "profile_of_x")
+        assert db.sql("SELECT count(*) AS n FROM profile_of_x WHERE nonzero > 0").to_pydict() == {
+            "n": [int((np.array(arrow["nonzero"]) > 0).sum())]
+        }
+
+    def test_anndata(self, db: DafSession) -> None:
+        """Groups x genes; X is the mean, or what was chosen; layers have all."""
+        adata = db.profile("cell", "gene", "s", by=["donor", "type"]).to_anndata(statistic="sum")
+        assert adata.obs_names.tolist() == ["N1_B", "N1_T", "N2_B", "N2_NK", "N2_T"]
+        assert adata.obs["count"].tolist() == [1] * 5
+        assert adata.obs["donor"].tolist() == ["N1", "N1", "N2", "N2", "N2"]
+        assert adata.var["is_marker"].tolist() == [True, False, True]
+        wanted = np.nan_to_num(DENSE)[[1, 0, 3, 4, 2]]
+        assert adata.X.tolist() == adata.layers["mean"].tolist() == wanted.tolist()
+        assert adata.layers["fraction"].tolist() == (wanted != 0).tolist()
+        assert isinstance(adata, anndata.AnnData)
+        mean = db.profile("cell", "gene", "X").to_anndata()
+        assert mean.obs_names.tolist() == ["all"]
+        np.testing.assert_array_equal(mean.X, np.nanmean(DENSE, axis=0, keepdims=True))
+        with pytest.raises(errors.InvalidInputError, match="statistic= is 'avg'"):
+            db.profile("cell", "gene", "X").to_anndata(statistic="avg")  # type: ignore[arg-type]
+
+    def test_labels_are_unique(self, db: DafSession) -> None:
+        """Groups that look alike get a number."""
+        adata = db.profile(
+            "cell", "gene", "s", by=["substr(type, 1, 0) AS a", "nullif(donor, 'N1') AS b"]
+        )
+        assert adata.to_anndata().obs_names.tolist() == ["_N2", "_NULL"]
+
+    def test_it_outlives_its_session(self, daf: DafWriter) -> None:
+        """The matrix was read; nothing else is needed."""
+        with connect(daf) as db:
+            profile = db.profile("cell", "gene", "X", by="type")
+        assert profile.filter("gene = 'g1'").count() == 3
+
+
+class TestPbmc:
+    def test_equal_to_scanpy(self, pbmc_path: Path) -> None:
+        """The aggregate of scanpy over the real data."""
+        import scanpy
+
+        from tests.support import PBMC
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", anndata.OldFormatWarning)
+            adata = anndata.read_h5ad(PBMC)
+        wanted = scanpy.get.aggregate(adata, "bulk_labels", ["sum", "mean", "var", "count_nonzero"])
+        with connect(pbmc_path) as db:
+            got = db.profile("cell", "gene", "X", by="bulk_labels").to_anndata()
+        assert got.obs_names.tolist() == wanted.obs_names.tolist()
+        for name, other in (
+            ("sum", "sum"),
+            ("mean", "mean"),
+            ("variance", "var"),
+            ("nonzero", "count_nonzero"),
+        ):
+            np.testing.assert_allclose(got.layers[name], wanted.layers[other], rtol=1e-4, atol=1e-5)
+
+    def test_categories_keep_their_order(self, pbmc_path: Path) -> None:
+        """Groups of a categorical come in the order of its categories; with its type if asked for."""
+        with connect(pbmc_path) as db:
+            names = db.profile("cell", "gene", "X", by="phase", columns=[0]).to_pydict()["phase"]
+            frame = db.reader().get_pd_vector("cell", "phase")
+        assert sorted(names) == sorted(set(frame.astype(str)))
+        with connect(pbmc_path, categoricals="dictionary") as db:
+            profile = db.profile("cell", "gene", "X", by="bulk_labels", columns=[0])
+            assert isinstance(profile.to_pandas()["bulk_labels"].dtype, pd.CategoricalDtype)
+            assert profile.to_pandas()["bulk_labels"].cat.codes.is_monotonic_increasing
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_groups_equal_to_pandas(data: st.DataObject) -> None:
+    """Strings, integers and floats with missing ones, alone and together."""
+    n = data.draw(st.integers(1, 12))
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(n)])
+    daf.add_axis("gene", ["g"])
+    texts = data.draw(st.lists(st.sampled_from(["a", "b", "é", ""]), min_size=n, max_size=n))
+    numbers = data.draw(st.lists(st.sampled_from([1.5, np.nan, -2.0, 0.0]), min_size=n, max_size=n))
+    values = np.arange(n, dtype=float)
+    daf.set_vector("cell", "t", texts)
+    daf.set_vector("cell", "f", numbers)
+    daf.set_matrix("cell", "gene", "X", values[:, np.newaxis])
+    rows = data.draw(st.lists(st.integers(0, n - 1), max_size=15))
+    frame = pd.DataFrame({"t": texts, "f": numbers, "x": values}).iloc[rows]
+    wanted = frame.groupby(["t", "f"], dropna=False)["x"].sum().reset_index()
+    got = connect(daf).profile("cell", "gene", "X", by=["t", "f"], rows=rows).to_pandas()
+    assert got["t"].tolist() == wanted["t"].tolist()
+    np.testing.assert_array_equal(got["f"].to_numpy(float), wanted["f"].to_numpy(float))
+    assert got["sum"].tolist() == wanted["x"].tolist()
