@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from daf_query.profile import Profile, ProfilePlots
     from daf_query.scan import ScanOptions
     from daf_query.session import DafSession, connect
-    from daf_query.slice import MatrixSlice
+    from daf_query.slice import LayoutCost, MatrixSlice, SliceExplanation
     from daf_query.sql import (
         AlphabeticalOrderWarning,
         DuplicateColumnsWarning,
@@ -52,6 +52,7 @@ __all__ = [
     "DamagedLayoutWarning",
     "DuplicateColumnsWarning",
     "Explanation",
+    "LayoutCost",
     "MatrixSlice",
     "NeverNullWarning",
     "Profile",
@@ -59,6 +60,7 @@ __all__ = [
     "QueryPlan",
     "QueryResult",
     "ScanOptions",
+    "SliceExplanation",
     "TableDataset",
     "UnreadableVectorWarning",
     "UnusedIndexWarning",
@@ -88,7 +90,11 @@ __getattr__, __dir__ = lazy_names(
             "DafSession",
             "connect",
         ),
-        "daf_query.slice": ("MatrixSlice",),
+        "daf_query.slice": (
+            "LayoutCost",
+            "MatrixSlice",
+            "SliceExplanation",
+        ),
         "daf_query.sql": (
             "AlphabeticalOrderWarning",
             "DuplicateColumnsWarning",

@@ -20,6 +20,7 @@
     ├── AppendOnlyError                         the format can add, and not change or delete
     ├── InUseError                              another writer has it open
     ├── SizeLimitError                          it would grow beyond what it was opened for
+    ├── BudgetError                             it would take more memory than it may
     ├── RemoteError (ConnectionError)           a server fails, or cannot be reached
     ├── StorageError (OSError)                  the file system fails, or refuses
     │   └── StorageFullError                    there is no space left
@@ -67,6 +68,7 @@ class Remedy:
 
 REPLACE: Final = 'if_exists="replace"'
 ALLOW_WRITE: Final = 'allow="write"'
+MAX_BYTES: Final = "max_bytes="
 
 
 class DafError(Exception):
@@ -181,6 +183,10 @@ class InUseError(DafError):
 
 class SizeLimitError(DafError):
     """A file would grow beyond the size for which it was opened."""
+
+
+class BudgetError(DafError):
+    """A result would take more memory than the caller allows; nothing was read."""
 
 
 class RemoteError(DafError, ConnectionError):
@@ -398,6 +404,14 @@ def path_exists(path: str) -> ExistsError:
     return with_remedy(
         ExistsError(f"{path} exists already"),
         Remedy("pass ", REPLACE, " to replace it, or name another path"),
+    )
+
+
+def over_budget(message: str) -> BudgetError:
+    """Say how to get a result that is larger than its budget."""
+    return with_remedy(
+        BudgetError(message),
+        Remedy("choose fewer rows or columns, or pass a larger ", MAX_BYTES),
     )
 
 

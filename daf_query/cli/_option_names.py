@@ -15,6 +15,7 @@ _OPTIONS: Final = {
     errors.REPLACE: "--overwrite",
     "port=": "--port",
     "host=": "--host",
+    errors.MAX_BYTES: "--max-bytes",
     'duplicates="make_unique"': "--make-unique",
 }
 """What stands on the command line for an argument that a remedy names."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
+from daf_query.cli._extract_parser import add_extract
 from daf_query.cli._parser_parts import (
     Commands,
     Help,
@@ -31,7 +32,6 @@ else:
     metadata = lazy_module("importlib.metadata")
 
 FORMATS: Final = ("table", "csv", "tsv", "json", "ndjson", "parquet", "arrow")
-SLICE_FORMATS: Final = ("h5ad", "npz", "mtx", "csv", "tsv", "parquet", "arrow")
 CODECS: Final = ("blosc-zstd", "blosc-lz4", "zstd", "gzip")
 
 
@@ -81,7 +81,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
     _add_import(commands)
     _add_info(commands)
     _add_sql(commands)
-    _add_extract(commands)
+    add_extract(commands)
     _add_export(commands)
     _add_convert(commands)
     add_saving(commands)
@@ -209,59 +209,6 @@ def _add_sql(commands: Commands) -> None:
     add_quiet(parser)
     parser.one_of = ("query", "file")
     parser.set_defaults(command="_query.sql_command")
-
-
-def _add_extract(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "extract",
-        "write a slice of a matrix to a file; only the slice is read",
-        "  daf extract pbmc.daf.zarr --matrix X --rows \"donor = 'N3'\" -o n3.h5ad\n"
-        '  daf extract pbmc.daf.zarr --matrix X --columns "is_marker" -o markers.parquet\n'
-        "  daf extract pbmc.daf.zarr --matrix X --columns MS4A1,CD8A -o two.csv\n"
-        '  daf extract pbmc.daf.zarr --matrix X --rows "age > 60 ORDER BY age DESC LIMIT 10" \\\n'
-        "      --columns @genes.txt -o old.h5ad --layers counts --obsm X_umap --obsp none\n"
-        "  daf extract pbmc.daf.zarr --matrix X --rows 'donor = $who' --param who=N3 -o n3.h5ad\n"
-        "  daf extract pbmc.daf.zarr --matrix X --format csv -o - | head\n"
-        "  daf extract pbmc.daf.zarr --matrix X --varm PCs --varp correlation -o pcs.h5ad\n"
-        "  daf extract pbmc.daf.zarr --matrix X --rows-axis gene --columns-axis cell \\\n"
-        '      --rows "SELECT name FROM gene ORDER BY means DESC LIMIT 50" -o top.csv',
-    )
-    parser.add_argument("path", metavar="PATH")
-    parser.add_argument("--matrix", metavar="NAME", required=True)
-    parser.add_argument(
-        "--rows",
-        metavar="WHICH",
-        help="a SQL predicate (also with ORDER BY and LIMIT), a SELECT of name or index, names "
-        "(A,B), or a file with a name a line (@FILE)",
-    )
-    parser.add_argument("--columns", metavar="WHICH", help="the same for the other axis")
-    add_param(parser)
-    parser.add_argument("--rows-axis", metavar="AXIS", help="needed where it is ambiguous")
-    parser.add_argument("--columns-axis", metavar="AXIS", help="needed where it is ambiguous")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        required=True,
-        help=".h5ad, .npz, .mtx, .csv, .tsv (also .csv.gz), .parquet or .arrow; '-' for stdout",
-    )
-    parser.add_argument("--format", choices=SLICE_FORMATS, help="default: by the suffix of FILE")
-    for part, matrices in (
-        ("layers", "over both axes"),
-        ("obsm", "of the rows and another axis"),
-        ("varm", "of the columns and another axis"),
-        ("obsp", "of the rows with themselves"),
-        ("varp", "of the columns with themselves"),
-    ):
-        parser.add_argument(
-            f"--{part}",
-            metavar="KEYS",
-            help=f"of .h5ad, the other matrices {matrices}: A,B, all or none (default: what fits "
-            "1 GiB)",
-        )
-    add_quiet(parser)
-    parser.set_defaults(command="_query.extract_command")
 
 
 def _add_export(commands: Commands) -> None:

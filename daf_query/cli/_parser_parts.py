@@ -19,6 +19,8 @@ class Parser(argparse.ArgumentParser):
 
     one_of: tuple[str, ...] = ()
     """Arguments of which exactly one has to be given."""
+    any_of: tuple[str, ...] = ()
+    """Arguments of which at least one has to be given."""
 
     def parse_known_args(  # type: ignore[override] # the overloads say the same of any namespace
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -33,11 +35,14 @@ class Parser(argparse.ArgumentParser):
                 rest.remove(late)
         if self.one_of and sum(getattr(options, name) is not None for name in self.one_of) != 1:
             self.error(f"give one of {' and '.join(map(self._shown, self.one_of))}")
+        if self.any_of and not any(getattr(options, name) for name in self.any_of):
+            self.error(f"give {' or '.join(map(self._shown, self.any_of))}")
         return options, rest
 
     def _shown(self, name: str) -> str:
         action = next(action for action in self._actions if action.dest == name)
-        return " ".join([*action.option_strings[:1], str(action.metavar)])
+        metavar = [] if action.metavar is None else [str(action.metavar)]
+        return " ".join([*action.option_strings[:1], *metavar])
 
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - the only name it has

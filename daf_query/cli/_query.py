@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from daf_query.cli._entries import entries_or_sql
 from daf_query.cli._matrix_axes import matrix_axes
 from daf_query.cli._query_text import named_table, named_values, query_of
 from daf_query.cli._summary import described, progress_of
-from daf_query.session import connect
-from daf_query.slice import check_format
+from daf_query.session import DafSession, connect
+from daf_query.slice import MatrixSlice, check_format
 from daf_query.table import is_user_table
 from daf_storage import errors
 from daf_storage.spi import progress_bar
@@ -43,23 +44,15 @@ def sql_command(options: argparse.Namespace) -> None:
 
 
 def extract_command(options: argparse.Namespace) -> None:
-    """Write a slice of a matrix."""
+    """Write a slice of a matrix, or say what that would cost."""
+    if options.dry_run:
+        _dry_run(options)
+        return
     output = _output.file_of(options.output)
     target = output or _output.to_standard_output(options.format)
     check_format(Path(target), options.format)
     with connect(options.path) as session:
-        daf = session.reader()
-        rows_axis, columns_axis = matrix_axes(
-            daf, options.matrix, options.rows_axis, options.columns_axis
-        )
-        part = session.matrix(
-            rows_axis,
-            columns_axis,
-            options.matrix,
-            rows=entries_or_sql(daf, rows_axis, options.rows),
-            columns=entries_or_sql(daf, columns_axis, options.columns),
-            params=named_values(options.param),
-        )
+        part = _chosen_slice(session, options)
         element_bytes = part.dtype.itemsize + 4
         with progress_bar("extract", part.plan.cost_bytes, show=progress_of(options)) as progress:
             part.load(progress=lambda done: progress.add(done * element_bytes))
@@ -67,7 +60,37 @@ def extract_command(options: argparse.Namespace) -> None:
         if not options.quiet:
             where = "standard output" if output is None else described(output)
             print(
-                f"wrote {part.shape[0]:,} {rows_axis} x {part.shape[1]:,} {columns_axis} "
+                f"wrote {part.shape[0]:,} {part.rows_axis} x {part.shape[1]:,} "
+                f"{part.columns_axis} "
                 f"({part.nnz:,} non-zero) to {where}",
                 file=sys.stderr if output is None else sys.stdout,
             )
+
+
+def _dry_run(options: argparse.Namespace) -> None:
+    """Print what a slice would cost; nothing of its values is read, and nothing is written."""
+    if options.format != "json" and options.output not in (None, "-"):
+        check_format(Path(options.output), options.format)
+    with connect(options.path) as session:
+        explanation = _chosen_slice(session, options).explain()
+    if options.format == "json":
+        print(json.dumps(explanation.to_dict(), indent=2))
+    else:
+        print(explanation)
+
+
+def _chosen_slice(session: DafSession, options: argparse.Namespace) -> MatrixSlice:
+    """Return the slice that the options choose."""
+    daf = session.reader()
+    rows_axis, columns_axis = matrix_axes(
+        daf, options.matrix, options.rows_axis, options.columns_axis
+    )
+    return session.matrix(
+        rows_axis,
+        columns_axis,
+        options.matrix,
+        rows=entries_or_sql(daf, rows_axis, options.rows),
+        columns=entries_or_sql(daf, columns_axis, options.columns),
+        params=named_values(options.param),
+        max_bytes=options.max_bytes,
+    )

@@ -4,16 +4,26 @@
 orders in which a matrix may be stored; its *major* axis is the one whose entries are the stored
 columns, the *minor* axis the other.  A *slice plan* says what a selection costs in a layout.
 *Gathering* reads the elements of a selection from a layout; its *candidates*
-are the same elements one major after the other, to be read block by block.
+are the same elements one major after the other, to be read block by block.  An *estimate* says
+before how many there are, and how many bytes and requests that takes.
 
 Must not know tables, SQL, sessions or the command line.
 """
 
 from daf_query.matrix._elements import ElementBlock, Elements, elements_of
+from daf_query.matrix._estimate import (
+    ElementCount,
+    count_elements,
+    estimate_read,
+    major_counts,
+    minor_counts,
+)
 from daf_query.matrix._gather import SlicePlan, copy_runs, gather_dense, gather_sparse, plan_slice
 from daf_query.matrix._layouts import (
     DamagedLayoutWarning,
     Layout,
+    PlannedLayouts,
+    find_layouts,
     gather_first,
     open_layouts,
     plan_layouts,
@@ -24,15 +34,22 @@ from daf_query.matrix._selection import Selection
 __all__ = [
     "DamagedLayoutWarning",
     "ElementBlock",
+    "ElementCount",
     "Elements",
     "Layout",
+    "PlannedLayouts",
     "Selection",
     "SlicePlan",
     "copy_runs",
+    "count_elements",
     "elements_of",
+    "estimate_read",
+    "find_layouts",
     "gather_dense",
     "gather_first",
     "gather_sparse",
+    "major_counts",
+    "minor_counts",
     "open_layouts",
     "plan_layouts",
     "plan_slice",

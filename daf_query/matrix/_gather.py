@@ -63,7 +63,7 @@ class SlicePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class Block:
     """Ranges of the stored elements, each those of a major or of a part of one."""
 
     majors: Positions
@@ -74,11 +74,37 @@ class _Block:
     """How many elements it has."""
 
 
+@dataclass(frozen=True, slots=True)
+class DenseRead:
+    """Some elements of a dense matrix that are read at a time."""
+
+    first: int
+    """The offset of the first major within the selected ones."""
+    runs: list[Span]
+    """The spans of majors."""
+    within: Span | None
+    """Of each, this span of minors; all if None."""
+    minors: Positions
+    """The offsets, within the selected minors, of those that it has."""
+
+
 def plan_slice(stored: StoredMatrix, major: Selection, minor: Selection) -> SlicePlan:
     """Estimate what a slice costs in one stored layout; reads ``colptr`` at the most."""
     if not stored.info.is_sparse:
         return SlicePlan(stored, major, minor, None, _dense_cost(stored, major, minor))
-    colptr = stored.colptr()
+    return _sparse_plan(stored, major, minor, stored.colptr())
+
+
+def replan(plan: SlicePlan, major: Selection, minor: Selection) -> SlicePlan:
+    """Plan another slice of the same stored layout; nothing is read."""
+    if plan.colptr is None:
+        return plan_slice(plan.stored, major, minor)
+    return _sparse_plan(plan.stored, major, minor, plan.colptr)
+
+
+def _sparse_plan(
+    stored: StoredMatrix, major: Selection, minor: Selection, colptr: Positions
+) -> SlicePlan:
     n_elements = int((colptr[major.positions + 1] - colptr[major.positions]).sum())
     element_bytes = stored.entries("rowval").info.storage_type.dtype.itemsize
     if stored.has_values():
@@ -109,24 +135,33 @@ def gather_dense(plan: SlicePlan) -> npt.NDArray[Any]:
 
 def _read_dense(array: Any, majors: Positions, minor: Selection) -> npt.NDArray[Any]:
     """Read a dense matrix that is not mapped: block by block, each chunk as rarely as possible."""
-    dtype = array.info.storage_type.dtype
-    values = np.empty((majors.size, minor.positions.size), dtype)
-    for span, offsets in _spans_of_minors(array, minor):
-        rows = max(_BLOCK_BYTES // max(span.size * dtype.itemsize, 1), array.info.chunks[0], 1)
-        for first in range(0, majors.size, rows):
-            runs = list(_runs(majors[first : first + rows]))
-            start = first
-            for part in array.read_spans(runs, None if minor.is_all else span):
-                columns = part if minor.is_all else part[:, minor.positions[offsets] - span.start]
-                values[start : start + len(part), offsets] = columns
-                start += len(part)
+    values = np.empty((majors.size, minor.positions.size), array.info.storage_type.dtype)
+    for read in dense_reads(array, majors, minor):
+        start = read.first
+        for part in array.read_spans(read.runs, read.within):
+            if read.within is None:
+                values[start : start + len(part)] = part
+            else:
+                picked = minor.positions[read.minors] - read.within.start
+                values[start : start + len(part), read.minors] = part[:, picked]
+            start += len(part)
     return values
 
 
-def _spans_of_minors(array: Any, minor: Selection) -> Iterator[tuple[Span, Positions | slice]]:
+def dense_reads(array: Any, majors: Positions, minor: Selection) -> Iterator[DenseRead]:
+    """Yield the reads of a dense matrix that is not mapped."""
+    item_bytes = array.info.storage_type.dtype.itemsize
+    for span, offsets in _spans_of_minors(array, minor):
+        rows = max(_BLOCK_BYTES // max(span.size * item_bytes, 1), array.info.chunks[0], 1)
+        for first in range(0, majors.size, rows):
+            runs = list(_runs(majors[first : first + rows]))
+            yield DenseRead(first, runs, None if minor.is_all else span, offsets)
+
+
+def _spans_of_minors(array: Any, minor: Selection) -> Iterator[tuple[Span, Positions]]:
     """Yield the spans of minors to read, each with the offsets of what is selected of it."""
     if minor.is_all:
-        yield Span(0, array.info.shape[1]), slice(None)
+        yield Span(0, array.info.shape[1]), minor.positions
         return
     yield from _spans_of_chunks(minor.positions, array.info.chunks[1])
 
@@ -176,7 +211,7 @@ def _gather_whole_majors(plan: SlicePlan, progress: Callable[[int], None]) -> sp
     indices = np.empty(int(indptr[-1]), indptr.dtype)
     data = np.empty(indices.size, _dtype(plan))
     start = 0
-    for block in _blocks(plan):
+    for block in blocks_of(plan):
         minors, values = _read_block(plan, block)
         stop = start + minors.size
         np.subtract(minors, 1, out=indices[start:stop], casting="unsafe")
@@ -195,7 +230,7 @@ def _gather_minors(
     counts = np.zeros(plan.major.positions.size, np.int64)
     all_indices: list[npt.NDArray[Any]] = []
     all_values: list[npt.NDArray[Any]] = []
-    for block in _blocks(plan):
+    for block in blocks_of(plan):
         stored, values = _read_block(plan, block)
         offsets = offset_of_minor[stored]
         is_selected = offsets >= 0
@@ -229,42 +264,57 @@ def _colptr(plan: SlicePlan) -> Positions:
     return plan.colptr
 
 
-def _blocks(plan: SlicePlan) -> Iterator[_Block]:
+def blocks_of(plan: SlicePlan) -> Iterator[Block]:
     """Yield the stored elements of the selected majors in blocks of a bounded size."""
     is_mapped = plan.stored.entries("rowval").info.is_mappable
     limit = _BLOCK_ELEMENTS if is_mapped else _FETCHED_ELEMENTS  # several requests at a time
     for first in range(0, plan.major.positions.size, _BLOCK_MAJORS):
         majors = plan.major.positions[first : first + _BLOCK_MAJORS]
-        block = _Block(
+        block = Block(
             np.arange(first, first + majors.size), _colptr(plan)[majors], _counts(plan, majors)
         )
         yield from _split(_cut(block, limit), limit)
 
 
-def _cut(block: _Block, limit: int) -> _Block:
+def _cut(block: Block, limit: int) -> Block:
     """Cut each range that has more elements than the limit."""
     if int(block.counts.max()) <= limit:
         return block
     n_parts = np.maximum(-(-block.counts // limit), 1)
     number = np.arange(int(n_parts.sum())) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
-    return _Block(
+    return Block(
         np.repeat(block.majors, n_parts),
         np.repeat(block.starts, n_parts) + number * limit,
         np.minimum(np.repeat(block.counts, n_parts) - number * limit, limit),
     )
 
 
-def _split(block: _Block, limit: int) -> Iterator[_Block]:
+def _split(block: Block, limit: int) -> Iterator[Block]:
     """Split a block into some of about so many elements: less than twice the limit."""
     groups = np.cumsum(block.counts) // limit
     cuts = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), block.counts.size]
     for start, stop in pairwise(cuts):
         part = slice(start, stop)
-        yield _Block(block.majors[part], block.starts[part], block.counts[part])
+        yield Block(block.majors[part], block.starts[part], block.counts[part])
 
 
-def _read_block(plan: SlicePlan, block: _Block) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _read_block(plan: SlicePlan, block: Block) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return the minors, from 1, and the values of the elements of a block."""
+    stored = plan.stored
+    minors = read_minors(plan, block)
+    if not stored.has_values():
+        return minors, np.ones(minors.size, dtype=bool)
+    return minors, copy_runs(stored.entries("nzval"), block.starts, block.counts)
+
+
+def read_minors(plan: SlicePlan, block: Block) -> npt.NDArray[Any]:
+    """Return the minors of the elements of a block, from 1.
+
+    Raises
+    ------
+    CorruptDataError
+        One of them leaves its axis.
+    """
     stored = plan.stored
     minors = copy_runs(stored.entries("rowval"), block.starts, block.counts)
     n_minor = stored.info.shape[0]
@@ -272,28 +322,21 @@ def _read_block(plan: SlicePlan, block: _Block) -> tuple[npt.NDArray[Any], npt.N
         raise errors.CorruptDataError(
             f"{stored.what}: rowval leaves the range 1 to {n_minor:,} of its rows axis"
         )
-    if not stored.has_values():
-        return minors, np.ones(minors.size, dtype=bool)
-    return minors, copy_runs(stored.entries("nzval"), block.starts, block.counts)
+    return minors
 
 
 def copy_runs(array: Any, starts: Positions, lengths: Positions) -> npt.NDArray[Any]:
     """Copy ranges of a 1-D stored array, one after the other; adjacent ranges are one run."""
-    is_first = np.ones(starts.size, dtype=bool)
-    is_first[1:] = starts[1:] != starts[:-1] + lengths[:-1]
-    first = np.flatnonzero(is_first)
-    run_starts = starts[first]
-    run_lengths = np.add.reduceat(lengths, first) if first.size else lengths
-    total = int(run_lengths.sum())
-    runs = list(zip(run_starts.tolist(), run_lengths.tolist(), strict=True))
+    run_starts, run_lengths = _joined_runs(starts, lengths)
     if not array.info.is_mappable:
-        spans = [Span(start, start + size) for start, size in runs if size]
-        return _concatenated(array.read_spans(spans), (0,), array.info.storage_type.dtype)
+        parts = array.read_spans(spans_of(starts, lengths))
+        return _concatenated(parts, (0,), array.info.storage_type.dtype)
+    total = int(run_lengths.sum())
     mapped = array.read()
     if run_starts.size * _MIN_RUN_ELEMENTS <= total:  # long runs: slice by slice
         copied = np.empty(total, mapped.dtype)
         end = 0
-        for start, size in runs:
+        for start, size in zip(run_starts.tolist(), run_lengths.tolist(), strict=True):
             copied[end : end + size] = mapped[start : start + size]
             end += size
         return copied
@@ -302,6 +345,20 @@ def copy_runs(array: Any, starts: Positions, lengths: Positions) -> npt.NDArray[
     positions += np.arange(total)
     taken: npt.NDArray[Any] = mapped[positions]
     return taken
+
+
+def _joined_runs(starts: Positions, lengths: Positions) -> tuple[Positions, Positions]:
+    """Return the starts and the lengths of ranges of which adjacent ones are joined."""
+    is_first = np.ones(starts.size, dtype=bool)
+    is_first[1:] = starts[1:] != starts[:-1] + lengths[:-1]
+    first = np.flatnonzero(is_first)
+    return starts[first], np.add.reduceat(lengths, first) if first.size else lengths
+
+
+def spans_of(starts: Positions, lengths: Positions) -> list[Span]:
+    """Return the spans that are read for ranges of a stored array that is not mapped."""
+    runs = zip(*(each.tolist() for each in _joined_runs(starts, lengths)), strict=True)
+    return [Span(start, start + size) for start, size in runs if size]
 
 
 def _indptr(counts: Positions, width: int) -> npt.NDArray[Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from daf_query.matrix._gather import SlicePlan, gather_dense, gather_sparse, plan_slice
+from daf_query.matrix._gather import SlicePlan, gather_dense, gather_sparse, plan_slice, replan
 from daf_query.matrix._selection import Selection
 from daf_storage import DafReader, errors
 from daf_storage.spi import StoredMatrix
@@ -36,6 +36,15 @@ class Layout:
         """The selected columns of the matrix, whichever of the axes is stored first."""
         return self.plan.minor if self.rows_are_major else self.plan.major
 
+    def of_rows(self, start: int, stop: int) -> Layout:
+        """Return the layout with a plan of some rows of the slice; reads nothing."""
+        major, minor = self.plan.major, self.plan.minor
+        if self.rows_are_major:
+            plan = replan(self.plan, major.part(start, stop), minor)
+        else:
+            plan = replan(self.plan, major, minor.part(start, stop))
+        return Layout(plan, self.rows_are_major)
+
     def gather(self, progress: Callable[[int], None]) -> Any:
         """Return the values: ``csr_array`` if sparse, else ``ndarray``.
 
@@ -51,10 +60,27 @@ class Layout:
         return sparse if self.rows_are_major else sparse.T.tocsr()
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedLayouts:
+    """The layouts in which a matrix is stored, with the plan of a slice in each."""
+
+    whole: tuple[Layout, ...]
+    """Those that can be read as far as is known, the one that costs fewer bytes first."""
+    faults: tuple[errors.FormatError, ...]
+    """What is wrong with the others; a layout that is not stored is not among them."""
+
+
 def plan_layouts(
     daf: DafReader, axes: tuple[str, str], name: str, rows: Selection, columns: Selection
 ) -> list[Layout]:
-    """Return the layouts in which a matrix is stored, the one that costs fewer bytes first.
+    """Return the layouts in which a matrix is stored; see `find_layouts`."""
+    return list(find_layouts(daf, axes, name, rows, columns).whole)
+
+
+def find_layouts(
+    daf: DafReader, axes: tuple[str, str], name: str, rows: Selection, columns: Selection
+) -> PlannedLayouts:
+    """Plan a slice in each layout in which a matrix is stored.
 
     Warns
     -----
@@ -81,7 +107,8 @@ def plan_layouts(
         raise faults[0]
     for fault in faults:
         _warn(fault, layouts[0])
-    return sorted(layouts, key=lambda layout: layout.plan.cost_bytes)
+    layouts.sort(key=lambda layout: layout.plan.cost_bytes)
+    return PlannedLayouts(tuple(layouts), tuple(faults))
 
 
 def open_layouts(

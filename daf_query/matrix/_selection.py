@@ -17,6 +17,15 @@ class Selection:
     is_all: bool
     """Whether it is every entry in the order of the axis."""
 
+    def part(self, start: int, stop: int) -> Selection:
+        """Return some of the chosen entries, by their offsets.
+
+        >>> Selection.all(3).part(1, 3).positions.tolist()
+        [1, 2]
+        """
+        is_all = self.is_all and start == 0 and stop >= self.positions.size
+        return Selection(self.positions[start:stop], is_all=is_all)
+
     @classmethod
     def of(cls, positions: npt.NDArray[np.int64], axis_length: int) -> Selection:
         """Return the selection of these positions of an axis.

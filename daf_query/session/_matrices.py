@@ -12,7 +12,7 @@ from daf_query.profile import (
     written_items,
 )
 from daf_query.session._connected import Connected
-from daf_query.slice import MatrixSlice, Selector, resolve, slice_matrix
+from daf_query.slice import ByteSize, MatrixSlice, Selector, byte_count, resolve, slice_matrix
 from daf_query.sql import Params, bind_all
 from daf_query.table import TableDataset
 from daf_storage import ShowProgress, errors
@@ -21,7 +21,7 @@ from daf_storage import ShowProgress, errors
 class MatrixQuestions(Connected):
     """The part of a session that is about matrices."""
 
-    def matrix(
+    def matrix(  # noqa: PLR0913 - what is chosen, and how
         self,
         rows_axis: str,
         columns_axis: str,
@@ -30,6 +30,7 @@ class MatrixQuestions(Connected):
         rows: Selector = None,
         columns: Selector = None,
         params: Params | None = None,
+        max_bytes: ByteSize | None = None,
         schema: str | None = None,
     ) -> MatrixSlice:
         """Choose a slice of a matrix; its values are read when they are asked for.
@@ -48,6 +49,10 @@ class MatrixQuestions(Connected):
         params
             Values for the parameters of predicates and SELECTs, as for `sql`; those of rows and
             columns together.
+        max_bytes
+            How much memory the result may take: a number of bytes, or ``"500MB"``, ``"2GiB"``.
+            The result is what `MatrixSlice.values` returns: CSR if the matrix is stored sparse,
+            else dense.  By default there is no limit.
         schema
             Which data set, where several are connected.
 
@@ -63,6 +68,11 @@ class MatrixQuestions(Connected):
             An axis, matrix, column or entry is unknown; the message says which there are.
         QueryError
             A predicate is wrong.
+        BudgetError
+            The result may take more than ``max_bytes``; the message has the figures of
+            `MatrixSlice.explain`, and nothing of the matrix was read.
+        InvalidInputError
+            ``max_bytes`` is no size.
 
         Examples
         --------
@@ -76,6 +86,8 @@ class MatrixQuestions(Connected):
         >>> part.to_numpy().tolist()
         [[2, 3]]
         """
+        if max_bytes is not None:
+            max_bytes = byte_count(max_bytes, keyword="max_bytes")
         schema_name = self._connections.schema(schema).name
         daf = self.reader(schema_name)
         for axis in (rows_axis, columns_axis):
@@ -85,7 +97,9 @@ class MatrixQuestions(Connected):
             known = daf.matrices_set(rows_axis, columns_axis)
             raise errors.matrix_not_found(daf.location, rows_axis, columns_axis, name, known)
         chosen = self._chosen(schema_name, (rows_axis, columns_axis), (rows, columns), params)
-        return slice_matrix(daf, rows_axis, columns_axis, name, chosen[0], chosen[1])
+        return slice_matrix(
+            daf, rows_axis, columns_axis, name, chosen[0], chosen[1], max_bytes=max_bytes
+        )
 
     def matrix_table(
         self,

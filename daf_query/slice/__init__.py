@@ -9,7 +9,9 @@ Must not know sessions or the command line.
 """
 
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
+from daf_query.slice._byte_sizes import ByteSize, byte_count, shown_bytes
 from daf_query.slice._entry_list import positions_in
+from daf_query.slice._explanation import LayoutCost, SliceExplanation
 from daf_query.slice._export import FORMATS, TEXT, check_format
 from daf_query.slice._expression import expression_table
 from daf_query.slice._matrix_slice import MatrixSlice, slice_matrix
@@ -27,10 +29,14 @@ __all__ = [
     "FORMATS",
     "TEXT",
     "AnnDataChoice",
+    "ByteSize",
     "Choice",
+    "LayoutCost",
     "MatrixSlice",
     "Selector",
+    "SliceExplanation",
     "WrappedSql",
+    "byte_count",
     "check_format",
     "explained_of",
     "expression_table",
@@ -38,5 +44,6 @@ __all__ = [
     "order_of",
     "positions_in",
     "resolve",
+    "shown_bytes",
     "slice_matrix",
 ]

@@ -149,6 +149,11 @@ def check_format(path: Path, file_format: str | None = None) -> str:
     name = _uncompressed(path)
     file_format = name.suffix.removeprefix(".") if file_format is None else file_format
     is_compressed = name != path
+    if file_format not in (*FORMATS, name.suffix.removeprefix(".")):
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: the format {file_format!r} is not one of "
+            f"{', '.join(FORMATS)}"
+        )
     if file_format not in FORMATS or (is_compressed and file_format not in TEXT):
         raise errors.InvalidInputError(
             f"cannot write {str(path)!r}: the suffix {path.suffix!r} is not one of "

@@ -10,10 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix import Layout, Selection, SlicePlan, gather_first, plan_layouts
+from daf_query.matrix import PlannedLayouts, Selection, SlicePlan, find_layouts, gather_first
 from daf_query.slice import _anndata
+from daf_query.slice import _explanation as explaining
 from daf_query.slice import _export as export
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
+from daf_query.slice._byte_sizes import ByteSize, byte_count
+from daf_query.slice._explanation import SliceExplanation
 from daf_storage import DafReader, Origin, errors
 from daf_storage.spi import ForkLock, lazy_module
 
@@ -35,11 +38,23 @@ def slice_matrix(
     name: str,
     rows: Selection,
     columns: Selection,
+    *,
+    max_bytes: ByteSize | None = None,
 ) -> MatrixSlice:
-    """Return a slice, to be read from the stored layout that touches the fewest bytes."""
+    """Return a slice, to be read from the stored layout that touches the fewest bytes.
+
+    Raises
+    ------
+    BudgetError
+        Its result may take more memory than ``max_bytes``.
+    """
+    budget = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
     axes = (rows_axis, columns_axis)
-    layouts = plan_layouts(daf, axes, name, rows, columns)
-    return MatrixSlice(daf, axes, name, (rows, columns), layouts)
+    layouts = find_layouts(daf, axes, name, rows, columns)
+    part = MatrixSlice(daf, axes, name, (rows, columns), layouts)
+    if budget is not None:
+        explaining.check_budget(part.explain(), budget)
+    return part
 
 
 class MatrixSlice:
@@ -57,7 +72,7 @@ class MatrixSlice:
         axes: tuple[str, str],
         name: str,
         selections: tuple[Selection, Selection],
-        layouts: list[Layout],
+        layouts: PlannedLayouts,
     ) -> None:
         self.daf = daf
         """The data set that it comes from."""
@@ -66,7 +81,8 @@ class MatrixSlice:
         """The name of the matrix."""
         self.selections = selections
         """The selected rows, and the selected columns."""
-        self._layouts = layouts
+        self._layouts = layouts.whole
+        self._costs = explaining.layout_costs(axes, layouts)
         self._lock = ForkLock()
         self._gathered: Any = None
 
@@ -134,6 +150,29 @@ class MatrixSlice:
         """The entries of the columns axis, as ``str`` objects."""
         return self._names(self.columns_axis, self.selections[1])
 
+    def explain(self) -> SliceExplanation:
+        """Return what the slice will read, and how much memory it will take; reads no values.
+
+        Returns
+        -------
+        SliceExplanation
+            Rows, columns, stored elements, the layout that is chosen and why, bytes and requests,
+            and the memory of each form.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf(name="tiny")
+        >>> daf.add_axis("cell", ["TATA", "GATA"])
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6", "CD8A"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1, 0], [2, 3, 0]])
+        >>> part = daf_query.connect(daf).matrix("cell", "gene", "UMIs", rows=["GATA"])
+        >>> part.explain().stored_elements, part.explain().result_bytes
+        (3, 24)
+        """
+        figures = explaining.figures_of(self.shape, self.dtype, self._layouts, self._gathered)
+        return explaining.explain(self, figures, self._layouts[0], self._costs)
+
     def load(self, *, progress: Callable[[int], None] = lambda _: None) -> MatrixSlice:
         """Read the values now, reporting stored elements done; returns the slice itself."""
         self.values(progress=progress)
@@ -147,7 +186,9 @@ class MatrixSlice:
         with self._lock:
             if self._gathered is None:
                 self._gathered, layout = gather_first(self._layouts, progress)
-                self._layouts = [layout]
+                if layout is not self._layouts[0]:
+                    self._costs = explaining.after_damage(self._costs)
+                self._layouts = (layout,)
             return self._gathered
 
     def to_scipy(self) -> sp.csr_array[Any]:

@@ -25,6 +25,7 @@ from daf_storage.stores._output_files import (
     output_path,
 )
 from daf_storage.stores._protocol import ReadableStore, Snapshot, Transaction, WritableStore
+from daf_storage.stores._read_estimate import ReadEstimate, estimate_ranges
 from daf_storage.stores._regular import open_regular
 from daf_storage.stores._remote import RemoteFiles, RemoteStore, is_remote, shown_url
 from daf_storage.stores._scratch import (
@@ -55,6 +56,7 @@ __all__ = [
     "MappingStore",
     "MemoryStore",
     "MmapZipStore",
+    "ReadEstimate",
     "ReadableStore",
     "Recovery",
     "RemoteArchive",
@@ -69,6 +71,7 @@ __all__ = [
     "allocate",
     "check_length",
     "check_output",
+    "estimate_ranges",
     "file_identity",
     "find_output",
     "fingerprint",

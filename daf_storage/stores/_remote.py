@@ -21,6 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from daf_storage import errors
 from daf_storage.base import SERVER_CLIENT, ForkLock, optional_import
+from daf_storage.stores._read_estimate import ReadEstimate
 
 _BLOCK_BYTES = 1 << 15
 _MAX_REQUEST_BYTES = 1 << 22
@@ -165,6 +166,30 @@ class RemoteFiles:
                 found[block] = data[start : start + _BLOCK_BYTES]
         self._remember(path, {block: found[block] for run in missing for block in run})
         return [self._assembled(path, found, start, stop) for start, stop in ranges]
+
+    def estimate_ranges(
+        self, path: str, ranges: list[tuple[int, int]], estimate: ReadEstimate
+    ) -> None:
+        """Add what `read_ranges` would download, and in how many requests; nothing is asked."""
+        estimate.is_remote = True
+        version = self._versions.get(path)
+        end = max((stop for _, stop in ranges), default=0)
+        size = self._rounded_up(end) if version is None else int(version[0])
+        wanted = sorted({b for start, stop in ranges for b in _blocks_of(start, stop)})
+        if not self._has_ranges and wanted:  # it is downloaded as a whole
+            wanted = list(_blocks_of(0, size))
+        with self._lock:
+            missing = [block for block in wanted if (path, block) not in self._blocks]
+        for run in _runs(block for block in missing if estimate.is_new(path, block)):
+            estimate.add_request(min(run.stop * _BLOCK_BYTES, size) - run.start * _BLOCK_BYTES)
+
+    def estimate_size(self, path: str, estimate: ReadEstimate) -> None:
+        """Add what `size` would cost."""
+        if path not in self._versions and estimate.is_new_size(path):
+            estimate.add_request(0)
+
+    def _rounded_up(self, stop: int) -> int:
+        return -(-stop // _BLOCK_BYTES) * _BLOCK_BYTES
 
     def _assembled(
         self, path: str, found: Mapping[int, bytes], start: int, stop: int
@@ -412,3 +437,10 @@ class RemoteSnapshot:
     def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Download parts of a file."""
         return self._files.read_ranges(self._start + key, ranges)
+
+    def estimate_ranges(
+        self, key: str, ranges: list[tuple[int, int]], estimate: ReadEstimate
+    ) -> None:
+        """Add what `size` and `read_ranges` would cost."""
+        self._files.estimate_size(self._start + key, estimate)
+        self._files.estimate_ranges(self._start + key, ranges, estimate)

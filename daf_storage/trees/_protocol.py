@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from daf_storage.base import AnyArray, Packing, Span, StorageType
+from daf_storage.stores import ReadEstimate
+
+STRING_BYTES: Final = 16
+"""About how many bytes a string takes, where that is not known."""
 
 NodeKind: TypeAlias = Literal["group", "array"]
 
@@ -56,6 +61,15 @@ class StoredArray(Protocol):
         """Return several ranges of the first dimension; of a server, asked for together.
 
         Of an array of two dimensions, only the range ``within`` of the second one.
+        """
+        ...
+
+    def estimate(
+        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
+    ) -> None:
+        """Add what `read_spans` would cost; no elements are read.
+
+        Where the chunks of an array lie in its file may be looked up.
         """
         ...
 
@@ -300,6 +314,18 @@ class WritableTree(Tree, Protocol):
 class NotFileBacked:
     """What arrays have in common whose elements are not the bytes of a file of their own."""
 
+    info: ArrayInfo
+    """Its metadata."""
+
+    def estimate(
+        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
+    ) -> None:
+        """Add the bytes of the elements if they are mapped, else of the chunks, decoded."""
+        if self.info.is_mappable:
+            estimate.add_bytes(_elements_bytes(self.info, spans, within))
+        else:
+            estimate.add_inexact(decoded_bytes(self.info, spans, within), requests=0)
+
     def fingerprint(self) -> list[int] | None:
         """Return None: changes of the elements cannot be detected."""
         return None
@@ -314,6 +340,37 @@ class NotFileBacked:
     def open_file(self) -> None:
         """Return nothing: there is no such file."""
         return
+
+
+def _elements_bytes(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:
+    """Return the bytes of some elements."""
+    rest = list(info.shape[1:]) if within is None else [within.size, *info.shape[2:]]
+    count = sum(span.size for span in spans) * math.prod(rest)
+    return count * (
+        STRING_BYTES if info.storage_type.is_string else info.storage_type.dtype.itemsize
+    )
+
+
+def chunks_of(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:
+    """Return how many chunks hold some elements."""
+    if info.size == 0:
+        return 0
+    height, *widths = info.chunks
+    numbers = {n for span in spans for n in range(span.start // height, -(-span.stop // height))}
+    rest = [Span(0, length) for length in info.shape[1:]]
+    if within is not None:
+        rest[0] = within
+    across = [
+        -(-span.stop // width) - span.start // width
+        for span, width in zip(rest, widths, strict=True)
+    ]
+    return len(numbers) * math.prod(across)
+
+
+def decoded_bytes(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:
+    """Return the bytes of the chunks that hold some elements, not compressed; strings about."""
+    item_bytes = STRING_BYTES if info.storage_type.is_string else info.storage_type.dtype.itemsize
+    return chunks_of(info, spans, within) * math.prod(info.chunks) * item_bytes
 
 
 def fill_blocks(out: AnyArray, blocks: Iterable[AnyArray]) -> None:

@@ -25,7 +25,7 @@ from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Packing, Span, StorageType
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, UnsupportedDataError, os_errors
-from daf_storage.stores import Snapshot
+from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges
 from daf_storage.trees._decompress import decompress, limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout
 
@@ -203,6 +203,17 @@ class ShardReader:
         for values in out:
             values.flags.writeable = False
         return out
+
+    def estimate(self, spans: list[Span], estimate: ReadEstimate, within: Span | None) -> None:
+        """Add what the chunks of `read_spans` cost; where they are is read from the indexes."""
+        rest = [Span(0, n) for n in self._info.shape[1:]]
+        if within is not None:
+            rest[0] = within
+        boxes = [_Box((span, *rest)) for span in spans]
+        wanted = list(dict.fromkeys(p for box in boxes for p in self._positions(box)))
+        for first in range(0, len(wanted), _FETCHED_CHUNKS):
+            for file, places in self._places(wanted[first : first + _FETCHED_CHUNKS]).items():
+                estimate_ranges(self._snapshot, file.key, list(places.values()), estimate)
 
     def read_strings(self, span: Span) -> pa.StringArray | pa.LargeStringArray:
         """Return a range of a vector of strings; only its chunks are decoded."""

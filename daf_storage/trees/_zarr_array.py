@@ -20,9 +20,9 @@ from daf_storage.errors import (
     DafError,
     UnsupportedDataError,
 )
-from daf_storage.stores import Snapshot
+from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges
 from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat
-from daf_storage.trees._protocol import NodeKind, NotFileBacked
+from daf_storage.trees._protocol import NodeKind, NotFileBacked, chunks_of, decoded_bytes
 from daf_storage.trees._shards import ShardReader
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ else:
 
 _MAX_CHUNKS: Final = 1 << 20
 _MANY_CHUNKS: Final = 1 << 8
+_MAX_LOOKED_UP: Final = 1 << 17
 _MOST_PER_BYTE: Final = 1 << 17
 _STRING_BYTES: Final = 4
 _MAX_FILLED_BYTES: Final = 1 << 34
@@ -115,6 +116,23 @@ class ZarrArray:
             picks = () if within is None else (within.slice,)
             return [self._foreign(span.slice, *picks) for span in spans]
         return parts if within is None else [part[:, within.slice] for part in parts]
+
+    def estimate(
+        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
+    ) -> None:
+        """Add what `read_spans` would cost; exact where the array is one plain chunk."""
+        rest = math.prod(self.info.shape[1:])
+        if self.info.is_mappable:
+            width = rest if within is None else rest // self.info.shape[1] * within.size
+            count = sum(span.size for span in spans) * width
+            estimate.add_bytes(count * self.info.storage_type.dtype.itemsize)
+        elif self._is_ranged and self.info.size:
+            row_bytes = rest * self.info.storage_type.dtype.itemsize
+            ranges = [(span.start * row_bytes, span.stop * row_bytes) for span in spans]
+            estimate_ranges(self._snapshot, self._chunk_key(), ranges, estimate)
+        elif self.info.size:
+            requests = 0 if self._snapshot.is_local else chunks_of(self.info, spans, within)
+            estimate.add_inexact(decoded_bytes(self.info, spans, within), requests=requests)
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, decoded straight into Arrow where they are stored plainly."""
@@ -334,6 +352,15 @@ class PackedArray(NotFileBacked):
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension; each chunk is decoded once."""
         return self._reader.read_spans(spans, within)
+
+    def estimate(
+        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
+    ) -> None:
+        """Add the compressed bytes of the chunks."""
+        if chunks_of(self.info, spans, within) <= _MAX_LOOKED_UP:
+            self._reader.estimate(spans, estimate, within)
+        else:
+            super().estimate(spans, estimate, within)
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""

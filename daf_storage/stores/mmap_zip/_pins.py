@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Protocol
 
+from daf_storage.stores._read_estimate import ReadEstimate
+
 
 class Entries(Protocol):
     """What a pin asks of its archive; ``limit`` hides what was added later."""
@@ -16,6 +18,12 @@ class Entries(Protocol):
 
     def find_ranges(self, name: str, ranges: list[tuple[int, int]], limit: int) -> list[memoryview]:
         """Return parts of the bytes of an entry, which must exist."""
+        ...
+
+    def estimate_ranges(
+        self, name: str, ranges: list[tuple[int, int]], limit: int, estimate: ReadEstimate
+    ) -> None:
+        """Add what `find_ranges` would cost."""
         ...
 
     def find_names(self, prefix: str, limit: int) -> list[str]:
@@ -53,6 +61,12 @@ class ArchiveSnapshot:
     def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return parts of the bytes of an entry."""
         return self._archive.find_ranges(self._start + key, ranges, self._limit)
+
+    def estimate_ranges(
+        self, key: str, ranges: list[tuple[int, int]], estimate: ReadEstimate
+    ) -> None:
+        """Add what `read_ranges` would cost."""
+        self._archive.estimate_ranges(self._start + key, ranges, self._limit, estimate)
 
     def identity(self) -> Hashable:
         """Return what changes whenever something is added below the prefix, or rewritten."""

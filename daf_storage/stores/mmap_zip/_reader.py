@@ -11,6 +11,7 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.base import AnyArray, ForkLock
 from daf_storage.stores._mapping import check_length
+from daf_storage.stores._read_estimate import ReadEstimate
 from daf_storage.stores.mmap_zip import _codecs, _recovery
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._index import EntryIndex
@@ -146,6 +147,16 @@ class ArchiveReader:
         if data is None:
             raise KeyError(key)
         return [data[start:stop] for start, stop in ranges]
+
+    def estimate_ranges(
+        self, key: str, ranges: list[tuple[int, int]], limit: int, estimate: ReadEstimate
+    ) -> None:
+        """Add what `find_ranges` would cost; of a compressed entry, all of it."""
+        entry = self._find(key, limit)
+        if entry is not None and entry.method != records.STORED:
+            estimate.add_bytes(entry.stored_bytes)
+        elif entry is not None:
+            estimate.add_bytes(sum(stop - start for start, stop in ranges))
 
     def decompressed(self, entry: Entry) -> memoryview:
         """Return the data of a compressed entry, checked against its length and CRC."""

@@ -1,0 +1,105 @@
+"""Estimate a slice before it is read: its stored elements, and what reading it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from daf_query.matrix._gather import (
+    Positions,
+    SlicePlan,
+    blocks_of,
+    dense_reads,
+    read_minors,
+    spans_of,
+)
+from daf_query.matrix._layouts import Layout
+from daf_query.matrix._selection import Selection
+from daf_storage.spi import ReadEstimate
+
+_STRING_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ElementCount:
+    """How many elements a slice has, as far as that is known without reading them."""
+
+    count: int
+    """Of a sparse matrix those that are stored, of a dense one all."""
+    is_exact: bool
+    """Whether there are so many; if not, there are at most so many."""
+
+
+def count_elements(layouts: Iterable[Layout]) -> ElementCount:
+    """Return the number of elements of a slice: the least that any of its layouts allows."""
+    return min((_count(layout.plan) for layout in layouts), key=lambda found: found.count)
+
+
+def _count(plan: SlicePlan) -> ElementCount:
+    if plan.colptr is None:
+        return ElementCount(plan.major.positions.size * plan.minor.positions.size, is_exact=True)
+    counts = major_counts(plan)
+    return ElementCount(int(counts.sum()), is_exact=plan.minor.is_all or not counts.any())
+
+
+def major_counts(plan: SlicePlan) -> Positions:
+    """Return how many elements each selected major of a sparse matrix has, at most."""
+    if plan.colptr is None:
+        raise TypeError("the plan is for a dense matrix")
+    positions = plan.major.positions
+    counts: Positions = plan.colptr[positions + 1] - plan.colptr[positions]
+    if plan.minor.is_all:
+        return counts
+    return np.minimum(counts * _most_repeated(plan.minor), plan.minor.positions.size)
+
+
+def minor_counts(plan: SlicePlan) -> Positions:
+    """Return how many elements each selected minor of a sparse matrix has; reads their numbers."""
+    totals = np.zeros(plan.stored.info.shape[0] + 1, np.int64)
+    for block in blocks_of(plan):
+        totals += np.bincount(read_minors(plan, block), minlength=totals.size)
+    return totals[plan.minor.positions + 1]
+
+
+def _most_repeated(selection: Selection) -> int:
+    """Return how often the entry is selected that is selected most often."""
+    _, counts = np.unique(selection.positions, return_counts=True)
+    return int(counts.max(initial=1))
+
+
+def estimate_read(plan: SlicePlan) -> ReadEstimate:
+    """Return what gathering a slice costs beyond its plan; no values are read.
+
+    In the order, and the pieces, in which gathering reads.
+    """
+    estimate = ReadEstimate()
+    if plan.colptr is None:
+        _estimate_dense(plan, estimate)
+        return estimate
+    arrays = [plan.stored.entries("rowval")]
+    if plan.stored.has_values():
+        arrays.append(plan.stored.entries("nzval"))
+    if all(array.info.is_mappable for array in arrays):
+        positions = plan.major.positions
+        n_elements = int((plan.colptr[positions + 1] - plan.colptr[positions]).sum())
+        for array in arrays:
+            estimate.add_bytes(n_elements * array.info.storage_type.dtype.itemsize)
+        return estimate
+    for block in blocks_of(plan):
+        for array in arrays:
+            array.estimate(spans_of(block.starts, block.counts), estimate)
+    return estimate
+
+
+def _estimate_dense(plan: SlicePlan, estimate: ReadEstimate) -> None:
+    array = plan.stored.dense()
+    if array.info.storage_type.is_string:
+        estimate.add_inexact(_STRING_BYTES * array.info.size, requests=0)
+    elif array.info.is_mappable:
+        n_elements = plan.major.positions.size * plan.minor.positions.size
+        estimate.add_bytes(n_elements * array.info.storage_type.dtype.itemsize)
+    else:
+        for read in dense_reads(array, plan.major.positions, plan.minor):
+            array.estimate(read.runs, estimate, read.within)

@@ -1,0 +1,480 @@
+"""Tests of what is said of a slice before it is read: equal to what is read then, and what it takes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daf_query import DafSession, DamagedLayoutWarning, MatrixSlice, SliceExplanation, connect
+from daf_query.cli import main
+from daf_query.matrix import Selection
+from daf_query.matrix import _gather as gathering
+from daf_query.slice import slice_matrix
+from daf_storage import DafReader, DafWriter, H5df, MemoryDaf, ZarrDaf, convert, errors
+from daf_storage.stores import RemoteFiles
+from tests.support import create, recorded_reads, served
+
+N_CELLS, N_GENES = 1000, 200
+
+
+def matrix(density: float = 0.1) -> Any:
+    """Return a random CSC array."""
+    random = np.random.default_rng(0)
+    return sp.random_array((N_CELLS, N_GENES), density=density, rng=random, format="csc")
+
+
+def filled(daf: Any) -> Any:
+    """Return a data set with a dense and a sparse matrix in both layouts, and one in one."""
+    daf.add_axis("cell", [f"c{i}" for i in range(N_CELLS)])
+    daf.add_axis("gene", [f"g{i}" for i in range(N_GENES)])
+    daf.set_vector("cell", "age", np.arange(N_CELLS))
+    daf.set_matrix("cell", "gene", "d", matrix().toarray())
+    daf.set_matrix("cell", "gene", "s", matrix())
+    daf.set_matrix("cell", "gene", "one", matrix(), relayout=False)
+    return daf
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the path of a data set; no test changes it."""
+    path = tmp_path_factory.mktemp("explain") / "x.daf.zarr"
+    filled(create(path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def db(path: Path) -> DafSession:
+    """Return a session over it."""
+    return connect(path)
+
+
+@st.composite
+def selections(draw: st.DrawFn, length: int) -> Selection:
+    """Return all entries, or any positions in any order, duplicates too."""
+    if draw(st.booleans()):
+        return Selection.all(length)
+    positions = draw(st.lists(st.integers(0, length - 1), max_size=2 * length))
+    return Selection.of(np.array(positions, np.int64), length)
+
+
+@st.composite
+def slices(draw: st.DrawFn) -> MatrixSlice:
+    """Return a slice of a small random matrix, of which both layouts are stored or one is."""
+    shape = draw(st.tuples(st.integers(1, 6), st.integers(1, 5)))
+    dtype = draw(st.sampled_from([np.float32, np.int64, np.uint8, np.bool_]))
+    numbers = draw(st.lists(st.sampled_from([0, 0, 1, 2]), min_size=shape[0] * shape[1]))
+    values: Any = np.resize(np.array(numbers, dtype), shape)
+    daf = MemoryDaf()
+    daf.add_axis("r", [f"r{i}" for i in range(shape[0])])
+    daf.add_axis("c", [f"c{i}" for i in range(shape[1])])
+    stored = sp.csc_array(values) if draw(st.booleans()) else values
+    daf.set_matrix("r", "c", "m", stored, relayout=draw(st.booleans()))
+    return slice_matrix(daf, "r", "c", "m", draw(selections(shape[0])), draw(selections(shape[1])))
+
+
+def sparse_bytes(values: Any) -> int:
+    """Return the memory of a CSR array."""
+    return int(values.data.nbytes + values.indices.nbytes + values.indptr.nbytes)
+
+
+def column_bytes(column: Any) -> int:
+    """Return the memory of an Arrow column; of a dictionary, of its codes."""
+    array = column.combine_chunks()
+    array = getattr(array, "indices", array)
+    width = array.type.bit_width
+    return -(-len(array) // 8) if width == 1 else len(array) * width // 8
+
+
+@settings(max_examples=150)
+@given(part=slices())
+def test_the_figures_are_those_of_the_forms(part: MatrixSlice) -> None:
+    """Where the number of elements is exact, so is the memory; else both are upper bounds."""
+    before = part.explain()
+    values = part.load().values()
+    after = part.explain()
+    found = {
+        "numpy": part.to_numpy().nbytes,
+        "scipy": sparse_bytes(part.to_scipy()),
+        "arrow": sum(map(column_bytes, part.to_arrow().columns)),
+    }
+    assert before.memory_bytes["numpy"] == found["numpy"]
+    assert all(before.memory_bytes[form] >= size for form, size in found.items())
+    assert (before.rows, before.columns) == part.shape
+    if part.is_sparse:
+        assert after.is_exact
+        assert after.stored_elements == values.nnz
+        assert after.result_bytes == sparse_bytes(values)
+        assert before.stored_elements >= values.nnz
+        assert all(after.memory_bytes[form] == size for form, size in found.items())
+        if before.is_exact:
+            assert before.stored_elements == values.nnz
+            assert before.memory_bytes == after.memory_bytes
+    else:
+        assert before.is_exact
+        assert before.stored_elements == before.rows * before.columns
+        assert before.result_bytes == values.nbytes
+
+
+def test_pandas_and_polars(db: DafSession) -> None:
+    """Their columns take what was said, without labels."""
+    for name in ("d", "s"):
+        part = db.matrix("cell", "gene", name, rows="age < 300")
+        memory = part.explain().memory_bytes
+        frame = part.to_pandas()
+        assert frame.memory_usage(index=False).sum() == memory["pandas"]
+        wide = part.to_polars().drop("cell")
+        assert wide.estimated_size() == memory["polars"]
+
+
+def test_anndata_has_what_comes_along(db: DafSession) -> None:
+    """The other matrices over the axes are counted, as far as they come along."""
+    part = db.matrix("cell", "gene", "s")
+    memory = part.explain().memory_bytes
+    others = sum(db.matrix("cell", "gene", name).explain().result_bytes for name in ("d", "one"))
+    assert memory["anndata"] > memory["scipy"] + 0.9 * others
+
+
+@pytest.mark.parametrize("name", ["d", "s", "one"])
+@pytest.mark.parametrize(
+    "chosen",
+    [{"rows": [5, 500, 900]}, {"columns": [3]}, {"rows": "age < 70", "columns": [9, 4, 9]}, {}],
+)
+def test_the_bytes_to_read_are_read(
+    db: DafSession, monkeypatch: pytest.MonkeyPatch, name: str, chosen: Any
+) -> None:
+    """Of mapped arrays, as many bytes are copied out of the file as was said."""
+    copied: list[int] = []
+    copy_runs, index = gathering.copy_runs, gathering._index
+
+    def counted(function: Any) -> Any:
+        def call(*args: Any) -> Any:
+            values = function(*args)
+            copied.append(values.nbytes)
+            return values
+
+        return call
+
+    monkeypatch.setattr(gathering, "copy_runs", counted(copy_runs))
+    monkeypatch.setattr(gathering, "_index", counted(index))
+    part = db.matrix("cell", "gene", name, **chosen)
+    explanation = part.explain()
+    assert copied == []
+    assert explanation.read_is_exact
+    assert explanation.requests is None
+    part.load()
+    assert sum(copied) == explanation.read_bytes
+
+
+@pytest.mark.usefixtures("tiny_chunks")
+@pytest.mark.parametrize("name", ["d", "s"])
+def test_packed_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The bytes to read are those of the compressed chunks, each once."""
+    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w", packed=True)
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", [f"c{i}" for i in range(30)])
+    daf.add_axis("gene", [f"g{i}" for i in range(20)])
+    values = matrix(0.4)[:30, :20].T.tocsc()
+    stored = values if name == "s" else values.toarray()
+    daf.set_matrix("gene", "cell", name, stored, relayout=False)
+    with recorded_reads(monkeypatch) as reads:
+        part = connect(tmp_path / "x.daf.zarr").matrix(
+            "cell", "gene", name, rows=[2, 3, 17], columns=[1, 5, 6]
+        )
+        before = reads.n_bytes
+        explanation = part.explain()
+        indexes_bytes = reads.n_bytes - before
+        part.load()
+        read_bytes = reads.n_bytes - before - 2 * indexes_bytes
+    assert read_bytes == explanation.read_bytes > 0
+    assert explanation.read_is_exact
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[RemoteFiles]:
+    """Return the connections to servers that are made in the test."""
+    made: list[RemoteFiles] = []
+    begin = RemoteFiles.__init__
+
+    def noted(self: RemoteFiles, *args: Any, **options: Any) -> None:
+        begin(self, *args, **options)
+        made.append(self)
+
+    monkeypatch.setattr(RemoteFiles, "__init__", noted)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("suffix", "packed"),
+    [(".daf.zarr", False), (".daf.zarr", True), (".daf.zarr.zip", False), (".daf.zarr.zip", True)],
+)
+@pytest.mark.parametrize("name", ["d", "s"])
+def test_the_requests_are_made(
+    tmp_path: Path, connections: list[RemoteFiles], suffix: str, packed: Any, name: str
+) -> None:
+    """A server gets about as many requests as was said, and sends about as many bytes."""
+    path = tmp_path / f"x{suffix}"
+    daf = ZarrDaf(path, "w", packed=packed)
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", [f"c{i}" for i in range(6000)])
+    daf.add_axis("gene", [f"g{i}" for i in range(N_GENES)])
+    values = sp.vstack([matrix(0.3)] * 6).T.tocsc()
+    stored = values if name == "s" else values.toarray()
+    daf.set_matrix("gene", "cell", name, stored, relayout=False)
+    daf.close()
+    rows = [*range(0, 6000, 1500), *range(40, 80)]
+    with served(path) as server:
+        part = connect(server.url).matrix("cell", "gene", name, rows=rows)
+        explanation = part.explain()
+        before = [(files.requests, files.received_bytes) for files in connections]
+        part.load()
+        requests = sum(
+            files.requests - count for files, (count, _) in zip(connections, before, strict=True)
+        )
+        received = sum(
+            files.received_bytes - size
+            for files, (_, size) in zip(connections, before, strict=True)
+        )
+        again = part.explain()
+    assert explanation.requests is not None
+    assert requests > 2
+    assert abs(explanation.requests - requests) <= 1
+    assert abs(explanation.read_bytes - received) <= 1 << 15
+    assert again.requests is not None
+    assert again.requests <= 1  # what was fetched is remembered
+
+
+class TestLayouts:
+    """Which layout is chosen, and what is said of the other one."""
+
+    def states(self, part: MatrixSlice) -> dict[str, str]:
+        """Return the state of each layout."""
+        return {layout.by: layout.state for layout in part.explain().layouts}
+
+    def test_both(self, db: DafSession) -> None:
+        """The one that costs fewer bytes is chosen."""
+        few = db.matrix("cell", "gene", "s", rows=[1])
+        assert self.states(few) == {"cell": "chosen", "gene": "costs more"}
+        costs = {layout.by: layout.cost_bytes for layout in few.explain().layouts}
+        assert costs["cell"] == few.plan.cost_bytes < (costs["gene"] or 0)
+        assert self.states(few.load()) == {"cell": "chosen", "gene": "costs more"}
+        assert self.states(db.matrix("cell", "gene", "s", columns=[1])) == {
+            "cell": "costs more",
+            "gene": "chosen",
+        }
+
+    def test_only_one(self, db: DafSession) -> None:
+        """The other is not stored, and the text says what stores it."""
+        part = db.matrix("cell", "gene", "one", rows=[1])
+        assert self.states(part) == {"cell": "not stored", "gene": "chosen"}
+        assert "by cell: not stored; relayout_matrix() stores it" in repr(part.explain())
+
+    def test_square(self) -> None:
+        """A matrix of an axis with itself is stored once."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", ["a", "b"])
+        daf.set_matrix("cell", "cell", "m", [[1, 2], [3, 4]])
+        assert self.states(connect(daf).matrix("cell", "cell", "m")) == {"cell": "chosen"}
+
+    @pytest.mark.parametrize("damage", ["rowval/.zarray", "rowval/0"])
+    def test_damaged(self, path: Path, tmp_path: Path, damage: str) -> None:
+        """It is said when it is known: of metadata at once, of elements when they were read."""
+        copy = tmp_path / "x.daf.zarr"
+        shutil.copytree(path, copy)
+        file = copy / "matrices/gene/cell/s" / damage
+        file.write_bytes(b"\xff" * file.stat().st_size)
+        with pytest.warns(DamagedLayoutWarning):
+            part = connect(copy).matrix("cell", "gene", "s", rows=[1]).load()
+        assert self.states(part) == {"cell": "damaged", "gene": "chosen"}
+
+
+def test_nothing_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Explaining a slice, and refusing it, reads column pointers and no elements."""
+    with recorded_reads(monkeypatch) as reads:
+        session = connect(path)
+        session.matrix("cell", "gene", "s", rows="age > 7").explain()
+        with pytest.raises(errors.BudgetError):
+            session.matrix("cell", "gene", "s", rows="age > 7", max_bytes=1)
+        assert {key for key in reads.chunks() if "matrices" in key} == {
+            "matrices/cell/gene/s/colptr/0",
+            "matrices/gene/cell/s/colptr/0",
+        }
+
+
+@pytest.mark.parametrize("name", ["d", "s"])
+def test_budgets(db: DafSession, name: str) -> None:
+    """As many bytes as the result takes are enough; one fewer is refused with the figures."""
+    needed = db.matrix("cell", "gene", name, rows="age < 100").explain().result_bytes
+    part = db.matrix("cell", "gene", name, rows="age < 100", max_bytes=needed)
+    assert part.shape == (100, N_GENES)
+    with pytest.raises(errors.BudgetError) as caught:
+        db.matrix("cell", "gene", name, rows="age < 100", max_bytes=needed - 1)
+    message = str(caught.value)
+    assert f"takes {needed:,} bytes of memory, more than the budget of {needed - 1:,}" in message
+    assert f"{part.explain().stored_elements:,} elements" in message
+    assert "to read" in message
+    assert "scipy" in message
+    assert message.endswith("choose fewer rows or columns, or pass a larger max_bytes=")
+
+
+def test_a_budget_holds_whatever_is_selected(db: DafSession) -> None:
+    """Where both axes are filtered the count is an upper bound, and so is what is refused."""
+    part = db.matrix("cell", "gene", "s", rows="age < 100", columns=slice(0, 50))
+    explanation = part.explain()
+    assert not explanation.is_exact
+    assert "at most" in repr(explanation)
+    assert explanation.stored_elements > part.nnz
+    assert part.explain().is_exact
+    with pytest.raises(errors.BudgetError, match="takes up to "):
+        db.matrix(
+            "cell",
+            "gene",
+            "s",
+            rows="age < 100",
+            columns=slice(0, 50),
+            max_bytes=explanation.result_bytes - 1,
+        )
+
+
+@pytest.mark.parametrize("size", [-1, "lots", "2 parsecs"])
+def test_bad_budgets(db: DafSession, size: Any) -> None:
+    """They are refused before anything else."""
+    with pytest.raises(errors.InvalidInputError, match="max_bytes=.* is no size"):
+        db.matrix("cell", "nonsense", "s", max_bytes=size)
+
+
+def test_what_it_prints(db: DafSession) -> None:
+    """The text, the HTML and the JSON say the same."""
+    explanation = db.matrix("cell", "gene", "s", rows="age < 100").explain()
+    assert isinstance(explanation, SliceExplanation)
+    lines = repr(explanation).split("\n")
+    assert lines[0].endswith("x.daf.zarr: 100 cell x 200 gene, sparse float64")
+    assert [line.split()[0] for line in lines[1:]] == [
+        "elements",
+        "layout",
+        "layout",
+        "read",
+        "result",
+        "forms",
+    ]
+    assert "by cell: read, it costs the fewest bytes" in lines[2]
+    assert lines[1].split()[1] in explanation._repr_html_()
+    plain = json.loads(json.dumps(explanation.to_dict()))
+    assert plain["rows"], plain["stored_elements"] == (100, explanation.stored_elements)
+    assert plain["layouts"][0] == {
+        "by": "cell",
+        "state": "chosen",
+        "cost_bytes": explanation.layouts[0].cost_bytes,
+        "problem": None,
+    }
+
+
+@pytest.mark.parametrize("suffix", ["daf.zarr.zip", "h5df"])
+def test_other_formats(path: Path, tmp_path: Path, suffix: str) -> None:
+    """Where arrays are mapped, the figures are the same in each format."""
+    convert(path, tmp_path / f"x.{suffix}")
+    for name in ("d", "s", "one"):
+        expected, found = (
+            connect(each).matrix("cell", "gene", name, rows="age < 70", columns=[3]).explain()
+            for each in (path, tmp_path / f"x.{suffix}")
+        )
+        assert replace(found, location=expected.location) == expected
+
+
+@pytest.mark.parametrize("name", ["d", "s"])
+def test_chunks_of_hdf5(tmp_path: Path, name: str) -> None:
+    """What is compressed in an HDF5 file is estimated by its chunks, decoded."""
+    daf = H5df(tmp_path / "x.h5df", "w", packed=True)
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", [f"c{i}" for i in range(30)])
+    daf.add_axis("gene", [f"g{i}" for i in range(20_000)])
+    values = sp.random_array((20_000, 30), density=0.5, rng=np.random.default_rng(0), format="csc")
+    daf.set_matrix(
+        "gene", "cell", name, values if name == "s" else values.toarray(), relayout=False
+    )
+    part = connect(tmp_path / "x.h5df").matrix("cell", "gene", name, rows=[2, 3])
+    explanation = part.explain()
+    assert not explanation.read_is_exact
+    assert explanation.requests is None
+    needed = part.values()
+    item_bytes = 8 + needed.indices.itemsize if name == "s" else 8
+    size = needed.nnz if name == "s" else needed.size
+    assert size * item_bytes <= explanation.read_bytes < 3 * size * item_bytes
+
+
+def test_matrices_of_strings() -> None:
+    """Their sizes are not known before they are read: about 16 bytes each."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    daf.set_matrix("cell", "cell", "m", [["x", "y"], ["z", ""]])
+    explanation = connect(daf).matrix("cell", "cell", "m").explain()
+    assert explanation.result_bytes == 64
+    assert not explanation.read_is_exact
+
+
+class TestCommandLine:
+    """``daf extract --dry-run`` and ``--max-bytes``."""
+
+    def test_dry_run(self, path: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        """It prints the explanation, as text or JSON, and writes nothing."""
+        call = ["extract", str(path), "--matrix", "s", "--rows", "age < 100", "--dry-run"]
+        assert main(call) == 0
+        expected = connect(path).matrix("cell", "gene", "s", rows="age < 100").explain()
+        assert capsys.readouterr().out == f"{expected!r}\n"
+        assert main([*call, "--format", "json"]) == 0
+        assert json.loads(capsys.readouterr().out) == expected.to_dict()
+        assert main([*call, "-o", str(tmp_path / "x.h5ad")]) == 0
+        assert list(tmp_path.iterdir()) == []
+
+    def test_max_bytes(
+        self, path: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        """A slice that is too large is refused with exit code 1, one that fits is written."""
+        out = tmp_path / "x.npz"
+        call = ["extract", str(path), "--matrix", "s", "-o", str(out), "--max-bytes"]
+        assert main([*call, "1kB"]) == 1
+        text = capsys.readouterr().err
+        assert text.endswith("choose fewer rows or columns, or pass a larger --max-bytes\n")
+        assert "1000 cell" not in text
+        assert not out.exists()
+        assert main([*call, "2GiB"]) == 0
+        assert out.exists()
+        assert main([*call[:4], "--dry-run", "--max-bytes", "1kB"]) == 1
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [["--max-bytes", "lots", "-o", "x.npz"], ["--max-bytes", "-1", "-o", "x.npz"], []],
+    )
+    def test_wrong_usage(
+        self, path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+    ) -> None:
+        """A nonsense size, and neither a file nor a dry run: exit code 2."""
+        with pytest.raises(SystemExit) as ended:
+            main(["extract", str(path), "--matrix", "s", *arguments])
+        assert ended.value.code == 2
+        expected = "--max-bytes" if arguments else "give -o FILE or --dry-run"
+        assert expected in capsys.readouterr().err
+
+    def test_formats(self, path: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        """A slice is not written as JSON, and a dry run names a suffix that is unknown."""
+        call = ["extract", str(path), "--matrix", "s", "-o"]
+        assert main([*call, str(tmp_path / "x.csv"), "--format", "json"]) == 1
+        assert "the format 'json' is not one of h5ad" in capsys.readouterr().err
+        assert main([*call, str(tmp_path / "x.xlsx"), "--dry-run"]) == 1
+        assert "the suffix '.xlsx' is not one of" in capsys.readouterr().err
+
+
+def test_readers_are_still_pickled(path: Path) -> None:
+    """A slice that another process opens again explains the same."""
+    part = connect(path).matrix("cell", "gene", "s", rows=[3])
+    daf: DafReader = part.daf
+    again = slice_matrix(daf, "cell", "gene", "s", *part.selections)
+    assert again.explain() == part.explain()
