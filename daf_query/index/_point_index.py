@@ -9,7 +9,7 @@ import numpy as np
 
 from daf_query.index._faults import UnfitIndexError
 from daf_query.index._rtree import RTree
-from daf_query.scan import Compare, Positions, Predicate
+from daf_query.scan import Compare, Positions, Predicate, ScanOptions
 
 
 class PointIndex:
@@ -18,6 +18,10 @@ class PointIndex:
     def __init__(self, x: str, y: str, tree: RTree) -> None:
         self.columns = (x, y)
         self._tree = tree
+
+    def divisor(self, options: ScanOptions) -> int:
+        """Return how selective it has to be."""
+        return options.point_index_divisor
 
     def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions on the columns may be true, ascending.

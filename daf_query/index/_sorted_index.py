@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from daf_query.index._faults import UnfitIndexError, list_of
 from daf_query.index._string_hash import Hashes, hash_of
-from daf_query.scan import Compare, In, Positions, Predicate
+from daf_query.scan import Compare, In, Positions, Predicate, ScanOptions
 
 EVERY: Final = 16
 """The offset in the chunk is stored of every so many strings."""
@@ -159,6 +159,10 @@ class NumberIndex:
         self.columns = (column,)
         self._postings = postings
 
+    def divisor(self, options: ScanOptions) -> int:
+        """Return how selective it has to be."""
+        return options.number_index_divisor
+
     def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions on the column may be true, ascending.
 
@@ -254,6 +258,10 @@ class StringIndex:
         if len(starts):
             _check_starts(starts, None if chunk is None else len(chunk))
         return cls(column, postings, starts, chunk)
+
+    def divisor(self, options: ScanOptions) -> int:
+        """Return how selective it has to be."""
+        return options.string_index_divisor
 
     def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions on the column may be true, ascending.

@@ -17,12 +17,20 @@ from daf_query.scan._arrow_arrays import (
     size_bytes,
 )
 from daf_query.scan._arrow_filter import parse
-from daf_query.scan._column import INDEX, NAME, Column, OpenColumn, VectorColumn
+from daf_query.scan._column import (
+    INDEX,
+    NAME,
+    CachedSpans,
+    Column,
+    Noted,
+    OpenColumn,
+    VectorColumn,
+)
 from daf_query.scan._dictionary_codes import DictionaryCodes
 from daf_query.scan._evaluate import Codes, Mask, Values, evaluate
 from daf_query.scan._membership import with_sql_membership
 from daf_query.scan._missing_strings import offsets_of
-from daf_query.scan._number_column import runs_of_chunks
+from daf_query.scan._number_column import NumberColumn, ReadSpan, runs_of_chunks
 from daf_query.scan._open_table import FindPointIndexes, OpenTable
 from daf_query.scan._options import DEFAULT_OPTIONS, ScanOptions
 from daf_query.scan._partition import balanced
@@ -46,6 +54,7 @@ from daf_query.scan._report import ScanReport
 from daf_query.scan._row_index import RowIndex, StringRowIndex
 from daf_query.scan._rows import Positions, Rows
 from daf_query.scan._scanner import Scan, batch_of, concatenated
+from daf_query.scan._string_column import StringColumn
 from daf_query.scan._zone_map import ZoneMap
 
 __all__ = [
@@ -55,6 +64,7 @@ __all__ = [
     "NAME",
     "PLAIN_TYPES",
     "And",
+    "CachedSpans",
     "Codes",
     "Column",
     "Compare",
@@ -64,18 +74,22 @@ __all__ = [
     "In",
     "IsNull",
     "Mask",
+    "Noted",
+    "NumberColumn",
     "OpenColumn",
     "OpenTable",
     "Or",
     "PlannedScan",
     "Positions",
     "Predicate",
+    "ReadSpan",
     "RowIndex",
     "Rows",
     "Scan",
     "ScanOptions",
     "ScanPlan",
     "ScanReport",
+    "StringColumn",
     "StringRowIndex",
     "Values",
     "VectorColumn",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy.typing as npt
 import pyarrow as pa
@@ -67,6 +67,16 @@ class Column(Protocol):
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading."""
+        ...
+
+
+@runtime_checkable
+class Noted(Protocol):
+    """A column of which there is something to say in the report of a scan."""
+
+    @property
+    def note(self) -> str:
+        """Why reading it is slower than it need be, and what to do; empty if it is not."""
         ...
 
 
@@ -158,7 +168,7 @@ class VectorColumn:
             ),
             lambda: self.indexes.numbers(self.info.name, cache),
             chunk_rows=stored.info.chunk_rows,
-            cache=None if is_view else _Spans(cache, (*key, "span"), identity),
+            cache=None if is_view else CachedSpans(cache, (*key, "span"), identity),
         )
 
     def _zone_map(self, cache: DecodedCache, zone_rows: int) -> ZoneMap:
@@ -210,7 +220,7 @@ class VectorColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spans:
+class CachedSpans:
     """The spans of one column in a cache."""
 
     cache: DecodedCache

@@ -44,6 +44,8 @@ class ScanOptions:
     """The index of a numeric column is used if it names at most one row in so many."""
     string_index_divisor: int = 16
     """Likewise that of a column of strings."""
+    element_index_divisor: int = 16
+    """Likewise the stored elements of a sparse matrix, where zero cannot match."""
     point_index_divisor: int = 16
     """Likewise an R-tree over two columns."""
     max_distinct_strings: int = _MAX_CODES

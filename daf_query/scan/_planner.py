@@ -16,11 +16,13 @@ from daf_query.scan._predicate import (
     Compare,
     Constant,
     In,
+    IsTrue,
     Predicate,
     columns_of,
     conjuncts,
 )
 from daf_query.scan._prune import Zones, may_match
+from daf_query.scan._row_index import RowIndex
 from daf_query.scan._rows import Positions
 from daf_storage.spi import Span
 
@@ -72,26 +74,22 @@ def _candidates(table: OpenTable, predicate: Predicate) -> tuple[Positions | Non
     options, length = table.options, table.length
     by_column: dict[str, list[Predicate]] = {}
     for condition in conjuncts(predicate):
-        if isinstance(condition, Compare | In):
+        if isinstance(condition, Compare | In | IsTrue):
             by_column.setdefault(condition.column, []).append(condition)
-    usable = []
+    usable: list[RowIndex] = []
     numbers = []
     for name in by_column:
         index = table.column(name).row_index()
-        if table.columns[name].is_string:
-            divisor = options.string_index_divisor
-        else:
-            divisor = options.number_index_divisor
+        if not table.columns[name].is_string:
             numbers.append(name)
         if index is not None:
-            usable.append((index, divisor))
+            usable.append(index)
     if len(numbers) > 1:
-        divisor = options.point_index_divisor
-        usable += [(index, divisor) for index in table.point_indexes(numbers)]
+        usable += table.point_indexes(numbers)
     rows, indexes = table.rows, []
-    for index, divisor in usable:
+    for index in usable:
         conditions = [part for name in index.columns for part in by_column[name]]
-        positions = index.find(conditions, length // divisor)
+        positions = index.find(conditions, length // index.divisor(options))
         if positions is not None:
             rows = positions if rows is None else np.intersect1d(rows, positions)
             indexes.append(", ".join(index.columns))

@@ -15,7 +15,7 @@ from daf_storage.spi import DecodedCache
 
 _SHOWN: Final = (
     *("table", "length", "predicate", "index_rows", "indexes", "ranges", "pruned", "rows_pruned"),
-    *("read", "rows_in", "rows_out", "values", "bytes", "split"),
+    *("read", "rows_in", "rows_out", "values", "bytes", "split", "notes"),
 )
 
 
@@ -39,6 +39,8 @@ class ScanReport:
     """Number of values that were read, by column; those of filters and of results add up."""
     bytes: dict[str, int] = field(default_factory=dict)
     """Their size in memory, by column; strings may have been dictionary codes."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """Why reading a column is slower than it need be, and what to do, by column."""
     chunk_rows: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
     """Rows per chunk of the columns that were opened."""
     cache: DecodedCache | None = field(default=None, repr=False, compare=False)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from daf_query.scan._options import ScanOptions
 from daf_query.scan._predicate import Predicate
 from daf_query.scan._rows import Positions
 from daf_query.scan._zone_map import ZoneMap
@@ -22,6 +23,10 @@ class RowIndex(Protocol):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it is of."""
+        ...
+
+    def divisor(self, options: ScanOptions) -> int:
+        """Return how selective it has to be: it is used if it names one row in so many at most."""
         ...
 
     def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:

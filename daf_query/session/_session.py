@@ -26,7 +26,7 @@ from daf_query.sql import (
     query_result,
     reporting,
 )
-from daf_query.table import Categoricals, TableDataset
+from daf_query.table import Categoricals, TableDataset, with_matrix_columns
 from daf_storage import DafReader, Relation, errors
 
 
@@ -244,18 +244,46 @@ class DafSession(MatrixQuestions, AxisWriting):
         hits = sum(report.cache_hits for report in reports)
         return Explanation(query, seconds, rows, scans, hits, plan)
 
-    def table(self, axis: str, *, schema: str | None = None) -> TableDataset:
+    def table(
+        self,
+        axis: str,
+        *,
+        schema: str | None = None,
+        matrix_columns: Mapping[str, tuple[str, str, str]] | None = None,
+    ) -> TableDataset:
         """Return the table of an axis as a pyarrow Dataset, for DuckDB, polars and pyarrow.
 
         Parameters
         ----------
         schema
             Which data set, where several are connected.
+        matrix_columns
+            More columns, by name: the other axis of a matrix, its name, and an entry of that axis,
+            such as ``("gene", "X", "CD8A")``.  Of several data sets as one, it is NULL for those
+            that lack it.
+
+        Raises
+        ------
+        AxisNotFoundError, MatrixNotFoundError, EntryNotFoundError
+            There is no such axis, matrix or entry.
+        ExistsError
+            The table has a column of that name.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> daf.add_axis("gene", ["CD8A", "CST3"])
+        >>> daf.set_matrix("cell", "gene", "X", [[0.0, 5.0], [2.0, 0.0]])
+        >>> table = connect(daf).table("cell", matrix_columns={"cd8": ("gene", "X", "CD8A")})
+        >>> table.to_table(columns=["name", "cd8"]).to_pydict()
+        {'name': ['A', 'B'], 'cd8': [0.0, 2.0]}
         """
         tables = self._connections.schema(schema)
         if axis not in tables.axes_set():
             raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-        return tables.dataset(axis)
+        return with_matrix_columns(tables.dataset(axis), matrix_columns or {})
 
     def _repr_html_(self) -> str:
         parts = (

@@ -6,7 +6,7 @@ in the next query, and one query sees one state.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -155,6 +155,10 @@ class AxisSchema(_Adding):
         """Return the long form of a matrix, as it is now; of some entries of its axes."""
         raise NotImplementedError
 
+    def data_sets(self) -> Sequence[tuple[DafReader, DecodedCache]]:
+        """Return the data sets behind it, each with the cache of its tables."""
+        raise NotImplementedError
+
     descriptions: tuple[str, ...] = (MATRICES, RELATIONS)
     """The tables that describe it; an axis of such a name takes precedence."""
 
@@ -254,6 +258,10 @@ class DafSchema(AxisSchema):
     def location(self) -> str:
         """Where it is, for messages."""
         return self._daf.location
+
+    def data_sets(self) -> Sequence[tuple[DafReader, DecodedCache]]:
+        """Return the data set, and the cache of its tables."""
+        return [(self._daf, self.cache)]
 
     def axes_set(self) -> set[str]:
         """Return the axes."""
@@ -358,6 +366,10 @@ class CollectionSchema(AxisSchema):
         """Where they are, for messages."""
         return self._location
 
+    def data_sets(self) -> Sequence[tuple[DafReader, DecodedCache]]:
+        """Return the data sets, each with the cache of its tables."""
+        return [pair for member in self.members.values() for pair in member.data_sets()]
+
     def axes_set(self) -> set[str]:
         """Return the axes that some data set has."""
         return {axis for member in self.members.values() for axis in member.axes_set()}
@@ -455,6 +467,9 @@ class DafCatalog(CatalogProvider):
 def table_for_query(schema: str, name: str, table: TableDataset) -> Table:
     """Return a table as the query that is planned needs it."""
     context = current_context()
+    columns = context.matrix_columns.get((schema, name))
+    if columns:
+        table = table.with_matrix_columns(columns)
     restriction = context.restrictions.get((schema, name))
     if restriction is not None:
         table = table.restricted(restriction.rows, restriction.predicate)

@@ -16,11 +16,12 @@ from daf_query.sql._connections import Connections
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_planning_error
 from daf_query.sql._filter_inference import inferred_predicate
+from daf_query.sql._gene_columns import Tables, rewritten
 from daf_query.sql._in_lists import may_merge
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._never_null import columns_asked_for_null, is_never_null, is_settled, warn
 from daf_query.sql._pitfalls import check_plan, safe_sql
-from daf_query.sql._planning import Restriction, current_context, planning
+from daf_query.sql._planning import EntryRewriting, Restriction, current_context, planning
 from daf_query.sql._residual_filters import TableName, residual_filters
 from daf_query.sql._spatial_filters import indexed_rows, settled_rows
 from daf_query.sql._table_functions import register_table_functions
@@ -30,7 +31,7 @@ from daf_query.sql._unique_columns import (
     unique_names,
     with_unique_columns,
 )
-from daf_query.table import TableDataset, ZarrTable, category_columns
+from daf_query.table import MatrixEntry, TableDataset, ZarrTable, category_columns
 from daf_storage import errors
 
 Allow: TypeAlias = Literal["read", "write"]
@@ -174,9 +175,10 @@ class Engine:
         return self._plan_raw(query, allow=allow, once=once).executed
 
     def _plan_raw(self, query: str, *, allow: Allow, once: tuple[str, ...]) -> Planned:
-        if allow == "write":
-            return Planned(self._plan_to_write(query, once))
-        planned = self._plan_to_read(query)
+        with planning(replace(current_context(), rewritings={})):
+            if allow == "write":
+                return Planned(self._plan_to_write(query, once))
+            planned = self._plan_to_read(query)
         if "null" in query.lower():
             self._hint_at_missing_strings(query, planned.executed)
         executed, extendable = with_unique_columns(planned.executed, once=once), planned.extendable
@@ -290,9 +292,10 @@ class Engine:
         is_view: bool = False,
     ) -> datafusion.DataFrame:
         """Plan a query with the views that it may name as they are now."""
+        options = options or _READING
         named = {name: sql for name, sql in self._views.items() if _is_named(name[1], query)}
         if not named:
-            return self._sql(query, options or _READING, is_part=is_view)
+            return self._rewritten_sql(query, options, is_part=is_view)
         # A view may name others, but none that was created after it.
         views: dict[TableName, datafusion.DataFrame] = {}
         context = current_context()
@@ -302,7 +305,33 @@ class Engine:
                     self._plan_sql(sql, is_view=True), is_reported=False
                 )
         with planning(context.replacing(dict(views))):
-            return self._sql(query, options or _READING, is_part=True)
+            return self._rewritten_sql(query, options, is_part=True)
+
+    def _rewritten_sql(
+        self, query: str, options: datafusion.SQLOptions, *, is_part: bool
+    ) -> datafusion.DataFrame:
+        """Plan a query whose views are known, with a column for each entry of a matrix."""
+        context = current_context()
+        rewriting = self._rewriting(query)
+        with planning(replace(context, matrix_columns=rewriting.columns)):
+            try:
+                return self._sql(rewriting.query, options, is_part=is_part)
+            except Exception as error:
+                if rewriting.query != query and "ParserError" in str(error):
+                    self.context.sql_with_options(query, options)  # says where, as it was written
+                raise
+
+    def _rewriting(self, query: str) -> EntryRewriting:
+        """Return how a query, or a view that it names, is planned; found out once per planning."""
+        known = current_context().rewritings
+        if known is None or query not in known:
+            views = frozenset(name for (_, name), sql in self._views.items() if "[" in sql)
+            tables = Tables(self.connections.schemas, self._default, views)
+            rewriting = rewritten(query, tables)
+            if known is None:
+                return rewriting
+            known[query] = rewriting
+        return known[query]
 
     def _sql(
         self, query: str, options: datafusion.SQLOptions, *, is_part: bool
@@ -373,6 +402,8 @@ class Engine:
             table = by_function.get(name[1]) or self.connections.find(name)
             if table is None:
                 continue
+            entries = _matrix_entries(name)
+            table = table.with_matrix_columns(entries) if entries else table
             rows = indexed_rows(filters, table) if isinstance(table, ZarrTable) else None
             predicate = inferred_predicate(filters, table.schema)
             if rows is not None or predicate is not None:
@@ -402,6 +433,13 @@ def _has_unconverted(frame: datafusion.DataFrame) -> bool:
     """
     plan = str(frame.optimized_logical_plan().display_indent())
     return _UNCONVERTED.search(plan) is not None
+
+
+def _matrix_entries(name: TableName) -> dict[str, MatrixEntry]:
+    """Return the entries of matrices that the query and its views have a table's columns for."""
+    rewritings = (current_context().rewritings or {}).values()
+    columns = [rewriting.columns.get(name, {}) for rewriting in rewritings]
+    return {column: entry for each in columns for column, entry in each.items()}
 
 
 def _is_named(name: str, query: str) -> bool:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from daf_query.sql._catalog import AxisSchema
 from daf_query.sql._column_hints import entry_hint, join_hint
+from daf_query.sql._gene_columns import unknown_entry_hint
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._statements import one_statement
 from daf_query.sql._table_functions import USAGES
@@ -255,6 +256,7 @@ def _unknown_column(
         for axis in elsewhere
     ]
     hint = f"; {', '.join(hints)}" if hints else _string_hint(name, query)
+    hint = unknown_entry_hint(name, tables, query) or hint
     error = errors.with_message(error, f"{error}{hint}")
     error.other_axes = tuple(elsewhere)
     return error

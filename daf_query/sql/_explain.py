@@ -80,4 +80,6 @@ def _text(scan: ScanReport) -> str:
         lines.append(f"  column   {name}: {count:,} values, {scan.bytes[name]:,} bytes")
         if name in scan.split:
             lines[-1] += f"; {scan.split[name]:,} chunks lie in two ranges"
+        if name in scan.notes:
+            lines.append(f"  note     {name}: {scan.notes[name]}")
     return "\n".join(lines)

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import datafusion
 
 from daf_query.scan import Positions, Predicate, ScanReport
 from daf_query.sql._residual_filters import TableName
-from daf_query.table import SettledRows, TableDataset
+from daf_query.table import MatrixEntry, SettledRows, TableDataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,20 @@ class Restriction:
     """What is true for them; None if nothing is known."""
     settled: SettledRows | None = None
     """Those whose geometry need not be decoded."""
+
+
+MatrixEntries: TypeAlias = Mapping[TableName, Mapping[str, MatrixEntry]]
+"""The entries of matrices that are columns of tables, by table and name of the column."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRewriting:
+    """A query that names entries of matrices, written with a column for each."""
+
+    query: str
+    """What is planned."""
+    columns: MatrixEntries = field(default_factory=dict)
+    """The columns that tables have while it is planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +59,10 @@ class PlanningContext:
     """Where scans report what they read; None if nowhere."""
     function_tables: list[tuple[str, TableDataset]] | None = None
     """Where table functions note what plans call them, and the table; None if nowhere."""
+    matrix_columns: MatrixEntries = field(default_factory=dict)
+    """Columns that tables have besides their vectors: entries of matrices that the query names."""
+    rewritings: dict[str, EntryRewriting] | None = None
+    """How the query and its views were written, by their text; None if that is not kept."""
 
     def replacing(self, tables: Mapping[TableName, datafusion.DataFrame]) -> PlanningContext:
         """Return a context in which other tables are used instead of these."""

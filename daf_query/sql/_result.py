@@ -17,6 +17,7 @@ from daf_query._row_files import SUFFIXES, Format, Rows, format_of, save_rows
 from daf_query.scan import size_bytes
 from daf_query.sql._engine import Allow, Engine, Planned
 from daf_query.sql._engine_fork import ENGINE
+from daf_query.sql._entry_references import with_known_columns
 from daf_query.sql._error_translation import translate_execution_error, unknown_result_column
 from daf_query.sql._explain import QueryPlan
 from daf_query.sql._names import quoted_name
@@ -423,7 +424,8 @@ def _expression(frame: datafusion.DataFrame, column: str | datafusion.Expr) -> d
         return column
     if column in frame.schema().names:
         return datafusion.col(quoted_name(column))
-    return frame.parse_sql_expr(safe_sql(column, is_part=True))
+    known = with_known_columns(column, frame.schema().names)
+    return frame.parse_sql_expr(safe_sql(known, is_part=True))
 
 
 def _sort_keys(

@@ -10,6 +10,7 @@ Must not know SQL or DataFusion.
 
 from typing import TYPE_CHECKING
 
+from daf_query.table._axis_dataset import AxisDataset, with_matrix_columns
 from daf_query.table._broken_columns import BrokenColumns
 from daf_query.table._categorical_columns import (
     Categoricals,
@@ -17,10 +18,11 @@ from daf_query.table._categorical_columns import (
     with_categories,
 )
 from daf_query.table._dataset import (
-    AxisDataset,
     TableDataset,
     TableView,
 )
+from daf_query.table._entry_lookup import entry_not_found, find_entry
+from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._matrix_dataset import MatrixDataset
 from daf_query.table._settled_rows import SettledRows
 from daf_query.table._table_columns import (
@@ -58,6 +60,7 @@ __all__ = [
     "BrokenColumns",
     "Categoricals",
     "MatrixDataset",
+    "MatrixEntry",
     "SettledRows",
     "TableColumns",
     "TableDataset",
@@ -71,6 +74,8 @@ __all__ = [
     "axis_columns",
     "broken_columns",
     "category_columns",
+    "entry_not_found",
+    "find_entry",
     "is_user_table",
     "register_raw_bits",
     "source_of",
@@ -79,6 +84,7 @@ __all__ = [
     "warn_of_problems",
     "warn_once",
     "with_categories",
+    "with_matrix_columns",
     "zarr_table",
 ]
 

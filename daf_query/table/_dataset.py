@@ -1,4 +1,4 @@
-"""An axis as a ``pyarrow.dataset.Dataset``, for DataFusion, DuckDB and polars alike.
+"""A table as a ``pyarrow.dataset.Dataset``, for DataFusion, DuckDB and polars alike.
 
 The class is a Dataset in name only: the C++ dataset behind it has no rows to give, so every
 inherited member is either defined here or refused.  Filters are applied exactly, and as SQL has it:
@@ -9,7 +9,7 @@ evaluated by the scan; Arrow evaluates the others, on all rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, Self
 
@@ -33,11 +33,11 @@ from daf_query.scan import (
     plan_scan,
     with_sql_membership,
 )
-from daf_query.table._categorical_columns import CategoricalColumn, Categoricals
-from daf_query.table._table_columns import TableColumns, axis_columns
+from daf_query.table._matrix_columns import MatrixEntry
+from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableScanner, cast_batches, plain_schema
 from daf_query.table._unscannable import unscannable
-from daf_storage import DafError, DafReader, Origin, errors
+from daf_storage import DafError, errors
 from daf_storage.spi import DecodedCache, Span
 
 BATCH_ROWS: Final = 1 << 17
@@ -298,6 +298,29 @@ class TableDataset(ds.UnionDataset):
         """Return the same table, which is cut, pruned and read in another way."""
         return self._with_view(options=options)
 
+    def with_matrix_columns(self, entries: Mapping[str, MatrixEntry]) -> Self:
+        """Return the same table with entries of matrices as columns, by their names.
+
+        Raises
+        ------
+        ExistsError
+            The table has a column of that name.
+        MatrixNotFoundError, EntryNotFoundError
+            There is no such matrix over the axis, or its other axis has no such entry.
+        """
+        raise errors.InvalidInputError(
+            f"{self!r} is not the table of an axis, so no matrix is over it ({', '.join(entries)})"
+        )
+
+    def _check_free(self, names: Iterable[str]) -> None:
+        """Raise if the table has a column of one of some names."""
+        taken = [name for name in names if name in self._columns.columns]
+        if taken:
+            raise errors.ExistsError(
+                f"{self._location}: the table {self._columns.table!r} has a column {taken[0]!r} "
+                "already; give the entry of the matrix another name"
+            )
+
     def sort_by(self, sorting: Any, **kwargs: Any) -> ds.InMemoryDataset:
         """Return the sorted table, in memory."""
         return ds.InMemoryDataset(self.to_table().sort_by(sorting, **kwargs))
@@ -385,55 +408,6 @@ class TableDataset(ds.UnionDataset):
             return max(named, key=len)
         match = _MISSING_FIELD.search(message)
         return match.group(1) if match else None
-
-
-class AxisDataset(TableDataset):
-    """The table of one axis.
-
-    Parameters
-    ----------
-    daf
-        The data set.
-    axis
-        The axis; its entries are the rows.
-    columns
-        Its columns, where they are known already.
-    view
-        Which rows are wanted, and how they are read; by default all.
-
-    Examples
-    --------
-    >>> import daf_storage
-    >>> daf = daf_storage.MemoryDaf()
-    >>> daf.add_axis("cell", ["TATA", "GATA"])
-    >>> daf.set_vector("cell", "age", [30, 60])
-    >>> AxisDataset(daf, "cell").to_table(columns=["name"], filter=pc.field("age") > 40).to_pylist()
-    [{'name': 'GATA'}]
-    """
-
-    def __init__(
-        self,
-        daf: DafReader,
-        axis: str,
-        *,
-        columns: TableColumns | None = None,
-        view: TableView | None = None,
-    ) -> None:
-        super().__init__(columns or axis_columns(daf, axis), location=daf.location, view=view)
-        self._daf = daf
-
-    def _with(self, columns: TableColumns, view: TableView) -> Self:
-        return type(self)(self._daf, columns.table, columns=columns, view=view)
-
-    def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
-        columns = self._columns.columns.values()
-        has_categoricals = any(isinstance(column, CategoricalColumn) for column in columns)
-        categoricals = "dictionary" if has_categoricals else "string"
-        return _open_axis, (self._daf.require_origin(), self._columns.table, categoricals)
-
-    def _unknown_column(self, name: str) -> DafError:
-        known = self._columns
-        return errors.vector_not_found(self._location, known.table, name, known.columns)
 
 
 class Fragment:
@@ -557,8 +531,3 @@ def _open_again(
 ) -> TableDataset:
     """Make a table again, with the same rows left."""
     return make(*arguments).with_pickled(view)
-
-
-def _open_axis(origin: Origin, axis: str, categoricals: Categoricals) -> AxisDataset:
-    daf = origin.open()
-    return AxisDataset(daf, axis, columns=axis_columns(daf, axis, categoricals=categoricals))

@@ -39,6 +39,7 @@ from daf_query.table._dataset import (
     TableFragment,
     TableView,
 )
+from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableScanner
 from daf_query.table._union_columns import ConstantColumn, NullColumn, column_as
@@ -155,6 +156,31 @@ class UnionDataset(TableDataset):
         """Return the same table, which is cut, pruned and read in another way."""
         return self._with_each(lambda part: part.with_options(options))
 
+    def with_matrix_columns(self, entries: Mapping[str, MatrixEntry]) -> Self:
+        """Return the same table with entries of matrices as columns; NULL where one is lacking.
+
+        Raises
+        ------
+        ExistsError
+            The table has a column of that name.
+        MatrixNotFoundError, EntryNotFoundError
+            No data set has such a matrix, or such an entry.
+        UnsupportedDataError
+            The types of a matrix have none in common.
+        """
+        self._check_free(entries)
+        sources = {part.name: part.source for part in self._parts}
+        for name, entry in entries.items():
+            sources = _with_entry(sources, name, entry)
+        columns = _columns_of_all(self._columns.table, sources)
+        for name in columns.problems.keys() & entries.keys():
+            raise errors.UnsupportedDataError(columns.problems[name])
+        parts = {
+            part.name: part.with_source(sources[part.name], list(columns.schema))
+            for part in self._parts
+        }
+        return type(self)(self._columns.table, parts, location=self._location, columns=columns)
+
     def with_pickled_views(self, views: Mapping[str, Mapping[str, Any]]) -> Self:
         """Return the same table with the views of the parts of one that was pickled."""
         return self._with_each(lambda part: part.with_pickled(views[part.name]))
@@ -229,6 +255,10 @@ class _Part(TableDataset):
     def _with(self, columns: TableColumns, view: TableView) -> Self:
         return type(self)(self.name, self.source, (), columns=columns, view=view)
 
+    def with_source(self, source: TableDataset, fields: Sequence[pa.Field]) -> Self:
+        """Return the same rows of another table."""
+        return type(self)(self.name, source, fields, view=self._view)
+
     @property
     def pickled_view(self) -> dict[str, Any]:
         """Which rows are left."""
@@ -239,6 +269,27 @@ class _Part(TableDataset):
         if predicate is None or not self._absent.intersection(columns_of(predicate)):
             return predicate
         return without(predicate, self._absent)
+
+
+def _with_entry(
+    sources: Mapping[str, TableDataset], name: str, entry: MatrixEntry
+) -> dict[str, TableDataset]:
+    """Return tables with an entry of a matrix as a column, where it exists."""
+    changed = dict(sources)
+    lacking: list[errors.NotFoundError] = []
+    for key, source in sources.items():
+        try:
+            changed[key] = source.with_matrix_columns({name: entry})
+        except (
+            errors.AxisNotFoundError,
+            errors.MatrixNotFoundError,
+            errors.EntryNotFoundError,
+        ) as error:
+            lacking.append(error)
+    if len(lacking) == len(sources):
+        nearest = [error for error in lacking if isinstance(error, errors.EntryNotFoundError)]
+        raise (nearest or lacking)[0]
+    return changed
 
 
 def _columns_of_all(table: str, parts: Mapping[str, TableDataset]) -> TableColumns:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from daf_query.scan import Column, OpenColumn, RowIndex, Rows, ScanOptions, Values, ZoneMap
+from daf_query.scan import Column, Noted, OpenColumn, RowIndex, Rows, ScanOptions, Values, ZoneMap
 from daf_storage.spi import DecodedCache
 
 
@@ -31,6 +31,11 @@ class WrappedColumn:
     def is_string(self) -> bool:
         """Whether its values are strings or bytes."""
         return self.column.is_string
+
+    @property
+    def note(self) -> str:
+        """What a report of a scan says of it."""
+        return self.column.note if isinstance(self.column, Noted) else ""
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading."""

@@ -253,6 +253,11 @@ class StoredMatrix:
         return Convention.ROW_MAJOR if self.info.is_row_major else None
 
     @property
+    def identity(self) -> Hashable:
+        """What a cache of decoded values goes by; to be asked for before anything is read."""
+        return self._node.identity
+
+    @property
     def attributes(self) -> dict[str, str]:
         """What is stored beside the data, to be handed on by whoever writes them elsewhere."""
         return attributes_of(self.convention)

@@ -1,0 +1,262 @@
+"""Columns for the entries of matrices that a query names, such as the genes of ``X['FOXP3']``.
+
+The steps:
+
+1. Find what is subscripted, and the tables of the query (`references_in`, `selects_of`).
+2. Look for a matrix of that name over the axis of each table, whose other axis has the entry.
+3. Write the query with a quoted name, ``"X['FOXP3']"``, and with wildcards that leave it out.
+
+While the query is planned, the catalog hands out tables with these columns.  To the engine they are
+columns like any other, so their filters are evaluated by the scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from daf_query.sql._catalog import AxisSchema
+from daf_query.sql._entry_references import (
+    EntryReference,
+    column_name,
+    edited,
+    malformed,
+    references_in,
+)
+from daf_query.sql._from_items import FromItem, Select, selects_of
+from daf_query.sql._names import quoted_name
+from daf_query.sql._planning import EntryRewriting
+from daf_query.sql._residual_filters import TableName
+from daf_query.sql._tokens import tokens_of
+from daf_query.sql._wildcards import wildcard_edits
+from daf_query.table import MatrixEntry, entry_not_found, find_entry
+from daf_storage import DafError, errors
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables that a query can name."""
+
+    schemas: Mapping[str, AxisSchema]
+    default: str
+    """The schema of tables that are named without one."""
+    views: frozenset[str] = frozenset()
+    """The names of views that name entries of matrices."""
+
+    def find(self, item: FromItem) -> TableName | None:
+        """Return the axis that a FROM names; None if it names something else."""
+        if not item.is_table or not item.parts:
+            return None
+        schema = item.parts[-2] if len(item.parts) > 1 else self.default
+        tables, axis = self.schemas.get(schema), item.parts[-1]
+        if tables is None or tables.has_added(axis) or axis not in tables.axes_set():
+            return None
+        return schema, axis
+
+
+def rewritten(query: str, tables: Tables) -> EntryRewriting:
+    """Return a query with a column for each entry of a matrix that it names.
+
+    Raises
+    ------
+    QueryError
+        An entry is written wrongly, several matrices have the name, or a wildcard cannot leave the
+        columns out.
+    EntryNotFoundError
+        No axis has the entry.
+    """
+    if "[" not in query:
+        return EntryRewriting(query)
+    tokens = tuple(tokens_of(query))
+    references = list(references_in(query, tokens))
+    if not references:
+        return EntryRewriting(query)
+    exposing = [reference.start for reference in references]
+    selects = selects_of(tokens, query, exposing, tables.views)
+    resolver = _Resolver(tables, selects)
+    named = [reference for reference in references if resolver.resolve(reference)]
+    edits = [(each.start, each.stop, quoted_name(each.column)) for each in named]
+    query = edited(query, edits)
+    has_wildcard = any(select.stars or select.is_natural for select in selects)
+    if has_wildcard and resolver.columns:
+        query = _without_in_wildcards(query, {each.column for each in named}, resolver, tables)
+    return EntryRewriting(query, resolver.columns)
+
+
+def _without_in_wildcards(
+    query: str, names: AbstractSet[str], resolver: _Resolver, tables: Tables
+) -> str:
+    """Return a query in which no wildcard has the columns of some names."""
+    tokens = tuple(tokens_of(query))
+    quoted = {quoted_name(name) for name in names}
+    exposing = [token.start for token in tokens if token.text in quoted]
+
+    def columns_of(item: FromItem) -> Sequence[str]:
+        table = tables.find(item)
+        return () if table is None else list(resolver.columns.get(table, ()))
+
+    selects = selects_of(tokens, query, exposing, tables.views)
+    return edited(query, list(wildcard_edits(selects, columns_of)))
+
+
+class _Resolver:
+    """Finds the matrices that the references of one query mean."""
+
+    def __init__(self, tables: Tables, selects: Sequence[Select]) -> None:
+        self._tables = tables
+        items = [item for select in selects for item in select.items]
+        self._items = [(item, tables.find(item)) for item in items]
+        self.columns: dict[TableName, dict[str, MatrixEntry]] = {}
+        """The columns that each table gets."""
+
+    def resolve(self, reference: EntryReference) -> bool:
+        """Return whether a reference is a column; tables that provide it get it."""
+        if reference.qualifier and not any(
+            item.name == reference.qualifier for item, _ in self._items
+        ):
+            self._check_qualifier(reference)
+            return False
+        qualified = [
+            (item, table) for item, table in self._items if reference.qualifier in ("", item.name)
+        ]
+        tables = dict.fromkeys(table for _, table in qualified if table is not None)
+        problems: list[DafError] = []
+        is_provided = False
+        for table in tables:
+            try:
+                is_provided |= self._provide(table, reference)
+            except DafError as error:
+                problems.append(error)
+        if is_provided:
+            return True
+        if any(item.exposes for item, _ in qualified):
+            return reference.entry is not None
+        if problems:
+            raise problems[0]
+        return False
+
+    def _check_qualifier(self, reference: EntryReference) -> None:
+        """Raise if a reference is qualified by the other axis, which the quoted name has."""
+        name = f"{reference.qualifier}.{reference.name}"
+        for table in dict.fromkeys(table for _, table in self._items if table is not None):
+            if _matrices(self._tables.schemas[table[0]], table[1], name):
+                raise errors.QueryError(
+                    f"{name}[{reference.subscript}] needs one name for the axis and the matrix; "
+                    f"write {quoted_name(name)}[{reference.subscript}]"
+                )
+
+    def _provide(self, table: TableName, reference: EntryReference) -> bool:
+        """Return whether a table provides a column, which it gets then.
+
+        Raises
+        ------
+        QueryError, EntryNotFoundError
+            It has such a matrix, but the reference does not name one of its entries.
+        """
+        schema, axis = self._tables.schemas[table[0]], table[1]
+        known = schema.dataset(axis).schema.names
+        if reference.column in known:
+            return True
+        matrices = _matrices(schema, axis, reference.name)
+        if not matrices:
+            return False
+        shown = reference.subscript
+        dotted = [quoted_name(f"{other}.{name}") for other, name in matrices]
+        choices = " or ".join(f"{name}[{shown}]" for name in dotted)
+        if reference.name in known:
+            raise errors.QueryError(
+                f"{schema.location}: {reference.name} is a vector of axis {axis!r}, so it has no "
+                f"entries; the matrix of that name is {choices}"
+            )
+        if len(matrices) > 1:
+            raise errors.QueryError(
+                f"{schema.location}: axis {axis!r} has {len(matrices)} matrices "
+                f"{reference.name!r}; write {choices}"
+            )
+        other, name = matrices[0]
+        if reference.entry is None:
+            raise malformed(reference, reference.name)
+        check_entry(schema, other, reference.entry)
+        entry = MatrixEntry(other, name, reference.entry)
+        self.columns.setdefault(table, {})[reference.column] = entry
+        return True
+
+
+def check_entry(schema: AxisSchema, axis: str, entry: str) -> None:
+    """Raise unless some data set has an entry.
+
+    Raises
+    ------
+    EntryNotFoundError
+        None has.
+    """
+    having = [(daf, cache) for daf, cache in schema.data_sets() if daf.has_axis(axis)]
+    if any(find_entry(daf, axis, entry, cache) is not None for daf, cache in having):
+        return
+    daf, cache = having[0]
+    raise entry_not_found(daf, axis, entry, cache)
+
+
+def _matrices(schema: AxisSchema, axis: str, name: str) -> list[tuple[str, str]]:
+    """Return the other axis and the name of each matrix over an axis that a name can mean.
+
+    It is the name of a matrix, or that of the other axis, a dot, and the name.
+    """
+    plain: dict[tuple[str, str], None] = {}
+    dotted: dict[tuple[str, str], None] = {}
+    for daf, _ in schema.data_sets():
+        if not daf.has_axis(axis):
+            continue
+        for other in sorted(daf.axes_set()):
+            prefix, _, rest = name.partition(f"{other}.")
+            is_dotted = not prefix and bool(rest)
+            names = daf.matrices_set(axis, other)
+            if name in names:
+                plain[other, name] = None
+            if is_dotted and rest in names:
+                dotted[other, rest] = None
+    return list(dotted or plain)
+
+
+def unknown_entry_hint(name: str, tables: Sequence[tuple[AxisSchema, str]], query: str) -> str:
+    """Return what to write for a column that is not there; empty if no matrix is meant.
+
+    Parameters
+    ----------
+    tables
+        The axes that the engine looked for it in.
+    """
+    if name.endswith("']") and "['" in name:
+        return (
+            "; a wildcard has no entries of matrices, so a subquery, a view or a WITH has to name "
+            f"{name} in its own SELECT"
+        )
+    for schema, axis in tables:
+        matrices = _matrices(schema, axis, name)
+        if matrices:
+            return _example(schema, matrices[0][0], name)
+    if f"{name}[" in query:
+        known = sorted({each for schema, axis in tables for each in _over(schema, axis)})
+        has = errors.known_names(known, none="none")
+        return f"; the matrices over this axis are {has}{errors.nearest(name, known)}"
+    return ""
+
+
+def _over(schema: AxisSchema, axis: str) -> Iterator[str]:
+    """Yield the names of the matrices over an axis."""
+    for daf, _ in schema.data_sets():
+        if daf.has_axis(axis):
+            for other in daf.axes_set():
+                yield from daf.matrices_set(axis, other)
+
+
+def _example(schema: AxisSchema, other: str, name: str) -> str:
+    """Return how to name an entry of a matrix, with the first one."""
+    daf = next(daf for daf, _ in schema.data_sets() if daf.has_axis(other))
+    written = name if name.isidentifier() else quoted_name(name)
+    entry = str(daf.axis_entries(other, [0])[0]) if daf.axis_length(other) else "..."
+    return (
+        f"; it is a matrix over {other!r}, so name an entry of that axis, as in "
+        f"{column_name(written, entry)}"
+    )

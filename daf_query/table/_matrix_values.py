@@ -1,0 +1,351 @@
+"""Open columns over one entry of a stored matrix: dense, sparse, or gathered from the other layout.
+
+What is read belongs to the stored matrix that was opened.  What is decoded is cached by its
+identity, so that a matrix that is replaced is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daf_query.matrix import Selection, gather_first, plan_layouts
+from daf_query.scan import (
+    CachedSpans,
+    NumberColumn,
+    OpenColumn,
+    Positions,
+    Predicate,
+    ReadSpan,
+    Rows,
+    ScanOptions,
+    StringColumn,
+    ZoneMap,
+    evaluate,
+    number_array,
+)
+from daf_storage import DafReader
+from daf_storage.errors import CorruptDataError, FormatError
+from daf_storage.spi import DecodedCache, ForkLock, Span, StoredMatrix
+
+Numbers = npt.NDArray[Any]
+
+_VIEW_BYTES: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMatrix:
+    """A matrix as one query reads it, and the entry that is asked for."""
+
+    daf: DafReader
+    """The data set."""
+    axes: tuple[str, str]
+    """The axis of the rows of the column, and that of the entry."""
+    name: str
+    """The name of the matrix."""
+    layouts: Sequence[StoredMatrix]
+    """The layouts whose metadata is whole, pinned."""
+    position: int
+    """The position of the entry."""
+    length: int
+    """Number of rows of the column."""
+    cache: DecodedCache
+    """Where decoded values are remembered."""
+
+    @property
+    def identity(self) -> Hashable:
+        """What the cache goes by."""
+        return tuple(stored.identity for stored in self.layouts)
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
+        """What entries of the cache have in common."""
+        return (self.daf.location, *self.axes, self.name, "entry", self.position)
+
+    @property
+    def by_entry(self) -> StoredMatrix | None:
+        """The layout of which the entry is one stored column; ``None`` without one."""
+        return stored_by_entry(self.layouts, self.axes[0])
+
+    def remembered(self, part: Hashable, make: Callable[[], Any]) -> Any:
+        """Return a part of the column, made unless it is cached."""
+        return self.cache.get((*self.key, part), self.identity, make)
+
+    def gathered(self, positions: Positions | None = None) -> Numbers:
+        """Return values as slices read them, of some rows or of all.
+
+        Raises
+        ------
+        FormatError
+            No layout is whole.
+        """
+        rows = Selection.all(self.length) if positions is None else Selection(positions, False)  # noqa: FBT003 - a field
+        entry = Selection(np.array([self.position]), is_all=False)
+        values, _ = gather_first(plan_layouts(self.daf, self.axes, self.name, rows, entry))
+        column: Numbers = (values if isinstance(values, np.ndarray) else values.toarray())[:, 0]
+        return np.ascontiguousarray(column)
+
+    def all_gathered(self) -> Numbers:
+        """Return all values as slices read them, cached."""
+        values: Numbers = self.remembered("gathered", self.gathered)
+        return values
+
+
+def stored_by_entry(layouts: Sequence[StoredMatrix], rows_axis: str) -> StoredMatrix | None:
+    """Return the layout whose stored columns are the entries of the other axis."""
+    fitting = (s for s in layouts if s.info.rows_axis == rows_axis and not s.info.is_row_major)
+    return next(fitting, None)
+
+
+def open_values(matrix: OpenMatrix, name: str, options: ScanOptions) -> OpenColumn:
+    """Return the open column of an entry of a matrix, which conditions call by a name."""
+    stored = matrix.by_entry
+    storage_type = matrix.layouts[0].info.storage_type
+    if storage_type.is_string:
+        return StringColumn(lambda: matrix.remembered("strings", lambda: _strings(matrix)))
+    if stored is None:
+        return _GatheredColumn(matrix, options)
+    zone_rows = options.zone_rows
+    zones: ZoneMap = matrix.remembered(
+        ("zones", zone_rows),
+        lambda: ZoneMap.unknown(matrix.length, storage_type.dtype, zone_rows),
+    )
+    if stored.info.is_sparse:
+        return _SparseColumn(matrix, stored, name, zones)
+    return _dense_column(matrix, stored, zones)
+
+
+class _View:
+    """A stored column that is mapped; a mapping that is kept need not be faulted in again."""
+
+    nbytes = _VIEW_BYTES
+
+    def __init__(self, values: Numbers) -> None:
+        self.values = values
+
+
+def _dense_column(matrix: OpenMatrix, stored: StoredMatrix, zones: ZoneMap) -> NumberColumn:
+    array = stored.dense()
+    is_mapped = array.info.is_mappable
+
+    def open_reader() -> ReadSpan:
+        try:
+            values = matrix.remembered("view", lambda: _View(array.read()[matrix.position])).values
+        except FormatError:
+            values = matrix.all_gathered()
+        return lambda span: values[span.slice]
+
+    def read_chunks(span: Span) -> Numbers:
+        entry = Span(matrix.position, matrix.position + 1)
+        try:
+            return array.read_spans([entry], span)[0].reshape(-1)
+        except FormatError:
+            return matrix.all_gathered()[span.slice]
+
+    return NumberColumn(
+        open_reader if is_mapped else lambda: read_chunks,
+        zones,
+        lambda: None,
+        chunk_rows=max(array.info.chunks[1], 1),
+        cache=None if is_mapped else _spans(matrix),
+    )
+
+
+def _spans(matrix: OpenMatrix) -> CachedSpans:
+    return CachedSpans(matrix.cache, (*matrix.key, "span"), matrix.identity)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Elements:
+    """The stored elements of one column of a sparse matrix."""
+
+    rows: Positions
+    """Where they are, ascending."""
+    values: Numbers
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take."""
+        return int(self.rows.nbytes + self.values.nbytes) + _VIEW_BYTES
+
+    def dense(self, span: Span) -> Numbers:
+        """Return the values of a span; zero where nothing is stored."""
+        first, last = np.searchsorted(self.rows, [span.start, span.stop])
+        values = np.zeros(span.size, self.values.dtype)
+        values[self.rows[first:last] - span.start] = self.values[first:last]
+        return values
+
+    def at(self, positions: Positions) -> Numbers:
+        """Return the values of some rows; zero where nothing is stored."""
+        values = np.zeros(positions.size, self.values.dtype)
+        if self.rows.size:
+            places = np.minimum(np.searchsorted(self.rows, positions), self.rows.size - 1)
+            is_stored = self.rows[places] == positions
+            values[is_stored] = self.values[places[is_stored]]
+        return values
+
+
+class _SparseColumn:
+    """One stored column of a sparse matrix that is being read."""
+
+    def __init__(self, matrix: OpenMatrix, stored: StoredMatrix, name: str, zones: ZoneMap) -> None:
+        self.zones: ZoneMap | None = zones
+        self._matrix = matrix
+        self._stored = stored
+        self._name = name
+        self._spans = _spans(matrix)
+        self._known: _Elements | None = None
+        self._lock = ForkLock()
+
+    def _elements(self) -> _Elements:
+        with self._lock:
+            if self._known is None:
+                self._known = self._matrix.remembered("elements", self._read)
+            return self._known
+
+    def _read(self) -> _Elements:
+        try:
+            return _read_elements(self._stored, self._matrix.position)
+        except FormatError:
+            values = self._matrix.gathered()  # from the other layout, with a warning
+            rows = np.flatnonzero(values)
+            return _Elements(rows, values[rows])
+
+    def row_index(self) -> _ElementIndex:
+        """Return an index of the rows with a stored element."""
+        return _ElementIndex(self._name, self._elements)
+
+    def values(self, rows: Rows) -> Numbers:
+        """Return numbers; a whole span is scattered once, and cached."""
+        if rows.offsets is None:
+            return self._spans.get(rows.span, lambda span: self._elements().dense(span))
+        scattered = self._spans.peek(rows.span)
+        return self._elements().at(rows.positions) if scattered is None else scattered[rows.offsets]
+
+    def to_arrow(self, rows: Rows) -> pa.Array:
+        """Return numbers as Arrow, NaN as null."""
+        return number_array(self.values(rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ElementIndex:
+    """Finds rows by the stored elements of a column, for conditions that are false for zero."""
+
+    column: str
+    elements: Callable[[], _Elements]
+    """Reads the stored elements."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    def divisor(self, options: ScanOptions) -> int:
+        """Return how selective it has to be."""
+        return options.element_index_divisor
+
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
+        """Return the rows for which all conditions are true, ascending.
+
+        ``None`` if they are more than ``max_rows``, or zero satisfies the conditions.
+        """
+        elements = self.elements()
+        values = np.append(elements.values, elements.values.dtype.type(0))
+        is_true = np.ones(values.size, np.bool_)
+        for condition in conditions:
+            is_true &= evaluate(condition, lambda _: values, values.size)
+        if is_true[-1] or int(np.count_nonzero(is_true)) > max_rows:
+            return None
+        return elements.rows[is_true[:-1]]
+
+
+class _GatheredColumn:
+    """An entry of a matrix that is stored by the other axis only: gathered, as slices are.
+
+    Of few rows only those are gathered; else all are, once.
+    """
+
+    zones = None
+
+    def __init__(self, matrix: OpenMatrix, options: ScanOptions) -> None:
+        self._matrix = matrix
+        self._divisor = options.sparse_divisor
+
+    def row_index(self) -> None:
+        """Return nothing: to find rows by their values, all would have to be gathered."""
+        return
+
+    def values(self, rows: Rows) -> Numbers:
+        """Return numbers."""
+        matrix = self._matrix
+        is_few = rows.offsets is not None and rows.count * self._divisor <= matrix.length
+        if is_few and matrix.cache.peek((*matrix.key, "gathered"), matrix.identity) is None:
+            return matrix.gathered(rows.positions)
+        return rows.of(matrix.all_gathered())
+
+    def to_arrow(self, rows: Rows) -> pa.Array:
+        """Return numbers as Arrow, NaN as null."""
+        return number_array(self.values(rows))
+
+
+def _read_elements(stored: StoredMatrix, position: int) -> _Elements:
+    """Read the elements of one stored column, and nothing else of a sparse matrix.
+
+    Raises
+    ------
+    CorruptDataError
+        The column pointers or the row numbers leave their range.
+    """
+    rowval = stored.entries("rowval")
+    length, nnz = stored.info.shape[0], rowval.info.size
+    colptr = stored.entries("colptr").read_rows(Span(position, position + 2))
+    start, stop = int(colptr[0]) - 1, int(colptr[1]) - 1
+    if not 0 <= start <= stop <= nnz:
+        raise CorruptDataError(
+            f"{stored.what}: colptr of column {position:,} leaves the range 1 to {nnz + 1:,}"
+        )
+    if start == stop:
+        dtype = stored.info.storage_type.dtype.newbyteorder("=")
+        return _Elements(np.empty(0, np.int64), np.empty(0, dtype))
+    span = Span(start, stop)
+    rows = rowval.read_rows(span).astype(np.int64) - 1
+    values = stored.entries("nzval").read_rows(span) if stored.has_values() else None
+    if values is None:
+        values = np.ones(rows.size, np.bool_)
+    if int(rows.min()) < 0 or int(rows.max()) >= length:
+        raise CorruptDataError(
+            f"{stored.what}: rowval leaves the range 1 to {length:,} of its rows axis"
+        )
+    return _canonical(rows, values)
+
+
+def _canonical(rows: Positions, values: Numbers) -> _Elements:
+    """Return elements with ascending rows; those of one row are added up, as scipy does.
+
+    >>> elements = _canonical(np.array([4, 1, 4]), np.array([1.0, 2.0, 3.0]))
+    >>> elements.rows.tolist(), elements.values.tolist()
+    ([1, 4], [2.0, 4.0])
+    """
+    if bool(np.all(rows[1:] > rows[:-1])):
+        return _Elements(rows, values)
+    unique, inverse = np.unique(rows, return_inverse=True)
+    total = np.zeros(unique.size, values.dtype)
+    np.add.at(total, inverse, values)
+    return _Elements(unique, total)
+
+
+def _strings(matrix: OpenMatrix) -> pa.Array:
+    """Return the strings of an entry, out of those of the whole matrix."""
+    stored = matrix.by_entry
+    rows = np.arange(matrix.length)
+    if stored is not None:
+        places = rows + matrix.position * matrix.length
+    else:
+        stored = matrix.layouts[0]
+        places = rows * stored.info.shape[0] + matrix.position
+    return stored.dense().read_strings().take(pa.array(places))

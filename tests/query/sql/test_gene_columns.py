@@ -1,0 +1,485 @@
+"""Tests of entries of matrices as columns in SQL: ``X['FOXP3']``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from daf_query import DafSession, connect
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
+from tests.support import create
+
+VALUES = np.array([[0, 1, 5], [2, 0, 0], [0, 3, 0], [4, 0, 0]], np.float32)
+GENES = ["FOXP3", "CD8A", 'it\'s "β".1']
+
+
+def fill(daf: DafWriter) -> None:
+    """Add four cells, three genes, and matrices dense and sparse, over one axis or two."""
+    daf.add_axis("cell", ["c1", "c2", "c3", "c4"])
+    daf.set_vector("cell", "age", [60, 61, 62, 63])
+    daf.set_vector("cell", "donor", ["N1", "N2", "N1", "N2"])
+    daf.set_vector("cell", "V", [1, 2, 3, 4])
+    daf.add_axis("gene", GENES)
+    daf.set_vector("gene", "is_marker", [True, False, True])
+    daf.add_axis("raw", ["FOXP3", "MALAT1"])
+    daf.add_axis("donor", ["N1", "N2"])
+    daf.set_vector("donor", "centre", ["Basel", "Ulm"])
+    daf.set_matrix("cell", "gene", "X", sp.csc_array(VALUES))
+    daf.set_matrix("cell", "gene", "dense", VALUES)
+    daf.set_matrix("gene", "cell", "turned", sp.csc_array(VALUES.T), relayout=False)
+    daf.set_matrix("cell", "gene", "V", VALUES)
+    daf.set_matrix("cell", "gene", "both", VALUES)
+    daf.set_matrix("cell", "raw", "both", VALUES[:, :2])
+    daf.set_matrix("cell", "cell", "distances", np.arange(16.0).reshape(4, 4))
+
+
+@pytest.fixture(scope="module")
+def session() -> DafSession:
+    """Return a session over the data set of `fill`, and another one."""
+    daf = MemoryDaf(name="m")
+    fill(daf)
+    return connect({"m": daf})
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    """Return the cells, with a column for each gene."""
+    frame = pd.DataFrame({"name": ["c1", "c2", "c3", "c4"], "age": [60, 61, 62, 63]})
+    frame["donor"] = ["N1", "N2", "N1", "N2"]
+    return frame.join(pd.DataFrame(VALUES, columns=GENES))
+
+
+def rows(session: DafSession, query: str, **keywords: Any) -> list[tuple[Any, ...]]:
+    """Return the rows of a query as tuples."""
+    return [tuple(row.values()) for row in session.sql(query, **keywords).to_pylist()]
+
+
+class TestQueries:
+    @pytest.mark.parametrize("matrix", ["X", "dense", "turned"])
+    def test_the_query_of_the_first_screen(
+        self, session: DafSession, frame: pd.DataFrame, matrix: str
+    ) -> None:
+        """A gene is selected, filtered by and sorted by, whatever the layout."""
+        query = (
+            f"SELECT name, {matrix}['FOXP3'] AS foxp3 FROM cell "
+            f"WHERE {matrix}['CD8A'] < 3 AND age > 60 ORDER BY foxp3 DESC"
+        )
+        kept = frame[(frame.CD8A < 3) & (frame.age > 60)].sort_values("FOXP3", ascending=False)
+        assert rows(session, query) == list(zip(kept.name, kept.FOXP3, strict=True))
+
+    @pytest.mark.parametrize(
+        ("query", "expected"),
+        [
+            (
+                "SELECT donor, avg(X['FOXP3']) FROM cell GROUP BY donor ORDER BY 1",
+                [("N1", 0.0), ("N2", 3.0)],
+            ),
+            (
+                "SELECT X['FOXP3'] > 1 AS high, count(*) FROM cell GROUP BY X['FOXP3'] > 1 ORDER BY 1",
+                [(False, 2), (True, 2)],
+            ),
+            ("SELECT donor FROM cell GROUP BY donor HAVING max(X['CD8A']) > 0", [("N1",)]),
+            (
+                (
+                    "SELECT name, rank() OVER (PARTITION BY donor ORDER BY X['FOXP3'] DESC) FROM cell "
+                    "WHERE donor = 'N2' ORDER BY 2"
+                ),
+                [("c4", 1), ("c2", 2)],
+            ),
+            (
+                (
+                    "SELECT a.name, b.name AS other FROM cell a JOIN cell b ON a.X['FOXP3'] = b.X['CD8A'] + 1 "
+                    "ORDER BY 1"
+                ),
+                [("c2", "c1"), ("c4", "c3")],
+            ),
+            (
+                "SELECT name FROM cell WHERE X['FOXP3'] = (SELECT max(X['FOXP3']) FROM cell)",
+                [("c4",)],
+            ),
+            (
+                (
+                    "SELECT name FROM cell WHERE EXISTS (SELECT 1 FROM donor WHERE "
+                    "donor.name = cell.donor AND cell.X['FOXP3'] > 3)"
+                ),
+                [("c4",)],
+            ),
+            ("SELECT name, X['c1'] FROM gene WHERE X['c1'] > 0 AND is_marker", [(GENES[2], 5.0)]),
+            (
+                (
+                    "SELECT c.name, centre FROM cell c JOIN donor d ON c.donor = d.name "
+                    "WHERE c.X['FOXP3'] BETWEEN 1 AND 3"
+                ),
+                [("c2", "Ulm")],
+            ),
+            (
+                "SELECT name FROM m.cell WHERE m.cell.X['FOXP3'] IN (2, 4) ORDER BY name",
+                [("c2",), ("c4",)],
+            ),
+            (
+                "SELECT name FROM cell WHERE X [ 'CD8A' ] IS NOT NULL AND X['CD8A'] >= 2.5",
+                [("c3",)],
+            ),
+            (
+                "SELECT CASE WHEN X['FOXP3'] > 3 THEN 'high' ELSE 'low' END FROM cell WHERE age = 63",
+                [("high",)],
+            ),
+            (
+                "SELECT \"gene.both\"['CD8A'], \"raw.both\"['MALAT1'] FROM cell WHERE age = 62",
+                [(3.0, 3.0)],
+            ),
+            ("SELECT X['it''s \"β\".1'] FROM cell WHERE X['it''s \"β\".1'] > 0", [(5.0,)]),
+            (
+                "WITH c AS (SELECT name, X['FOXP3'] FROM cell) SELECT name FROM c WHERE X['FOXP3'] > 3",
+                [("c4",)],
+            ),
+            (
+                "SELECT s.X['FOXP3'] FROM (SELECT X['FOXP3'] FROM cell) s WHERE s.X['FOXP3'] > 3",
+                [(4.0,)],
+            ),
+            (
+                (
+                    "SELECT name FROM cell WHERE X['FOXP3'] > 3 UNION ALL "
+                    "SELECT name FROM gene WHERE X['c1'] > 3 ORDER BY name"
+                ),
+                [("c4",), (GENES[2],)],
+            ),
+        ],
+    )
+    def test_every_place_of_a_query(
+        self, session: DafSession, query: str, expected: list[tuple[Any, ...]]
+    ) -> None:
+        """A gene works wherever a column does."""
+        assert rows(session, query) == expected
+
+    def test_columns_are_named_as_written(self, session: DafSession) -> None:
+        """The spelling is one, so that a result can be asked for it."""
+        result = session.sql("SELECT name, X [ 'FOXP3' ] FROM cell")
+        assert result.column_names == ["name", "X['FOXP3']"]
+        assert result.filter("X['FOXP3'] > 3").to_pydict()["name"] == ["c4"]
+        assert result.sort("X['FOXP3'] DESC").limit(1).to_pydict()["name"] == ["c4"]
+        assert result.select("X['FOXP3'] * 2 AS twice").to_pydict()["twice"] == [0, 4, 0, 8]
+
+    @pytest.mark.parametrize(
+        ("query", "params"),
+        [
+            ("SELECT name FROM cell WHERE X[?] > ?", ["CD8A", 2]),
+            ("SELECT name FROM cell WHERE X[$1] > $2", ["CD8A", 2]),
+            ("SELECT name FROM cell WHERE X[$gene] > $least", {"gene": "CD8A", "least": 2}),
+        ],
+    )
+    def test_parameters(self, session: DafSession, query: str, params: Any) -> None:
+        """The entry may be a parameter."""
+        assert rows(session, query, params=params) == [("c3",)]
+
+    def test_a_square_matrix_has_the_orientation_of_slices(self, session: DafSession) -> None:
+        """Of row i, the column of c2 is element [i, c2]."""
+        expected = session.matrix("cell", "cell", "distances").to_numpy()[:, 1]
+        assert [row[0] for row in rows(session, "SELECT distances['c2'] FROM cell")] == list(
+            expected
+        )
+
+    def test_the_filter_is_evaluated_by_the_scan(self, session: DafSession) -> None:
+        """Nothing is left for the engine, and a column of the result is read late."""
+        query = "SELECT X['CD8A'] FROM cell WHERE dense['FOXP3'] > 3 AND age > 60"
+        plan = session.explain(query)
+        assert "FilterExec" not in plan.physical
+        report = session.explain_analyze(query).scans[0]
+        assert report.predicate == "dense['FOXP3'] > 3.0 AND age > 60"
+        assert report.as_dict()["values"]["X['CD8A']"] == 1
+
+    def test_stored_rows_are_the_candidates(self, tmp_path: Path) -> None:
+        """Where zero cannot match, only rows with a stored element that does are read."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", [str(n) for n in range(1000)])
+        daf.set_vector("cell", "age", np.arange(1000))
+        daf.add_axis("gene", ["g"])
+        values = np.zeros((1000, 1))
+        values[[5, 600, 800]] = [[1], [2], [3]]
+        daf.set_matrix("cell", "gene", "X", sp.csc_array(values))
+        session = connect(daf)
+        scan = session.explain_analyze("SELECT age FROM cell WHERE X['g'] > 1 AND age > 700").scans[
+            0
+        ]
+        assert (scan.indexes, scan.index_rows) == (["X['g']"], 2)
+        assert scan.as_dict()["values"] == {"X['g']": 2, "age": 3}
+        assert session.explain_analyze("SELECT age FROM cell WHERE X['g'] < 1").rows == 997
+        assert rows(session, "SELECT age FROM cell WHERE X['g'] >= 2") == [(600,), (800,)]
+
+
+class TestWildcards:
+    @pytest.mark.parametrize(
+        "query",
+        [
+            "SELECT * FROM cell WHERE X['FOXP3'] > 0",
+            "SELECT c.* FROM cell AS c WHERE X['FOXP3'] > 0",
+            "SELECT * FROM (SELECT * FROM cell WHERE X['FOXP3'] > 0)",
+            (
+                "SELECT * FROM (SELECT * FROM cell) s WHERE age > 0 AND EXISTS "
+                "(SELECT * FROM cell d WHERE d.X['FOXP3'] > 0 AND d.name = s.name)"
+            ),
+            "WITH s AS (SELECT * FROM cell WHERE X['FOXP3'] > 0) SELECT * FROM s",
+            "SELECT * FROM cell LEFT SEMI JOIN donor ON donor = donor.name WHERE X['FOXP3'] > 0",
+            (
+                "SELECT a.* FROM cell a JOIN cell b ON a.name = b.name WHERE a.X['FOXP3'] > 0 "
+                "AND b.X['FOXP3'] > 0"
+            ),
+            "SELECT DISTINCT * FROM cell WHERE X['FOXP3'] > 0",
+            "SELECT DISTINCT ON (name) * FROM cell WHERE X['FOXP3'] > 0",
+            "FROM cell SELECT * WHERE X['FOXP3'] > 0",
+            (
+                "SELECT * FROM cell WHERE X['FOXP3'] > 3 UNION ALL SELECT * FROM cell "
+                "WHERE X['FOXP3'] BETWEEN 1 AND 3"
+            ),
+            "SELECT m.cell.* FROM m.cell WHERE X['FOXP3'] > 0",
+        ],
+    )
+    def test_a_wildcard_has_the_vectors_alone(self, session: DafSession, query: str) -> None:
+        """At any depth, in the same columns as without the gene."""
+        table = session.sql(f"{query} ORDER BY name").to_arrow_table()
+        assert table.column_names == session.table("cell").schema.names
+        assert table.column("name").to_pylist() == ["c2", "c4"]
+
+    def test_what_a_subquery_selects_stays(self, session: DafSession) -> None:
+        """A gene that is selected by name is a column of the subquery."""
+        query = "SELECT * FROM (SELECT name, X['FOXP3'] FROM cell) WHERE X['FOXP3'] > 3"
+        assert session.sql(query).to_pydict() == {"name": ["c4"], "X['FOXP3']": [4.0]}
+        query = (
+            "SELECT * FROM cell JOIN (SELECT name AS other, X['FOXP3'] FROM cell) s "
+            "ON cell.name = s.other WHERE cell.X['FOXP3'] > 3"
+        )
+        names = session.sql(query).column_names
+        assert names == [*session.table("cell").schema.names, "other", "X['FOXP3']"]
+
+    def test_exclusions_are_kept(self, session: DafSession) -> None:
+        """EXCLUDE, EXCEPT and REPLACE do what they do without a gene."""
+        kept = ["name", "donor"]
+        for stars in ("EXCLUDE (index, V, age)", "EXCEPT (index, V, age)"):
+            query = f"SELECT * {stars} FROM cell WHERE X['FOXP3'] > 3"
+            assert session.sql(query).column_names == sorted(kept, key="name donor".index)
+        query = "SELECT * EXCLUDE age FROM cell WHERE X['FOXP3'] > 3"
+        assert "age" not in session.sql(query).column_names
+        query = "SELECT * EXCLUDE (X['FOXP3'], age) FROM cell WHERE X['FOXP3'] > 3"
+        assert session.sql(query).column_names == ["name", "index", "V", "donor"]
+        query = "SELECT * REPLACE (age + 1 AS age) FROM cell WHERE X['FOXP3'] > 3"
+        assert session.sql(query).to_pydict()["age"] == [64]
+
+    @pytest.mark.filterwarnings("ignore::daf_query.DuplicateColumnsWarning")
+    def test_joined_tables(self, session: DafSession) -> None:
+        """Of a self-join both tables have the gene, and the wildcard has it of neither."""
+        query = "SELECT * FROM cell a, cell b WHERE a.X['FOXP3'] > b.X['CD8A'] + 2"
+        columns = session.table("cell").schema.names
+        assert session.sql(query).column_names == [*columns, *(f"{c}_1" for c in columns)]
+        query = "SELECT * FROM cell JOIN donor ON cell.donor = donor.name WHERE X['FOXP3'] > 3"
+        assert session.sql(query).to_pydict()["centre"] == ["Ulm"]
+        query = "SELECT * FROM (cell c JOIN donor d ON c.donor = d.name) WHERE X['FOXP3'] > 3"
+        assert session.sql(query).to_pydict()["centre"] == ["Ulm"]
+
+    def test_counts_are_no_wildcards(self, session: DafSession) -> None:
+        """``count(*)`` counts, and a product multiplies."""
+        query = "SELECT count(*), max(age * X['FOXP3']) FROM cell WHERE X['FOXP3'] > 0"
+        assert rows(session, query) == [(2, 252.0)]
+
+    @pytest.mark.parametrize(
+        ("query", "said"),
+        [
+            (
+                "SELECT * FROM cell a JOIN cell b USING (name) WHERE a.X['FOXP3'] > b.X['FOXP3']",
+                "write a wildcard for each table",
+            ),
+            (
+                "SELECT a.name FROM cell a NATURAL JOIN cell b WHERE a.X['FOXP3'] > 0",
+                "JOIN ... USING",
+            ),
+            ("SELECT * FROM cell c (a, b, c, d, e) WHERE X['FOXP3'] > 0", "with AS"),
+        ],
+    )
+    def test_what_cannot_be_settled(self, session: DafSession, query: str, said: str) -> None:
+        """It is refused, with what to write."""
+        with pytest.raises(errors.QueryError, match=said):
+            session.sql(query)
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("query", "error", "said"),
+        [
+            (
+                "SELECT X['FOXP4'] FROM cell",
+                errors.EntryNotFoundError,
+                r"axis 'gene' has no entry 'FOXP4'; did you mean 'FOXP3'\?",
+            ),
+            ('SELECT X["FOXP3"] FROM cell', errors.QueryError, r"so write X\['FOXP3'\]"),
+            (
+                "SELECT X[0] FROM cell",
+                errors.QueryError,
+                r"the entry is a string, as in X\['name'\]",
+            ),
+            ("SELECT X[lower('a')] FROM cell", errors.QueryError, "the entry is a string"),
+            (
+                "SELECT X FROM cell",
+                errors.VectorNotFoundError,
+                r"it is a matrix over 'gene', so name an entry of that axis, as in X\['FOXP3'\]",
+            ),
+            ("SELECT Xx['FOXP3'] FROM cell", errors.VectorNotFoundError, "did you mean 'X'"),
+            (
+                "SELECT both['FOXP3'] FROM cell",
+                errors.QueryError,
+                r"""write "gene.both"\['FOXP3'\] or "raw.both"\['FOXP3'\]""",
+            ),
+            (
+                "SELECT gene.X['FOXP3'] FROM cell",
+                errors.QueryError,
+                r"""write "gene.X"\['FOXP3'\]""",
+            ),
+            (
+                "SELECT V['FOXP3'] FROM cell",
+                errors.QueryError,
+                r"""V is a vector of axis 'cell'.* "gene.V"\['FOXP3'\]""",
+            ),
+            (
+                "WITH c AS (SELECT * FROM cell) SELECT X['FOXP3'] FROM c",
+                errors.VectorNotFoundError,
+                r"has to name X\['FOXP3'\] in its own SELECT",
+            ),
+            ("SELECT name FROM cell WHERE X['FOXP3'] >", errors.QueryError, "at line 1, column 41"),
+        ],
+    )
+    def test_an_error_says_what_to_write(
+        self, session: DafSession, query: str, error: type[errors.DafError], said: str
+    ) -> None:
+        """Out of ``sql()`` itself."""
+        with pytest.raises(error, match=said):
+            session.sql(query)
+
+    def test_other_subscripts_are_left_alone(self, session: DafSession) -> None:
+        """Lists and maps of SQL work as they did."""
+        query = "SELECT [1, 2][1] AS a, ARRAY['x'][1] AS b, map(['k'], [3])['k'] AS c"
+        assert rows(session, query) == [(1, "x", 3)]
+
+    def test_a_vector_of_that_name_wins(self) -> None:
+        """A vector that is named like the column is that vector."""
+        daf = MemoryDaf()
+        fill(daf)
+        daf.set_vector("cell", "X['FOXP3']", [7, 8, 9, 10])
+        query = "SELECT X['FOXP3'] FROM cell"
+        assert rows(connect(daf), query) == [(7,), (8,), (9,), (10,)]
+
+
+class TestElsewhere:
+    def test_views(self) -> None:
+        """A view may name genes, and its columns are like any other."""
+        daf = MemoryDaf()
+        fill(daf)
+        session = connect(daf)
+        session.sql(
+            "CREATE VIEW v AS SELECT name, X['FOXP3'] AS foxp3, X['CD8A'] FROM cell", allow="write"
+        )
+        session.sql("CREATE VIEW w AS SELECT * FROM cell WHERE X['CD8A'] > 0", allow="write")
+        assert rows(session, "SELECT * FROM v WHERE foxp3 > 2") == [("c4", 4.0, 0.0)]
+        assert rows(session, "SELECT name FROM v WHERE v.X['CD8A'] > 1") == [("c3",)]
+        assert session.sql("SELECT * FROM w").column_names == session.table("cell").schema.names
+        daf.set_matrix("cell", "gene", "X", sp.csc_array(VALUES * 2), if_exists="replace")
+        assert rows(session, "SELECT foxp3 FROM v WHERE foxp3 > 2") == [(4.0,), (8.0,)]
+
+    def test_selectors_and_orders_of_slices(self, session: DafSession) -> None:
+        """``rows=`` and ``columns=`` may name entries, also with parameters."""
+        chosen = session.matrix(
+            "cell",
+            "gene",
+            "X",
+            rows="X['FOXP3'] > 1 ORDER BY X['FOXP3'] DESC",
+            columns="X['c1'] + X['c3'] > $least",
+            params={"least": 2},
+        )
+        assert chosen.to_numpy().tolist() == [[0, 0], [0, 0]]
+        assert chosen.rows.tolist() == ["c4", "c2"]
+        assert chosen.columns.tolist() == GENES[1:]
+        with pytest.raises(errors.EntryNotFoundError, match="rows= on axis 'cell'.*FOXP3"):
+            session.matrix("cell", "gene", "X", rows="X['FOXP4'] > 1")
+
+    def test_a_vector_is_derived_of_genes(self, tmp_path: Path) -> None:
+        """An expression of genes is written back."""
+        daf = create(tmp_path / "m.daf.zarr")
+        fill(daf)
+        daf.close()
+        with connect(tmp_path / "m.daf.zarr", mode="r+") as session:
+            session.save_vector("cell", "is_t", "X['FOXP3'] + X['CD8A'] > 2")
+            assert rows(session, "SELECT name FROM cell WHERE is_t") == [("c3",), ("c4",)]
+            session.reorder_axis("cell", by="X['FOXP3'] DESC")
+            assert [row[0] for row in rows(session, "SELECT name FROM cell")][:2] == ["c4", "c2"]
+            assert rows(session, "SELECT X['FOXP3'] FROM cell LIMIT 2") == [(4.0,), (2.0,)]
+
+    def test_a_replaced_matrix_is_read_again(self, tmp_path: Path) -> None:
+        """What the session remembers goes by what is stored, of this writer or another."""
+        path = tmp_path / "m.daf.zarr"
+        writer = create(path)
+        fill(writer)
+        session = connect(path)
+        query = "SELECT name FROM cell WHERE {}['FOXP3'] > 3"
+        for matrix in ("X", "dense", "turned"):
+            assert rows(session, query.format(matrix)) == [("c4",)]
+        for matrix, axes in (("X", 0), ("dense", 0), ("turned", 1)):
+            values = VALUES[::-1] if not axes else VALUES[::-1].T
+            stored = values if matrix == "dense" else sp.csc_array(values)
+            pair = ("cell", "gene") if not axes else ("gene", "cell")
+            writer.set_matrix(*pair, matrix, stored, if_exists="replace", relayout=not axes)
+            assert rows(session, query.format(matrix)) == [("c1",)]
+
+    def test_schemas_do_not_list_them(self, session: DafSession) -> None:
+        """Neither DESCRIBE nor the information schema, nor an export of the table."""
+        rows(session, "SELECT X['FOXP3'] FROM cell")
+        described = session.sql("DESCRIBE cell").to_pydict()["column_name"]
+        assert described == session.table("cell").schema.names
+        listed = rows(
+            session,
+            "SELECT column_name FROM information_schema.columns WHERE table_name = 'cell'",
+        )
+        assert [row[0] for row in listed] == described
+
+    def test_the_other_layout_is_reported(self, session: DafSession) -> None:
+        """The report says that all elements were gathered, and how to store the matrix both ways."""
+        query = "SELECT name FROM cell WHERE turned['FOXP3'] > 1"
+        report = str(session.explain_analyze(query))
+        assert "up to 5 stored elements" in report
+        assert "relayout_matrix('gene', 'cell', 'turned')" in report
+        assert "relayout" not in str(session.explain_analyze(query.replace("turned", "X")))
+
+    def test_a_union_is_null_where_an_entry_is_lacking(self, tmp_path: Path) -> None:
+        """A gene of one data set is NULL in the other, and one of none is an error."""
+        for name, genes in (("a", ["FOXP3", "CD8A"]), ("b", ["CD8A", "CST3"])):
+            daf = create(tmp_path / f"{name}.daf.zarr")
+            daf.add_axis("cell", ["c1", "c2"])
+            daf.add_axis("gene", genes)
+            daf.set_matrix("cell", "gene", "X", sp.csc_array(np.array([[0, 2], [1, 0]])))
+        session = connect(str(tmp_path / "*.daf.zarr"))
+        query = "SELECT dataset, name, X['FOXP3'], X['CD8A'] FROM cell ORDER BY dataset, name"
+        assert rows(session, query) == [
+            ("a", "c1", 0, 2),
+            ("a", "c2", 1, 0),
+            ("b", "c1", None, 0),
+            ("b", "c2", None, 1),
+        ]
+        assert rows(session, "SELECT dataset FROM cell WHERE X['FOXP3'] IS NULL") == [("b",)] * 2
+        assert rows(session, "SELECT dataset FROM cell WHERE X['FOXP3'] > 0") == [("a",)]
+        assert session.sql("SELECT * FROM cell WHERE X['CD8A'] > 0").column_names == (
+            session.table("cell").schema.names
+        )
+        with pytest.raises(errors.EntryNotFoundError, match="FOXP4"):
+            session.sql("SELECT X['FOXP4'] FROM cell")
+
+
+def test_readers_of_a_directory_and_an_archive(tmp_path: Path) -> None:
+    """Stored in a directory, an archive or HDF5, packed or not, the answer is the same."""
+    for name in ("m.daf.zarr", "m.daf.zarr.zip", "m.h5df"):
+        daf = ZarrDaf(tmp_path / name, "w") if "zarr" in name else None
+        if isinstance(daf, DafWriter):
+            fill(daf)
+            daf.close()
+            query = "SELECT name FROM cell WHERE X['FOXP3'] > 1 AND dense['FOXP3'] > 3"
+            assert rows(connect(tmp_path / name), query) == [("c4",)]

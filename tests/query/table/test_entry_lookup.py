@@ -1,0 +1,60 @@
+"""Tests of the position of one entry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from daf_query import connect
+from daf_query.table import _entry_lookup as lookup
+from daf_query.table import entry_not_found, find_entry
+from daf_storage import MemoryDaf, ZarrDaf
+from daf_storage.spi import DecodedCache
+from tests.support import create
+
+
+def test_an_entry_is_found_once() -> None:
+    """The position is remembered until the axis is another one."""
+    daf = MemoryDaf()
+    daf.add_axis("gene", ["A", "B", "ß"])
+    cache = DecodedCache()
+    assert [find_entry(daf, "gene", name, cache) for name in ("B", "ß", "b", "")] == [
+        1,
+        2,
+        None,
+        None,
+    ]
+    hits = cache.hits
+    assert find_entry(daf, "gene", "B", cache) == 1
+    assert cache.hits == hits + 1
+    daf.reorder_axis("gene", [1, 0, 2])
+    assert find_entry(daf, "gene", "B", cache) == 0
+
+
+def test_an_index_of_the_names_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the names are not decoded."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("gene", [f"g{i}" for i in range(1000)])
+    daf.close()
+    with connect(tmp_path / "x.daf.zarr", mode="r+") as session:
+        session.build_index("gene", "name")
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the names were decoded")
+
+    monkeypatch.setattr(lookup, "_names", refuse)
+    reader = ZarrDaf(tmp_path / "x.daf.zarr")
+    assert find_entry(reader, "gene", "g700", DecodedCache()) == 700
+    assert find_entry(reader, "gene", "h", DecodedCache()) is None
+
+
+def test_the_nearest_entries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of very many, only those that begin alike are compared."""
+    daf = MemoryDaf()
+    daf.add_axis("gene", ["CD8A", *(f"X{i}" for i in range(50)), "FOXP3", "foxp1"])
+    for limit in (20_000, 10):
+        monkeypatch.setattr(lookup, "_MAX_COMPARED", limit)
+        message = str(entry_not_found(daf, "gene", "FOXP4", DecodedCache()))
+        assert "axis 'gene' has no entry 'FOXP4'; did you mean" in message
+        assert "'FOXP3'" in message

@@ -1,0 +1,356 @@
+"""Tests of entries of matrices as columns of a table, against scipy, pandas and DuckDB."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daf_query import DamagedLayoutWarning, connect
+from daf_query.scan import ScanOptions
+from daf_query.table import AxisDataset, MatrixEntry, TableDataset, with_matrix_columns
+from daf_storage import MemoryDaf, Packing, ZarrDaf, errors, open_daf
+from daf_storage.spi import Span
+from daf_storage.trees._zarr_array import PackedArray, ZarrArray
+from tests.query.matrix.test_layouts import CASES, damage
+from tests.support import CELLS, GENES, UMIS, create, served
+
+DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"]
+
+
+def column(table: TableDataset, other: str, matrix: str, entry: str) -> TableDataset:
+    """Return a table with an entry of a matrix as the column ``x``."""
+    return table.with_matrix_columns({"x": MatrixEntry(other, matrix, entry)})
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> tuple[npt.NDArray[Any], bool, bool, int, int]:
+    """Draw values, whether they are sparse, whether stored by rows, the entry, and a seed."""
+    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    shape = draw(st.tuples(st.integers(0, 40), st.integers(1, 4)))
+    seed = draw(st.integers(0, 1 << 16))
+    random = np.random.default_rng(seed)
+    values = random.integers(0, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
+    values[random.random(shape) < draw(st.sampled_from([0.0, 0.5, 0.95]))] = 0
+    if dtype.kind == "f":
+        values[random.random(shape) < 0.1] = np.nan
+    return (
+        values,
+        draw(st.booleans()),
+        draw(st.booleans()),
+        draw(st.integers(0, shape[1] - 1)),
+        seed,
+    )
+
+
+@given(matrices(), st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), st.integers(-1, 5))
+def test_columns_are_those_of_scipy(
+    made: tuple[npt.NDArray[Any], bool, bool, int, int], operator: str, constant: int
+) -> None:
+    """Of any type, layout and density, with NaN and explicit zeros, filtered or not."""
+    values, is_sparse, is_turned, entry, seed = made
+    daf = MemoryDaf(packed=Packing("zstd", chunk_kb=1) if seed % 2 else False)
+    daf.add_axis("cell", [f"c{i}" for i in range(len(values))])
+    daf.add_axis("gene", [f"g{i}" for i in range(values.shape[1])])
+    stored: Any = values
+    if is_sparse:
+        stored = sp.csc_array(values)
+        if stored.nnz and values.dtype != bool:
+            stored.data[0] = 0  # an explicit zero
+        values = stored.toarray()
+    if is_turned:
+        daf.set_matrix("gene", "cell", "X", stored.T, relayout=False)
+    else:
+        daf.set_matrix("cell", "gene", "X", stored)
+    options = ScanOptions(
+        zone_rows=8,
+        min_partition_rows=4,
+        partition_rows=8,
+        sparse_divisor=2,
+        element_index_divisor=2,
+    )
+    table = column(AxisDataset(daf, "cell").with_options(options), "gene", "X", f"g{entry}")
+    expected = values[:, entry]
+    arrow = pa.array(expected, from_pandas=True)
+    assert table.to_table()["x"].combine_chunks().equals(arrow)
+    assert table.schema.field("x").type == arrow.type
+    field = pc.field("x")
+    if expected.dtype == bool:
+        filters = [(field, expected), (~field, ~expected)]
+    else:
+        if expected.dtype.kind == "u":
+            constant = max(constant, 0)
+        is_true = {
+            "==": expected == constant,
+            "!=": expected != constant,
+            "<": expected < constant,
+            "<=": expected <= constant,
+            ">": expected > constant,
+            ">=": expected >= constant,
+        }[operator] & ~np.isnan(expected.astype(float))
+        compared = getattr(
+            field,
+            {
+                "==": "__eq__",
+                "!=": "__ne__",
+                "<": "__lt__",
+                "<=": "__le__",
+                ">": "__gt__",
+                ">=": "__ge__",
+            }[operator],
+        )(pa.scalar(constant, arrow.type))
+        filters = [(compared, is_true)]
+    for expression, kept in filters:
+        both = expression & (pc.field("index") != 5) & (pc.field("index") < 30)
+        assert (
+            table.to_table(filter=expression)["index"].to_pylist() == np.flatnonzero(kept).tolist()
+        )
+        positions = np.flatnonzero(kept & (np.arange(len(kept)) != 5))
+        assert (
+            table.to_table(filter=both)["index"].to_pylist() == positions[positions < 30].tolist()
+        )
+        few = expression & (pc.field("name") == "c3")
+        assert table.to_table(filter=few)["x"].to_pylist() == [
+            arrow[i].as_py() for i in np.flatnonzero(kept) if i == 3
+        ]
+
+
+@pytest.mark.parametrize("matrix", ["sparse", "UMIs"])
+@pytest.mark.parametrize("layout", [("cell", "gene"), ("gene", "cell")])
+def test_strings_are_columns_too(layout: tuple[str, str], matrix: str) -> None:
+    """Of a matrix of strings, by either layout, dense or mostly empty."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.add_axis("gene", ["g", "h"])
+    values = np.array([["p", ""], ["", ""], ["q", "r"]], dtype=object)
+    daf.set_matrix(*layout, matrix, values if layout[0] == "cell" else values.T, relayout=False)
+    table = column(AxisDataset(daf, "cell"), "gene", matrix, "g")
+    assert table.to_table()["x"].to_pylist() == ["p", "", "q"]
+    assert table.to_table(filter=pc.field("x") == "q")["name"].to_pylist() == ["c"]
+
+
+def test_elements_of_one_row_are_added_up_as_scipy_does() -> None:
+    """Foreign writers may store a row twice, or out of order."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.add_axis("gene", ["g"])
+    with daf.empty_sparse_matrix("cell", "gene", "X", np.float32, 3) as parts:
+        parts.colptr[:] = [1, 4]
+        parts.rowval[:] = [3, 1, 3]
+        parts.nzval[:] = [1, 2, 3]
+    assert column(AxisDataset(daf, "cell"), "gene", "X", "g").to_table()["x"].to_pylist() == [
+        2,
+        0,
+        4,
+    ]
+
+
+@pytest.mark.parametrize(("name", "what"), CASES)
+def test_the_other_layout_is_read_where_one_is_damaged(
+    tmp_path: Path, name: str, what: tuple[str, bytes | None]
+) -> None:
+    """As slices do, with a warning; with both damaged there is an error."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.set_matrix("cell", "gene", "UMIs", UMIS)
+    daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS))
+    damage(path, ("cell", "gene"), name, what)
+    table = AxisDataset(ZarrDaf(path), "cell")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        read = column(table, "gene", name, GENES[1]).to_table()["x"]
+    assert read.to_pylist() == UMIS[:, 1].tolist()
+    assert {warning.category for warning in warned} == {DamagedLayoutWarning}
+    damage(path, ("gene", "cell"), name, what)
+    with pytest.raises(errors.DafError):
+        column(AxisDataset(ZarrDaf(path), "cell"), "gene", name, GENES[1]).to_table()
+
+
+def test_one_gene_reads_its_elements_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a sparse matrix two pointers and the elements of the gene; then nothing more."""
+    random = np.random.default_rng(0)
+    values = sp.random_array((1000, 100), density=0.1, format="csc", rng=random)
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(1000)])
+    daf.add_axis("gene", [f"g{i}" for i in range(100)])
+    daf.set_matrix("cell", "gene", "X", values)
+    session = connect(daf)
+    counts: list[int] = []
+    read_rows = ZarrArray.read_rows
+
+    def counted(array: ZarrArray, span: Span) -> Any:
+        counts.append(span.size)
+        return read_rows(array, span)
+
+    def refused(array: ZarrArray) -> Any:
+        raise AssertionError(f"{array} was read as a whole")
+
+    monkeypatch.setattr(ZarrArray, "read_rows", counted)
+    monkeypatch.setattr(ZarrArray, "read", refused)
+    query = "SELECT count(*) AS n FROM cell WHERE X['g7'] > 0.5"
+    expected = {"n": [int((values.toarray()[:, 7] > 0.5).sum())]}
+    n_elements = int(values.indptr[8] - values.indptr[7])
+    assert session.sql(query).to_pydict() == expected
+    assert counts == [2, n_elements, n_elements]
+    assert session.sql(query).to_pydict() == expected
+    assert counts == [2, n_elements, n_elements]
+
+
+def test_one_gene_of_a_packed_dense_matrix_reads_its_chunks_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a matrix in many chunks, only those of the gene are decoded."""
+    daf = MemoryDaf(packed=Packing("zstd", chunk_kb=1))
+    daf.add_axis("cell", [f"c{i}" for i in range(1000)])
+    daf.add_axis("gene", [f"g{i}" for i in range(100)])
+    values = np.random.default_rng(0).random((1000, 100))
+    daf.set_matrix("cell", "gene", "X", values)
+    asked: list[Any] = []
+    read_spans = PackedArray.read_spans
+
+    def noted(array: PackedArray, spans: list[Span], within: Span | None = None) -> Any:
+        asked.append((spans, within))
+        return read_spans(array, spans, within)
+
+    monkeypatch.setattr(PackedArray, "read_spans", noted)
+    table = column(AxisDataset(daf, "cell"), "gene", "X", "g7")
+    assert table.to_table()["x"].to_pylist() == values[:, 7].tolist()
+    assert asked == [([Span(7, 8)], Span(0, 1000))]
+
+
+def test_a_dense_column_is_a_view_of_the_file(tmp_path: Path) -> None:
+    """Without NaN, the values that Arrow gets are those of the mapping."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [f"c{i}" for i in range(1000)])
+    daf.add_axis("gene", ["g", "h"])
+    daf.set_matrix("cell", "gene", "X", np.ones((1000, 2)))
+    table = column(AxisDataset(ZarrDaf(path), "cell"), "gene", "X", "h")
+    before = pa.total_allocated_bytes()
+    [batch] = table.scanner(columns=["x"]).to_batches()
+    assert pa.total_allocated_bytes() - before < 1000
+    assert batch.column(0).to_pylist() == [1.0] * 1000
+
+
+def test_other_engines_have_the_columns(tmp_path: Path) -> None:
+    """DuckDB and polars filter by them, also after pickling."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS))
+    session = connect(path)
+    table = session.table("cell", matrix_columns={"first": ("gene", "sparse", GENES[0])})
+    kept = [cell for cell, umi in zip(CELLS, UMIS[:, 0], strict=True) if umi > 0]
+    for each in (table, pickle.loads(pickle.dumps(table))):
+        assert duckdb.sql("SELECT name FROM each WHERE first > 0").fetchall() == [
+            (k,) for k in kept
+        ]
+        frame = pl.scan_pyarrow_dataset(each).filter(pl.col("first") > 0).collect()
+        assert frame["name"].to_list() == kept
+    with pytest.raises(errors.ExistsError, match="has a column 'name'"):
+        session.table("cell", matrix_columns={"name": ("gene", "sparse", GENES[0])})
+    with pytest.raises(errors.MatrixNotFoundError, match="'spars'"):
+        session.table("cell", matrix_columns={"x": ("gene", "spars", GENES[0])})
+    with pytest.raises(errors.EntryNotFoundError, match="'none'"):
+        session.table("cell", matrix_columns={"x": ("gene", "sparse", "none")})
+    wrong: Any = {"x": "sparse"}
+    with pytest.raises(errors.InvalidInputError, match="such as"):
+        session.table("cell", matrix_columns=wrong)
+    with pytest.raises(errors.InvalidInputError, match="not the table of an axis"):
+        TableDataset(table.table_columns, location="t").with_matrix_columns(
+            {"x": MatrixEntry("gene", "sparse", GENES[0])}
+        )
+
+
+def test_a_union_has_the_columns_of_its_parts(tmp_path: Path) -> None:
+    """NULL where one lacks the matrix; a filter, and pickling, keep them."""
+    for name, genes in (("a", GENES), ("b", GENES[::-1]), ("c", [])):
+        daf = create(tmp_path / f"{name}.daf.zarr")
+        daf.add_axis("cell", CELLS)
+        if genes:
+            daf.add_axis("gene", genes)
+            values = UMIS.astype("f4" if name == "b" else "i2")
+            daf.set_matrix("cell", "gene", "X", sp.csc_array(values))
+    session = connect(str(tmp_path / "*.daf.zarr"))
+    table = session.table("cell", matrix_columns={"x": ("gene", "X", GENES[0])})
+    expected = [*UMIS[:, 0].tolist(), *UMIS[:, -1].tolist(), *[None] * len(CELLS)]
+    assert table.to_table()["x"].to_pylist() == expected
+    some = pickle.loads(pickle.dumps(table.filter(pc.field("x") > 1)))
+    assert some.to_table()["x"].to_pylist() == [x for x in expected if x is not None and x > 1]
+    with pytest.raises(errors.EntryNotFoundError):
+        session.table("cell", matrix_columns={"x": ("gene", "X", "none")})
+
+
+def test_a_served_data_set_answers(tmp_path: Path) -> None:
+    """Over HTTP the same rows come."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS))
+    daf.set_matrix("cell", "gene", "UMIs", UMIS)
+    with served(path) as server, open_daf(server.url) as remote:
+        table = with_matrix_columns(
+            AxisDataset(remote, "cell"),
+            {name: ("gene", name, GENES[1]) for name in ("sparse", "UMIs")},
+        )
+        read = table.to_table()
+        assert read["sparse"].to_pylist() == read["UMIs"].to_pylist() == UMIS[:, 1].tolist()
+
+
+def test_threads_share_what_is_decoded() -> None:
+    """Queries of several threads at once have the right rows."""
+    daf = MemoryDaf()
+    random = np.random.default_rng(1)
+    values = sp.random_array((5000, 8), density=0.1, format="csc", rng=random)
+    daf.add_axis("cell", [str(i) for i in range(5000)])
+    daf.add_axis("gene", list("abcdefgh"))
+    daf.set_matrix("cell", "gene", "X", values)
+    session = connect(daf)
+    dense = values.toarray()
+    wrong: list[str] = []
+
+    def ask(number: int) -> None:
+        for gene in range(8):
+            name = "abcdefgh"[(gene + number) % 8]
+            query = f"SELECT index FROM cell WHERE X['{name}'] > 0.5"
+            expected = np.flatnonzero(dense[:, (gene + number) % 8] > 0.5)
+            if session.sql(query).to_pydict()["index"] != expected.tolist():
+                wrong.append(name)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_matrix_that_was_replaced_by_another_type_is_an_error() -> None:
+    """A table that is kept says that it has to be asked for again."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.set_matrix("cell", "gene", "X", UMIS)
+    table = column(AxisDataset(daf, "cell"), "gene", "X", GENES[0])
+    daf.set_matrix("cell", "gene", "X", UMIS * 2, if_exists="replace")
+    assert table.to_table()["x"].to_pylist() == (UMIS[:, 0] * 2).tolist()
+    daf.set_matrix("cell", "gene", "X", UMIS.astype(bool), if_exists="replace")
+    with pytest.raises(errors.FormatError, match="was replaced while"):
+        table.to_table()
