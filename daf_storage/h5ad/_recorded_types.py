@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from daf_storage.data import DafReader
 from daf_storage.errors import FormatError, ReadOnlyError
@@ -85,7 +86,7 @@ def _timestamp(unit: str, zone: str | None) -> pa.DataType:
         return pa.timestamp(unit)
     zone = zone.removeprefix("UTC") if re.fullmatch(r"UTC[+-]\d\d:\d\d", zone) else zone
     try:
-        pa.array([0], pa.timestamp(unit, zone)).cast(pa.timestamp(unit, "UTC"))[0].as_py()
+        pc.local_timestamp(pa.scalar(0, pa.timestamp("s", zone))).as_py()
         pa.scalar(0, pa.timestamp("s", zone)).as_py()
     except (pa.ArrowException, ValueError, LookupError):
         return pa.timestamp(unit, "UTC")

@@ -24,7 +24,7 @@ from daf_query import UnusedIndexWarning, connect
 from daf_query.cli import main
 from daf_query.index import _stored as indexes
 from daf_query.index import _string_hash as hashing
-from daf_query.index import build_index, build_point_index
+from daf_query.index import UnfitIndexError, build_index, build_point_index, list_of
 from daf_query.scan._options import ZONE_ROWS, ScanOptions
 from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, convert, errors, open_daf, verify
 from daf_storage.base import _strings as strings
@@ -533,3 +533,14 @@ def test_rows_outside_of_a_list(path: Path, count: int) -> None:
         assert dataset.count_rows(filter=filter_) == N - count
         both = filter_ & pc.field(column).isin([*values, values[0]])
         assert dataset.count_rows(filter=both) == 0
+
+
+@pytest.mark.parametrize(
+    "array", [np.zeros((2, 2), np.uint8), np.zeros(2, np.int64), np.zeros((), np.uint8), None]
+)
+def test_arrays_of_an_index_have_one_dimension_and_a_type(array: Any) -> None:
+    """Anything else is unfit, and the message says what it should be."""
+    fit = np.zeros(2, np.uint8)
+    assert list_of({"a": fit}, "a", np.uint8, np.uint16) is fit
+    with pytest.raises(UnfitIndexError, match="'a'"):
+        list_of({} if array is None else {"a": array}, "a", np.uint8, np.uint16)

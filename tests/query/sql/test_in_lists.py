@@ -96,6 +96,9 @@ def test_every_pair_of_lists(
 
 
 QUERIES = [
+    "SELECT name FROM cell WHERE 1 IN (x, 2) AND 1 IN (y, NULL)",
+    "SELECT name FROM cell WHERE 1 IN (x, 3, 7, 8) AND 1 NOT IN (y, 3, NULL)",
+    "SELECT name FROM t WHERE 2 IN (x, y) OR 2 NOT IN (x, NULL)",
     "SELECT name FROM cell WHERE x IN (1, 2) AND x NOT IN (2, NULL)",
     "SELECT name FROM cell WHERE x IN (1, 2) AND x NOT IN (2, y)",
     "SELECT name FROM cell WHERE x IN (1, y) AND x IN (3, 4, 6, 7)",

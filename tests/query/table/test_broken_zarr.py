@@ -185,6 +185,15 @@ def test_broken_indexes_and_groups(tmp_path: Path) -> None:
         zarr_table(path)
 
 
+def test_a_missing_group_beside_a_broken_one(tmp_path: Path) -> None:
+    """It is named, whether or not the others can be listed."""
+    path = made(tmp_path / "x.zarr")
+    (path / "broken").mkdir()
+    (path / "broken/zarr.json").write_text('{"zarr_format": 3, "node_type": 5}')
+    with pytest.raises(errors.SourceNotFoundError, match="no group 'nope'; it has no groups"):
+        zarr_table(path, "nope")
+
+
 @pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
 @pytest.mark.filterwarnings("ignore::daf_query.UnreadableVectorWarning")
 @pytest.mark.parametrize("version", [2, 3])

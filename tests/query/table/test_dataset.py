@@ -55,6 +55,15 @@ def test_the_schema_has_name_index_and_the_vectors(tiny_path: Path) -> None:
     assert [field.nullable for field in schema] == [False] * 4 + [True]
 
 
+def test_tables_say_where_they_are(tiny_path: Path) -> None:
+    """The place of the data set; so do tables that were filtered, and those of several."""
+    daf = ZarrDaf(tiny_path)
+    table = AxisDataset(daf, "cell")
+    assert table.location == daf.location
+    assert table.filter(pc.field("age") > 1).location == daf.location
+    assert connect({"m": daf}).table("cell").location
+
+
 def test_rows_are_those_of_pandas(large: AxisDataset) -> None:
     """A filter over several columns keeps just the rows that pandas keeps, in order."""
     frame = large.to_table().to_pandas()

@@ -15,7 +15,7 @@ import pytest
 
 from daf_query import UnreadableVectorWarning, connect
 from daf_query.cli import main
-from daf_storage import DafReader, ZarrDaf, errors
+from daf_storage import DafReader, MemoryDaf, ZarrDaf, errors
 from tests.storage.trees.test_foreign_arrays import put
 from tests.support import UMIS, reopen
 
@@ -279,3 +279,12 @@ def test_the_summary_lists_problems(tiny_path: Path) -> None:
     assert "problems" in daf.description()
     assert "vector &#x27;age&#x27;" in daf._repr_html_()
     assert daf.summary().as_dict()["problems"][0]["what"] == "vector 'age' of axis 'cell'"
+
+
+def test_the_summary_shortens_long_scalars() -> None:
+    """To as many characters as are shown of one that just fits."""
+    daf = MemoryDaf()
+    for size in (59, 60, 61):
+        daf.set_scalar(f"s{size}", "x" * size)
+    shown = [line.split()[-1] for line in daf.description().splitlines() if "xxx" in line]
+    assert shown == ["x" * 59, "x" * 60, "x" * 59 + "…"]

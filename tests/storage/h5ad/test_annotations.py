@@ -46,3 +46,15 @@ def test_frames_that_a_matrix_says(columns: dict[str, object]) -> None:
         encoded.matrix, encoded.note, index=frame.index, columns=encoded.labels
     )
     pd.testing.assert_frame_equal(found, frame)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "i1", "u2", "?", "f8"])
+def test_arrays_come_back_with_their_type(dtype: str) -> None:
+    """Half precision is stored as single; an array without a recorded type is as it is stored."""
+    values = np.array([[0, 1], [1, 1], [0, 0]], dtype)
+    encoded = encode_annotation(values)
+    restored = decode_annotation(encoded.matrix, encoded.note, index=[], columns=encoded.labels)
+    assert restored.dtype == values.dtype
+    assert restored.tolist() == values.tolist()
+    stored = decode_annotation(encoded.matrix, {"format": "dense"}, index=[], columns=[])
+    assert stored.dtype == encoded.matrix.dtype

@@ -17,6 +17,7 @@ from daf_storage.spi import MmapZipStore
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip import check_entries
 from daf_storage.stores.mmap_zip._locating import agrees_with_headers, read_directory
+from daf_storage.stores.mmap_zip._recovery import agrees
 
 EMPTY = bytes.fromhex(
     "504b06062c000000000000001e032d00000000000000000000000000000000000000000000000000"
@@ -418,3 +419,32 @@ def test_headers_that_cannot_be_padded(padding: int) -> None:
         assert len(records.pack_local_of(b"a", 2, 7, least + fitting)) == least + fitting
     with pytest.raises(records.MalformedError, match="no local header of"):
         records.pack_local_of(b"a", 2, 7, least + padding)
+
+
+def test_local_headers_that_are_cut_off() -> None:
+    """Wherever the cut is; what stands behind a header does not count."""
+    header = records.pack_local(b"some/name", 2, 7, 100)
+    whole = records.parse_local(header + b"ab")
+    assert (whole.raw_name, whole.crc, whole.size_bytes) == (b"some/name", 7, 2)
+    assert whole.header_bytes == len(header)
+    for size in range(len(header)):
+        with pytest.raises(records.MalformedError, match="the local header is cut off"):
+            records.parse_local(header[:size])
+
+
+def test_headers_of_other_programs_agree(tmp_path: Path) -> None:
+    """Theirs have other fields; what they say of the data is what counts."""
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a", b"one")
+        with archive.open("b", "w", force_zip64=True) as file:
+            file.write(b"other")
+        archive.writestr("c", bytes(100), zipfile.ZIP_DEFLATED)
+    data = path.read_bytes()
+    directory = read_directory(lambda at, size: data[at : at + size], len(data))
+    entries = {entry.name: entry for entry in directory.entries}
+    assert agrees(entries["a"], memoryview(data))
+    assert not agrees(entries["c"], memoryview(data))  # what is compressed has no place of its own
+    changed = bytearray(data)
+    changed[14] ^= 1  # of the CRC
+    assert not agrees(entries["a"], memoryview(changed))

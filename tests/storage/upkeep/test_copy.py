@@ -24,6 +24,7 @@ from daf_storage import (
     copy_all,
     errors,
     open_daf,
+    reorder_axes,
     verify,
 )
 from daf_storage.upkeep import _copy as copying
@@ -147,6 +148,21 @@ def test_what_is_there_is_replaced_on_request_only(tmp_path: Path) -> None:
     with pytest.raises(errors.ExistsError, match="needs an empty data set; this one has cell"):
         copy_all(open_daf(tmp_path / "x.daf.zarr"), fill(MemoryDaf()))
 
+
+def test_destinations_that_cannot_be_written() -> None:
+    """What is no data set is an error that says what to pass; a reader says how to open it."""
+    daf = fill(MemoryDaf())
+    nothing: tuple[Any, ...] = ("x.daf.zarr", Path("x.daf.zarr"), None, {"cell": []})
+    for value in nothing:
+        for call in (
+            lambda value: copy_all(daf, value),
+            lambda value: copy_all(value, MemoryDaf()),
+            lambda value: reorder_axes([daf, value], {"cell": daf.axis_entries("cell")}),
+        ):
+            with pytest.raises(errors.InvalidInputError, match="takes an open data set, not"):
+                call(value)
+    with pytest.raises(errors.ReadOnlyError, match="copy_all writes to .* mode 'r\\+'"):
+        copy_all(daf, MemoryDaf().read_only())  # type: ignore[arg-type]
 
 @pytest.mark.parametrize("name", ["y.daf.zarr", "y.daf.zarr.zip", "y.h5df"])
 def test_a_copy_that_differs_is_noticed(
