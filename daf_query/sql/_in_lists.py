@@ -60,6 +60,8 @@ def may_merge(query: str, *, is_part: bool) -> bool:
     --------
     >>> may_merge("SELECT name FROM cell WHERE x IN (1, 2)", is_part=False)
     False
+    >>> may_merge("SELECT name FROM cell", is_part=True)
+    False
     """
     lists = _LIST.finditer(query)
     if next(lists, None) is None:

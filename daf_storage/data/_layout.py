@@ -228,7 +228,7 @@ class StoredVector:
             nzind = stored.read()
             values = self._node.array("nzval")
             nzval = None if values is None else values.read()
-            check_sparse_vector(self.info.length, nzind, nzval, what=self._what)
+            check_sparse_vector(self.info.length, nzind, what=self._what)
             self._parts = SparseVectorParts(self.info.length, nzind, nzval)
         return self._parts
 

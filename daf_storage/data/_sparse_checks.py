@@ -27,13 +27,10 @@ def required_array(node: Node, name: str, what: str) -> StoredArray:
     return array
 
 
-def check_sparse_vector(length: int, nzind: AnyArray, nzval: AnyArray | None, *, what: str) -> None:
-    if nzval is not None and nzval.shape != nzind.shape:
-        raise CorruptDataError(f"{what}: nzind and nzval have different lengths")
+def check_sparse_vector(length: int, nzind: AnyArray, *, what: str) -> None:
+    """Check the positions in a sparse vector, which `check_indices` has found to be a list."""
     if nzind.size == 0:
         return
-    if nzind.dtype.kind not in "iu" or nzind.ndim != 1:
-        raise CorruptDataError(f"{what}: nzind is not a list of positions")
     if nzind[0] < 1 or nzind[-1] > length or not bool(np.all(nzind[1:] > nzind[:-1])):
         raise CorruptDataError(f"{what}: nzind does not rise within 1 to {length:,}")
 

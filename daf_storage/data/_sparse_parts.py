@@ -116,7 +116,7 @@ class SparseStrings(NotFileBacked):
         """Return where the stored strings belong, counted from 0, after checking it."""
         if len(self.info.shape) == 1:
             nzind = check_indices(self._node, "nzind", count, self._what).read()
-            check_sparse_vector(self.info.size, nzind, None, what=self._what)
+            check_sparse_vector(self.info.size, nzind, what=self._what)
             return nzind.astype(np.int64) - 1
         n_columns, n_rows = self.info.shape
         colptr = check_indices(self._node, "colptr", n_columns + 1, self._what).read()

@@ -219,6 +219,14 @@ def test_sparse_vectors_that_contradict_themselves(
         ZarrDaf(tiny_path).get_np_vector("gene", "flag")
 
 
+@pytest.mark.parametrize("positions", [np.array([1.0, 2.0], "<f4"), np.array([[1, 2]], "<i4")])
+def test_positions_that_are_no_list_of_integers(tiny_path: Path, positions: Any) -> None:
+    """Neither fractions nor several dimensions are positions, even where their values would do."""
+    put(tiny_path, "vectors/gene/flag/nzind", positions)
+    with pytest.raises(errors.CorruptDataError, match="not a list of|stored shape is"):
+        ZarrDaf(tiny_path).get_np_vector("gene", "flag")
+
+
 def test_missing_parts_of_sparse_arrays(tiny_path: Path) -> None:
     """A group that lacks a part says which."""
     shutil.rmtree(tiny_path / "matrices/cell/gene/sparse/rowval")

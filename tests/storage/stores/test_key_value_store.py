@@ -164,3 +164,15 @@ def test_modes() -> None:
     assert ZarrDaf(entries, "w").axes_set() == set()
     with pytest.raises(errors.CorruptDataError, match="'daf/.zarray' is str, not bytes"):
         ZarrDaf({".zgroup": b'{"zarr_format":2}', "daf/.zarray": "text"})
+
+
+@pytest.mark.parametrize("there", [2, 3])
+def test_the_version_of_what_is_there(there: Any) -> None:
+    """Another one is refused in every mode that keeps it."""
+    entries: dict[str, bytes] = {}
+    fill(ZarrDaf(entries, "w", zarr_format=there))
+    modes: tuple[Any, ...] = ("r", "r+", "w+")
+    for mode in modes:
+        with pytest.raises(errors.InvalidInputError, match=f"stored in Zarr v{there}, and zarr_f"):
+            ZarrDaf(entries, mode, zarr_format=5 - there)
+        assert ZarrDaf(entries, mode, zarr_format=there).axes_set() == {"cell", "gene"}

@@ -179,6 +179,8 @@ def test_documents_that_are_deep_or_large(version: ZarrVersion) -> None:
 def test_lengths_and_what_is_shown_of_values() -> None:
     """Lengths fit into memory at least in principle; messages stay short."""
     assert lengths_of([0, 3]) == (0, 3)
+    assert lengths_of([2**62]) == (2**62,)
+    assert lengths_of([0, 2**60, 1, 1, 1, 1]) == (0, 2**60, 1, 1, 1, 1)
     values: list[Any] = [[2**62, 4], [1] * 40, [True], [-1], "3", {}, 3, [3.0]]
     for value in values:
         with pytest.raises(ValueError, match="."):

@@ -317,6 +317,21 @@ def test_absurd_shapes(path: Path, name: str, length: int) -> None:
     assert name.removesuffix("/nzind") in [problem[1] for problem in in_time(lambda: found(path))]
 
 
+def test_shapes_of_many_dimensions(path: Path) -> None:
+    """As many elements as fit into 62 bits may be there; those of length 1 do not count."""
+    for shape in ((2**60, 1, 1, 1, 1), (2, 2**59, 1, 1)):
+        replaced(path, "scalars/n", shape=shape, dtype="u1", chunks=(1,) * len(shape))
+        with H5df(path) as daf:
+            node = daf.tree.node("scalars/n")
+            assert node is not None
+            array = node.array("")
+            assert array is not None
+            assert array.info.shape == shape
+    replaced(path, "scalars/n", shape=(2**40, 2**23), dtype="u1", chunks=(1, 1))
+    with H5df(path) as daf, pytest.raises(errors.CorruptDataError, match="said to have the shape"):
+        daf.get_scalar("n")
+
+
 def test_index_arrays_without_data(path: Path) -> None:
     """Positions that are not stored are not zeros."""
     replaced(path, "vectors/gene/flag/nzind", shape=(2,), dtype="i8", chunks=(1,))

@@ -164,6 +164,7 @@ def test_destinations_that_cannot_be_written() -> None:
     with pytest.raises(errors.ReadOnlyError, match="copy_all writes to .* mode 'r\\+'"):
         copy_all(daf, MemoryDaf().read_only())  # type: ignore[arg-type]
 
+
 @pytest.mark.parametrize("name", ["y.daf.zarr", "y.daf.zarr.zip", "y.h5df"])
 def test_a_copy_that_differs_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

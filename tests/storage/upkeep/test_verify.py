@@ -9,13 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_storage import DafWriter, ZarrDaf, errors, verify
+from daf_storage import DafWriter, H5df, ZarrDaf, errors, verify
 from daf_storage.data import digest
 from daf_storage.spi import MmapZipStore
 from tests.storage.stores.test_zip_crashes import reference_append
@@ -375,3 +376,16 @@ def test_the_sum_tells_matrices_apart(shape: tuple[int, int], seed: int, dtype: 
     assert sums["dense"] == sums["sparse"] != sums["other"]
     for name, expected in sums.items():
         assert digest(daf.open_matrix("c", "r", name), lambda _: None, flipped=True) == expected
+
+
+def test_a_group_of_no_axis_that_cannot_be_listed(tmp_path: Path) -> None:
+    """Whether there is something in it is not known, so it is found."""
+    path = tmp_path / "x.h5df"
+    fill(H5df(path, "w")).close()  # type: ignore[arg-type]
+    with h5py.File(path, "r+") as file:
+        file.create_group("vectors/gone")
+    assert found(path) == []
+    data = path.read_bytes()
+    place = data.rindex(b"TREE")  # of the group that was made last
+    path.write_bytes(data[:place] + b"XXXX" + data[place + 4 :])
+    assert ("error", "vectors/gone", "there is no axis 'gone'") in found(path)
