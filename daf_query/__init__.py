@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from daf_storage.spi import lazy_names
 
 if TYPE_CHECKING:
+    from daf_query._provenance import provenance
     from daf_query._zarr_append import append_rows, build_spatial_index
     from daf_query.index import UnusedIndexWarning, rebuild_indexes
     from daf_query.matrix import DamagedLayoutWarning
@@ -68,6 +69,7 @@ __all__ = [
     "append_rows",
     "build_spatial_index",
     "connect",
+    "provenance",
     "rebuild_indexes",
     "zarr_table",
 ]
@@ -75,6 +77,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "daf_query._provenance": ("provenance",),
         "daf_query._zarr_append": (
             "append_rows",
             "build_spatial_index",

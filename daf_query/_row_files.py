@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 import pyarrow as pa
 
+from daf_query._provenance import Record, with_record
 from daf_storage import errors
 from daf_storage.spi import lazy_module, open_output
 
@@ -52,6 +53,10 @@ class Rows:
 
     schema: pa.Schema
     batches: Iterable[pa.RecordBatch]
+
+    def with_record(self, record: Record) -> Rows:
+        """Return the rows with a schema that says where they come from."""
+        return Rows(with_record(self.schema, record), self.batches)
 
     def plain(self) -> Rows:
         """Return the rows without views and dictionaries, which few readers know."""
@@ -155,7 +160,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
         elif data_type == pa.binary_view():
             data_type = pa.binary()
         fields.append(pa.field(field.name, data_type))
-    return pa.schema(fields)
+    return pa.schema(fields, metadata=schema.metadata)
 
 
 def lists_of(batch: pa.RecordBatch) -> Iterator[list[Any]]:

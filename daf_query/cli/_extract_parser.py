@@ -8,7 +8,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from daf_query.cli._parser_parts import Commands, add_command, add_param, add_quiet
+from daf_query.cli._parser_parts import (
+    Commands,
+    add_command,
+    add_no_provenance,
+    add_param,
+    add_quiet,
+)
 from daf_storage import DafError
 from daf_storage.spi import lazy_module
 
@@ -35,7 +41,8 @@ def add_extract(commands: Commands) -> None:
         "  daf extract pbmc.daf.zarr --matrix X --format csv -o - | head\n"
         '  daf extract pbmc.daf.zarr --matrix X --rows "age > 60" --dry-run\n'
         "  daf extract pbmc.daf.zarr --matrix X --max-bytes 2GB -o all.h5ad\n"
-        "  daf extract pbmc.daf.zarr --matrix X --varm PCs --varp correlation -o pcs.h5ad\n"
+        "  daf extract pbmc.daf.zarr --matrix X --varm PCs --varp correlation -o pcs.h5ad \\\n"
+        "      --no-provenance\n"
         "  daf extract pbmc.daf.zarr --matrix X --rows-axis gene --columns-axis cell \\\n"
         '      --rows "SELECT name FROM gene ORDER BY means DESC LIMIT 50" -o top.csv',
     )
@@ -86,6 +93,7 @@ def add_extract(commands: Commands) -> None:
             help=f"of .h5ad, the other matrices {matrices}: A,B, all or none (default: what fits "
             "1 GiB)",
         )
+    add_no_provenance(parser)
     add_quiet(parser)
     parser.any_of = ("output", "dry_run")
     parser.set_defaults(command="_query.extract_command")

@@ -70,7 +70,8 @@ def to_stdout(result: QueryResult, file_format: OutputFormat, *, max_rows: int |
             print(line)
         return
     sys.stdout.flush()
-    write_rows(result.rows(), file_format, sys.stdout.buffer)
+    is_described = None if file_format in BINARY else False
+    write_rows(result.rows(provenance=is_described), file_format, sys.stdout.buffer)
 
 
 def to_file(

@@ -15,11 +15,13 @@ from daf_query.cli._parser_parts import (
     Help,
     Parser,
     add_command,
+    add_no_provenance,
     add_param,
     add_quiet,
     add_strict,
     whole_number,
 )
+from daf_query.cli._provenance_parser import add_provenance
 from daf_query.cli._saving_parser import add_saving
 from daf_storage.spi import lazy_module
 
@@ -87,6 +89,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
     add_saving(commands)
     _add_reorder(commands)
     _add_index(commands)
+    add_provenance(commands)
     _add_verify(commands)
     _add_repair(commands)
     _add_serve(commands)
@@ -164,7 +167,7 @@ def _add_sql(commands: Commands) -> None:
         '  daf sql pbmc.daf.zarr "SELECT name FROM cell WHERE age > 60" --explain\n'
         '  daf sql pbmc.daf.zarr "SELECT * FROM gene" --max-rows 0\n'
         "  daf sql 'runs/*.daf.zarr' \"SELECT dataset, count(*) FROM cell GROUP BY dataset\"\n"
-        "  daf sql pbmc.daf.zarr -f query.sql\n"
+        "  daf sql pbmc.daf.zarr -f query.sql -o old.arrow --no-provenance\n"
         "  daf sql pbmc.daf.zarr 'SELECT name FROM cell WHERE donor = $who' --param who=N3\n"
         "  daf sql pbmc.daf.zarr --table samples=samples.csv \\\n"
         '      "SELECT cell.name, centre FROM cell JOIN samples ON donor = samples.id"',
@@ -206,6 +209,7 @@ def _add_sql(commands: Commands) -> None:
         action="store_true",
         help="execute it, and print which ranges and values it read instead of the rows",
     )
+    add_no_provenance(parser)
     add_quiet(parser)
     parser.one_of = ("query", "file")
     parser.set_defaults(command="_query.sql_command")

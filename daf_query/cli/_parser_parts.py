@@ -80,6 +80,15 @@ def add_param(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_no_provenance(parser: Parser) -> None:
+    """Add ``--no-provenance``."""
+    parser.add_argument(
+        "--no-provenance",
+        action="store_true",
+        help="write no SQL, names and versions into the metadata of .h5ad, .parquet and .arrow",
+    )
+
+
 def add_quiet(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
 

@@ -25,7 +25,7 @@ def sql_command(options: argparse.Namespace) -> None:
     output = _output.file_of(options.output)
     file_format: _output.OutputFormat = options.format or _output.format_of(output)
     query, params = query_of(options), named_values(options.param)
-    with connect(options.path) as session:
+    with connect(options.path, provenance=not options.no_provenance) as session:
         for name, path in map(named_table, options.table):
             if not is_user_table(path):
                 raise errors.InvalidInputError(
@@ -51,7 +51,7 @@ def extract_command(options: argparse.Namespace) -> None:
     output = _output.file_of(options.output)
     target = output or _output.to_standard_output(options.format)
     check_format(Path(target), options.format)
-    with connect(options.path) as session:
+    with connect(options.path, provenance=not options.no_provenance) as session:
         part = _chosen_slice(session, options)
         element_bytes = part.dtype.itemsize + 4
         with progress_bar("extract", part.plan.cost_bytes, show=progress_of(options)) as progress:

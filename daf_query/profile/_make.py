@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from daf_query.matrix import Selection
 from daf_query.moments import DEFAULT_BLOCKS, BlockOptions, group_moments
-from daf_query.profile._group_items import By, group_items
+from daf_query.profile._group_items import By, group_items, written_items
 from daf_query.profile._groups import Groups, make_groups
 from daf_query.profile._profile import GroupProfile, Profile
 from daf_query.profile._table import STATISTICS, row_bytes
 from daf_query.scan import INDEX, NAME
-from daf_query.slice import Selector, resolve
+from daf_query.slice import Selector, resolve, written_selector
 from daf_query.sql import Engine
 from daf_storage import DafReader, ShowProgress, errors
 from daf_storage.spi import progress_bar
@@ -43,6 +43,25 @@ class PreparedProfile:
     request: ProfileRequest
     groups: Groups
     columns: Selection
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What was asked, for the provenance."""
+        request = self.request
+        axes = (request.rows_axis, request.columns_axis)
+        counts = (self.groups.rows.positions.size, self.columns.positions.size)
+        rows, columns = (
+            written_selector(selector, count, self.daf.axis_length(axis))
+            for selector, count, axis in zip(
+                (request.rows, request.columns), counts, axes, strict=True
+            )
+        )
+        return {
+            "profile": {"name": request.name, "rows_axis": axes[0], "columns_axis": axes[1]},
+            "by": written_items(request.by),
+            "rows": rows,
+            "columns": columns,
+        }
 
     @property
     def n_rows(self) -> int:
@@ -84,7 +103,7 @@ class PreparedProfile:
                 progress=bar.add,
             )
         return GroupProfile(
-            self.daf, axes, request.name, self.groups.columns, self.columns, moments
+            self.daf, axes, request.name, self.groups.columns, self.columns, moments, self.asked
         )
 
 

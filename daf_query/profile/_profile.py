@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from daf_query._provenance import KEY, as_json
 from daf_query.matrix import Selection
 from daf_query.moments import Moments
 from daf_query.profile import _anndata
@@ -37,6 +38,8 @@ class GroupProfile:
     """The selected columns."""
     moments: Moments
     """The numbers, of shape ``(groups, columns)``."""
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """What it was asked for, for the provenance."""
 
     def to_table(self) -> pa.Table:
         """Return a row for each group and column."""
@@ -74,7 +77,7 @@ class Profile(TableResult):
 
     def __init__(self, engine: Engine, content: GroupProfile) -> None:
         title = f"the profile of {content.name!r} over {' x '.join(content.axes)}"
-        super().__init__(engine, content.to_table(), title)
+        super().__init__(engine, content.to_table(), title, content.asked)
         self._content = content
 
     @property
@@ -91,7 +94,9 @@ class Profile(TableResult):
             content.axes, content.name, content.groups, entries.to_pylist(), content.moments
         )
 
-    def to_anndata(self, *, statistic: Statistic = "mean") -> anndata.AnnData:
+    def to_anndata(
+        self, *, statistic: Statistic = "mean", provenance: bool | None = None
+    ) -> anndata.AnnData:
         """Return an AnnData of groups x columns.
 
         ``obs`` has the group columns and ``count``, and is labelled by the groups; ``var`` has the
@@ -102,5 +107,11 @@ class Profile(TableResult):
         ----------
         statistic
             Which of them is also ``X``: ``sum`` for pseudobulk counts.
+        provenance
+            Whether ``uns["daf_query"]`` says, as JSON, where the profile comes from; by default as
+            the session was connected.
         """
-        return _anndata.to_anndata(self._content, statistic)
+        adata = _anndata.to_anndata(self._content, statistic)
+        if self.is_described(provenance):
+            adata.uns[KEY] = as_json(self.provenance())
+        return adata

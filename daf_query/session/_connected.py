@@ -23,10 +23,15 @@ class Connected:
         cache_bytes: int = CACHE_BYTES,
         scan_options: ScanOptions = DEFAULT_OPTIONS,
         categoricals: Categoricals = "string",
+        provenance: bool = True,
     ) -> None:
         self._engine = Engine(
             Connections(
-                data_sets, cache_bytes, scan_options=scan_options, categoricals=categoricals
+                data_sets,
+                cache_bytes,
+                scan_options=scan_options,
+                categoricals=categoricals,
+                provenance=provenance,
             )
         )
 

@@ -12,7 +12,16 @@ from daf_query.profile import (
     written_items,
 )
 from daf_query.session._connected import Connected
-from daf_query.slice import ByteSize, MatrixSlice, Selector, byte_count, resolve, slice_matrix
+from daf_query.slice import (
+    Asked,
+    ByteSize,
+    MatrixSlice,
+    Selector,
+    byte_count,
+    resolve,
+    slice_matrix,
+    written_selector,
+)
 from daf_query.sql import Params, bind_all
 from daf_query.table import TableDataset
 from daf_storage import ShowProgress, errors
@@ -96,9 +105,26 @@ class MatrixQuestions(Connected):
         if not daf.has_matrix(rows_axis, columns_axis, name):
             known = daf.matrices_set(rows_axis, columns_axis)
             raise errors.matrix_not_found(daf.location, rows_axis, columns_axis, name, known)
-        chosen = self._chosen(schema_name, (rows_axis, columns_axis), (rows, columns), params)
+        axes = (rows_axis, columns_axis)
+        rows, columns = _bound(rows, columns, params)
+        chosen = self._chosen(schema_name, axes, (rows, columns), None)
+        lengths = (daf.axis_length(axis) for axis in axes)
+        written = [
+            written_selector(selector, selection.positions.size, length)
+            for selector, selection, length in zip((rows, columns), chosen, lengths, strict=True)
+        ]
+        asked = Asked(
+            schema_name, written[0], written[1], is_described=self._connections.provenance
+        )
         return slice_matrix(
-            daf, rows_axis, columns_axis, name, chosen[0], chosen[1], max_bytes=max_bytes
+            daf,
+            rows_axis,
+            columns_axis,
+            name,
+            chosen[0],
+            chosen[1],
+            max_bytes=max_bytes,
+            asked=asked,
         )
 
     def matrix_table(

@@ -299,6 +299,7 @@ def connect(
     cache_bytes: int = CACHE_BYTES,
     scan_options: ScanOptions = DEFAULT_OPTIONS,
     categoricals: Categoricals = "string",
+    provenance: bool = True,
 ) -> DafSession:
     """Open one data set or several for SQL.
 
@@ -321,6 +322,9 @@ def connect(
     categoricals
         ``dictionary`` shows categoricals that an AnnData import noted as Arrow dictionaries, which
         are ordered where the categorical was: ``Categorical`` in pandas, ``Enum`` in polars.
+    provenance
+        Whether files and AnnData that are made of answers say where they come from (see
+        `daf_query.provenance`), unless a call says otherwise.
 
     Returns
     -------
@@ -353,7 +357,11 @@ def connect(
         name: each for name, each in named.items() if isinstance(each, DafReader | Collection)
     }
     session = DafSession(
-        data_sets, cache_bytes=cache_bytes, scan_options=scan_options, categoricals=categoricals
+        data_sets,
+        cache_bytes=cache_bytes,
+        scan_options=scan_options,
+        categoricals=categoricals,
+        provenance=provenance,
     )
     for name, connected in named.items():
         if name not in data_sets:

@@ -9,6 +9,7 @@ Must not know sessions or the command line.
 """
 
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
+from daf_query.slice._asked import Asked, written_selector
 from daf_query.slice._byte_sizes import ByteSize, byte_count, shown_bytes
 from daf_query.slice._entry_list import positions_in
 from daf_query.slice._explanation import LayoutCost, SliceExplanation
@@ -29,6 +30,7 @@ __all__ = [
     "FORMATS",
     "TEXT",
     "AnnDataChoice",
+    "Asked",
     "ByteSize",
     "Choice",
     "LayoutCost",
@@ -46,4 +48,5 @@ __all__ = [
     "resolve",
     "shown_bytes",
     "slice_matrix",
+    "written_selector",
 ]

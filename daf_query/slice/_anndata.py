@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
 
+from daf_query._provenance import KEY, Record, as_json
 from daf_query.matrix import Selection, gather_first, open_layouts, plan_layouts
 from daf_storage import AnnDataWarning, DafReader, errors
 from daf_storage.spi import (
@@ -225,8 +226,11 @@ def _unknown_key(
     )
 
 
-def to_anndata(part: Slice, choice: AnnDataChoice) -> Any:
-    """Return an AnnData with ``obs`` and ``var`` of the axis tables, and the chosen companions."""
+def to_anndata(part: Slice, choice: AnnDataChoice, record: Record | None) -> Any:
+    """Return an AnnData with ``obs`` and ``var`` of the axis tables, and the chosen companions.
+
+    A record of the provenance is put into ``uns``.
+    """
     anndata = optional_import("anndata", extra="anndata")
     companions = find_companions(part)
     selected = select_companions(part.daf.location, companions, choice)
@@ -238,13 +242,14 @@ def to_anndata(part: Slice, choice: AnnDataChoice) -> Any:
         reversed(part.selections),
         strict=True,
     ):
-        frames[name], uns = axis_frame(part.daf, axis, selection.positions, unreadable="warn")
-        colours.update(uns)
+        frames[name], of_axis = axis_frame(part.daf, axis, selection.positions, unreadable="warn")
+        colours.update(of_axis)
     values = part.values()
     main = companions.main.restore(
         values.copy() if sp.issparse(values) else values, index=None, columns=None
     )
-    adata = anndata.AnnData(X=main, **frames, uns=colours)
+    uns = colours if record is None else {**colours, KEY: as_json(record)}
+    adata = anndata.AnnData(X=main, **frames, uns=uns)
     for companion in selected.chosen:
         matrix = companion.matrix
         frame = adata.var if matrix.part in ("varm", "varp") else adata.obs
@@ -259,10 +264,10 @@ def _gathered(part: Slice, matrix: AlignedMatrix) -> Any:
     return gather_first(plan_layouts(part.daf, axes, matrix.name, *_selections(part, matrix)))[0]
 
 
-def save_h5ad(part: Slice, path: Path, choice: AnnDataChoice) -> None:
+def save_h5ad(part: Slice, path: Path, choice: AnnDataChoice, record: Record | None) -> None:
     """Write what `to_anndata` returns."""
     with output_path(path) as prepared:
-        report = write_anndata(to_anndata(part, choice), prepared)
+        report = write_anndata(to_anndata(part, choice, record), prepared)
     report.warn()
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query._provenance import Record, described
 from daf_query._row_files import COMPRESSED, compressed
 from daf_query.scan import NAME, number_array
 from daf_storage import DafReader, errors
@@ -68,8 +69,8 @@ class Slice(Protocol):
         ...
 
 
-def long_table(part: Slice) -> pa.Table:
-    """Return a row for each non-zero element, row by row."""
+def long_table(part: Slice, record: Record | None = None) -> pa.Table:
+    """Return a row for each non-zero element, row by row; in its metadata, a record."""
     values = part.values()
     if sp.issparse(values):
         counts = np.diff(values.indptr)
@@ -86,7 +87,8 @@ def long_table(part: Slice) -> pa.Table:
         second: _named(part, part.columns_axis, part.column_positions, column),
         VALUE: _strings(data) if data.dtype == object else number_array(data),
     }
-    return pa.table(columns)
+    table = pa.table(columns)
+    return table if record is None else described(table, record)
 
 
 def _named(
@@ -136,12 +138,15 @@ def wide_table(part: Slice) -> pa.Table:
     return pa.table([_strings(part.rows), *arrays], names=[first, *names])
 
 
-def save(part: Slice, path: Path, file_format: str) -> None:
+def save(part: Slice, path: Path, file_format: str, record: Record | None) -> None:
     """Write the slice, but for h5ad; an old file is replaced when the new one is complete."""
     if file_format == "mtx":
         _save_names(part, path)
     with open_output(path) as file, compressed(file, path) as sink:
-        _WRITERS[file_format](part, sink)
+        if file_format in DESCRIBED:
+            _DESCRIBED_WRITERS[file_format](part, record, sink)
+        else:
+            _WRITERS[file_format](part, sink)
 
 
 def check_format(path: Path, file_format: str | None = None) -> str:
@@ -205,12 +210,12 @@ def _write_delimited(delimiter: str, part: Slice, file: IO[bytes]) -> None:
     pacsv.write_csv(wide_table(part), pa.PythonFile(file, mode="w"), options)
 
 
-def _write_parquet(part: Slice, file: IO[bytes]) -> None:
-    pq.write_table(long_table(part), pa.PythonFile(file, mode="w"))
+def _write_parquet(part: Slice, record: Record | None, file: IO[bytes]) -> None:
+    pq.write_table(long_table(part, record), pa.PythonFile(file, mode="w"))
 
 
-def _write_arrow(part: Slice, file: IO[bytes]) -> None:
-    table = long_table(part)
+def _write_arrow(part: Slice, record: Record | None, file: IO[bytes]) -> None:
+    table = long_table(part, record)
     with pa.ipc.new_file(pa.PythonFile(file, mode="w"), table.schema) as writer:
         writer.write_table(table)
 
@@ -220,6 +225,8 @@ _WRITERS: Final[dict[str, Callable[[Slice, IO[bytes]], None]]] = {
     "mtx": _write_mtx,
     "csv": partial(_write_delimited, ","),
     "tsv": partial(_write_delimited, "\t"),
+}
+_DESCRIBED_WRITERS: Final[dict[str, Callable[[Slice, Record | None, IO[bytes]], None]]] = {
     "parquet": _write_parquet,
     "arrow": _write_arrow,
 }
@@ -227,7 +234,10 @@ _WRITERS: Final[dict[str, Callable[[Slice, IO[bytes]], None]]] = {
 H5AD: Final = "h5ad"
 """The format that `daf_query.slice._anndata` writes."""
 
-FORMATS: Final = (H5AD, *_WRITERS)
+DESCRIBED: Final = tuple(_DESCRIBED_WRITERS)
+"""The formats of tables that have a place for a provenance."""
+
+FORMATS: Final = (H5AD, *_WRITERS, *DESCRIBED)
 """How a slice is written; each is also the suffix that asks for it."""
 
 TEXT: Final = ("mtx", "csv", "tsv")

@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query._provenance import Record, record_of
 from daf_query.matrix import PlannedLayouts, Selection, SlicePlan, find_layouts, gather_first
 from daf_query.slice import _anndata
 from daf_query.slice import _explanation as explaining
 from daf_query.slice import _export as export
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
+from daf_query.slice._asked import Asked
 from daf_query.slice._byte_sizes import ByteSize, byte_count
 from daf_query.slice._explanation import SliceExplanation
 from daf_storage import DafReader, Origin, errors
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def slice_matrix(
+def slice_matrix(  # noqa: PLR0913 - what is chosen, and how
     daf: DafReader,
     rows_axis: str,
     columns_axis: str,
@@ -40,6 +42,7 @@ def slice_matrix(
     columns: Selection,
     *,
     max_bytes: ByteSize | None = None,
+    asked: Asked | None = None,
 ) -> MatrixSlice:
     """Return a slice, to be read from the stored layout that touches the fewest bytes.
 
@@ -51,7 +54,7 @@ def slice_matrix(
     budget = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
     axes = (rows_axis, columns_axis)
     layouts = find_layouts(daf, axes, name, rows, columns)
-    part = MatrixSlice(daf, axes, name, (rows, columns), layouts)
+    part = MatrixSlice(daf, axes, name, (rows, columns), layouts, asked=asked)
     if budget is not None:
         explaining.check_budget(part.explain(), budget)
     return part
@@ -73,6 +76,8 @@ class MatrixSlice:
         name: str,
         selections: tuple[Selection, Selection],
         layouts: PlannedLayouts,
+        *,
+        asked: Asked | None = None,
     ) -> None:
         self.daf = daf
         """The data set that it comes from."""
@@ -81,6 +86,7 @@ class MatrixSlice:
         """The name of the matrix."""
         self.selections = selections
         """The selected rows, and the selected columns."""
+        self._asked = asked
         self._layouts = layouts.whole
         self._costs = explaining.layout_costs(axes, layouts)
         self._lock = ForkLock()
@@ -89,7 +95,8 @@ class MatrixSlice:
     def __reduce__(self) -> Any:
         """Pickle what was chosen, not the values; the other process opens the data set again."""
         axes = (self.rows_axis, self.columns_axis)
-        return _slice_again, (self.daf.require_origin(), axes, self.name, self.selections)
+        origin = self.daf.require_origin()
+        return _slice_again, (origin, axes, self.name, self.selections, self._asked)
 
     def __repr__(self) -> str:
         storage = "sparse" if self.is_sparse else "dense"
@@ -209,13 +216,36 @@ class MatrixSlice:
         dense: npt.NDArray[Any] = values
         return dense
 
-    def to_arrow(self) -> pa.Table:
+    def provenance(self) -> dict[str, Any]:
+        """Return what files of this slice say of where it comes from; see `daf_query.provenance`.
+
+        Predicates have the values of their parameters in them.
+        """
+        asked = self._asked or Asked(self.daf.name, None, None, is_described=True)
+        described = {
+            "matrix": {
+                "name": self.name,
+                "rows_axis": self.rows_axis,
+                "columns_axis": self.columns_axis,
+            },
+            "rows": asked.rows,
+            "columns": asked.columns,
+            "shape": list(self.shape),
+        }
+        return record_of({asked.schema: self.daf}, described)
+
+    def to_arrow(self, *, provenance: bool = False) -> pa.Table:
         """Return the long form: a row for each non-zero element, row by row.
 
         Columns are the two axes (dictionaries of their entries) and ``value``.  For a matrix of
         an axis with itself they are ``AXIS`` and ``AXIS_2``.
+
+        Parameters
+        ----------
+        provenance
+            Whether the metadata of its schema say where the slice comes from.
         """
-        return export.long_table(self)
+        return export.long_table(self, self._record(is_wanted=provenance))
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a DataFrame with a row per row and a column per column.
@@ -241,6 +271,7 @@ class MatrixSlice:
         obsp: Choice = None,
         varp: Choice = None,
         max_bytes: int | None = ANNDATA_MAX_BYTES,
+        provenance: bool | None = None,
     ) -> anndata.AnnData:
         """Return an AnnData whose ``X`` is this slice, with the other matrices over its axes.
 
@@ -258,6 +289,9 @@ class MatrixSlice:
         max_bytes
             How many bytes the matrices that were not chosen may take in memory, in sum; 1 GiB by
             default, None for no limit.  A sparse matrix is estimated by its share of the axes.
+        provenance
+            Whether ``uns["daf_query"]`` says, as JSON, where the slice comes from; by default as
+            the session was connected.
 
         Raises
         ------
@@ -277,13 +311,14 @@ class MatrixSlice:
             "varp": varp,
             "max_bytes": max_bytes,
         }
-        return _anndata.to_anndata(self, choice)
+        return _anndata.to_anndata(self, choice, self._record(is_wanted=provenance))
 
     def save(
         self,
         path: str | Path,
         *,
         format: str | None = None,  # noqa: A002 - what it is called everywhere
+        provenance: bool | None = None,
         **choice: Unpack[AnnDataChoice],
     ) -> None:
         """Write the slice to a file, whose format follows from its suffix.
@@ -299,6 +334,10 @@ class MatrixSlice:
             A symbolic link is followed; a pipe or a device is written into.
         format
             The format, without a dot, where the suffix does not say it.
+        provenance
+            Whether an h5ad, Parquet or Arrow file says where the slice comes from
+            (`daf_query.provenance` reads it); by default as the session was connected.  The other
+            formats have no place for it.
         **choice
             ``layers=``, ``obsm=`` and so on, as in `to_anndata`; for h5ad only.
 
@@ -310,14 +349,21 @@ class MatrixSlice:
         path = Path(path)
         file_format = export.check_format(path, format)
         if file_format == export.H5AD:
-            _anndata.save_h5ad(self, path, choice)
+            _anndata.save_h5ad(self, path, choice, self._record(is_wanted=provenance))
             return
         if choice:
             raise errors.InvalidInputError(
                 f"cannot write {', '.join(choice)} to {str(path)!r}: {file_format} holds one "
                 "matrix; write an .h5ad file"
             )
-        export.save(self, path, file_format)
+        record = self._record(is_wanted=provenance) if file_format in export.DESCRIBED else None
+        export.save(self, path, file_format, record)
+
+    def _record(self, *, is_wanted: bool | None) -> Record | None:
+        """Return the provenance if that is wanted; None: as the session was connected."""
+        if is_wanted is None:
+            is_wanted = self._asked is not None and self._asked.is_described
+        return self.provenance() if is_wanted else None
 
     def _names(self, axis: str, selection: Selection) -> npt.NDArray[np.object_]:
         names = self.daf.get_pa_vector(axis, "name").take(pa.array(selection.positions))
@@ -335,6 +381,10 @@ class MatrixSlice:
 
 
 def _slice_again(
-    origin: Origin, axes: tuple[str, str], name: str, selections: tuple[Selection, Selection]
+    origin: Origin,
+    axes: tuple[str, str],
+    name: str,
+    selections: tuple[Selection, Selection],
+    asked: Asked | None,
 ) -> MatrixSlice:
-    return slice_matrix(origin.open(), *axes, name, *selections)
+    return slice_matrix(origin.open(), *axes, name, *selections, asked=asked)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, get_args
 
+from daf_query._provenance import DataSets
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql._catalog import PUBLIC, AxisSchema, CollectionSchema, DafSchema, SharedSchema
 from daf_query.sql._residual_filters import TableName
@@ -49,6 +50,7 @@ class Connections:
         *,
         scan_options: ScanOptions = DEFAULT_OPTIONS,
         categoricals: Categoricals = "string",
+        provenance: bool = True,
     ) -> None:
         self.cache_bytes = cache_bytes
         """How much of what was decoded is kept."""
@@ -60,6 +62,8 @@ class Connections:
         """How tables are scanned."""
         self.categoricals: Categoricals = categoricals
         """Whether categoricals of an AnnData are strings or Arrow dictionaries."""
+        self.provenance = provenance
+        """Whether files and AnnData say where they come from, unless a call says otherwise."""
         self.cache = DecodedCache(max_bytes=cache_bytes)
         """What was decoded, of all data sets and tables together."""
         self.schemas: dict[str, AxisSchema] = {}
@@ -184,6 +188,14 @@ class Connections:
         schemas = self.schemas.items()
         return {name: schema.daf for name, schema in schemas if isinstance(schema, DafSchema)}
 
+    def data_sets(self) -> DataSets:
+        """Return the data sets by schema name; several that are asked as one by their names."""
+        sources = {name: _source_of(schema) for name, schema in self.schemas.items()}
+        return {
+            name: source.members if isinstance(source, Collection) else source
+            for name, source in sources.items()
+        }
+
     def find(self, name: TableName) -> TableDataset | None:
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
         schema, table = name
@@ -220,6 +232,7 @@ class Connections:
             self.cache_bytes,
             self.scan_options,
             self.categoricals,
+            self.provenance,
         )
 
     def close(self) -> None:
@@ -288,10 +301,15 @@ def _connected_again(
     cache_bytes: int,
     scan_options: ScanOptions,
     categoricals: Categoricals,
+    provenance: bool,  # noqa: FBT001 - pickled with the others
 ) -> Connections:
     """Return the connections that others had."""
     connections = Connections(
-        data_sets, cache_bytes, scan_options=scan_options, categoricals=categoricals
+        data_sets,
+        cache_bytes,
+        scan_options=scan_options,
+        categoricals=categoricals,
+        provenance=provenance,
     )
     for name, table in tables.items():
         connections.connect(name, table)

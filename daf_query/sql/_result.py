@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
@@ -13,7 +13,8 @@ import datafusion
 import pyarrow as pa
 from datafusion.expr import SortExpr
 
-from daf_query._row_files import SUFFIXES, Format, Rows, format_of, save_rows
+from daf_query._provenance import described, record_of
+from daf_query._row_files import BINARY, SUFFIXES, Format, Rows, format_of, save_rows
 from daf_query.scan import size_bytes
 from daf_query.sql._engine import Allow, Engine, Planned
 from daf_query.sql._engine_fork import ENGINE
@@ -46,6 +47,8 @@ class _Statement:
     engine: Engine
     query: str
     allow: Allow
+    asked: Mapping[str, Any]
+    """What was asked, for the provenance."""
 
     def translated(self, error: Exception) -> DafError:
         """Return an error of building upon the query in the words of the data set."""
@@ -56,7 +59,8 @@ def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
     """Plan a query, to be executed when its rows are asked for."""
     broken_count = engine.connections.broken_count()
     planned = engine.planned(query, allow=allow)
-    return QueryResult(_Statement(engine, query, allow), planned, broken_count=broken_count)
+    statement = _Statement(engine, query, allow, {"sql": query})
+    return QueryResult(statement, planned, broken_count=broken_count)
 
 
 class QueryResult:
@@ -88,11 +92,13 @@ class QueryResult:
         *,
         broken_count: int,
         steps: tuple[Step, ...] = (),
+        written: tuple[str, ...] = (),
     ) -> None:
         self._statement = statement
         self._planned = planned
         self._broken_count = broken_count
         self._steps = steps
+        self._written = written
 
     @property
     def frame(self) -> datafusion.DataFrame:
@@ -171,11 +177,16 @@ class QueryResult:
 
     def filter(self, *predicates: str | datafusion.Expr) -> QueryResult:
         """Return the rows for which all predicates are true: SQL, or expressions of DataFusion."""
-        return self._then(lambda frame: frame.filter(*_expressions(frame, predicates)))
+        return self._then(
+            lambda frame: frame.filter(*_expressions(frame, predicates)),
+            _written("filter", predicates),
+        )
 
     def select(self, *columns: str | datafusion.Expr) -> QueryResult:
         """Return some columns: names, other SQL (``"age / 10 AS decade"``), or expressions."""
-        return self._then(lambda frame: frame.select(*_expressions(frame, columns)))
+        return self._then(
+            lambda frame: frame.select(*_expressions(frame, columns)), _written("select", columns)
+        )
 
     def drop(self, *names: str) -> QueryResult:
         """Return all columns but those of some names."""
@@ -191,15 +202,19 @@ class QueryResult:
             kept = [quoted_name(name) for name in known if name not in names]
             return frame.select(*kept)
 
-        return self._then(build)
+        return self._then(build, _written("drop", names))
 
     def sort(self, *columns: str | datafusion.Expr | SortExpr) -> QueryResult:
         """Return the rows in another order: names or SQL (``"age DESC"``), or expressions."""
-        return self._then(lambda frame: frame.sort(*_sort_keys(frame, columns)))
+        return self._then(
+            lambda frame: frame.sort(*_sort_keys(frame, columns)), _written("sort", columns)
+        )
 
     def limit(self, count: int, offset: int = 0) -> QueryResult:
         """Return at most ``count`` rows, after ``offset`` others."""
-        return self._then(lambda frame: frame.limit(count, offset))
+        return self._then(
+            lambda frame: frame.limit(count, offset), _written("limit", (count, offset))
+        )
 
     def head(self, count: int = 5) -> QueryResult:
         """Return the first rows."""
@@ -207,9 +222,9 @@ class QueryResult:
 
     def distinct(self) -> QueryResult:
         """Return each different row once."""
-        return self._then(lambda frame: frame.distinct())
+        return self._then(lambda frame: frame.distinct(), _written("distinct", ()))
 
-    def _then(self, step: Step) -> QueryResult:
+    def _then(self, step: Step, written: str) -> QueryResult:
         """Return a result that is built upon this one."""
         try:
             frame = step(self.frame)
@@ -218,7 +233,13 @@ class QueryResult:
             raise unknown or self._statement.translated(error) from None
         steps = (*self._steps, step)
         count = self._broken_count
-        return QueryResult(self._statement, Planned(frame), broken_count=count, steps=steps)
+        return QueryResult(
+            self._statement,
+            Planned(frame),
+            broken_count=count,
+            steps=steps,
+            written=(*self._written, written),
+        )
 
     def _run(self, work: Callable[[], _T]) -> _T:
         """Run something that executes the query, with errors in the words of the data set.
@@ -262,9 +283,34 @@ class QueryResult:
         """Return the number of rows."""
         return self._run(lambda: self._executed().count())
 
-    def to_arrow_table(self) -> pa.Table:
-        """Return the rows as an Arrow table; whole columns are views of the mapped file."""
-        return with_categories(self._run(lambda: self._executed().to_arrow_table()))
+    def provenance(self) -> dict[str, Any]:
+        """Return what files of these rows say of where they come from; see `daf_query.provenance`.
+
+        The SQL has the values of its parameters in it.
+        """
+        asked = dict(self._statement.asked)
+        if self._written:
+            asked["then"] = list(self._written)
+        return record_of(self._statement.engine.connections.data_sets(), asked)
+
+    def is_described(self, provenance: bool | None) -> bool:  # noqa: FBT001 - as it was given
+        """Return whether what leaves says where it comes from; None: as the session says."""
+        connected: bool = self._statement.engine.connections.provenance
+        return connected if provenance is None else provenance
+
+    def to_arrow_table(self, *, provenance: bool = False) -> pa.Table:
+        """Return the rows as an Arrow table; whole columns are views of the mapped file.
+
+        Parameters
+        ----------
+        provenance
+            Whether the metadata of its schema say where the rows come from.
+        """
+        table = with_categories(self._run(lambda: self._executed().to_arrow_table()))
+        return self._described(table, is_wanted=provenance)
+
+    def _described(self, table: pa.Table, *, is_wanted: bool) -> pa.Table:
+        return described(table, self.provenance()) if is_wanted else table
 
     def to_pydict(self) -> dict[str, list[Any]]:
         """Return a list of Python values per column."""
@@ -321,8 +367,15 @@ class QueryResult:
         """
         yield from self.rows().batches
 
-    def rows(self) -> Rows:
-        """Return the schema and the stream of batches, of which the first is computed."""
+    def rows(self, *, provenance: bool | None = False) -> Rows:
+        """Return the schema and the stream of batches, of which the first is computed.
+
+        Parameters
+        ----------
+        provenance
+            Whether the metadata of the schema say where the rows come from; None: as the session
+            was connected.
+        """
         stream: Iterator[Any] = iter(())
 
         def begin() -> Any:
@@ -339,7 +392,8 @@ class QueryResult:
                     raise translate_execution_error(error) from None
 
         first = self._run(begin)
-        return Rows(self.schema, batches(first))
+        found = Rows(self.schema, batches(first))
+        return found.with_record(self.provenance()) if self.is_described(provenance) else found
 
     def save(
         self,
@@ -347,6 +401,7 @@ class QueryResult:
         *,
         format: Format | None = None,  # noqa: A002 - what it is called everywhere
         progress: ShowProgress = "auto",
+        provenance: bool | None = None,
     ) -> int:
         """Write the rows to a file as they are computed, and return how many they were.
 
@@ -360,6 +415,9 @@ class QueryResult:
             that of the suffix of the path.  Text is compressed if that ends with ``.gz``.
         progress
             Whether to count on stderr.
+        provenance
+            Whether a Parquet or Arrow file says where the rows come from (`daf_query.provenance`
+            reads it); by default as the session was connected.  Text has no place for it.
 
         Raises
         ------
@@ -374,7 +432,7 @@ class QueryResult:
             has = ", ".join(dict.fromkeys(SUFFIXES.values()))
             raise errors.InvalidInputError(f"there is no format {chosen!r}; there are {has}")
         total = 0
-        rows = self.rows()
+        rows = self.rows(provenance=provenance if chosen in BINARY else False)
         with progress_bar("save", None, show=progress) as bar:
 
             def counted() -> Iterator[pa.RecordBatch]:
@@ -395,10 +453,14 @@ class TableResult(QueryResult):
     ----------
     title
         What the rows are, for messages.
+    asked
+        What was asked, for the provenance.
     """
 
-    def __init__(self, engine: Engine, table: pa.Table, title: str) -> None:
-        statement = _Statement(engine, title, "read")
+    def __init__(
+        self, engine: Engine, table: pa.Table, title: str, asked: Mapping[str, Any]
+    ) -> None:
+        statement = _Statement(engine, title, "read", asked)
         count = engine.connections.broken_count()
         super().__init__(statement, Planned(table_frame(table)), broken_count=count)
         self._table = table
@@ -407,9 +469,14 @@ class TableResult(QueryResult):
         """Return the number of rows."""
         return int(self._table.num_rows)
 
-    def to_arrow_table(self) -> pa.Table:
+    def to_arrow_table(self, *, provenance: bool = False) -> pa.Table:
         """Return the rows as an Arrow table, which is not copied."""
-        return self._table
+        return self._described(self._table, is_wanted=provenance)
+
+
+def _written(method: str, arguments: Iterable[object]) -> str:
+    """Return a call as Python writes it."""
+    return f"{method}({', '.join(map(repr, arguments))})"
 
 
 def _expressions(

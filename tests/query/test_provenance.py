@@ -1,0 +1,372 @@
+"""Tests of what files and AnnData say of where they come from, read back by other libraries."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import anndata
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from pyarrow import feather
+
+import daf_query
+from daf_query import DafSession, MatrixSlice, connect
+from daf_query._provenance import fingerprint
+from daf_query.cli import main
+from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf
+
+QUERY = "SELECT name, age FROM cell WHERE age > 1 ORDER BY name"
+
+
+def fill(daf: DafWriter) -> DafWriter:
+    """Add cells, genes and a matrix."""
+    daf.add_axis("cell", ["a", "b", "c"], vectors={"age": [1, 2, 3], "type": ["T", "", "B"]})
+    daf.add_axis("gene", ["x", "y"], vectors={"is_marker": [True, False]})
+    daf.set_matrix("cell", "gene", "UMIs", sp.csr_array([[0, 1], [2, 0], [3, 4]]))
+    daf.set_matrix("cell", "gene", "logs", np.ones((3, 2)))
+    daf.set_scalar("organism", "human")
+    return daf
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a data set in a folder whose name is nobody's business."""
+    folder = tmp_path / "private"
+    folder.mkdir()
+    created = open_daf(folder / "pbmc.daf.zarr", "w")
+    assert isinstance(created, DafWriter)
+    fill(created).close()
+    return folder / "pbmc.daf.zarr"
+
+
+@pytest.fixture
+def session(path: Path) -> DafSession:
+    """Return a session of it."""
+    return connect(path)
+
+
+def part_of(session: DafSession, **options: Any) -> MatrixSlice:
+    """Return a slice by two predicates."""
+    chosen = {"rows": "age > $least", "columns": "is_marker", "params": {"least": 1}} | options
+    return session.matrix("cell", "gene", "UMIs", **chosen)
+
+
+def check_query(record: Any) -> None:
+    """Compare a record with what `QUERY` has to say."""
+    assert record["sql"] == QUERY
+    (name, digest), *others = record["data_sets"].items()
+    assert (name, others, len(digest)) == ("pbmc", [], 16)
+    assert record["packages"]["pyarrow"] == pa.__version__
+    assert {"datafusion", "numpy", "pyarrow"} <= set(record["packages"])
+    assert set(record) == {"sql", "data_sets", "packages"}
+
+
+def check_slice(record: Any) -> None:
+    """Compare a record with what `part_of` has to say."""
+    assert record["matrix"] == {"name": "UMIs", "rows_axis": "cell", "columns_axis": "gene"}
+    assert record["rows"] == "age > 1"
+    assert record["columns"] == "is_marker"
+    assert record["shape"] == [2, 1]
+    assert list(record["data_sets"]) == ["pbmc"]
+
+
+def test_rows_in_files(session: DafSession, tmp_path: Path) -> None:
+    """Parquet and Arrow have it in the schema, where pyarrow finds it; all read the same rows."""
+    rows = {"name": ["b", "c"], "age": [2, 3]}
+    for suffix in ("parquet", "arrow"):
+        file = tmp_path / f"x.{suffix}"
+        session.sql(QUERY).save(file)
+        check_query(daf_query.provenance(file))
+        check_query(daf_query.provenance(str(file)))
+    parquet, arrow = tmp_path / "x.parquet", tmp_path / "x.arrow"
+    check_query(json.loads(pq.read_schema(parquet).metadata[b"daf_query"]))
+    check_query(json.loads(pq.ParquetFile(parquet).metadata.metadata[b"daf_query"]))
+    check_query(json.loads(feather.read_table(arrow).schema.metadata[b"daf_query"]))
+    assert pq.read_table(parquet).to_pydict() == feather.read_table(arrow).to_pydict() == rows
+    assert pd.read_parquet(parquet).to_dict("list") == rows
+    assert pl.read_parquet(parquet).to_dict(as_series=False) == rows
+    assert duckdb.sql(f"SELECT * FROM '{parquet}'").fetchall() == [("b", 2), ("c", 3)]
+
+
+def test_tables_in_memory(session: DafSession) -> None:
+    """Only on request, and then every library takes the table as before."""
+    plain = session.sql(QUERY).to_arrow_table()
+    described = session.sql(QUERY).to_arrow_table(provenance=True)
+    assert daf_query.provenance(plain) is None
+    assert plain.schema.metadata is None
+    check_query(daf_query.provenance(described))
+    check_query(daf_query.provenance(described.schema))
+    assert described.equals(plain)
+    assert described.to_pandas().equals(plain.to_pandas())
+    assert pl.DataFrame(described).equals(pl.DataFrame(plain))
+    assert duckdb.sql("SELECT sum(age) FROM described").fetchall() == [(5,)]
+    assert daf_query.provenance(pa.table(session.sql(QUERY))) is None
+    check_slice(daf_query.provenance(part_of(session).to_arrow(provenance=True)))
+    assert daf_query.provenance(part_of(session).to_arrow()) is None
+
+
+def test_slices(session: DafSession, tmp_path: Path) -> None:
+    """Both predicates, with the values of parameters, in an AnnData and in each kind of file."""
+    adata = part_of(session).to_anndata()
+    check_slice(json.loads(adata.uns["daf_query"]))
+    check_slice(daf_query.provenance(adata))
+    for suffix in ("h5ad", "parquet", "arrow"):
+        part_of(session).save(tmp_path / f"x.{suffix}")
+        check_slice(daf_query.provenance(tmp_path / f"x.{suffix}"))
+    found = anndata.read_h5ad(tmp_path / "x.h5ad")
+    check_slice(json.loads(found.uns["daf_query"]))
+    assert found.X.toarray().tolist() == [[2], [3]]
+    adata.write_h5ad(tmp_path / "again.h5ad")
+    check_slice(daf_query.provenance(tmp_path / "again.h5ad"))
+
+
+def test_profiles(session: DafSession, tmp_path: Path) -> None:
+    """Matrix, groups and predicates, in an AnnData and in files; and what is built upon them."""
+    options: dict[str, Any] = {"rows": "age > $least", "params": {"least": 1}}
+    profile = session.profile("cell", "gene", "UMIs", by="type", columns=["x"], **options)
+    expected = {
+        "profile": {"name": "UMIs", "rows_axis": "cell", "columns_axis": "gene"},
+        "by": ["type"],
+        "rows": "age > 1",
+        "columns": "1 of 2, listed",
+    }
+    profile.save(tmp_path / "x.parquet")
+    profile.filter("mean > 1").save(tmp_path / "y.parquet")
+    for record in (
+        daf_query.provenance(profile.to_anndata()),
+        daf_query.provenance(tmp_path / "x.parquet"),
+        daf_query.provenance(profile.to_arrow_table(provenance=True)),
+    ):
+        assert record is not None
+        assert {key: record[key] for key in expected} == expected
+        assert set(record) == {*expected, "data_sets", "packages"}
+    built = daf_query.provenance(tmp_path / "y.parquet")
+    assert built is not None
+    assert (built["by"], built["then"]) == (["type"], ["filter('mean > 1')"])
+    assert "daf_query" not in profile.to_anndata(provenance=False).uns
+    assert daf_query.provenance(profile.to_arrow_table()) is None
+
+
+def test_what_is_no_sql_is_counted(session: DafSession) -> None:
+    """Lists are not repeated; a query result says its SQL, and what was built upon it."""
+    record = part_of(session, rows=["a", "c"], columns=None, params=None).provenance()
+    assert (record["rows"], record["columns"]) == ("2 of 3, listed", None)
+    chosen = session.sql("SELECT name, age FROM cell").filter("age > 2").limit(5)
+    record = part_of(session, rows=chosen, columns=[True, False], params=None).provenance()
+    assert record["rows"] == {
+        "sql": "SELECT name, age FROM cell",
+        "then": ["filter('age > 2')", "limit(5, 0)"],
+    }
+    assert record["columns"] == "1 of 2, listed"
+
+
+def test_what_is_built_upon_a_query(session: DafSession, tmp_path: Path) -> None:
+    """The steps are listed as Python writes them."""
+    result = session.sql("SELECT * FROM cell").filter("age > 1").select("name", "age AS years")
+    result = result.sort("years DESC").drop("name").distinct().head(3)
+    result.save(tmp_path / "x.parquet")
+    record = daf_query.provenance(tmp_path / "x.parquet")
+    assert record is not None
+    assert record["then"] == [
+        "filter('age > 1')",
+        "select('name', 'age AS years')",
+        "sort('years DESC')",
+        "drop('name')",
+        "distinct()",
+        "limit(3, 0)",
+    ]
+
+
+def test_it_can_be_switched_off(path: Path, tmp_path: Path) -> None:
+    """For a session, and for a single call, which says the last word."""
+    with connect(path, provenance=False) as silent, connect(path) as session:
+        for number, (source, choice, is_there) in enumerate(
+            (
+                (silent, None, False),
+                (silent, True, True),
+                (session, False, False),
+                (session, None, True),
+            )
+        ):
+            for suffix in ("parquet", "arrow"):
+                file = tmp_path / f"{number}.{suffix}"
+                source.sql(QUERY).save(file, provenance=choice)
+                assert (daf_query.provenance(file) is not None) == is_there
+                assert (b"daf_query" in file.read_bytes()) == is_there
+            for suffix in ("parquet", "arrow", "h5ad"):
+                file = tmp_path / f"{number}s.{suffix}"
+                part_of(source).save(file, provenance=choice)
+                assert (daf_query.provenance(file) is not None) == is_there
+                assert (b"daf_query" in file.read_bytes()) == is_there
+            assert ("daf_query" in part_of(source).to_anndata(provenance=choice).uns) == is_there
+
+
+def test_text_has_no_place_for_it(session: DafSession, tmp_path: Path) -> None:
+    """CSV, TSV, JSON, Matrix Market and NumPy archives are what they were."""
+    with connect(session.reader(), provenance=False) as silent:
+        for suffix in ("csv", "tsv", "json", "ndjson"):
+            for name, source in (("a", session), ("b", silent)):
+                source.sql(QUERY).save(tmp_path / f"{name}.{suffix}")
+            assert (tmp_path / f"a.{suffix}").read_bytes() == (
+                tmp_path / f"b.{suffix}"
+            ).read_bytes()
+        for suffix in ("csv", "tsv", "mtx"):
+            for name, source in (("a", session), ("b", silent)):
+                part_of(source).save(tmp_path / f"{name}.{suffix}")
+            assert (tmp_path / f"a.{suffix}").read_bytes() == (
+                tmp_path / f"b.{suffix}"
+            ).read_bytes()
+        part_of(session).save(tmp_path / "x.npz")
+    for file in ("a.csv", "a.json", "x.npz"):
+        with pytest.raises(errors.InvalidInputError, match="no h5ad, Parquet or Arrow file"):
+            daf_query.provenance(tmp_path / file)
+
+
+def test_two_runs_write_the_same_bytes(path: Path, tmp_path: Path) -> None:
+    """There is no date and no path in it, also where the data set was moved or copied."""
+    copy = tmp_path / "elsewhere" / "pbmc.h5df"
+    copy.parent.mkdir()
+    convert(path, copy, progress="never")
+    for number, source in enumerate((path, path, copy)):
+        with connect(source) as session:
+            session.sql(QUERY).save(tmp_path / f"{number}.parquet")
+            session.sql(QUERY).save(tmp_path / f"{number}.arrow")
+            part_of(session).save(tmp_path / f"{number}s.arrow")
+            record = part_of(session).provenance()
+            assert "private" not in json.dumps(record)
+            assert str(tmp_path) not in json.dumps(record)
+    for suffix in (".parquet", ".arrow", "s.arrow"):
+        contents = {(tmp_path / f"{number}{suffix}").read_bytes() for number in range(3)}
+        assert len(contents) == 1
+        assert b"private" not in contents.pop()
+
+
+def test_several_data_sets(path: Path, tmp_path: Path) -> None:
+    """Each by its name; several as one by the names of their files."""
+    other = tmp_path / "run2.daf.zarr"
+    convert(path, other, progress="never")
+    with connect({"one": path, "two": other}) as session:
+        query = "SELECT count(*) AS n FROM one.cell"
+        assert set(session.sql(query).provenance()["data_sets"]) == {"one", "two"}
+        assert set(
+            session.matrix("cell", "gene", "UMIs", schema="two").provenance()["data_sets"]
+        ) == {"two"}
+    with connect([path, other]) as session:
+        (members,) = (
+            session.sql("SELECT count(*) AS n FROM cell").provenance()["data_sets"].values()
+        )
+        assert set(members) == {"pbmc", "run2"}
+        assert len(set(members.values())) == 1
+    twin = tmp_path / "other" / "pbmc.daf.zarr"
+    twin.parent.mkdir()
+    convert(path, twin, progress="never")
+    with connect([path, twin]) as session:
+        (members,) = (
+            session.sql("SELECT count(*) AS n FROM cell").provenance()["data_sets"].values()
+        )
+        assert not any(str(tmp_path) in name for name in members)
+        assert len(members) == 2
+
+
+def test_the_fingerprint(path: Path, tmp_path: Path) -> None:
+    """The same in every format and copy; another one for each change that it promises to see."""
+    expected = fingerprint(fill(MemoryDaf()))
+    assert fingerprint(open_daf(path)) == expected
+    for suffix in ("daf.zarr.zip", "h5df"):
+        convert(path, tmp_path / f"x.{suffix}", progress="never")
+        assert fingerprint(open_daf(tmp_path / f"x.{suffix}")) == expected
+    changes = {
+        "axis": lambda daf: daf.add_axis("donor", []),
+        "vector": lambda daf: daf.set_vector("cell", "new", [1, 2, 3]),
+        "type": lambda daf: daf.set_vector("cell", "age", [1.0, 2, 3], if_exists="replace"),
+        "length": lambda daf: daf.add_axis("cell", ["a", "b"], if_exists="replace"),
+        "matrix": lambda daf: daf.delete_matrix("cell", "gene", "logs"),
+        "elements": lambda daf: daf.set_matrix(
+            "cell", "gene", "UMIs", sp.csr_array((3, 2), dtype="i8"), if_exists="replace"
+        ),
+        "scalar": lambda daf: daf.set_scalar("organism", "mouse", if_exists="replace"),
+    }
+    digests = {expected}
+    for change in changes.values():
+        daf = fill(MemoryDaf())
+        change(daf)
+        digests.add(fingerprint(daf))
+    assert len(digests) == len(changes) + 1
+    daf = fill(MemoryDaf())
+    daf.delete_matrix("gene", "cell", "logs", relayout=False)
+    assert fingerprint(daf) == expected
+
+
+def test_a_slice_of_a_closed_session(path: Path) -> None:
+    """It still says what was asked; the fingerprint, which can no longer be made, is null."""
+    with connect(path) as session:
+        part = part_of(session).load()
+    record = part.provenance()
+    assert record["rows"] == "age > 1"
+    assert record["data_sets"] == {"pbmc": None}
+
+
+def test_a_pickled_slice_remembers(session: DafSession) -> None:
+    """Another process says the same of it."""
+    part = part_of(session)
+    assert pickle.loads(pickle.dumps(part)).provenance() == part.provenance()
+    silent = pickle.loads(pickle.dumps(connect(session.reader(), provenance=False)))
+    assert "daf_query" not in part_of(silent).to_anndata().uns
+
+
+def test_files_that_say_nothing(tmp_path: Path) -> None:
+    """None where there is no record; errors for what is no such file, or has something else."""
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
+    feather.write_feather(pa.table({"a": [1]}), tmp_path / "x.arrow", compression="uncompressed")
+    anndata.AnnData(np.ones((1, 1))).write_h5ad(tmp_path / "x.h5ad")
+    for suffix in ("parquet", "arrow", "h5ad"):
+        assert daf_query.provenance(tmp_path / f"x.{suffix}") is None
+    with pytest.raises(errors.SourceNotFoundError, match="no such file"):
+        daf_query.provenance(tmp_path / "absent.parquet")
+    with pytest.raises(errors.InvalidInputError, match="takes the path of a file, an AnnData"):
+        daf_query.provenance(5)
+    (tmp_path / "torn.parquet").write_bytes((tmp_path / "x.parquet").read_bytes()[:40])
+    (tmp_path / "torn.arrow").write_bytes((tmp_path / "x.arrow").read_bytes()[:40])
+    (tmp_path / "torn.h5ad").write_bytes((tmp_path / "x.h5ad").read_bytes()[:40])
+    for suffix in ("parquet", "arrow", "h5ad"):
+        with pytest.raises(errors.DafError, match="torn"):
+            daf_query.provenance(tmp_path / f"torn.{suffix}")
+    for value in ("[1]", "{"):
+        schema = pa.schema([pa.field("a", pa.int64())], metadata={"daf_query": value})
+        with pytest.raises(errors.CorruptDataError, match="no JSON object"):
+            daf_query.provenance(schema)
+    strange = anndata.AnnData(np.ones((1, 1)), uns={"daf_query": {"sql": "mine"}})
+    strange.write_h5ad(tmp_path / "strange.h5ad")
+    for source in (strange, tmp_path / "strange.h5ad"):
+        with pytest.raises(errors.CorruptDataError, match="no JSON object"):
+            daf_query.provenance(source)
+
+
+def test_on_the_command_line(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is written, printed as JSON, and left out on request."""
+    rows, slices = str(tmp_path / "x.parquet"), str(tmp_path / "x.h5ad")
+    extract = ["extract", str(path), "--matrix", "UMIs", "--rows-axis", "cell", "-o", slices]
+    extract += ["--rows", "age > 1", "--columns", "is_marker", "--quiet"]
+    assert main(["sql", str(path), QUERY, "-o", rows, "--quiet"]) == 0
+    assert main(extract) == 0
+    capsys.readouterr()
+    assert main(["provenance", rows]) == 0
+    check_query(json.loads(capsys.readouterr().out))
+    assert main(["provenance", slices]) == 0
+    check_slice(json.loads(capsys.readouterr().out))
+    assert main(["sql", str(path), QUERY, "-o", rows, "--quiet", "--no-provenance"]) == 0
+    assert main([*extract, "--no-provenance"]) == 0
+    for file in (rows, slices):
+        assert main(["provenance", file]) == 1
+        assert f"{file} does not say where it comes from" in capsys.readouterr().err
