@@ -24,6 +24,7 @@ from daf_storage.spi import lazy_names
 if TYPE_CHECKING:
     from daf_query._provenance import provenance
     from daf_query._zarr_append import append_rows, build_spatial_index
+    from daf_query.filter import Diagnosis
     from daf_query.index import UnusedIndexWarning, rebuild_indexes
     from daf_query.matrix import DamagedLayoutWarning
     from daf_query.profile import Profile, ProfilePlots
@@ -51,6 +52,7 @@ __all__ = [
     "AxisDataset",
     "DafSession",
     "DamagedLayoutWarning",
+    "Diagnosis",
     "DuplicateColumnsWarning",
     "Explanation",
     "LayoutCost",
@@ -82,6 +84,7 @@ __getattr__, __dir__ = lazy_names(
             "append_rows",
             "build_spatial_index",
         ),
+        "daf_query.filter": ("Diagnosis",),
         "daf_query.index": (
             "UnusedIndexWarning",
             "rebuild_indexes",

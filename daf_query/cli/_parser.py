@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
+from daf_query.cli._diagnose_parser import add_diagnose
 from daf_query.cli._extract_parser import add_extract
 from daf_query.cli._parser_parts import (
     Commands,
@@ -84,6 +85,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
     _add_info(commands)
     _add_sql(commands)
     add_extract(commands)
+    add_diagnose(commands)
     _add_export(commands)
     _add_convert(commands)
     add_saving(commands)

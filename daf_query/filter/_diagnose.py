@@ -1,4 +1,4 @@
-"""Why a predicate matches nothing: its conjuncts are counted, and those that leave none explained."""
+"""Diagnose a predicate: count what its conjuncts leave, and explain those that leave nothing."""
 
 from __future__ import annotations
 
@@ -32,15 +32,18 @@ def diagnose(engine: Engine, schema: str, axis: str, predicate: str, *, select: 
     else:
         question = question_of_predicate(schema, axis, predicate, columns)
     facts = Facts(engine, question.table)
-    return Diagnosis(axis, predicate, facts.count(()), tuple(_counted(facts, question)))
+    total = facts.count(())
+    return Diagnosis(axis, predicate, total, tuple(_counted(facts, question, total)))
 
 
-def _counted(facts: Facts, question: Question) -> list[Conjunct]:
+def _counted(facts: Facts, question: Question, total: int) -> list[Conjunct]:
     counted: list[Conjunct] = []
-    remaining: int | None = facts.count(())
+    remaining: int | None = total
     for place, condition in enumerate(question.conjuncts):
         before = question.conjuncts[:place]
         rows, hints = _alone(facts, condition)
+        if total == 0 and rows == 0:
+            hints = ["the axis has no entries"]
         left = None
         if remaining is not None and rows is not None:
             left = 0 if 0 in (rows, remaining) else facts.count([*before, condition])
@@ -67,5 +70,8 @@ def _together(facts: Facts, condition: str, before: tuple[str, ...]) -> list[str
     """Return why a condition leaves none of the rows that the conditions before it leave."""
     for earlier in before if len(before) > 1 else ():
         if not facts.count([earlier, condition]):
-            return [f"no row satisfies both this and {earlier}", *hints_among(facts, condition, [earlier])]
+            return [
+                f"no row satisfies both this and {earlier}",
+                *hints_among(facts, condition, [earlier]),
+            ]
     return hints_among(facts, condition, before)

@@ -66,7 +66,9 @@ class Diagnosis:
     def _lines(self) -> Iterator[str]:
         yield self._headline()
         counts = [(_counted(each.rows), _counted(each.remaining)) for each in self.conjuncts]
-        widths = [max(map(len, column)) for column in zip(("alone", "so far"), *counts, strict=True)]
+        widths = [
+            max(map(len, column)) for column in zip(("alone", "so far"), *counts, strict=True)
+        ]
         yield f"  {'alone':>{widths[0]}}  {'so far':>{widths[1]}}  condition"
         for each, (alone, remaining) in zip(self.conjuncts, counts, strict=True):
             yield f"  {alone:>{widths[0]}}  {remaining:>{widths[1]}}  {' '.join(each.sql.split())}"

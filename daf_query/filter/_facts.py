@@ -131,8 +131,9 @@ class Facts:
 
     def _ask(self, selected: str, conditions: Sequence[str], *, end: str = "") -> pa.Table:
         where = " AND ".join(f"(\n{condition}\n)" for condition in conditions)
+        filtered = f"{self.table} WHERE {where}" if where else self.table
         # Not an injection: the query is read-only, one statement, and conditions are SQL by design.
-        query = f"SELECT {selected} FROM {self.table}{' WHERE ' if where else ''}{where} {end}"
+        query = f"SELECT {selected} FROM {filtered} {end}"  # noqa: S608
         try:
             return self.engine.plan_raw(query).to_arrow_table()
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions

@@ -14,6 +14,7 @@ from daf_storage import DafError
 _MOST_CONSTANTS: Final = 5
 """How many of the values that do not occur are explained."""
 _MOST_SHOWN: Final = 5
+_TRUTH_VALUES: Final = ("TRUE", "FALSE", "NULL")
 
 
 def hints_of(facts: Facts, condition: str, *, count: int | None) -> list[str]:
@@ -38,7 +39,7 @@ def hints_among(facts: Facts, condition: str, before: Sequence[str]) -> list[str
     hints = []
     for term in terms_of(condition):
         value_type = facts.type_of(term.expression)
-        if value_type is None or term.relation == "missing":
+        if value_type is None or term.form == "missing":
             continue
         if _is_string(value_type):
             known = facts.frequent(term.expression, before)
@@ -48,6 +49,8 @@ def hints_among(facts: Facts, condition: str, before: Sequence[str]) -> list[str
             hints.append(
                 f"among the rows so far {_range(facts.range_of(term.expression, before), term)}"
             )
+        elif pa.types.is_boolean(value_type):
+            hints.append(f"among the rows so far {_truths(facts, term.expression, before)}")
     return list(dict.fromkeys(hints))
 
 
@@ -61,39 +64,44 @@ def _of_term(facts: Facts, term: Term, count: int | None) -> Iterator[str]:
         return
     if count is None:
         return
-    if term.relation == "equal" and _is_string(value_type):
+    if term.form == "equal" and _is_string(value_type):
         if not term.is_negated:
             yield from _absent(facts, term)
-    elif count == 0 and term.relation in ("equal", "order") and _has_order(value_type):
+    elif count == 0 and term.form in ("equal", "order") and _has_order(value_type):
         known = facts.range_of(term.expression)
         yield _range(known, term)
-        if term.relation == "equal" and known.count and len(term.constants) == 1:
+        if term.form == "equal" and known.count and len(term.constants) == 1:
             near = facts.neighbours(term.expression, term.constants[0])
-            yield f"the nearest values are {' and '.join(_plain(value) for value in near)}"
+            verb = "value is" if len(near) == 1 else "values are"
+            yield f"the nearest {verb} {' and '.join(_plain(value) for value in near)}"
     elif count == 0:
         yield from _of_others(facts, term, value_type)
 
 
 def _of_others(facts: Facts, term: Term, value_type: pa.DataType) -> Iterator[str]:
-    if term.relation == "pattern" and not term.is_negated:
+    if term.form == "pattern" and not term.is_negated:
         folded = facts.count([f"{term.expression} ILIKE {term.constants[0]}"])
         if folded:
             yield f"LIKE compares case; ILIKE would match {_rows(folded)}"
-    elif term.relation == "missing":
+    elif term.form == "missing":
         is_any = "no value" if not term.is_negated else "each value"
         yield f"{is_any} of {term.expression} is missing"
     elif pa.types.is_boolean(value_type):
-        counts = {value: facts.count([f"{term.expression} IS {value}"]) for value in _TRUTHS}
-        shown = ", ".join(f"{value.lower()} in {_rows(n)}" for value, n in counts.items() if n)
-        yield f"{term.expression} is {shown or 'missing in all rows'}"
+        yield _truths(facts, term.expression, ())
 
 
-_TRUTHS: Final = ("TRUE", "FALSE", "NULL")
+def _truths(facts: Facts, expression: str, conditions: Sequence[str]) -> str:
+    """Return how often an expression is true and false."""
+    counts = {
+        value: facts.count([*conditions, f"{expression} IS {value}"]) for value in _TRUTH_VALUES
+    }
+    shown = " and ".join(f"{value.lower()} in {_rows(n)}" for value, n in counts.items() if n)
+    return f"{expression} is {shown or 'missing in all rows'}"
 
 
 def _mismatch(facts: Facts, term: Term, value_type: pa.DataType) -> str:
     """Return what to write where a value is compared with a constant of another type."""
-    if term.relation not in ("equal", "order"):
+    if term.form not in ("equal", "order"):
         return ""
     strings = [string_of(constant) for constant in term.constants]
     name = term.expression
@@ -111,7 +119,7 @@ def _mismatch(facts: Facts, term: Term, value_type: pa.DataType) -> str:
         return ""
     shown = repr(words[0]) if words else truths[0]
     known = _range(facts.range_of(name), term)
-    return f"{shown} is no number, and {name} holds {value_type}: {known}"
+    return f"{shown} is no number, and {name} holds {value_type}; write a number: {known}"
 
 
 def _of_numbers(facts: Facts, term: Term, numbers: Sequence[str]) -> str:
@@ -121,7 +129,9 @@ def _of_numbers(facts: Facts, term: Term, numbers: Sequence[str]) -> str:
     total = facts.count([f"{name} IS NOT NULL"])
     if total and facts.count([f"try_cast({name} AS DOUBLE) IS NOT NULL"]) == total:
         operator = term.operator if term.operator in ("<", "<=", ">", ">=") else "="
-        return f"{said}; all of them are numbers: write CAST({name} AS DOUBLE) {operator} {numbers[0]}"
+        return (
+            f"{said}; all of them are numbers: write CAST({name} AS DOUBLE) {operator} {numbers[0]}"
+        )
     return f"{said}: write '{numbers[0]}'"
 
 

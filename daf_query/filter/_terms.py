@@ -18,8 +18,8 @@ from daf_query.filter._token_tree import (
 )
 from daf_query.sql import Token
 
-Relation: TypeAlias = Literal["equal", "order", "pattern", "missing", "boolean"]
-"""How an expression is compared: with = or IN, with < and its kin, by LIKE, IS NULL, or as it is."""
+TermForm: TypeAlias = Literal["equal", "order", "pattern", "missing", "boolean"]
+"""How an expression is compared: by = or IN, by < and its kin, by LIKE, by IS NULL, or not."""
 
 _CONSTANT: Final = re.compile(r"-?\d[\d.]*|'(?:[^']|'')*'")
 _FLIPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -31,7 +31,7 @@ class Term:
 
     expression: str
     """As SQL."""
-    relation: Relation
+    form: TermForm
     operator: str
     """As SQL, with the expression on the left."""
     constants: tuple[str, ...] = ()
@@ -93,36 +93,45 @@ def _of_comparison(
     token, symbol = comparison.operators[0]
     place = items.index(token)
     before = [item for item in items[:place] if not _is_not(item)]
-    negated = is_negated != (len(before) < place)
     if not before:
         return None
     expression = _sql(text, before)
+    negated = is_negated != (len(before) < place)
     if symbol == "IN":
         constants = _listed(text, items[place + 1 :])
         return Term(expression, "equal", "IN", constants, negated) if constants else None
     if symbol == "IS":
         after = [item.text for item in items[place + 1 :] if isinstance(item, Token)]
-        if after[-1:] != ["NULL"]:
-            return None
-        return Term(expression, "missing", "IS NULL", is_negated=negated != (after[0] == "NOT"))
+        is_positive = after[:1] != ["NOT"]
+        is_missing = after[-1:] == ["NULL"]
+        return (
+            Term(expression, "missing", "IS NULL", (), negated == is_positive)
+            if is_missing
+            else None
+        )
     sides = [part for part in comparison.operands if part]
+    return _of_sides(text, sides, symbol, is_negated=negated)
+
+
+def _of_sides(
+    text: str, sides: Sequence[Sequence[Item]], symbol: str, *, is_negated: bool
+) -> Term | None:
+    """Return the term of an expression and constants, of which one may be on the left."""
     constants = tuple(_constant(text, side) or "" for side in sides)
-    if symbol == "BETWEEN" and len(sides) == 3 and all(constants[1:]) and not constants[0]:
-        return Term(expression, "order", "BETWEEN", constants[1:], negated)
-    if len(sides) != 2 or bool(constants[0]) == bool(constants[1]):
+    is_constant = [bool(constant) for constant in constants]
+    if symbol == "BETWEEN" and is_constant == [False, True, True]:
+        return Term(_sql(text, sides[0]), "order", symbol, constants[1:], is_negated)
+    if sorted(is_constant) != [False, True]:
         return None
-    is_flipped = bool(constants[0])
-    expression = _sql(text, sides[1] if is_flipped else sides[0])
-    constant = constants[0] if is_flipped else constants[1]
+    expression = _sql(text, sides[is_constant.index(False)])
+    constant = tuple(filter(None, constants))
     if symbol in EQUALITIES:
-        negated = negated != (symbol in ("!=", "<>"))
-        return Term(expression, "equal", "=", (constant,), negated)
+        return Term(expression, "equal", "=", constant, is_negated != (symbol in ("!=", "<>")))
     if symbol in ORDERS:
-        operator = _FLIPPED[symbol] if is_flipped else symbol
-        return Term(expression, "order", operator, (constant,), negated)
-    if symbol == "LIKE" and not is_flipped:
-        return Term(expression, "pattern", "LIKE", (constant,), negated)
-    return None
+        operator = _FLIPPED[symbol] if is_constant[0] else symbol
+        return Term(expression, "order", operator, constant, is_negated)
+    is_pattern = symbol == "LIKE" and is_constant[1]
+    return Term(expression, "pattern", "LIKE", constant, is_negated) if is_pattern else None
 
 
 def _is_not(item: Item) -> bool:

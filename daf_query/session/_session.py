@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+from daf_query.filter import Diagnosis, diagnose
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.session._connected import CACHE_BYTES
 from daf_query.session._matrices import MatrixQuestions
 from daf_query.session._sources import Frame, Mode, Source, opened, schema_name
 from daf_query.session._writing import AxisWriting
+from daf_query.slice import is_select
 from daf_query.sql import (
     ENGINE,
     Allow,
@@ -243,6 +245,66 @@ class DafSession(MatrixQuestions, AxisWriting):
             scans = tuple(report for report in reports if report.read)
         hits = sum(report.cache_hits for report in reports)
         return Explanation(query, seconds, rows, scans, hits, plan)
+
+    def diagnose(
+        self,
+        axis: str,
+        predicate: str,
+        *,
+        params: Params | None = None,
+        schema: str | None = None,
+    ) -> Diagnosis:
+        """Count the rows that each part of a predicate leaves, and say why it leaves none.
+
+        Each part that AND joins is counted alone, and with all before it, by queries of their own.
+        Strings that do not occur come with the nearest that do, numbers with the range of their
+        column, and constants of the wrong type with what to write.
+
+        Parameters
+        ----------
+        axis
+            The axis, or any table of the data set.
+        predicate
+            As for ``rows=`` of `matrix`, also in Python's spellings; ORDER BY and LIMIT are left
+            out.  Or a SELECT of this one table, of whose WHERE is asked.
+        params
+            Values for its parameters, as for `sql`.
+        schema
+            Which data set, where several are connected.
+
+        Returns
+        -------
+        Diagnosis
+            Printed as a table; ``conjuncts`` has its rows, ``to_dict()`` everything.
+
+        Raises
+        ------
+        AxisNotFoundError
+            There is no such axis.
+        QueryError
+            It is no SQL, or of several tables.  A part that fails for another reason, such as an
+            unknown column, is reported.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> from daf_query import connect
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 2, 3])
+        >>> daf.set_vector("cell", "donor", ["N1", "N3", "N3"])
+        >>> connect(daf).diagnose("cell", "age > 1 AND donor = 'n3'")
+        0 of 3 rows of cell match
+          alone  so far  condition
+              2       2  age > 1
+              0       0  donor = 'n3'
+                           'n3' does not occur in donor; nearest: 'N3' (2 rows)
+        """
+        tables = self._connections.schema(schema)
+        if axis not in tables.axes_set():
+            raise errors.axis_not_found(tables.location, axis, tables.axes_set())
+        bound = bind(predicate, params)
+        return diagnose(self._engine, tables.name, axis, bound, select=is_select(bound))
 
     def table(
         self,

@@ -49,16 +49,13 @@ def entry_hint(name: str, query: str, schema: AxisSchema, axis: str) -> str:
 
 
 def join_hint(schema: AxisSchema, axis: str, other: str) -> str:
-    """Return how to join an axis with another; empty if no vector has entries of it, by its name.
-
-    A vector ``type`` or ``type.manual`` has entries of the axis ``type``.
-    """
+    """Return how to join an axis with another; empty if no vector has entries of it."""
     for daf in _data_sets(schema):
         if not {axis, other} <= daf.axes_set():
             continue
-        for vector in sorted(daf.vectors_set(axis)):
-            if vector.split(".", 1)[0] == other or vector == other:
-                column = f"{_identifier(axis)}.{_identifier(vector)}"
+        for relation in daf.relations():
+            if (relation.axis, relation.to_axis) == (axis, other):
+                column = f"{_identifier(axis)}.{_identifier(relation.vector)}"
                 table = _identifier(other)
                 entries = f"(SELECT name FROM {table} WHERE ...)"  # noqa: S608 - a message
                 return f": JOIN {table} ON {column} = {table}.name, or {column} IN {entries}"

@@ -1,0 +1,250 @@
+"""Tests of diagnoses: the counts against pandas, and what is said of each condition."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from daf_query import DafSession, Diagnosis, connect
+from daf_query.filter import _facts
+from daf_storage import MemoryDaf, errors
+
+RELAXED = settings(
+    deadline=None,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+SIZE = 40
+
+
+def _frame() -> pd.DataFrame:
+    """Return a frame with a column of each type; x has missing values."""
+    random = np.random.default_rng(3)
+    x = random.integers(-3, 5, SIZE) / 2
+    x[::7] = np.nan
+    donors = np.array(["N1", "N2", " N3", "it's", "b c", "CD14+ Monocyte"], dtype=object)
+    return pd.DataFrame(
+        {
+            "age": random.integers(20, 60, SIZE),
+            "x": x,
+            "donor": donors[np.arange(SIZE) % 6],
+            "code": np.array(["1", "2", "10", "20"], dtype=object)[np.arange(SIZE) % 4],
+            "old": np.arange(SIZE) % 3 == 0,
+            "never": np.zeros(SIZE, bool),
+        }
+    )
+
+
+FRAME = _frame()
+
+
+@pytest.fixture(scope="module")
+def session() -> DafSession:
+    """Return a session over the frame as an axis."""
+    daf = MemoryDaf(name="x")
+    daf.add_axis("cell", [f"c{i}" for i in range(SIZE)])
+    daf.add_axis("gene", ["A", "B"])
+    for column in FRAME.columns:
+        daf.set_vector("cell", column, FRAME[column].to_numpy())
+    return connect(daf)
+
+
+def hints(session: DafSession, predicate: str) -> list[str]:
+    """Return what is said of each condition of a predicate."""
+    return [hint for each in session.diagnose("cell", predicate).conjuncts for hint in each.hints]
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> str:
+    """Return a condition that pandas and SQL agree about, for x too, which is never negated."""
+    form = draw(st.integers(0, 4))
+    if form == 0:
+        return f"age {draw(st.sampled_from(['<', '>', '==']))} {draw(st.integers(15, 65))}"
+    if form == 1:
+        return f"x {draw(st.sampled_from(['<', '>=', '==']))} {draw(st.integers(-2, 4))}"
+    if form == 2:
+        return f"donor in {draw(st.lists(st.sampled_from(['N1', 'n1', 'b c', 'Q']), min_size=1))}"
+    if form == 3:
+        return draw(st.sampled_from(["old", "~never", "never", "20 < age < 50"]))
+    return f"(age < {draw(st.integers(15, 65))} or donor == 'N2')"
+
+
+@RELAXED
+@given(st.lists(conditions(), min_size=1, max_size=4), st.sampled_from([" and ", " & "]))
+def test_counts_are_those_of_pandas(session: DafSession, parts: list[str], joined: str) -> None:
+    """Of each condition alone, and with all that are before it."""
+    predicate = joined.join(f"({part})" for part in parts)
+    diagnosis = session.diagnose("cell", predicate)
+    masks: list[Any] = [pd.Series(FRAME.eval(part, engine="python")) for part in parts]
+    expected: list[tuple[int, int]] = []
+    left: Any = pd.Series(np.ones(SIZE, bool))
+    for part, mask in zip(parts, masks, strict=True):
+        pieces = [FRAME["age"] > 20, FRAME["age"] < 50] if part == "20 < age < 50" else [mask]
+        for piece in pieces:
+            left &= piece
+            expected.append((int(piece.sum()), int(left.sum())))
+    assert [(each.rows, each.remaining) for each in diagnosis.conjuncts] == expected
+    assert diagnosis.total == SIZE
+    assert diagnosis.matched == len(FRAME.query(predicate, engine="python"))
+
+
+@pytest.mark.parametrize(
+    ("predicate", "expected"),
+    [
+        ("donor = 'n1'", ["'n1' does not occur in donor; nearest: 'N1' (7 rows)"]),
+        ("donor = 'N3'", ["'N3' does not occur in donor; nearest: ' N3' (7 rows)"]),
+        ("donor = 'Monocyte'", ["'Monocyte' does not occur in donor; nearest: 'CD14+ Monocyte' (6 rows)"]),
+        ("donor = 'zzz' OR old", ["'zzz' does not occur in donor; it has ' N3' (7 rows), 'N1' (7 rows), 'N2' (7 rows), \"it's\" (7 rows), 'CD14+ Monocyte' (6 rows) and 1 more value"]),
+        ("donor IN ('N1', 'its')", ["'its' does not occur in donor; nearest: \"it's\" (7 rows)"]),
+        ("donor <> 'n1'", []),
+        ("donor NOT IN ('n1')", []),
+        ("age > 100", [f"age is from {FRAME.age.min()} to {FRAME.age.max()} in 40 rows"]),
+        ("NOT age < 100", [f"age is from {FRAME.age.min()} to {FRAME.age.max()} in 40 rows"]),
+        ("age BETWEEN 1 AND 3", [f"age is from {FRAME.age.min()} to {FRAME.age.max()} in 40 rows"]),
+        ("x > 100", ["x is from -1.5 to 2 in 34 rows, 6 missing"]),
+        ("x = 0.25", ["x is from -1.5 to 2 in 34 rows, 6 missing", "the nearest values are 0 and 0.5"]),
+        ("x = 9", ["x is from -1.5 to 2 in 34 rows, 6 missing", "the nearest value is 2"]),
+        ("age IS NULL", ["no value of age is missing"]),
+        ("never", ["never is false in 40 rows"]),
+        ("old AND NOT old", ["among the rows so far old is true in 14 rows"]),
+        ("age > 1", []),
+        ("donor LIKE 'n%'", ["LIKE compares case; ILIKE would match 14 rows"]),
+        ("donor LIKE 'q%'", []),
+        ("age = 'old'", [f"'old' is no number, and age holds int64; write a number: age is from {FRAME.age.min()} to {FRAME.age.max()} in 40 rows"]),
+        ("age = '1'", [f"age is from {FRAME.age.min()} to {FRAME.age.max()} in 40 rows", f"the nearest value is {FRAME.age.min()}"]),
+        ("old = 1", ["old is true or false: write old, or NOT old"]),
+        ("old = 'yes'", ["old is true or false: write old, or NOT old"]),
+        ("donor = 1", ["donor holds strings, and 1 is a number: write '1'"]),
+        ("code > 50", ["code holds strings, and 50 is a number; all of them are numbers: write CAST(code AS DOUBLE) > 50"]),
+        ("code > 5", []),
+        ("lower(donor) = 'N1'", ["'N1' does not occur in lower(donor); nearest: 'n1' (7 rows)"]),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_a_condition(
+    session: DafSession, predicate: str, expected: list[str]
+) -> None:
+    """Values that do not occur, ranges, missing values, and types."""
+    assert hints(session, predicate) == expected
+
+
+def test_what_cast_suggests_is_answered(session: DafSession) -> None:
+    """And it is the number that was meant."""
+    rows = session.diagnose("cell", "CAST(code AS DOUBLE) > 5").matched
+    assert rows == int((FRAME["code"].astype(float) > 5).sum())
+
+
+def test_conditions_that_exclude_each_other(session: DafSession) -> None:
+    """Each has rows, but together they have none; so where it ends is explained."""
+    diagnosis = session.diagnose("cell", "age > 1 AND donor = 'N1' AND age > 0 AND donor = 'N2'")
+    assert diagnosis.matched == 0
+    assert diagnosis.conjuncts[2].hints == ()
+    assert diagnosis.conjuncts[3].hints[0] == "no row satisfies both this and donor = 'N1'"
+    assert diagnosis.conjuncts[3].hints[1] == "among the rows so far donor is 'N1' (7 rows)"
+    ages = FRAME["age"][FRAME["donor"] == "N1"]
+    [hint] = hints(session, f"donor = 'N1' AND age > {ages.max()}")
+    assert hint == f"among the rows so far age is from {ages.min()} to {ages.max()} in 7 rows"
+
+
+def test_a_condition_that_fails(session: DafSession) -> None:
+    """It is reported, and the others are counted."""
+    diagnosis = session.diagnose("cell", "agee > 3 AND old")
+    assert diagnosis.matched is None
+    assert [(each.rows, each.remaining) for each in diagnosis.conjuncts] == [
+        (None, None),
+        (14, None),
+    ]
+    assert "has no vector 'agee'; it has" in diagnosis.conjuncts[0].hints[0]
+    assert "fails" in repr(diagnosis)
+
+
+def test_a_syntax_error_is_raised(session: DafSession) -> None:
+    """It points at the condition."""
+    with pytest.raises(errors.QueryError, match="in the predicate") as caught:
+        session.diagnose("cell", "old AND age\n> > 3")
+    assert str(caught.value).endswith("\n  > > 3\n    ^")
+    with pytest.raises(errors.QueryError, match="syntax error"):
+        session.diagnose("cell", "(age > 3")
+    with pytest.raises(errors.QueryError, match="empty"):
+        session.diagnose("cell", " ")
+    with pytest.raises(errors.QueryError, match="brackets"):
+        session.diagnose("cell", "age > 3 & old")
+    with pytest.raises(errors.AxisNotFoundError, match="there is no axis 'cells'"):
+        session.diagnose("cells", "old")
+
+
+def test_a_select_of_one_table(session: DafSession) -> None:
+    """Its WHERE, with an alias, a schema, and what comes after it."""
+    [schema] = session.schemas
+    for query in (
+        "SELECT name FROM cell WHERE old AND donor = 'n1'",
+        f"(SELECT name FROM {schema}.cell AS c WHERE c.old AND c.donor = 'n1' ORDER BY name LIMIT 3);",
+        "SELECT donor, count(*) FROM cell c WHERE old AND c.donor = 'n1' GROUP BY donor",
+    ):
+        diagnosis = session.diagnose("cell", query)
+        assert [each.rows for each in diagnosis.conjuncts] == [14, 0]
+        assert diagnosis.matched == 0
+    for query in (
+        "SELECT * FROM cell JOIN gene ON true WHERE old",
+        "SELECT * FROM cell, gene WHERE old",
+        "SELECT * FROM (SELECT * FROM cell) WHERE old",
+        "SELECT * FROM cell",
+        "WITH c AS (SELECT * FROM cell) SELECT * FROM c WHERE old",
+        "SELECT 1 FROM cell WHERE old UNION SELECT 2",
+    ):
+        with pytest.raises(errors.QueryError, match="SELECT of one table with a WHERE"):
+            session.diagnose("cell", query)
+    with pytest.raises(errors.QueryError, match="the SELECT is of 'gene'"):
+        session.diagnose("cell", "SELECT name FROM gene WHERE name = 'A'")
+
+
+def test_parameters_and_order(session: DafSession) -> None:
+    """Values are put in, ORDER BY and LIMIT are left out."""
+    diagnosis = session.diagnose(
+        "cell", "old AND age > $age ORDER BY age LIMIT 1", params={"age": 0}
+    )
+    assert diagnosis.matched == 14
+    assert session.diagnose("cell", "LIMIT 3").matched == SIZE
+
+
+def test_a_diagnosis_is_a_value(session: DafSession) -> None:
+    """It prints as a table, and is pickled, compared and shown in a notebook."""
+    diagnosis = session.diagnose("cell", "old & (donor == '<b>')")
+    assert isinstance(diagnosis, Diagnosis)
+    assert repr(diagnosis).splitlines()[:4] == [
+        "0 of 40 rows of cell match",
+        "  alone  so far  condition",
+        "     14      14  old",
+        "      0       0  donor == '<b>'",
+    ]
+    assert pickle.loads(pickle.dumps(diagnosis)) == diagnosis
+    assert "&lt;b&gt;" in diagnosis._repr_html_()
+    assert "<b>" not in diagnosis._repr_html_()
+    plain: dict[str, Any] = diagnosis.to_dict()
+    assert plain["matched"] == 0
+    assert plain["conjuncts"][0] == {"sql": "old", "rows": 14, "remaining": 14, "hints": ()}
+
+
+def test_many_different_strings(session: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine chooses those that are alike, and all are not listed."""
+    monkeypatch.setattr(_facts, "_MOST_VALUES", 3)
+    assert hints(session, "name = 'C12 '") == [
+        "'C12 ' does not occur in name; nearest: 'c12' (1 row), 'c2' (1 row), 'c1' (1 row)"
+    ]
+    assert hints(session, "donor = 'zzz'") == ["'zzz' does not occur in donor"]
+    assert hints(session, "donor = ' n1' AND old")[0].endswith("nearest: 'N1' (7 rows)")
+
+
+def test_an_axis_without_entries() -> None:
+    """Nothing is found, and nothing is said of it."""
+    daf = MemoryDaf(name="x")
+    daf.add_axis("cell", [])
+    daf.set_vector("cell", "age", np.empty(0, np.int64))
+    diagnosis = connect(daf).diagnose("cell", "age > 3")
+    assert (diagnosis.total, diagnosis.matched) == (0, 0)
+    assert diagnosis.conjuncts[0].hints == ("the axis has no entries",)
