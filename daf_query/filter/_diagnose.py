@@ -70,8 +70,6 @@ def _together(facts: Facts, condition: str, before: tuple[str, ...]) -> list[str
     """Return why a condition leaves none of the rows that the conditions before it leave."""
     for earlier in before if len(before) > 1 else ():
         if not facts.count([earlier, condition]):
-            return [
-                f"no row satisfies both this and {earlier}",
-                *hints_among(facts, condition, [earlier]),
-            ]
-    return hints_among(facts, condition, before)
+            among = hints_among(facts, condition, [earlier], among=f"where {earlier},")
+            return [f"no row satisfies both this and {earlier}", *among]
+    return hints_among(facts, condition, before, among="among the rows so far")

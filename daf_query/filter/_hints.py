@@ -34,8 +34,14 @@ def hints_of(facts: Facts, condition: str, *, count: int | None) -> list[str]:
     return list(dict.fromkeys(hints))
 
 
-def hints_among(facts: Facts, condition: str, before: Sequence[str]) -> list[str]:
-    """Return what the expressions of a condition are where the conditions before it hold."""
+def hints_among(facts: Facts, condition: str, before: Sequence[str], *, among: str) -> list[str]:
+    """Return what the expressions of a condition are where conditions before it hold.
+
+    Parameters
+    ----------
+    among
+        How the hints call these rows.
+    """
     hints = []
     for term in terms_of(condition):
         value_type = facts.type_of(term.expression)
@@ -44,13 +50,11 @@ def hints_among(facts: Facts, condition: str, before: Sequence[str]) -> list[str
         if _is_string(value_type):
             known = facts.frequent(term.expression, before)
             if known is not None:
-                hints.append(f"among the rows so far {term.expression} is {_shown(known)}")
+                hints.append(f"{among} {term.expression} is {_shown(known)}")
         elif _has_order(value_type):
-            hints.append(
-                f"among the rows so far {_range(facts.range_of(term.expression, before), term)}"
-            )
+            hints.append(f"{among} {_range(facts.range_of(term.expression, before), term)}")
         elif pa.types.is_boolean(value_type):
-            hints.append(f"among the rows so far {_truths(facts, term.expression, before)}")
+            hints.append(f"{among} {_truths(facts, term.expression, before)}")
     return list(dict.fromkeys(hints))
 
 

@@ -145,7 +145,7 @@ def test_conditions_that_exclude_each_other(session: DafSession) -> None:
     assert diagnosis.matched == 0
     assert diagnosis.conjuncts[2].hints == ()
     assert diagnosis.conjuncts[3].hints[0] == "no row satisfies both this and donor = 'N1'"
-    assert diagnosis.conjuncts[3].hints[1] == "among the rows so far donor is 'N1' (7 rows)"
+    assert diagnosis.conjuncts[3].hints[1] == "where donor = 'N1', donor is 'N1' (7 rows)"
     ages = FRAME["age"][FRAME["donor"] == "N1"]
     [hint] = hints(session, f"donor = 'N1' AND age > {ages.max()}")
     assert hint == f"among the rows so far age is from {ages.min()} to {ages.max()} in 7 rows"
