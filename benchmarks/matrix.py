@@ -1,0 +1,652 @@
+"""Measure questions about a matrix beside anndata, scanpy, DuckDB and bare numpy, in one run.
+
+    python benchmarks/matrix.py             50,000 cells x 25,000 genes, 62 million non-zeros
+    python benchmarks/matrix.py --scale 0.1 a tenth of the cells and of the genes
+    python benchmarks/matrix.py --memory    peak memory of a slice and of a profile, each in a process of its own
+    python benchmarks/matrix.py --small     all of it on little data, to see that it works
+
+The data come from a seeded generator. They are written once, block by block, into a scratch folder (--folder), and are used
+again by later runs: an h5ad file, the data set that is imported from it (both layouts), and a long Parquet file.
+Every answer is compared with ours before a time counts. Each line is a task, our time, the other's, and the
+ratio; the best of several repetitions counts, of those that read a whole file one. All are warm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import anndata
+import duckdb
+import h5py
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import scanpy
+import scipy.sparse as sp
+from anndata.io import write_elem
+
+import daf_query
+import daf_storage
+
+TYPES = 30
+BLOCK_CELLS = 1_000
+MEGABYTE = 1e6
+
+warnings.filterwarnings("ignore", module="anndata|scanpy")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much data."""
+
+    cells: int
+    """Number of cells."""
+    genes: int
+    """Number of genes."""
+    per_cell: int
+    """Non-zeros per cell."""
+    repeats: int = 5
+    """Repetitions of what is fast."""
+
+    @property
+    def name(self) -> str:
+        """What the folder of the data is called."""
+        return f"{self.cells}x{self.genes}x{self.per_cell}"
+
+    @classmethod
+    def of(cls, factor: float) -> Scale:
+        """Return the full scale, with so many times its cells and its genes."""
+        return cls(int(50_000 * factor), int(25_000 * factor), max(int(1_240 * factor), 20))
+
+
+SMALL = Scale(600, 300, 30, 1)
+
+
+# The data.
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where the data of a scale are."""
+
+    folder: Path
+    scale: Scale
+
+    @property
+    def h5ad(self) -> Path:
+        """An uncompressed h5ad file, as CSR."""
+        return self.folder / "x.h5ad"
+
+    @property
+    def daf(self) -> Path:
+        """The data set, with both layouts."""
+        return self.folder / "x.daf.zarr"
+
+    @property
+    def cells(self) -> Path:
+        """The cells as Parquet."""
+        return self.folder / "cell.parquet"
+
+    @property
+    def long(self) -> Path:
+        """The non-zeros as Parquet."""
+        return self.folder / "long.parquet"
+
+
+def prepared(scratch: Path, scale: Scale) -> Data:
+    """Return the data of a scale, made now if they are not there."""
+    data = Data(scratch / scale.name, scale)
+    if data.folder.exists():
+        return data
+    unfinished = Data(scratch / f"{scale.name}.part", scale)
+    shutil.rmtree(unfinished.folder, ignore_errors=True)
+    unfinished.folder.mkdir(parents=True)
+    started = time.perf_counter()
+    write_h5ad(unfinished)
+    daf_storage.import_h5ad(
+        unfinished.h5ad, unfinished.daf, obs_is="cell", var_is="gene", progress="never"
+    )
+    write_parquet(unfinished)
+    unfinished.folder.rename(data.folder)
+    print(f"made in {time.perf_counter() - started:.0f} s: {data.folder}\n")
+    return data
+
+
+def write_h5ad(data: Data) -> None:
+    """Write the cells, block by block; no more than a block is in memory."""
+    scale = data.scale
+    random = np.random.default_rng(0)
+    obs = pd.DataFrame(
+        {
+            "age": random.integers(20, 90, scale.cells),
+            "type": random.choice([f"T{number:02}" for number in range(TYPES)], scale.cells),
+        },
+        index=[f"cell_{number}" for number in range(scale.cells)],
+    )
+    var = pd.DataFrame(
+        {"is_marker": random.random(scale.genes) < 50 / scale.genes},
+        index=[f"gene_{number}" for number in range(scale.genes)],
+    )
+    with h5py.File(data.h5ad, "w") as file:
+        file.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
+        write_elem(file, "obs", obs)
+        write_elem(file, "var", var)
+        matrix = file.create_group("X")
+        matrix.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0"})
+        matrix.attrs["shape"] = np.array([scale.cells, scale.genes])
+        count = scale.cells * scale.per_cell
+        matrix["indptr"] = np.arange(scale.cells + 1, dtype=np.int64) * scale.per_cell
+        matrix.create_dataset("indices", (count,), np.int32)
+        matrix.create_dataset("data", (count,), np.float32)
+        start = 0
+        for indices, values in blocks(scale, random):
+            matrix["indices"][start : start + indices.size] = indices
+            matrix["data"][start : start + values.size] = values
+            start += values.size
+
+
+def blocks(scale: Scale, random: np.random.Generator) -> Iterator[tuple[Any, Any]]:
+    """Yield the genes and values of some cells after the other.
+
+    A few genes are in nearly all cells, most are in few.  The values are quarters, so that sums of
+    them are exact.
+    """
+    share = np.exp(-np.arange(scale.genes) / (0.06 * scale.genes))
+    share = np.minimum(share / share.sum() * 0.7 * scale.per_cell, 0.9)
+    share += (scale.per_cell - share.sum()) / scale.genes
+    bounds = np.cumsum(share)
+    bounds[-1] = scale.per_cell
+    order = random.permutation(scale.genes).astype(np.int32)
+    for start in range(0, scale.cells, BLOCK_CELLS):
+        height = min(BLOCK_CELLS, scale.cells - start)
+        # One gene out of each unit of the cumulated shares: none is chosen twice.
+        points = np.arange(scale.per_cell) + random.random((height, 1))
+        indices = order[np.searchsorted(bounds, points, side="right")]
+        indices.sort(axis=1)
+        yield indices.ravel(), (1 + random.geometric(0.3, indices.size)).astype(np.float32) / 4
+
+
+def write_parquet(data: Data) -> None:
+    """Write what DuckDB reads: the cells, and the non-zeros gene by gene."""
+    db = daf_query.connect(data.daf)
+    cells = db.sql('SELECT name, "index", age, type FROM cell ORDER BY "index"')
+    pq.write_table(cells.to_arrow_table(), data.cells)
+    long = db.matrix_table("cell", "gene", "X")
+    with pq.ParquetWriter(data.long, long.schema) as writer:
+        for batch in long.to_batches():
+            writer.write_batch(batch)
+
+
+# What is compared.
+
+
+class Numpy:
+    """Bare numpy on the mapped files of the data set, the positions of genes known already."""
+
+    def __init__(self, data: Data) -> None:
+        self.cells = data.scale.cells
+        by_gene = data.daf / "matrices" / "cell" / "gene" / "X"
+        reader = daf_storage.open_daf(str(data.daf))
+        parts = reader.get_sparse_matrix("cell", "gene", "X")
+        self.colptr = parts.colptr.astype(np.int64) - 1
+        self.rowval = np.memmap(by_gene / "rowval" / "0", parts.rowval.dtype, "r")
+        self.nzval = np.memmap(by_gene / "nzval" / "0", np.float32, "r")
+        self.age = reader.get_np_vector("cell", "age")
+
+    def gene(self, position: int) -> Any:
+        """Return a gene in all cells."""
+        start, stop = self.colptr[position : position + 2]
+        column = np.zeros(self.cells, np.float32)
+        column[self.rowval[start:stop] - 1] = self.nzval[start:stop]
+        return column
+
+    def count(self, position: int) -> int:
+        """Return how many cells older than 60 have more than 1 of a gene."""
+        return int(np.count_nonzero((self.gene(position) > 1) & (self.age > 60)))
+
+    def one_pass(self) -> float:
+        """Touch every byte of a layout once."""
+        return float(self.rowval.sum(dtype=np.int64)) + float(self.nzval.sum(dtype=np.float64))
+
+
+class Duck:
+    """DuckDB over the long Parquet file."""
+
+    def __init__(self, data: Data) -> None:
+        self.scale = data.scale
+        self.connection = duckdb.connect()
+        for name, path in (("cell", data.cells), ("long", data.long)):
+            self.connection.sql(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{path}')")
+
+    def gene(self, gene: str) -> Any:
+        """Return a gene in all cells."""
+        found = self.connection.sql(
+            f"""SELECT "index", value FROM long JOIN cell ON cell.name = long.cell
+            WHERE gene = '{gene}'"""
+        ).fetchnumpy()
+        column = np.zeros(self.scale.cells, np.float32)
+        column[found["index"]] = found["value"]
+        return column
+
+    def count(self, gene: str) -> int:
+        """Return how many cells older than 60 have more than 1 of a gene."""
+        [row] = self.connection.sql(
+            f"""SELECT count(*) FROM long JOIN cell ON cell.name = long.cell
+            WHERE gene = '{gene}' AND value > 1 AND age > 60"""
+        ).fetchall()
+        return int(row[0])
+
+    def part(self, cells: Any, genes: Any) -> Any:
+        """Return some cells and genes, as CSR."""
+        rows = pd.DataFrame({"name": [f"cell_{n}" for n in cells], "row_number": range(cells.size)})
+        columns = pd.DataFrame(
+            {"name": [f"gene_{n}" for n in genes], "column_number": range(genes.size)}
+        )
+        self.connection.register("rows", rows)
+        self.connection.register("columns", columns)
+        found = self.connection.sql(
+            """SELECT row_number, column_number, value FROM long
+            JOIN rows ON rows.name = long.cell JOIN columns ON columns.name = long.gene"""
+        ).fetchnumpy()
+        places = (found["row_number"], found["column_number"])
+        return sp.csr_array((found["value"], places), shape=(cells.size, genes.size))
+
+    def profile(self) -> Any:
+        """Return the sums of each type and gene, those that are not zero."""
+        found = self.connection.sql(
+            """SELECT type, gene, count(*) AS nonzero, sum(value) AS sum, min(value), max(value),
+            sum(value * value) FROM long JOIN cell ON cell.name = long.cell GROUP BY ALL"""
+        ).fetchnumpy()
+        sums = np.zeros((TYPES, self.scale.genes))
+        types = [int(name[1:]) for name in found["type"]]
+        genes = [int(name[5:]) for name in found["gene"]]
+        sums[types, genes] = found["sum"]
+        return sums
+
+
+def backed_part(path: Path, cells: Any, genes: Any) -> Any:
+    """Return some cells and genes out of an h5ad file that is not loaded."""
+    return sp.csr_array(anndata.read_h5ad(path, backed="r")[cells, genes].to_memory().X)
+
+
+def profile_sums(profile: Any, scale: Scale) -> Any:
+    """Return the sums of a profile by type and gene."""
+    return profile.to_arrow_table().column("sum").to_numpy().reshape(TYPES, scale.genes)
+
+
+# How it is measured.
+
+
+@dataclass
+class Wheel:
+    """Runs tasks, prints a line for each comparison, and keeps the ratios that have a target."""
+
+    repeats: int
+    verdicts: list[str]
+
+    def best(self, task: Callable[[], Any], repeats: int | None = None) -> tuple[float, Any]:
+        """Return the shortest time in seconds, and the last answer."""
+        spent, answer = [], None
+        for _ in range(repeats or self.repeats):
+            started = time.perf_counter()
+            answer = task()
+            spent.append(time.perf_counter() - started)
+        return min(spent), answer
+
+    def line(self, what: str, ours: float, other: str, theirs: float) -> None:
+        """Print one comparison."""
+        print(
+            f"{what:34} {ours * 1000:10.2f} ms   {other:26} {theirs * 1000:10.2f} ms   "
+            f"{theirs / ours:8.2f} x"
+        )
+
+    def target(
+        self, what: str, ratio: float, *, least: float | None = None, most: float | None = None
+    ) -> None:
+        """Keep whether a ratio is as it should be."""
+        wanted = f"at least {least:g}" if least is not None else f"at most {most:g}"
+        is_met = ratio >= least if least is not None else ratio <= (most or 0)
+        self.verdicts.append(
+            f"{what:58} {ratio:8.2f}   {wanted:14} {'met' if is_met else 'MISSED'}"
+        )
+
+
+def equal(found: Any, expected: Any) -> None:
+    """Refuse answers that differ."""
+    if sp.issparse(found) or sp.issparse(expected):
+        assert found.shape == expected.shape
+        assert abs(sp.csr_array(found) - sp.csr_array(expected)).sum() == 0
+    else:
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def genes_of(data: Data) -> list[int]:
+    """Return the genes that are asked for: from the most frequent to rare ones."""
+    counts = np.diff(Numpy(data).colptr)
+    order = np.argsort(-counts, kind="stable")
+    return [int(order[int(place)]) for place in np.linspace(0, order.size // 2, 10)]
+
+
+def one_gene(data: Data, wheel: Wheel) -> None:
+    """Genes over all cells; each is read for the first time, by a session that has just begun."""
+    genes, numpy, duck = genes_of(data), Numpy(data), Duck(data)
+    expected = [numpy.gene(gene) for gene in genes]
+    spent: dict[str, list[float]] = {"slice": [], "SQL": []}
+    for _ in range(wheel.repeats):
+        db = daf_query.connect(data.daf)
+        db.sql("SELECT max(age) FROM cell").collect()  # a session that is in use
+        ways: dict[str, Callable[[int], Any]] = {
+            "slice": lambda gene, db=db: (
+                db.matrix("cell", "gene", "X", columns=[f"gene_{gene}"]).to_numpy().ravel()
+            ),
+            "SQL": lambda gene, db=db: (
+                db.sql(f"SELECT X['gene_{gene}'] AS x FROM cell")
+                .to_arrow_table()
+                .column("x")
+                .to_numpy()
+            ),
+        }
+        for way, task in ways.items():
+            started = time.perf_counter()
+            found = [task(gene) for gene in genes]
+            spent[way].append((time.perf_counter() - started) / len(genes))
+            equal(found, expected)
+    bare, _ = wheel.best(lambda: [numpy.gene(gene) for gene in genes])
+    bare /= len(genes)
+    adata = anndata.read_h5ad(data.h5ad)
+    others: dict[str, Callable[[int], Any]] = {
+        "DuckDB, long Parquet": lambda gene: duck.gene(f"gene_{gene}"),
+        "anndata, in memory": lambda gene: adata[:, f"gene_{gene}"].X.toarray().ravel(),
+        "anndata, backed": lambda gene: (
+            backed_part(data.h5ad, np.arange(data.scale.cells), np.array([gene])).toarray().ravel()
+        ),
+    }
+    for way, seconds in spent.items():
+        ours = min(seconds)
+        wheel.line(f"one gene of all cells, {way}", ours, "numpy, mapped column", bare)
+        wheel.target(f"one gene of all cells, {way}: times numpy", ours / bare, most=3)
+    for other, task in others.items():
+        theirs, found = wheel.best(lambda task=task: task(genes[1]), 1)
+        equal(found, expected[1])
+        wheel.line("one gene of all cells, SQL", min(spent["SQL"]), other, theirs)
+
+
+def gene_filter(data: Data, wheel: Wheel) -> None:
+    """Cells by a gene and a vector."""
+    genes, numpy, duck = genes_of(data), Numpy(data), Duck(data)
+    expected = [numpy.count(gene) for gene in genes]
+    queries = [
+        f"SELECT count(*) AS n FROM cell WHERE X['gene_{gene}'] > 1 AND age > 60" for gene in genes
+    ]
+    spent = []
+    for _ in range(wheel.repeats):
+        db = daf_query.connect(data.daf)
+        db.sql("SELECT max(age) FROM cell").collect()
+        started = time.perf_counter()
+        found = [db.sql(query).to_pydict()["n"][0] for query in queries]
+        spent.append((time.perf_counter() - started) / len(genes))
+        equal(found, expected)
+    ours = min(spent)
+    bare, _ = wheel.best(lambda: [numpy.count(gene) for gene in genes])
+    bare /= len(genes)
+    adata = anndata.read_h5ad(data.h5ad)
+    wheel.line("gene filter in SQL", ours, "numpy, mapped column", bare)
+    wheel.target("gene filter in SQL: times numpy", ours / bare, most=3)
+    gene = genes[1]
+    others: dict[str, Callable[[], Any]] = {
+        "DuckDB, long Parquet": lambda: duck.count(f"gene_{gene}"),
+        "anndata, in memory": lambda: int(
+            (
+                (adata[:, f"gene_{gene}"].X.toarray().ravel() > 1)
+                & (adata.obs["age"].to_numpy() > 60)
+            ).sum()
+        ),
+    }
+    for other, task in others.items():
+        theirs, answer = wheel.best(task, 1)
+        equal(answer, expected[1])
+        wheel.line("gene filter in SQL", ours, other, theirs)
+
+
+def slices(data: Data, wheel: Wheel) -> None:
+    """Scattered entries, and a block."""
+    scale, duck = data.scale, Duck(data)
+    random = np.random.default_rng(1)
+    adata = anndata.read_h5ad(data.h5ad)
+    scattered = (
+        np.sort(random.choice(scale.cells, min(1_000, scale.cells // 5), replace=False)),
+        np.sort(random.choice(scale.genes, min(50, scale.genes // 5), replace=False)),
+    )
+    sides = min(500, scale.cells // 5), min(500, scale.genes // 5)
+    block = tuple(
+        np.arange(n // 3, n // 3 + side)
+        for n, side in zip((scale.cells, scale.genes), sides, strict=True)
+    )
+    for what, (cells, genes) in (("scattered", scattered), ("block", block)):
+        title = f"{cells.size:,} x {genes.size:,} {what}"
+        db = daf_query.connect(data.daf)
+
+        def with_daf(cells: Any = cells, genes: Any = genes, db: Any = db) -> Any:
+            return db.matrix("cell", "gene", "X", rows=cells, columns=genes).to_scipy()
+
+        ours, expected = wheel.best(with_daf)
+        others: dict[str, tuple[Callable[[], Any], int]] = {
+            "anndata, backed": (lambda c=cells, g=genes: backed_part(data.h5ad, c, g), 2),
+            "DuckDB, long Parquet": (lambda c=cells, g=genes: duck.part(c, g), 2),
+            "anndata, in memory": (lambda c=cells, g=genes: adata[c, g].X.copy(), wheel.repeats),
+        }
+        from_disk = []
+        for other, (task, repeats) in others.items():
+            theirs, found = wheel.best(task, repeats)
+            equal(found, expected)
+            wheel.line(title, ours, other, theirs)
+            if other != "anndata, in memory":
+                from_disk.append(theirs)
+        if what == "scattered":
+            wheel.target(f"{title}: the best from disk", min(from_disk) / ours, least=30)
+
+
+def profile(data: Data, wheel: Wheel) -> None:
+    """Sum, mean, variance and share of non-zeros by type."""
+    scale, duck, numpy = data.scale, Duck(data), Numpy(data)
+    db = daf_query.connect(data.daf)
+    ours, made = wheel.best(
+        lambda: db.profile("cell", "gene", "X", by="type", progress="never"), min(wheel.repeats, 3)
+    )
+    expected = profile_sums(made, scale)
+    one_pass, _ = wheel.best(numpy.one_pass, min(wheel.repeats, 3))
+    wheel.line(f"profile by {TYPES} types", ours, "numpy, one pass over bytes", one_pass)
+    wheel.target("profile: times one pass of numpy", ours / one_pass, most=2)
+    adata = anndata.read_h5ad(data.h5ad)
+    functions = ["sum", "mean", "var", "count_nonzero"]
+    theirs, found = wheel.best(
+        lambda: scanpy.get.aggregate(adata, by="type", func=functions), min(wheel.repeats, 2)
+    )
+    order = np.argsort(found.obs["type"].astype(str).to_numpy())
+    equal(np.asarray(found.layers["sum"])[order], expected)
+    table = made.to_arrow_table()
+    for layer, column in (("mean", "mean"), ("var", "variance"), ("count_nonzero", "nonzero")):
+        values = table.column(column).to_numpy().reshape(TYPES, scale.genes)
+        np.testing.assert_allclose(
+            np.asarray(found.layers[layer])[order], values, rtol=1e-3, atol=1e-5
+        )
+    wheel.line(f"profile by {TYPES} types", ours, "scanpy, in memory", theirs)
+    wheel.target("profile: scanpy in memory", theirs / ours, least=2)
+    theirs, sums = wheel.best(duck.profile, 1)
+    equal(sums, expected)
+    wheel.line(f"profile by {TYPES} types", ours, "DuckDB, long Parquet", theirs)
+
+
+# Peak memory.
+
+
+def status(name: str) -> int:
+    """Return a figure of this process from Linux, in bytes."""
+    found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return 1024 * int(found.group(1)) if found else 0
+
+
+class OwnMemory:
+    """Watches how much memory of its own the process takes; mapped pages are the file's."""
+
+    def __init__(self) -> None:
+        self.most = self.start = status("RssAnon")
+        self._is_done = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._is_done.wait(0.002):
+            self.most = max(self.most, status("RssAnon"))
+
+
+def child(what: str, path: str) -> None:
+    """Do one task in this process and print its result's size and its peak memory."""
+    db = daf_query.connect(path)
+    db.sql("SELECT count(*) FROM cell").collect()
+    size = 0
+    with OwnMemory() as memory:
+        if what == "slice":
+            part = db.matrix("cell", "gene", "X", rows="age > 60").values()
+            size = part.data.nbytes + part.indices.nbytes + part.indptr.nbytes
+        else:
+            made = db.profile("cell", "gene", "X", by="type", progress="never")
+            size = made.to_arrow_table().nbytes
+    # ru_maxrss would begin with that of the parent; VmHWM is the same figure of this process alone.
+    print(
+        json.dumps(
+            {
+                "result": size,
+                "own": memory.most,
+                "grown": memory.most - memory.start,
+                "rss": status("VmHWM"),
+            }
+        )
+    )
+
+
+def in_child(what: str, path: Path) -> dict[str, int]:
+    """Do one task in a process of its own."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--child", what, str(path)]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=path.parent).stdout
+    found: dict[str, int] = json.loads(printed)
+    return found
+
+
+def write_sparse_file(scratch: Path, *, is_small: bool) -> Path:
+    """Return a data set with a dense matrix of zeros that is nearly all holes of its file."""
+    cells, genes = (2_000, 500) if is_small else (200_000, 25_000)
+    path = scratch / f"holes-{cells}x{genes}.daf.zarr"
+    if path.exists():
+        return path
+    part = path.with_name(f"{path.name}.part.daf.zarr")
+    shutil.rmtree(part, ignore_errors=True)
+    daf: Any = daf_storage.open_daf(str(part), "w")
+    daf.add_axis("cell", [f"cell_{number}" for number in range(cells)])
+    daf.add_axis("gene", [f"gene_{number}" for number in range(genes)])
+    daf.set_vector("cell", "type", [f"T{number % TYPES:02}" for number in range(cells)])
+    daf.close()
+    matrix = part / "matrices" / "cell" / "gene" / "X"
+    matrix.mkdir(parents=True)
+    metadata: dict[str, Any] = {"zarr_format": 2, "dtype": "<f4", "order": "C"}
+    metadata |= {"shape": [genes, cells], "chunks": [genes, cells]}
+    metadata |= {"compressor": None, "fill_value": None, "filters": None}
+    (matrix / ".zarray").write_text(json.dumps(metadata))
+    with (matrix / "0.0").open("wb") as file:
+        file.truncate(4 * genes * cells)
+    part.rename(path)
+    return path
+
+
+def memory(scratch: Path, data: Data, *, is_small: bool) -> None:
+    """Print how much memory a slice and a profile take, and what they may take."""
+    print(f"{'':40} {'result':>10} {'own peak':>10} {'allowed':>10} {'with mapped pages':>18}")
+    holes = write_sparse_file(scratch, is_small=is_small)
+    apparent = (holes / "matrices" / "cell" / "gene" / "X" / "0.0").stat().st_size
+    for what, task, path in (
+        ("slice: cells older than 60", "slice", data.daf),
+        (f"profile by {TYPES} types", "profile", data.daf),
+        (
+            f"profile of {apparent / 1e9:.0f} GB",
+            "profile",
+            holes,
+        ),
+    ):
+        found = in_child(task, path)
+        allowed = 2 * found["result"] + 150 * MEGABYTE if task == "slice" else 500 * MEGABYTE
+        peak = found["grown"] if task == "slice" else found["own"]
+        print(
+            f"{what:40} {found['result'] / MEGABYTE:7.0f} MB {peak / MEGABYTE:7.0f} MB "
+            f"{allowed / MEGABYTE:7.0f} MB {found['rss'] / MEGABYTE:15.0f} MB   "
+            f"{'met' if peak <= allowed else 'MISSED'}"
+        )
+
+
+def main() -> None:
+    """Measure, or be one of the processes that are measured."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--scale", type=float, default=1.0, help="a factor for cells and genes")
+    parser.add_argument("--small", action="store_true", help="all of it on little data")
+    parser.add_argument("--memory", action="store_true", help="measure peak memory, not time")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "daf-query-benchmark-matrix",
+        help="where the data are kept",
+    )
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        child(*options.child)
+        return
+    if options.small:
+        with tempfile.TemporaryDirectory() as name:
+            data = prepared(Path(name), SMALL)
+            measure(data)
+            memory(Path(name), data, is_small=True)
+        return
+    options.folder.mkdir(parents=True, exist_ok=True)
+    data = prepared(options.folder, Scale.of(options.scale))
+    if options.memory:
+        memory(options.folder, data, is_small=options.scale < 1)
+    else:
+        measure(data)
+
+
+def measure(data: Data) -> None:
+    """Run all comparisons."""
+    scale = data.scale
+    print(
+        f"{scale.cells:,} cells x {scale.genes:,} genes, {scale.cells * scale.per_cell:,} non-zeros\n"
+    )
+    print(f"{'task':34} {'daf-query':>13}   {'compared with':>26} {'':>13}   {'ratio':>8}")
+    wheel = Wheel(scale.repeats, [])
+    for task in (one_gene, gene_filter, slices, profile):
+        task(data, wheel)
+    print("\n".join(["", "targets", *wheel.verdicts, ""]))
+
+
+if __name__ == "__main__":
+    main()
