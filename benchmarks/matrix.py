@@ -14,180 +14,27 @@ ratio; the best of several repetitions counts, of those that read a whole file o
 from __future__ import annotations
 
 import argparse
-import json
-import re
-import shutil
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import anndata
 import duckdb
-import h5py
+import matrix_memory
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import scanpy
 import scipy.sparse as sp
-from anndata.io import write_elem
+from matrix_data import SMALL, TYPES, Data, Scale, prepared
 
 import daf_query
 import daf_storage
 
-TYPES = 30
-BLOCK_CELLS = 1_000
-MEGABYTE = 1e6
-
 warnings.filterwarnings("ignore", module="anndata|scanpy")
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How much data."""
-
-    cells: int
-    """Number of cells."""
-    genes: int
-    """Number of genes."""
-    per_cell: int
-    """Non-zeros per cell."""
-    repeats: int = 5
-    """Repetitions of what is fast."""
-
-    @property
-    def name(self) -> str:
-        """What the folder of the data is called."""
-        return f"{self.cells}x{self.genes}x{self.per_cell}"
-
-    @classmethod
-    def of(cls, factor: float) -> Scale:
-        """Return the full scale, with so many times its cells and its genes."""
-        return cls(int(50_000 * factor), int(25_000 * factor), max(int(1_240 * factor), 20))
-
-
-SMALL = Scale(600, 300, 30, 1)
-
-
-# The data.
-
-
-@dataclass(frozen=True)
-class Data:
-    """Where the data of a scale are."""
-
-    folder: Path
-    scale: Scale
-
-    @property
-    def h5ad(self) -> Path:
-        """An uncompressed h5ad file, as CSR."""
-        return self.folder / "x.h5ad"
-
-    @property
-    def daf(self) -> Path:
-        """The data set, with both layouts."""
-        return self.folder / "x.daf.zarr"
-
-    @property
-    def cells(self) -> Path:
-        """The cells as Parquet."""
-        return self.folder / "cell.parquet"
-
-    @property
-    def long(self) -> Path:
-        """The non-zeros as Parquet."""
-        return self.folder / "long.parquet"
-
-
-def prepared(scratch: Path, scale: Scale) -> Data:
-    """Return the data of a scale, made now if they are not there."""
-    data = Data(scratch / scale.name, scale)
-    if data.folder.exists():
-        return data
-    unfinished = Data(scratch / f"{scale.name}.part", scale)
-    shutil.rmtree(unfinished.folder, ignore_errors=True)
-    unfinished.folder.mkdir(parents=True)
-    started = time.perf_counter()
-    write_h5ad(unfinished)
-    daf_storage.import_h5ad(
-        unfinished.h5ad, unfinished.daf, obs_is="cell", var_is="gene", progress="never"
-    )
-    write_parquet(unfinished)
-    unfinished.folder.rename(data.folder)
-    print(f"made in {time.perf_counter() - started:.0f} s: {data.folder}\n")
-    return data
-
-
-def write_h5ad(data: Data) -> None:
-    """Write the cells, block by block; no more than a block is in memory."""
-    scale = data.scale
-    random = np.random.default_rng(0)
-    obs = pd.DataFrame(
-        {
-            "age": random.integers(20, 90, scale.cells),
-            "type": random.choice([f"T{number:02}" for number in range(TYPES)], scale.cells),
-        },
-        index=[f"cell_{number}" for number in range(scale.cells)],
-    )
-    var = pd.DataFrame(
-        {"is_marker": random.random(scale.genes) < 50 / scale.genes},
-        index=[f"gene_{number}" for number in range(scale.genes)],
-    )
-    with h5py.File(data.h5ad, "w") as file:
-        file.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
-        write_elem(file, "obs", obs)
-        write_elem(file, "var", var)
-        matrix = file.create_group("X")
-        matrix.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0"})
-        matrix.attrs["shape"] = np.array([scale.cells, scale.genes])
-        count = scale.cells * scale.per_cell
-        matrix["indptr"] = np.arange(scale.cells + 1, dtype=np.int64) * scale.per_cell
-        matrix.create_dataset("indices", (count,), np.int32)
-        matrix.create_dataset("data", (count,), np.float32)
-        start = 0
-        for indices, values in blocks(scale, random):
-            matrix["indices"][start : start + indices.size] = indices
-            matrix["data"][start : start + values.size] = values
-            start += values.size
-
-
-def blocks(scale: Scale, random: np.random.Generator) -> Iterator[tuple[Any, Any]]:
-    """Yield the genes and values of some cells after the other.
-
-    A few genes are in nearly all cells, most are in few.  The values are quarters, so that sums of
-    them are exact.
-    """
-    share = np.exp(-np.arange(scale.genes) / (0.06 * scale.genes))
-    share = np.minimum(share / share.sum() * 0.7 * scale.per_cell, 0.9)
-    share += (scale.per_cell - share.sum()) / scale.genes
-    bounds = np.cumsum(share)
-    bounds[-1] = scale.per_cell
-    order = random.permutation(scale.genes).astype(np.int32)
-    for start in range(0, scale.cells, BLOCK_CELLS):
-        height = min(BLOCK_CELLS, scale.cells - start)
-        # One gene out of each unit of the cumulated shares: none is chosen twice.
-        points = np.arange(scale.per_cell) + random.random((height, 1))
-        indices = order[np.searchsorted(bounds, points, side="right")]
-        indices.sort(axis=1)
-        yield indices.ravel(), (1 + random.geometric(0.3, indices.size)).astype(np.float32) / 4
-
-
-def write_parquet(data: Data) -> None:
-    """Write what DuckDB reads: the cells, and the non-zeros gene by gene."""
-    db = daf_query.connect(data.daf)
-    cells = db.sql('SELECT name, "index", age, type FROM cell ORDER BY "index"')
-    pq.write_table(cells.to_arrow_table(), data.cells)
-    long = db.matrix_table("cell", "gene", "X")
-    with pq.ParquetWriter(data.long, long.schema) as writer:
-        for batch in long.to_batches():
-            writer.write_batch(batch)
 
 
 # What is compared.
@@ -490,118 +337,6 @@ def profile(data: Data, wheel: Wheel) -> None:
     wheel.line(f"profile by {TYPES} types", ours, "DuckDB, long Parquet", theirs)
 
 
-# Peak memory.
-
-
-def status(name: str) -> int:
-    """Return a figure of this process from Linux, in bytes."""
-    found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return 1024 * int(found.group(1)) if found else 0
-
-
-class OwnMemory:
-    """Watches how much memory of its own the process takes; mapped pages are the file's."""
-
-    def __init__(self) -> None:
-        self.most = self.start = status("RssAnon")
-        self._is_done = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_done.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._is_done.wait(0.002):
-            self.most = max(self.most, status("RssAnon"))
-
-
-def child(what: str, path: str) -> None:
-    """Do one task in this process and print its result's size and its peak memory."""
-    db = daf_query.connect(path)
-    db.sql("SELECT count(*) FROM cell").collect()
-    size = 0
-    with OwnMemory() as memory:
-        if what == "slice":
-            part = db.matrix("cell", "gene", "X", rows="age > 60").values()
-            size = part.data.nbytes + part.indices.nbytes + part.indptr.nbytes
-        else:
-            made = db.profile("cell", "gene", "X", by="type", progress="never")
-            size = made.to_arrow_table().nbytes
-    # ru_maxrss would begin with that of the parent; VmHWM is the same figure of this process alone.
-    print(
-        json.dumps(
-            {
-                "result": size,
-                "own": memory.most,
-                "grown": memory.most - memory.start,
-                "rss": status("VmHWM"),
-            }
-        )
-    )
-
-
-def in_child(what: str, path: Path) -> dict[str, int]:
-    """Do one task in a process of its own."""
-    command = [sys.executable, str(Path(__file__).resolve()), "--child", what, str(path)]
-    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=path.parent).stdout
-    found: dict[str, int] = json.loads(printed)
-    return found
-
-
-def write_sparse_file(scratch: Path, *, is_small: bool) -> Path:
-    """Return a data set with a dense matrix of zeros that is nearly all holes of its file."""
-    cells, genes = (2_000, 500) if is_small else (200_000, 25_000)
-    path = scratch / f"holes-{cells}x{genes}.daf.zarr"
-    if path.exists():
-        return path
-    part = path.with_name(f"{path.name}.part.daf.zarr")
-    shutil.rmtree(part, ignore_errors=True)
-    daf: Any = daf_storage.open_daf(str(part), "w")
-    daf.add_axis("cell", [f"cell_{number}" for number in range(cells)])
-    daf.add_axis("gene", [f"gene_{number}" for number in range(genes)])
-    daf.set_vector("cell", "type", [f"T{number % TYPES:02}" for number in range(cells)])
-    daf.close()
-    matrix = part / "matrices" / "cell" / "gene" / "X"
-    matrix.mkdir(parents=True)
-    metadata: dict[str, Any] = {"zarr_format": 2, "dtype": "<f4", "order": "C"}
-    metadata |= {"shape": [genes, cells], "chunks": [genes, cells]}
-    metadata |= {"compressor": None, "fill_value": None, "filters": None}
-    (matrix / ".zarray").write_text(json.dumps(metadata))
-    with (matrix / "0.0").open("wb") as file:
-        file.truncate(4 * genes * cells)
-    part.rename(path)
-    return path
-
-
-def memory(scratch: Path, data: Data, *, is_small: bool) -> None:
-    """Print how much memory a slice and a profile take, and what they may take."""
-    print(f"{'':40} {'result':>10} {'own peak':>10} {'allowed':>10} {'with mapped pages':>18}")
-    holes = write_sparse_file(scratch, is_small=is_small)
-    apparent = (holes / "matrices" / "cell" / "gene" / "X" / "0.0").stat().st_size
-    for what, task, path in (
-        ("slice: cells older than 60", "slice", data.daf),
-        (f"profile by {TYPES} types", "profile", data.daf),
-        (
-            f"profile of {apparent / 1e9:.0f} GB",
-            "profile",
-            holes,
-        ),
-    ):
-        found = in_child(task, path)
-        allowed = 2 * found["result"] + 150 * MEGABYTE if task == "slice" else 500 * MEGABYTE
-        peak = found["grown"] if task == "slice" else found["own"]
-        print(
-            f"{what:40} {found['result'] / MEGABYTE:7.0f} MB {peak / MEGABYTE:7.0f} MB "
-            f"{allowed / MEGABYTE:7.0f} MB {found['rss'] / MEGABYTE:15.0f} MB   "
-            f"{'met' if peak <= allowed else 'MISSED'}"
-        )
-
-
 def main() -> None:
     """Measure, or be one of the processes that are measured."""
     parser = argparse.ArgumentParser(
@@ -616,21 +351,17 @@ def main() -> None:
         default=Path(tempfile.gettempdir()) / "daf-query-benchmark-matrix",
         help="where the data are kept",
     )
-    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.child:
-        child(*options.child)
-        return
     if options.small:
         with tempfile.TemporaryDirectory() as name:
             data = prepared(Path(name), SMALL)
             measure(data)
-            memory(Path(name), data, is_small=True)
+            matrix_memory.measure(Path(name), data.daf, is_small=True)
         return
     options.folder.mkdir(parents=True, exist_ok=True)
     data = prepared(options.folder, Scale.of(options.scale))
     if options.memory:
-        memory(options.folder, data, is_small=options.scale < 1)
+        matrix_memory.measure(options.folder, data.daf, is_small=options.scale < 1)
     else:
         measure(data)
 
