@@ -51,6 +51,7 @@ class ZarrNode:
         self.kind = kind
         self._identity: Hashable | None = None
         self._format = documents
+        self._metadata: dict[str, ArrayMetadata | None] = {}
         self.snapshot = snapshot
         self._what = what
 
@@ -68,7 +69,9 @@ class ZarrNode:
     def array(self, name: str = "") -> ZarrArray | PackedArray | None:
         """Return this array, or the one of that name below this group."""
         what = f"{self._what}/{name}" if name else self._what
-        metadata = self._format.array(self.snapshot, name, what=what)
+        if name not in self._metadata:  # a sparse matrix asks for its parts again and again
+            self._metadata[name] = self._format.array(self.snapshot, name, what=what)
+        metadata = self._metadata[name]
         if metadata is None:
             return None
         if metadata.shard is not None:

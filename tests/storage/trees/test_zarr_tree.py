@@ -14,6 +14,7 @@ from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
 from daf_storage.stores._zarr_adapter import SnapshotZarrStore
 from daf_storage.testing import ChangingTreeSuite
 from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree, _zarr_array, _zarr_write
+from tests.support import UMIS, create, fill, recorded_reads
 
 
 def new_tree(store: WritableStore, root: str = "", *, consolidated: bool) -> WritableTree:
@@ -120,3 +121,14 @@ def test_chunks_that_are_missing_in_the_middle(
             stored.check_stored(is_complete=True)
     else:
         stored.check_stored(is_complete=True)
+
+
+def test_metadata_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a part of a pinned matrix is asked for."""
+    fill(create(tmp_path / "x.daf.zarr"))
+    with recorded_reads(monkeypatch) as reads:
+        stored = ZarrDaf(tmp_path / "x.daf.zarr").open_matrix("cell", "gene", "sparse")
+        for _ in range(3):
+            assert stored.entries("rowval").info.size == np.count_nonzero(UMIS)
+        asked = [key for key in reads.keys if key.endswith("sparse/rowval/.zarray")]
+        assert len(asked) == 1
