@@ -40,6 +40,7 @@ format: setup  ## Format the code and mend what can be mended.
 bench: setup  ## Measure speed, as ratios within one run.
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/query.py
+	$(BIN)/python benchmarks/matrix.py
 	$(BIN)/python benchmarks/archive.py
 	$(BIN)/python benchmarks/packed.py
 	$(BIN)/python benchmarks/formats.py

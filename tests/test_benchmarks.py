@@ -12,7 +12,8 @@ FOLDER = Path(__file__).parent.parent / "benchmarks"
 
 
 @pytest.mark.parametrize(
-    ("script", "lines"), [("run.py", 14), ("archive.py", 12), ("packed.py", 21), ("query.py", 15)]
+    ("script", "lines"),
+    [("run.py", 14), ("archive.py", 12), ("packed.py", 21), ("query.py", 15), ("matrix.py", 19)],
 )
 def test_the_benchmarks_run(script: str, lines: int) -> None:
     """Each comparison finds both sides equal, and prints a line."""
