@@ -34,6 +34,8 @@ class DensePass:
 
     plan: SlicePlan
     """The layout; its majors and minors are selected once each, ascending."""
+    array: StoredArray
+    """Its elements."""
     codes: npt.NDArray[np.int32]
     """The group of each selected row."""
     rows_are_major: bool
@@ -43,7 +45,7 @@ class DensePass:
 
     def blocks(self, options: BlockOptions) -> Iterator[Window]:
         """Yield the windows; they end where chunks end, if the matrix is stored in chunks."""
-        array = self.plan.stored.dense().info
+        array = self.array.info
         n_minor = self.plan.stored.info.shape[0]
         chunk = (1, 1) if array.is_mappable else (max(array.chunks[0], 1), max(array.chunks[1], 1))
         most = max(options.elements, 1) * (4 if self.rows_are_major else 1)
@@ -58,7 +60,6 @@ class DensePass:
 
     def reduce(self, window: Window) -> tuple[Positions, Segments]:
         """Return the segments of a window, and their keys: ``group * n_columns + column``."""
-        array = self.plan.stored.dense()
         majors = self.plan.major.positions[window.majors]
         minors = self.plan.minor.positions[window.minors]
         rows = window.majors if self.rows_are_major else window.minors
@@ -67,7 +68,7 @@ class DensePass:
         order = np.argsort(codes, kind="stable")
         codes = codes[order]
         starts = np.flatnonzero(np.diff(codes, prepend=-1))
-        values = _read(array, majors, minors)
+        values = _read(self.array, majors, minors)
         by_column = values.T if self.rows_are_major else values
         sorted_values = np.ascontiguousarray(by_column.take(order, axis=1))
         columns = np.arange(first_column, first_column + by_column.shape[0])

@@ -123,7 +123,13 @@ def _accumulated(
             for pieces in sparse.blocks(options)
         )
     else:
-        dense = DensePass(layout.plan, strata.codes, layout.rows_are_major, n_columns)
+        dense = DensePass(
+            layout.plan,
+            layout.plan.stored.dense(),
+            strata.codes,
+            rows_are_major=layout.rows_are_major,
+            n_columns=n_columns,
+        )
         tasks = (
             (partial(dense.reduce, window), dense.window_bytes(window))
             for window in dense.blocks(options)
@@ -154,8 +160,11 @@ def _sparse_pass(strata: Strata, layout: Layout) -> SparsePass:
     else:
         bins[strata.positions + 1] = strata.codes
         labels = column_offsets
+    stored = plan.stored
     return SparsePass(
         plan,
+        stored.entries("rowval"),
+        stored.entries("nzval") if stored.has_values() else None,
         major_labels=labels,
         minor_bins=bins,
         n_bins=columns.size if layout.rows_are_major else strata.groups.size,

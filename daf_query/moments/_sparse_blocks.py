@@ -99,6 +99,10 @@ class SparsePass:
 
     plan: SlicePlan
     """The layout; its majors are selected once each, ascending."""
+    rowval: StoredArray
+    """The minor of each stored element, from 1."""
+    nzval: StoredArray | None
+    """Its value; None if all are true."""
     major_labels: npt.NDArray[np.int32]
     """The label of each selected major."""
     minor_bins: npt.NDArray[np.int32]
@@ -115,7 +119,7 @@ class SparsePass:
         if colptr is None:
             raise TypeError("the plan is for a dense matrix")
         starts, sizes, labels = colptr[majors], np.diff(colptr)[majors], self.major_labels
-        rowval = self.plan.stored.entries("rowval").info
+        rowval = self.rowval.info
         elements = max(options.elements, 1)
         if not rowval.is_mappable:
             chunk = max(rowval.chunks[0], 1)
@@ -167,7 +171,10 @@ class SparsePass:
         by_major.indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
         by_major.indices, by_major.data = bins, values
         by_bin = by_major.tocsc()
-        sorted_labels = labels[by_bin.indices]
+        pieces = by_bin.indices
+        # Neighbouring pieces may have one label; else those of the elements need not be looked up.
+        is_distinct = bool(np.all(labels[1:] != labels[:-1]))
+        sorted_labels = pieces if is_distinct else labels[pieces]
         is_first = np.empty(bins.size, bool)
         is_first[0] = True
         np.not_equal(sorted_labels[1:], sorted_labels[:-1], out=is_first[1:])
@@ -175,31 +182,28 @@ class SparsePass:
         is_first[bin_starts[bin_starts < bins.size]] = True
         starts = np.flatnonzero(is_first)
         bin_of_segment = np.searchsorted(by_bin.indptr, starts, side="right") - 1
-        label_of_segment = sorted_labels[starts].astype(np.int64)
+        label_of_segment = labels[pieces[starts]].astype(np.int64)
         groups, columns = bin_of_segment, label_of_segment
         if not self.bins_are_groups:
             groups, columns = columns, groups
         return groups * self.n_columns + columns, reduce_segments(by_bin.data, starts)
 
     def _read(self, pieces: Pieces) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        stored = self.plan.stored
-        indices = _native(_read_pieces(stored.entries("rowval"), pieces))
-        n_minor = stored.info.shape[0]
+        indices = _native(_read_pieces(self.rowval, pieces))
+        n_minor = self.plan.stored.info.shape[0]
         if indices.size and (int(indices.min()) < 1 or int(indices.max()) > n_minor):
             raise errors.CorruptDataError(
-                f"{stored.what}: rowval leaves the range 1 to {n_minor:,} of its rows axis"
+                f"{self.plan.stored.what}: rowval leaves the range 1 to {n_minor:,} of its rows "
+                "axis"
             )
-        if not stored.has_values():
+        if self.nzval is None:
             return indices, np.ones(indices.size, np.bool_)
-        return indices, _native(_read_pieces(stored.entries("nzval"), pieces))
+        return indices, _native(_read_pieces(self.nzval, pieces))
 
     def element_bytes(self) -> int:
         """Return how many bytes are read of each stored element."""
-        stored = self.plan.stored
-        item_bytes = stored.entries("rowval").info.storage_type.dtype.itemsize
-        if stored.has_values():
-            item_bytes += stored.entries("nzval").info.storage_type.dtype.itemsize
-        return int(item_bytes)
+        arrays = [self.rowval] if self.nzval is None else [self.rowval, self.nzval]
+        return sum(array.info.storage_type.dtype.itemsize for array in arrays)
 
 
 def _read_pieces(array: StoredArray, pieces: Pieces) -> npt.NDArray[Any]:

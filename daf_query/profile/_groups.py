@@ -79,7 +79,8 @@ def _values_of(engine: Engine, schema: str, axis: str, item: GroupItem) -> pa.Ar
         ) from error
     length = engine.connections.reader(schema).axis_length(axis)
     index = table.column(0).to_numpy()
-    if index.size != length or np.unique(index).size != length:
+    is_in_order = np.array_equal(index, np.arange(length))
+    if not is_in_order and (index.size != length or np.unique(index).size != length):
         raise errors.QueryError(
             f"by={item.expression.strip()!r} yields {index.size:,} values for {length:,} entries "
             f"of axis {axis!r}; a group is one value for each"
@@ -87,7 +88,7 @@ def _values_of(engine: Engine, schema: str, axis: str, item: GroupItem) -> pa.Ar
     column = table.column(1)
     column = column.unify_dictionaries() if pa.types.is_dictionary(column.type) else column
     values = _combined(column)
-    if not np.array_equal(index, np.arange(length)):
+    if not is_in_order:
         values = values.take(pa.array(np.argsort(index)))
     if not pa.types.is_floating(values.type):
         return values
