@@ -4,7 +4,8 @@
 not zero, their sum, mean, variance, minimum and maximum.  *Grouped rows* are selected rows with the
 code of the group of each.  A *block* is a bounded number of elements, which one thread reduces: its
 elements are sorted by their group and column, and a *segment* is those of one pair.  The
-*accumulator* merges the segments of the blocks.
+*accumulator* merges the segments of the blocks.  A *group profile* is the moments with the values
+of the groups, a row for each group and column.
 
 Must not know tables, SQL, sessions or the command line.
 """
@@ -12,6 +13,26 @@ Must not know tables, SQL, sessions or the command line.
 from daf_query.moments._accumulator import Moments
 from daf_query.moments._group_moments import group_moments
 from daf_query.moments._grouped_rows import GroupedRows
+from daf_query.moments._grouping import Groups, GroupValues, group_rows
+from daf_query.moments._prepared_profile import (
+    PROFILE_MAX_BYTES,
+    GroupProfile,
+    PreparedProfile,
+)
+from daf_query.moments._profile_table import STATISTICS
 from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions
 
-__all__ = ["DEFAULT_BLOCKS", "BlockOptions", "GroupedRows", "Moments", "group_moments"]
+__all__ = [
+    "DEFAULT_BLOCKS",
+    "PROFILE_MAX_BYTES",
+    "STATISTICS",
+    "BlockOptions",
+    "GroupProfile",
+    "GroupValues",
+    "GroupedRows",
+    "Groups",
+    "Moments",
+    "PreparedProfile",
+    "group_moments",
+    "group_rows",
+]

@@ -8,19 +8,15 @@ Must not know sessions or the command line.
 """
 
 from daf_query.profile._anndata import Statistic
-from daf_query.profile._group_items import By, written_items
-from daf_query.profile._make import PROFILE_MAX_BYTES, ProfileRequest, make_profile
+from daf_query.profile._make import ProfileRequest, make_profile
 from daf_query.profile._plot import ProfilePlots, Scale
 from daf_query.profile._profile import Profile
 
 __all__ = [
-    "PROFILE_MAX_BYTES",
-    "By",
     "Profile",
     "ProfilePlots",
     "ProfileRequest",
     "Scale",
     "Statistic",
     "make_profile",
-    "written_items",
 ]

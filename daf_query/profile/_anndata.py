@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.matrix import Selection
-from daf_query.moments import Moments
+from daf_query.moments import GroupProfile, Moments
 from daf_query.sql import pandas_frame
-from daf_storage import DafReader, errors
+from daf_storage import errors
 from daf_storage.spi import axis_frame, optional_import
 
 Statistic: TypeAlias = Literal[
@@ -25,36 +24,7 @@ Statistic: TypeAlias = Literal[
 _ALL_ROWS = "all"
 
 
-class Content(Protocol):
-    """What this conversion needs of a profile."""
-
-    @property
-    def daf(self) -> DafReader:
-        """The data set."""
-        ...
-
-    @property
-    def axes(self) -> tuple[str, str]:
-        """The axes of the rows and of the columns."""
-        ...
-
-    @property
-    def groups(self) -> Mapping[str, pa.Array]:
-        """The group columns."""
-        ...
-
-    @property
-    def columns(self) -> Selection:
-        """The selected columns."""
-        ...
-
-    @property
-    def moments(self) -> Moments:
-        """The numbers."""
-        ...
-
-
-def to_anndata(content: Content, statistic: Statistic) -> Any:
+def to_anndata(content: GroupProfile, statistic: Statistic) -> Any:
     """Return an AnnData; see `Profile.to_anndata`."""
     anndata = optional_import("anndata", extra="anndata")
     if statistic not in get_args(Statistic):

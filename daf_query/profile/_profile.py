@@ -3,47 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from daf_query._provenance import KEY, as_json
-from daf_query.matrix import Selection
-from daf_query.moments import Moments
+from daf_query.moments import GroupProfile
 from daf_query.profile import _anndata
 from daf_query.profile._anndata import Statistic
 from daf_query.profile._plot import ProfilePlots
-from daf_query.profile._table import profile_table
 from daf_query.sql import Engine, TableResult
-from daf_storage import DafReader
 
 if TYPE_CHECKING:
     import anndata
-
-
-@dataclass(frozen=True, slots=True)
-class GroupProfile:
-    """What a profile consists of."""
-
-    daf: DafReader
-    """The data set that it comes from."""
-    axes: tuple[str, str]
-    """That of the rows which were grouped, and that of the columns."""
-    name: str
-    """The name of the matrix."""
-    groups: Mapping[str, pa.Array]
-    """The value of each group, by the names of the group columns."""
-    columns: Selection
-    """The selected columns."""
-    moments: Moments
-    """The numbers, of shape ``(groups, columns)``."""
-    asked: Mapping[str, Any] = field(default_factory=dict)
-    """What it was asked for, for the provenance."""
-
-    def to_table(self) -> pa.Table:
-        """Return a row for each group and column."""
-        return profile_table(self.daf, self.axes[1], self.groups, self.columns, self.moments)
 
 
 class Profile(TableResult):
@@ -75,9 +45,9 @@ class Profile(TableResult):
      {'type': 'T', 'count': 2, 'mean': 2.0, 'nonzero': 1}]
     """
 
-    def __init__(self, engine: Engine, content: GroupProfile) -> None:
+    def __init__(self, engine: Engine, content: GroupProfile, asked: Mapping[str, Any]) -> None:
         title = f"the profile of {content.name!r} over {' x '.join(content.axes)}"
-        super().__init__(engine, content.to_table(), title, content.asked)
+        super().__init__(engine, content.to_table(), title, asked)
         self._content = content
 
     @property

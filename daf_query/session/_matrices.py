@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from daf_query.matrix import Selection
-from daf_query.profile import (
-    PROFILE_MAX_BYTES,
-    By,
-    Profile,
-    ProfileRequest,
-    make_profile,
-    written_items,
-)
+from daf_query.moments import PROFILE_MAX_BYTES
+from daf_query.profile import Profile, ProfileRequest, make_profile
 from daf_query.session._connected import Connected
 from daf_query.slice import (
     Asked,
@@ -22,7 +16,7 @@ from daf_query.slice import (
     slice_matrix,
     written_selector,
 )
-from daf_query.sql import Params, bind_all
+from daf_query.sql import By, Params, bind_all, written_items
 from daf_query.table import TableDataset
 from daf_storage import ShowProgress, errors
 
@@ -209,7 +203,7 @@ class MatrixQuestions(Connected):
         columns: Selector = None,
         params: Params | None = None,
         schema: str | None = None,
-        max_bytes: int | None = PROFILE_MAX_BYTES,
+        max_bytes: ByteSize | None = PROFILE_MAX_BYTES,
         progress: ShowProgress = "auto",
     ) -> Profile:
         """Compute what a matrix is like in each group of its rows, column by column.
@@ -230,7 +224,8 @@ class MatrixQuestions(Connected):
         schema
             Which data set, where several are connected.
         max_bytes
-            How large the result may be; 4 GiB by default, None for no limit.
+            How large the result may be: a number of bytes, or ``"500MB"``, ``"2GiB"``; 4 GiB by
+            default, None for no limit.
         progress
             Whether to show a bar on stderr.
 
@@ -251,7 +246,7 @@ class MatrixQuestions(Connected):
             Two columns would have one name; or several data sets are asked as one.
         UnsupportedInputError
             It is a matrix of strings.
-        SizeLimitError
+        BudgetError
             The result would be larger than ``max_bytes``.
 
         Examples
@@ -280,10 +275,9 @@ class MatrixQuestions(Connected):
             rows=bound[0] if isinstance(rows, str) else rows,
             columns=bound[1] if isinstance(columns, str) else columns,
         )
+        limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
         schema_name = self._connections.schema(schema).name
-        return make_profile(
-            self._engine, schema_name, request, max_bytes=max_bytes, progress=progress
-        )
+        return make_profile(self._engine, schema_name, request, max_bytes=limit, progress=progress)
 
 
 def _bound(rows: Selector, columns: Selector, params: Params | None) -> tuple[Selector, Selector]:

@@ -21,6 +21,7 @@ from daf_query.sql._error_translation import (
 )
 from daf_query.sql._explain import Explanation, QueryPlan
 from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
+from daf_query.sql._group_items import By, group_values, written_items
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._never_null import NeverNullWarning
 from daf_query.sql._pandas_frame import pandas_frame
@@ -37,6 +38,7 @@ __all__ = [
     "ENGINE",
     "Allow",
     "AlphabeticalOrderWarning",
+    "By",
     "Collection",
     "Connections",
     "DuplicateColumnsWarning",
@@ -52,6 +54,7 @@ __all__ = [
     "bind",
     "bind_all",
     "geometry_boxes",
+    "group_values",
     "is_ordered",
     "one_statement",
     "pandas_frame",
@@ -62,4 +65,5 @@ __all__ = [
     "syntax_error",
     "tokens_of",
     "unquoted_name",
+    "written_items",
 ]

@@ -21,6 +21,7 @@ from daf_query.scan import INDEX
 from daf_query.sql._catalog import AxisSchema, table_for_query
 from daf_query.sql._names import quoted_name
 from daf_query.sql._planning import PlanningContext, current_context, planning
+from daf_query.sql._profile_function import ProfilePlace, profile_table
 from daf_query.table import TableDataset
 from daf_storage import errors
 
@@ -30,10 +31,14 @@ Plan: TypeAlias = Callable[[str], datafusion.DataFrame]
 """Plans a query; errors are in the words of the data sets."""
 
 MATRIX: Final = "matrix"
+PROFILE: Final = "profile"
 
 USAGES: Final[Mapping[str, str]] = {
     MATRIX: "matrix('cell', 'gene', 'X'), or with a predicate for each axis: "
     "matrix('cell', 'gene', 'X', 'age > 60', 'is_marker')",
+    PROFILE: "profile('cell', 'gene', 'X', 'bulk_labels'), where the last is what the rows are "
+    "grouped by, or with a predicate for each axis: "
+    "profile('cell', 'gene', 'X', 'bulk_labels', 'age > 60', 'is_marker')",
 }
 """How each table function is called."""
 
@@ -64,6 +69,7 @@ def register_table_functions(
 
     functions = TableFunctions(schemas, default, planned)
     context.register_udtf(datafusion.udtf(functions.matrix, MATRIX))
+    context.register_udtf(datafusion.udtf(functions.profile, PROFILE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +101,40 @@ class TableFunctions:
         if rows is not None or columns is not None:
             table = schema.matrix_table(*axes, str(name), rows=rows, columns=columns)
         return self.for_query(MATRIX, table)
+
+    def profile(self, *arguments: Any) -> datafusion.catalog.Table:
+        """Return the moments of groups of rows; the rows are grouped now, the matrix read later."""
+        rows_axis, columns_axis, name, by, *predicates = constants_of(PROFILE, arguments, (4, 6))
+        for each in (rows_axis, columns_axis, name):
+            if each is None:
+                raise _wrong_use(PROFILE, "its first three arguments are names, not NULL")
+        schema, rows_axis = self.located(str(rows_axis))
+        axes = (rows_axis, str(columns_axis))
+        schema.matrix_table(*axes, str(name))  # it knows the axes, and the matrix
+        rows, columns = (
+            self.selected(schema, axis, predicate, what)
+            for axis, predicate, what in zip(
+                axes, [*predicates, None, None], ("rows", "columns"), strict=False
+            )
+        )
+        items = () if by is None else by
+        return profile_table(
+            schema,
+            ProfilePlace(axes, str(name), rows, columns),
+            items,
+            lambda text: self._values(schema, rows_axis, text),
+        )
+
+    def _values(self, schema: AxisSchema, axis: str, expression: str) -> pa.Table:
+        """Return the position of each entry of an axis, and the value of an expression for it."""
+        table = f"{quoted_name(schema.name)}.{quoted_name(axis)}"
+        # Not an injection: the query is read-only, one statement, and the expression SQL by design.
+        query = f"SELECT {quoted_name(INDEX)}, (\n{expression}\n) AS value FROM {table}"  # noqa: S608
+        try:
+            return beside_planning(lambda: self.plan(query).to_arrow_table())
+        except errors.DafError as error:
+            message = f"by={expression.strip()!r}, on axis {axis!r}: {error}"
+            raise errors.with_message(error, message) from None
 
     def for_query(self, function: str, table: TableDataset) -> datafusion.catalog.Table:
         """Return a table of a function as the query that is planned needs it."""

@@ -17,6 +17,7 @@ from daf_query.table._categorical_columns import (
     category_columns,
     with_categories,
 )
+from daf_query.table._computed import ComputedDataset
 from daf_query.table._dataset import (
     TableDataset,
     TableView,
@@ -59,6 +60,7 @@ __all__ = [
     "AxisDataset",
     "BrokenColumns",
     "Categoricals",
+    "ComputedDataset",
     "MatrixDataset",
     "MatrixEntry",
     "SettledRows",

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query import DafSession, Profile, connect
+from daf_query.moments import PreparedProfile
 from daf_storage import DafWriter, MemoryDaf, errors
 
 COLUMNS = ["gene", "count", "missing", "nonzero", "sum", "mean", "variance", "min", "max"]
@@ -106,6 +107,19 @@ class TestRows:
             assert pairs(profile, "type", "donor", "count") == [
                 ("B", "N1", 1), ("B", "N2", 1), ("NK", "N2", 1), ("T", "N1", 1), ("T", "N2", 1),
             ]  # fmt: skip
+
+    def test_a_gene_expression(self, db: DafSession) -> None:
+        """Rows are grouped by what they have of a gene."""
+        for name in ("X", "s"):
+            profile = db.profile(
+                "cell", "gene", name, by=f"{name}['g1'] > 2 AS high", columns=["g2"]
+            )
+            assert pairs(profile, "high", "count", "sum") == [(False, 2, 1.0), (True, 3, 6.0)]
+        call = "profile('cell', 'gene', 's', 's[''g1''] > 2 AS high', NULL, 'name = ''g2''')"
+        rows = db.sql(f"SELECT high, sum FROM {call}").to_pylist()
+        assert rows == [{"high": False, "sum": 1.0}, {"high": True, "sum": 6.0}]
+        unnamed = db.profile("cell", "gene", "s", by="s['g1'] > 2")
+        assert unnamed.column_names[0] == "s['g1'] > 2"
 
     def test_no_groups(self, db: DafSession) -> None:
         """All rows are one group; of no rows there is none."""
@@ -221,7 +235,7 @@ class TestErrors:
             (("cell", "gene", "Y"), {"by": "type"}, errors.MatrixNotFoundError, "X"),
             (("cells", "gene", "X"), {"by": "type"}, errors.AxisNotFoundError, "cell"),
             (("cell", "gene", "text"), {"by": "type"}, errors.UnsupportedInputError, "strings"),
-            (("cell", "gene", "X"), {"by": "type", "max_bytes": 100}, errors.SizeLimitError, "9 rows .3 groups x 3 gene.*max_bytes"),
+            (("cell", "gene", "X"), {"by": "type", "max_bytes": 100}, errors.BudgetError, "9 rows .3 groups x 3 gene.*max_bytes"),
         ],
     )  # fmt: skip
     def test_what_is_refused(
@@ -292,6 +306,94 @@ class TestResult:
         with connect(daf) as db:
             profile = db.profile("cell", "gene", "X", by="type")
         assert profile.filter("gene = 'g1'").count() == 3
+
+
+class TestTableFunction:
+    def test_it_is_the_profile(self, db: DafSession) -> None:
+        """The same rows as those of the method, with and without groups and predicates."""
+        cases: tuple[tuple[str, dict[str, Any]], ...] = (
+            ("'type'", {"by": "type"}),
+            ("'type, age > 20 AS old'", {"by": "type, age > 20 AS old"}),
+            ("NULL", {}),
+            ("'type', 'age > 20'", {"by": "type", "rows": "age > 20"}),
+            ("'type', NULL, 'is_marker'", {"by": "type", "columns": "is_marker"}),
+            ("'type', 'age > 100'", {"by": "type", "rows": "age > 100"}),
+        )
+        for call, chosen in cases:
+            result = db.sql(f"SELECT * FROM profile('cell', 'gene', 'X', {call})")
+            wanted = db.profile("cell", "gene", "X", **chosen).to_arrow_table()
+            assert result.schema.names == wanted.schema.names
+            assert result.to_pylist() == wanted.to_pylist(), call
+
+    def test_in_queries(self, db: DafSession) -> None:
+        """Filters, joins, groups, counts, two of them, views."""
+        call = "profile('cell', 'gene', 's', 'type')"
+        assert db.sql(
+            f"SELECT type, mean FROM {call} WHERE gene = 'g1' AND mean > 3 ORDER BY mean"
+        ).to_pylist() == [{"type": "B", "mean": 4.0}, {"type": "NK", "mean": 7.0}]
+        assert db.sql(f"SELECT count(*) AS n FROM {call}").to_pydict() == {"n": [9]}
+        assert db.sql(
+            f"SELECT sum(p.sum) AS total FROM {call} AS p JOIN gene AS g ON g.name = p.gene "
+            "WHERE g.is_marker"
+        ).to_pydict() == {"total": [21.0]}
+        assert db.sql(
+            f"SELECT count(*) AS n FROM {call} AS a JOIN {call} AS b USING (gene, type)"
+        ).to_pydict() == {"n": [9]}
+        assert db.sql(
+            f"SELECT max(count) AS n FROM {call} WHERE type IN ('T', 'B')"
+        ).to_pydict() == {"n": [2]}
+        db.sql(f"CREATE VIEW p AS SELECT * FROM {call}", allow="write")
+        assert db.sql("SELECT count(*) AS n FROM p WHERE variance IS NULL").to_pydict() == {
+            "n": [3]
+        }
+
+    def test_several_data_sets(self, daf: DafWriter) -> None:
+        """The axis is named with its data set; of a union there is none."""
+        db = connect({"a": daf, "b": MemoryDaf()})
+        query = "SELECT count(*) AS n FROM profile('a.cell', 'gene', 'X', 'type')"
+        assert db.sql(query).to_pydict() == {"n": [9]}
+        other = MemoryDaf(name="y")
+        other.add_axis("cell", ["Z"])
+        other.add_axis("gene", ["g1"])
+        other.set_matrix("cell", "gene", "X", [[1.0]])
+        with pytest.raises(errors.InvalidInputError, match="several data sets as one"):
+            connect([daf, other]).sql("SELECT * FROM profile('cell', 'gene', 'X', 'type')")
+
+    @pytest.mark.parametrize(
+        ("call", "error", "message"),
+        [
+            ("profile('cell', 'gene', 'X')", errors.QueryError, "4 to 6 arguments"),
+            ("profile('cell', 'gene', 'X', 'tpye')", errors.VectorNotFoundError, "by='tpye'"),
+            ("profile('cell', 'gene', 'Y', 'type')", errors.MatrixNotFoundError, "X"),
+            ("profile('cell', 'gene', 'X', 'type', 'agee > 3')", errors.VectorNotFoundError, "age"),
+            ("profile('cell', 'gene', 'X', 'count')", errors.InvalidInputError, "AS group_1"),
+            ("profile('cell', 'gene', 'text', 'type')", errors.UnsupportedInputError, "strings"),
+        ],
+    )
+    def test_wrong_calls(
+        self, db: DafSession, call: str, error: type[Exception], message: str
+    ) -> None:
+        """The error is that of the method, when the query is planned."""
+        with pytest.raises(error, match=message):
+            db.sql(f"SELECT * FROM {call}").collect()
+
+    def test_planning_reads_nothing_of_the_matrix(
+        self, db: DafSession, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """EXPLAIN and a plan compute no moments; the rows do, once."""
+        calls: list[int] = []
+        compute = PreparedProfile.compute
+
+        def counted(*args: Any, **options: Any) -> Any:
+            calls.append(1)
+            return compute(*args, **options)
+
+        monkeypatch.setattr(PreparedProfile, "compute", counted)
+        result = db.sql("SELECT * FROM profile('cell', 'gene', 'X', 'type')")
+        result.explain()
+        assert calls == []
+        assert len(result.to_pylist()) == 9
+        assert len(calls) == 1
 
 
 class TestPbmc:

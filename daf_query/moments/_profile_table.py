@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.matrix import Selection
-from daf_query.moments import Moments
+from daf_query.moments._accumulator import Moments
 from daf_query.scan import NAME, number_array
 from daf_storage import DafReader
 

@@ -1,13 +1,20 @@
-"""What the rows are grouped by: expressions of SQL with names.  Pure."""
+"""What the rows of a profile are grouped by: expressions of SQL with names."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from daf_query.sql import Token, quoted_name, tokens_of, unquoted_name
-from daf_storage import errors
+import numpy as np
+import pyarrow as pa
+
+from daf_query.moments import STATISTICS, GroupValues
+from daf_query.scan import INDEX, NAME
+from daf_query.sql._names import quoted_name, unquoted_name
+from daf_query.sql._tokens import Token, tokens_of
+from daf_storage import DafReader, errors
+from daf_storage.spi import recorded_types
 
 By: TypeAlias = str | Sequence[str]
 """A vector, an expression of SQL, or several; each may end in ``AS name``."""
@@ -111,3 +118,62 @@ def _without_name(text: str, tokens: tuple[Token, ...]) -> tuple[str, str | None
         return text, None
     last = tokens[-1]
     return text[: tokens[-2].start], unquoted_name(text[last.start : last.stop])
+
+
+def group_values(
+    daf: DafReader, axes: tuple[str, str], by: By, evaluate: Callable[[str], pa.Table]
+) -> list[GroupValues]:
+    """Evaluate what the rows of a profile are grouped by.
+
+    Parameters
+    ----------
+    axes
+        That of the rows, and that of the columns.
+    evaluate
+        Returns ``index`` and the value of an expression for the entries of the axis, in any order.
+
+    Raises
+    ------
+    QueryError, VectorNotFoundError
+        An expression is wrong.
+    InvalidInputError
+        Two columns would have one name.
+    """
+    vectors = {NAME, INDEX, *daf.vectors_set(axes[0])}
+    items = group_items(by, vectors, {axes[1], *STATISTICS})
+    recorded = recorded_types(daf, axes[0]) if items else {}
+    columns = []
+    for item in items:
+        values = _values_of(daf, axes[0], item, evaluate)
+        noted = None if item.vector is None else recorded.get(item.vector)
+        columns.append(GroupValues(item.name, values, None if noted is None else noted.categories))
+    return columns
+
+
+def _values_of(
+    daf: DafReader, axis: str, item: GroupItem, evaluate: Callable[[str], pa.Table]
+) -> pa.Array:
+    """Return the value of each entry of the axis, in its order."""
+    written = item.expression.strip()
+    try:
+        table = evaluate(item.expression)
+    except errors.QueryError as error:
+        if "GROUP BY" not in str(error):
+            raise
+        raise errors.QueryError(
+            f"by={written!r} is an aggregate, which has one value for all rows; group by what "
+            "each entry has, such as max(age) OVER (PARTITION BY donor)"
+        ) from error
+    length = daf.axis_length(axis)
+    index, column = table.column(0).to_numpy(), table.column(1)
+    is_in_order = np.array_equal(index, np.arange(length))
+    if not is_in_order and (index.size != length or np.unique(index).size != length):
+        raise errors.QueryError(
+            f"by={written!r} yields {index.size:,} values for {length:,} entries of axis "
+            f"{axis!r}; a group is one value for each"
+        )
+    if pa.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    chunks = column.chunks or [pa.array([], column.type)]
+    values = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+    return values if is_in_order else values.take(pa.array(np.argsort(index)))
