@@ -22,9 +22,9 @@ from daf_query.scan._column import (
     NAME,
     CachedSpans,
     Column,
-    Noted,
     OpenColumn,
     VectorColumn,
+    note_of,
 )
 from daf_query.scan._dictionary_codes import DictionaryCodes
 from daf_query.scan._evaluate import Codes, Mask, Values, evaluate
@@ -74,7 +74,6 @@ __all__ = [
     "In",
     "IsNull",
     "Mask",
-    "Noted",
     "NumberColumn",
     "OpenColumn",
     "OpenTable",
@@ -104,6 +103,7 @@ __all__ = [
     "conjunction",
     "conjuncts",
     "evaluate",
+    "note_of",
     "number_array",
     "offsets_of",
     "parse",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol
 
 import numpy.typing as npt
 import pyarrow as pa
@@ -70,14 +70,13 @@ class Column(Protocol):
         ...
 
 
-@runtime_checkable
-class Noted(Protocol):
-    """A column of which there is something to say in the report of a scan."""
+def note_of(column: Column) -> str:
+    """Return why reading a column is slower than it need be, and what to do; empty if it is not.
 
-    @property
-    def note(self) -> str:
-        """Why reading it is slower than it need be, and what to do; empty if it is not."""
-        ...
+    A column that has nothing to say has no ``note``; to check a protocol takes longer than to open
+    most columns.
+    """
+    return str(getattr(column, "note", ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ class _Resolver:
             It has such a matrix, but the reference does not name one of its entries.
         """
         schema, axis = self._tables.schemas[table[0]], table[1]
-        known = schema.dataset(axis).schema.names
+        known = schema.dataset(axis).table_columns.columns
         if reference.column in known:
             return True
         matrices = _matrices(schema, axis, reference.name)
@@ -208,14 +208,12 @@ def _matrices(schema: AxisSchema, axis: str, name: str) -> list[tuple[str, str]]
     for daf, _ in schema.data_sets():
         if not daf.has_axis(axis):
             continue
-        for other in sorted(daf.axes_set()):
-            prefix, _, rest = name.partition(f"{other}.")
-            is_dotted = not prefix and bool(rest)
-            names = daf.matrices_set(axis, other)
-            if name in names:
-                plain[other, name] = None
-            if is_dotted and rest in names:
-                dotted[other, rest] = None
+        plain.update(((other, name), None) for other in daf.matrix_axes(axis, name))
+        if "." in name:
+            for other in sorted(daf.axes_set()):
+                rest = name.removeprefix(f"{other}.")
+                if rest != name and other in daf.matrix_axes(axis, rest):
+                    dotted[other, rest] = None
     return list(dotted or plain)
 
 

@@ -45,6 +45,20 @@ def find_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> in
     return int(cache.get(key, identity, lambda: _Position(position)).position)
 
 
+def require_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> int:
+    """Return the position of an entry of an axis.
+
+    Raises
+    ------
+    EntryNotFoundError
+        It has no such entry; the message names the nearest ones.
+    """
+    position = find_entry(daf, axis, entry, cache)
+    if position is None:
+        raise entry_not_found(daf, axis, entry, cache)
+    return position
+
+
 def entry_not_found(
     daf: DafReader, axis: str, entry: str, cache: DecodedCache
 ) -> errors.EntryNotFoundError:

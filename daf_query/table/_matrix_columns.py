@@ -11,12 +11,17 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from daf_query.matrix import open_layouts
 from daf_query.scan import OpenColumn, ScanOptions, arrow_type
-from daf_query.table._entry_lookup import entry_not_found, find_entry
-from daf_query.table._matrix_values import OpenMatrix, open_values, stored_by_entry
-from daf_storage import DafReader, errors
-from daf_storage.spi import DecodedCache, StorageType, StoredMatrix
+from daf_query.table._entry_lookup import require_entry
+from daf_query.table._matrix_values import (
+    ColumnLayout,
+    MatrixSource,
+    column_layout,
+    open_values,
+    replaced,
+)
+from daf_storage import DafReader
+from daf_storage.spi import DecodedCache, StorageType
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +48,30 @@ class MatrixColumn:
     """The axis whose table it is a column of."""
     source: MatrixEntry
     """Where its values are."""
-    storage_type: StorageType
-    """The type of the values."""
-    length: int
-    """Number of rows."""
-    chunk_rows: int
-    """Rows per chunk; all of them where they are read together."""
-    note: str
-    """Why reading it is slower than it need be, and what to do; empty if it is not."""
+    layout: ColumnLayout
+    """How it is stored."""
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows per chunk."""
+        return self.layout.chunk_rows
+
+    @property
+    def note(self) -> str:
+        """Why reading it is slower than it need be, and what to do; empty if it is not."""
+        return self.layout.note
 
     @property
     def is_string(self) -> bool:
         """Whether its values are expensive to compare: strings, or of the other layout."""
-        return self.storage_type.is_string or bool(self.note)
+        return self.layout.storage_type.is_string or not self.layout.is_by_entry
 
     @property
     def field(self) -> pa.Field:
         """Its name and Arrow type; floats can be NULL, where they are NaN."""
-        is_float = self.storage_type in (StorageType.FLOAT32, StorageType.FLOAT64)
-        return pa.field(self.name, arrow_type(self.storage_type), nullable=is_float)
+        storage_type = self.layout.storage_type
+        is_float = storage_type in (StorageType.FLOAT32, StorageType.FLOAT64)
+        return pa.field(self.name, arrow_type(storage_type), nullable=is_float)
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading.
@@ -72,18 +82,13 @@ class MatrixColumn:
             The matrix was replaced since by one of another type, or no layout is whole.
         """
         daf, source = self.daf, self.source
-        layouts, _ = open_layouts(daf, (self.rows_axis, source.axis), source.matrix)
-        infos = [stored.info for stored in layouts]
-        if any(info.storage_type != self.storage_type for info in infos) or not infos:
-            raise errors.FormatError(
-                f"{daf.location}: matrix {source.matrix!r} of axes {self.rows_axis!r} and "
-                f"{source.axis!r} was replaced while it was being queried; run the query again"
-            )
-        position = find_entry(daf, source.axis, source.entry, cache)
-        if position is None:
-            raise entry_not_found(daf, source.axis, source.entry, cache)
         axes = (self.rows_axis, source.axis)
-        matrix = OpenMatrix(daf, axes, source.matrix, layouts, position, self.length, cache)
+        identity = daf.matrix_identity(*axes, source.matrix)
+        layout = column_layout(daf, axes, source.matrix, cache)
+        if layout.storage_type != self.layout.storage_type:
+            raise replaced(daf, axes, source.matrix)
+        position = require_entry(daf, source.axis, source.entry, cache)
+        matrix = MatrixSource(daf, axes, source.matrix, layout, position, cache, identity)
         return open_values(matrix, self.name, options)
 
 
@@ -99,39 +104,6 @@ def matrix_column(
     FormatError
         No layout is whole.
     """
-    layouts, faults = open_layouts(daf, (rows_axis, source.axis), source.matrix)
-    if not layouts:
-        raise faults[0]
-    if find_entry(daf, source.axis, source.entry, cache) is None:
-        raise entry_not_found(daf, source.axis, source.entry, cache)
-    stored = stored_by_entry(layouts, rows_axis)
-    length = daf.axis_length(rows_axis)
-    chunk_rows = length
-    if stored is not None and not stored.info.is_sparse:
-        chunk_rows = stored.dense().info.chunks[1]
-    return MatrixColumn(
-        daf,
-        name,
-        rows_axis,
-        source,
-        layouts[0].info.storage_type,
-        length,
-        max(chunk_rows, 1),
-        "" if stored is not None else _note(layouts[0]),
-    )
-
-
-def _note(stored: StoredMatrix) -> str:
-    """Return what a column costs of a matrix that is stored by the other axis only."""
-    info = stored.info
-    elements = info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
-    note = (
-        f"gathered from up to {elements:,} stored elements, since the matrix {info.name!r} is "
-        f"stored by {info.columns_axis!r} only"
-    )
-    if info.is_row_major:
-        return note
-    return (
-        f"{note}; open the data set with 'r+' and call relayout_matrix({info.rows_axis!r}, "
-        f"{info.columns_axis!r}, {info.name!r}) to store it both ways"
-    )
+    layout = column_layout(daf, (rows_axis, source.axis), source.matrix, cache)
+    require_entry(daf, source.axis, source.entry, cache)
+    return MatrixColumn(daf, name, rows_axis, source, layout)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix import Selection, gather_first, plan_layouts
+from daf_query.matrix import Selection, gather_first, open_layouts, plan_layouts
 from daf_query.scan import (
     CachedSpans,
     NumberColumn,
@@ -29,9 +29,9 @@ from daf_query.scan import (
     evaluate,
     number_array,
 )
-from daf_storage import DafReader
+from daf_storage import DafReader, MatrixInfo
 from daf_storage.errors import CorruptDataError, FormatError
-from daf_storage.spi import DecodedCache, ForkLock, Span, StoredMatrix
+from daf_storage.spi import DecodedCache, ForkLock, Span, StorageType, StoredMatrix
 
 Numbers = npt.NDArray[Any]
 
@@ -39,8 +39,93 @@ _VIEW_BYTES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class OpenMatrix:
-    """A matrix as one query reads it, and the entry that is asked for."""
+class ColumnLayout:
+    """How the entries of a matrix are stored, as far as columns of a table are concerned."""
+
+    storage_type: StorageType
+    """The type of the values."""
+    length: int
+    """Number of rows of a column."""
+    is_by_entry: bool
+    """Whether an entry is one stored column."""
+    is_sparse: bool
+    """Whether only its non-zero elements are stored."""
+    is_mapped: bool
+    """Whether it is a view of a file."""
+    chunk_rows: int
+    """Rows per chunk; all of them where they are read together."""
+    note: str
+    """Why reading a column is slower than it need be, and what to do; empty if it is not."""
+    nbytes: int = _VIEW_BYTES
+
+
+def column_layout(
+    daf: DafReader, axes: tuple[str, str], name: str, cache: DecodedCache
+) -> ColumnLayout:
+    """Return how the columns of a matrix are stored now; its metadata is read if it changed.
+
+    Raises
+    ------
+    MatrixNotFoundError
+        There is no such matrix.
+    FormatError
+        No layout is whole.
+    """
+    layout: ColumnLayout = cache.get(
+        (daf.location, *axes, name, "layout"),
+        daf.matrix_identity(*axes, name),
+        lambda: _layout_of(*open_layouts(daf, axes, name), axes[0]),
+    )
+    return layout
+
+
+def _layout_of(
+    layouts: Sequence[StoredMatrix], faults: Sequence[FormatError], rows_axis: str
+) -> ColumnLayout:
+    if not layouts:
+        raise faults[0]
+    stored = _by_entry(layouts, rows_axis)
+    info = layouts[0].info if stored is None else stored.info
+    array = None if stored is None or info.is_sparse else stored.dense().info
+    length = info.shape[0 if info.rows_axis == rows_axis else 1]
+    return ColumnLayout(
+        info.storage_type,
+        length,
+        stored is not None,
+        info.is_sparse,
+        array is not None and array.is_mappable,
+        max(length if array is None else array.chunks[1], 1),
+        _note(info) if stored is None else "",
+    )
+
+
+def _note(info: MatrixInfo) -> str:
+    """Return what a column costs of a matrix that is stored by the other axis only."""
+    elements = info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
+    note = (
+        f"gathered from up to {elements:,} stored elements, since the matrix {info.name!r} is "
+        f"stored by {info.columns_axis!r} only"
+    )
+    if info.is_row_major:
+        return note
+    return (
+        f"{note}; open the data set with 'r+' and call relayout_matrix({info.rows_axis!r}, "
+        f"{info.columns_axis!r}, {info.name!r}) to store it both ways"
+    )
+
+
+def _by_entry(layouts: Sequence[StoredMatrix], rows_axis: str) -> StoredMatrix | None:
+    """Return the layout whose stored columns are the entries of the other axis."""
+    fitting = (s for s in layouts if s.info.rows_axis == rows_axis and not s.info.is_row_major)
+    return next(fitting, None)
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixSource:
+    """A matrix as one query reads it, and the entry that is asked for.
+
+    Nothing of it is open: what is cached needs no files.
+    """
 
     daf: DafReader
     """The data set."""
@@ -48,29 +133,40 @@ class OpenMatrix:
     """The axis of the rows of the column, and that of the entry."""
     name: str
     """The name of the matrix."""
-    layouts: Sequence[StoredMatrix]
-    """The layouts whose metadata is whole, pinned."""
+    layout: ColumnLayout
+    """How its columns are stored."""
     position: int
     """The position of the entry."""
-    length: int
-    """Number of rows of the column."""
     cache: DecodedCache
     """Where decoded values are remembered."""
-
-    @property
-    def identity(self) -> Hashable:
-        """What the cache goes by."""
-        return tuple(stored.identity for stored in self.layouts)
+    identity: Hashable
+    """What the cache goes by."""
 
     @property
     def key(self) -> tuple[Hashable, ...]:
         """What entries of the cache have in common."""
         return (self.daf.location, *self.axes, self.name, "entry", self.position)
 
-    @property
-    def by_entry(self) -> StoredMatrix | None:
-        """The layout of which the entry is one stored column; ``None`` without one."""
-        return stored_by_entry(self.layouts, self.axes[0])
+    def open(self) -> StoredMatrix:
+        """Return the stored matrix: by the entry, if it is stored so.
+
+        Raises
+        ------
+        FormatError
+            It was replaced since by one of another type or layout, or is damaged.
+        """
+        layouts, faults = open_layouts(self.daf, self.axes, self.name)
+        stored = _by_entry(layouts, self.axes[0]) if self.layout.is_by_entry else layouts[0]
+        if stored is None and faults:
+            raise faults[0]
+        if stored is None or not self._is_alike(stored):
+            raise replaced(self.daf, self.axes, self.name)
+        return stored
+
+    def _is_alike(self, stored: StoredMatrix) -> bool:
+        info = stored.info
+        known = (self.layout.storage_type, self.layout.is_sparse)
+        return (info.storage_type, info.is_sparse) == known
 
     def remembered(self, part: Hashable, make: Callable[[], Any]) -> Any:
         """Return a part of the column, made unless it is cached."""
@@ -84,8 +180,10 @@ class OpenMatrix:
         FormatError
             No layout is whole.
         """
-        rows = Selection.all(self.length) if positions is None else Selection(positions, False)  # noqa: FBT003 - a field
+        is_all = positions is None
+        chosen = np.arange(self.layout.length) if positions is None else positions
         entry = Selection(np.array([self.position]), is_all=False)
+        rows = Selection(chosen, is_all=is_all)
         values, _ = gather_first(plan_layouts(self.daf, self.axes, self.name, rows, entry))
         column: Numbers = (values if isinstance(values, np.ndarray) else values.toarray())[:, 0]
         return np.ascontiguousarray(column)
@@ -96,28 +194,27 @@ class OpenMatrix:
         return values
 
 
-def stored_by_entry(layouts: Sequence[StoredMatrix], rows_axis: str) -> StoredMatrix | None:
-    """Return the layout whose stored columns are the entries of the other axis."""
-    fitting = (s for s in layouts if s.info.rows_axis == rows_axis and not s.info.is_row_major)
-    return next(fitting, None)
+def replaced(daf: DafReader, axes: tuple[str, str], name: str) -> FormatError:
+    """Return an error of a matrix that is not what it was when the query was planned."""
+    return FormatError(
+        f"{daf.location}: matrix {name!r} of axes {axes[0]!r} and {axes[1]!r} was replaced while "
+        "it was being queried; run the query again"
+    )
 
 
-def open_values(matrix: OpenMatrix, name: str, options: ScanOptions) -> OpenColumn:
+def open_values(matrix: MatrixSource, name: str, options: ScanOptions) -> OpenColumn:
     """Return the open column of an entry of a matrix, which conditions call by a name."""
-    stored = matrix.by_entry
-    storage_type = matrix.layouts[0].info.storage_type
-    if storage_type.is_string:
+    layout = matrix.layout
+    if layout.storage_type.is_string:
         return StringColumn(lambda: matrix.remembered("strings", lambda: _strings(matrix)))
-    if stored is None:
+    if not layout.is_by_entry:
         return _GatheredColumn(matrix, options)
     zone_rows = options.zone_rows
     zones: ZoneMap = matrix.remembered(
         ("zones", zone_rows),
-        lambda: ZoneMap.unknown(matrix.length, storage_type.dtype, zone_rows),
+        lambda: ZoneMap.unknown(layout.length, layout.storage_type.dtype, zone_rows),
     )
-    if stored.info.is_sparse:
-        return _SparseColumn(matrix, stored, name, zones)
-    return _dense_column(matrix, stored, zones)
+    return _SparseColumn(matrix, name, zones) if layout.is_sparse else _dense_column(matrix, zones)
 
 
 class _View:
@@ -125,38 +222,50 @@ class _View:
 
     nbytes = _VIEW_BYTES
 
-    def __init__(self, values: Numbers) -> None:
-        self.values = values
+    def __init__(self, stored: StoredMatrix, position: int) -> None:
+        self.values: Numbers = stored.dense().read()[position]
 
 
-def _dense_column(matrix: OpenMatrix, stored: StoredMatrix, zones: ZoneMap) -> NumberColumn:
-    array = stored.dense()
-    is_mapped = array.info.is_mappable
+def _dense_column(matrix: MatrixSource, zones: ZoneMap) -> NumberColumn:
+    is_mapped = matrix.layout.is_mapped
 
-    def open_reader() -> ReadSpan:
+    def open_view() -> ReadSpan:
         try:
-            values = matrix.remembered("view", lambda: _View(array.read()[matrix.position])).values
+            view = matrix.remembered("view", lambda: _View(matrix.open(), matrix.position))
         except FormatError:
-            values = matrix.all_gathered()
-        return lambda span: values[span.slice]
+            return _read_gathered(matrix)
+        return lambda span: view.values[span.slice]
 
-    def read_chunks(span: Span) -> Numbers:
-        entry = Span(matrix.position, matrix.position + 1)
+    def open_chunks() -> ReadSpan:
+        entry, gathered = Span(matrix.position, matrix.position + 1), _read_gathered(matrix)
         try:
-            return array.read_spans([entry], span)[0].reshape(-1)
+            array = matrix.open().dense()
         except FormatError:
-            return matrix.all_gathered()[span.slice]
+            return gathered
+
+        def read(span: Span) -> Numbers:
+            try:
+                return array.read_spans([entry], span)[0].reshape(-1)
+            except FormatError:
+                return gathered(span)
+
+        return read
 
     return NumberColumn(
-        open_reader if is_mapped else lambda: read_chunks,
+        open_view if is_mapped else open_chunks,
         zones,
         lambda: None,
-        chunk_rows=max(array.info.chunks[1], 1),
+        chunk_rows=matrix.layout.chunk_rows,
         cache=None if is_mapped else _spans(matrix),
     )
 
 
-def _spans(matrix: OpenMatrix) -> CachedSpans:
+def _read_gathered(matrix: MatrixSource) -> ReadSpan:
+    """Return what reads a span of values that slices gathered, with a warning of damage."""
+    return lambda span: matrix.all_gathered()[span.slice]
+
+
+def _spans(matrix: MatrixSource) -> CachedSpans:
     return CachedSpans(matrix.cache, (*matrix.key, "span"), matrix.identity)
 
 
@@ -193,10 +302,9 @@ class _Elements:
 class _SparseColumn:
     """One stored column of a sparse matrix that is being read."""
 
-    def __init__(self, matrix: OpenMatrix, stored: StoredMatrix, name: str, zones: ZoneMap) -> None:
+    def __init__(self, matrix: MatrixSource, name: str, zones: ZoneMap) -> None:
         self.zones: ZoneMap | None = zones
         self._matrix = matrix
-        self._stored = stored
         self._name = name
         self._spans = _spans(matrix)
         self._known: _Elements | None = None
@@ -210,7 +318,7 @@ class _SparseColumn:
 
     def _read(self) -> _Elements:
         try:
-            return _read_elements(self._stored, self._matrix.position)
+            return _read_elements(self._matrix.open(), self._matrix.position)
         except FormatError:
             values = self._matrix.gathered()  # from the other layout, with a warning
             rows = np.flatnonzero(values)
@@ -272,7 +380,7 @@ class _GatheredColumn:
 
     zones = None
 
-    def __init__(self, matrix: OpenMatrix, options: ScanOptions) -> None:
+    def __init__(self, matrix: MatrixSource, options: ScanOptions) -> None:
         self._matrix = matrix
         self._divisor = options.sparse_divisor
 
@@ -283,7 +391,7 @@ class _GatheredColumn:
     def values(self, rows: Rows) -> Numbers:
         """Return numbers."""
         matrix = self._matrix
-        is_few = rows.offsets is not None and rows.count * self._divisor <= matrix.length
+        is_few = rows.offsets is not None and rows.count * self._divisor <= matrix.layout.length
         if is_few and matrix.cache.peek((*matrix.key, "gathered"), matrix.identity) is None:
             return matrix.gathered(rows.positions)
         return rows.of(matrix.all_gathered())
@@ -339,13 +447,11 @@ def _canonical(rows: Positions, values: Numbers) -> _Elements:
     return _Elements(unique, total)
 
 
-def _strings(matrix: OpenMatrix) -> pa.Array:
+def _strings(matrix: MatrixSource) -> pa.Array:
     """Return the strings of an entry, out of those of the whole matrix."""
-    stored = matrix.by_entry
-    rows = np.arange(matrix.length)
-    if stored is not None:
-        places = rows + matrix.position * matrix.length
+    stored, rows = matrix.open(), np.arange(matrix.layout.length)
+    if matrix.layout.is_by_entry:
+        places = rows + matrix.position * rows.size
     else:
-        stored = matrix.layouts[0]
         places = rows * stored.info.shape[0] + matrix.position
     return stored.dense().read_strings().take(pa.array(places))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from daf_query.scan import Column, Noted, OpenColumn, RowIndex, Rows, ScanOptions, Values, ZoneMap
+from daf_query.scan import Column, OpenColumn, RowIndex, Rows, ScanOptions, Values, ZoneMap, note_of
 from daf_storage.spi import DecodedCache
 
 
@@ -35,7 +35,7 @@ class WrappedColumn:
     @property
     def note(self) -> str:
         """What a report of a scan says of it."""
-        return self.column.note if isinstance(self.column, Noted) else ""
+        return note_of(self.column)
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading."""

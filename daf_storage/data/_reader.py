@@ -8,7 +8,7 @@ that stay valid as long as they are referred to.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -230,6 +230,27 @@ class DafReader(VectorReader):
             return any(self._tree.kind(layout.matrix_path(r, c, name)) for r, c in pairs)
 
         return look() or bool(self._look_again(pairs, look))
+
+    def matrix_axes(self, axis: str, name: str) -> list[str]:
+        """Return the other axes of the matrices of a name over an axis, in alphabetical order."""
+        axes = sorted(self.axes_set())
+        if axis not in axes:
+            raise errors.axis_not_found(self.location, axis, axes)
+        if name_problem(name) is not None:
+            return []
+        pairs = {other: [(axis, other), (other, axis)] for other in axes}
+        return [
+            other
+            for other in axes
+            if any(self._tree.kind(layout.matrix_path(r, c, name)) for r, c in pairs[other])
+        ]
+
+    def matrix_identity(self, rows_axis: str, columns_axis: str, name: str) -> Hashable:
+        """Return a value that changes whenever a matrix does, in either orientation."""
+        pairs = dict.fromkeys([(rows_axis, columns_axis), (columns_axis, rows_axis)])
+        return tuple(
+            self._tree.identity(layout.matrix_path(rows, columns, name)) for rows, columns in pairs
+        )
 
     def matrix_info(self, rows_axis: str, columns_axis: str, name: str) -> MatrixInfo:
         """Return the type and the layout of a matrix stored in this orientation.
