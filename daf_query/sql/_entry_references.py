@@ -106,17 +106,16 @@ def edited(query: str, edits: Sequence[tuple[int, int, str]]) -> str:
 def malformed(reference: EntryReference, matrix: str) -> errors.QueryError:
     """Return an error that says how an entry of a matrix is written."""
     inside = reference.subscript
+    shown = matrix if matrix.isidentifier() else quoted_name(matrix)
     if inside.startswith('"') and inside.endswith('"') and len(inside) > 1:
-        written = f"{matrix}['{_doubled(unquoted_name(inside))}']"
+        written = f"{shown}['{_doubled(unquoted_name(inside))}']"
         remedy = f"double quotes are for names, so write {written}"
     else:
         remedy = (
-            f"the entry is a string, as in {matrix}['name'], or a parameter with a string, "
-            f"as in {matrix}[$entry]"
+            f"the entry is a string, as in {shown}['name'], or a parameter with a string, "
+            f"as in {shown}[$entry]"
         )
-    return errors.QueryError(
-        f"{matrix}[{inside}] names no entry of the matrix {matrix!r}: {remedy}"
-    )
+    return errors.QueryError(f"{shown}[{inside}] names no entry of the matrix {matrix!r}: {remedy}")
 
 
 def _name(query: str, token: Token) -> str:

@@ -203,18 +203,18 @@ def _matrices(schema: AxisSchema, axis: str, name: str) -> list[tuple[str, str]]
 
     It is the name of a matrix, or that of the other axis, a dot, and the name.
     """
-    plain: dict[tuple[str, str], None] = {}
-    dotted: dict[tuple[str, str], None] = {}
-    for daf, _ in schema.data_sets():
-        if not daf.has_axis(axis):
-            continue
-        plain.update(((other, name), None) for other in daf.matrix_axes(axis, name))
-        if "." in name:
-            for other in sorted(daf.axes_set()):
-                rest = name.removeprefix(f"{other}.")
-                if rest != name and other in daf.matrix_axes(axis, rest):
-                    dotted[other, rest] = None
-    return list(dotted or plain)
+    having = [daf for daf, _ in schema.data_sets() if daf.has_axis(axis)]
+    parts = name.split(".")
+    splits = [(".".join(parts[:n]), ".".join(parts[n:])) for n in range(1, len(parts))]
+    dotted = [
+        (other, rest)
+        for other, rest in splits
+        if any(daf.has_axis(other) and daf.has_matrix(axis, other, rest) for daf in having)
+    ]
+    return dotted or [
+        (other, name)
+        for other in dict.fromkeys(other for daf in having for other in daf.matrix_axes(axis, name))
+    ]
 
 
 def unknown_entry_hint(name: str, tables: Sequence[tuple[AxisSchema, str]], query: str) -> str:

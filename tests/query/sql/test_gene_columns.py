@@ -338,6 +338,11 @@ class TestErrors:
                 r"""write "gene.X"\['FOXP3'\]""",
             ),
             (
+                'SELECT "gene.X"["FOXP3"] FROM cell',
+                errors.QueryError,
+                r"""so write "gene.X"\['FOXP3'\]""",
+            ),
+            (
                 "SELECT V['FOXP3'] FROM cell",
                 errors.QueryError,
                 r"""V is a vector of axis 'cell'.* "gene.V"\['FOXP3'\]""",
