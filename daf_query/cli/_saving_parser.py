@@ -5,7 +5,20 @@ Must not import what it parses for.
 
 from __future__ import annotations
 
+from typing import Final
+
 from daf_query.cli._parser_parts import Commands, Parser, add_command, add_param, add_quiet
+
+STATISTICS: Final = (
+    "sum",
+    "mean",
+    "variance",
+    "min",
+    "max",
+    "nonzero",
+    "missing",
+    "fraction",
+)
 
 
 def add_saving(commands: Commands) -> None:
@@ -60,10 +73,11 @@ def _add_matrix(commands: Commands) -> None:
     parser = add_command(
         commands,
         "save-matrix",
-        "store a slice of a matrix, or the rows of a query, as a matrix",
+        "store a slice of a matrix, means of groups, or the rows of a query, as a matrix",
         "  daf save-matrix pbmc.daf.zarr old_UMIs --matrix UMIs --rows 'age > 60'\n"
         "  daf save-matrix pbmc.daf.zarr part --matrix UMIs --rows 'donor = $who' \\\n"
         "      --columns is_marker --param who=N3 --one-layout --overwrite --quiet\n"
+        "  daf save-matrix pbmc.daf.zarr mean_X --matrix X --by louvain --statistic mean\n"
         "  daf save-matrix pbmc.daf.zarr share -f share.sql --rows-axis type --columns-axis donor\n"
         "  daf save-matrix pbmc.daf.zarr UMIs --from run2.daf.zarr --matrix counts \\\n"
         "      --rows-axis cell --columns-axis gene\n"
@@ -77,6 +91,12 @@ def _add_matrix(commands: Commands) -> None:
     parser.one_of = ("query", "file", "matrix")
     parser.add_argument(
         "--from", dest="source", metavar="OTHER", help="the data set of MATRIX (default: PATH)"
+    )
+    parser.add_argument(
+        "--by", metavar="GROUPS", action="append", help="store a row for each group of the rows"
+    )
+    parser.add_argument(
+        "--statistic", choices=STATISTICS, default="mean", help="of each group (default: mean)"
     )
     parser.add_argument("--rows", metavar="WHICH", help="of MATRIX, as for 'daf extract'")
     parser.add_argument("--columns", metavar="WHICH", help="the same for the other axis")

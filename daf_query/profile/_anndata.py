@@ -27,21 +27,31 @@ _ALL_ROWS = "all"
 def to_anndata(content: GroupProfile, statistic: Statistic) -> Any:
     """Return an AnnData; see `Profile.to_anndata`."""
     anndata = optional_import("anndata", extra="anndata")
-    if statistic not in get_args(Statistic):
-        raise errors.InvalidInputError(
-            f"statistic= is {statistic!r}; it is one of {', '.join(get_args(Statistic))}"
-        )
+    check_statistic(statistic)
     var, uns = axis_frame(
         content.daf, content.axes[1], content.columns.positions, unreadable="warn"
     )
     moments = content.moments
-    layers = {
-        name: fraction_of(moments) if name == "fraction" else getattr(moments, name)
-        for name in get_args(Statistic)
-    }
+    layers = {name: values_of(moments, name) for name in get_args(Statistic)}
     obs = pandas_frame(pa.table({**content.groups, "count": pa.array(moments.count)}))
     obs.index = group_labels(content.groups, moments.count.size)
     return anndata.AnnData(X=layers[statistic].copy(), obs=obs, var=var, layers=layers, uns=uns)
+
+
+def check_statistic(statistic: object) -> None:
+    """Refuse what is no `Statistic`."""
+    if statistic not in get_args(Statistic):
+        raise errors.InvalidInputError(
+            f"statistic= is {statistic!r}; it is one of {', '.join(get_args(Statistic))}"
+        )
+
+
+def values_of(moments: Moments, statistic: Statistic) -> npt.NDArray[Any]:
+    """Return a statistic of each group and column, of shape ``(groups, columns)``."""
+    if statistic == "fraction":
+        return fraction_of(moments)
+    values: npt.NDArray[Any] = getattr(moments, statistic)
+    return values
 
 
 def fraction_of(moments: Moments) -> npt.NDArray[np.float64]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
+import pyarrow as pa
+
 from daf_query._provenance import KEY, as_json
 from daf_query.moments import GroupProfile
 from daf_query.profile import _anndata
@@ -54,6 +57,28 @@ class Profile(TableResult):
     def content(self) -> GroupProfile:
         """The groups, the columns and the numbers as arrays."""
         return self._content
+
+    def statistic(self, statistic: Statistic) -> npt.NDArray[Any]:
+        """Return a statistic of each group and column, of shape ``(groups, columns)``.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3]])
+        >>> daf_query.connect(daf).profile("cell", "gene", "UMIs").statistic("max").tolist()
+        [[2.0, 3.0]]
+        """
+        _anndata.check_statistic(statistic)
+        return _anndata.values_of(self._content.moments, statistic)
+
+    @property
+    def column_entries(self) -> pa.Array:
+        """The entries of the columns axis, as they were when the profile was made."""
+        count = self._content.columns.positions.size
+        return self._table.column(self._content.axes[1]).slice(0, count).combine_chunks()
 
     @property
     def plot(self) -> ProfilePlots:

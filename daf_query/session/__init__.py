@@ -7,6 +7,7 @@ say what is asked, and call the room that answers.
 Must not know the command line.
 """
 
+from daf_query.session._saved_profile import group_axis_of
 from daf_query.session._session import DafSession, connect
 
-__all__ = ["DafSession", "connect"]
+__all__ = ["DafSession", "connect", "group_axis_of"]

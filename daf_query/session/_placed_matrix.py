@@ -65,7 +65,7 @@ def of_slice(place: Place, part: MatrixSlice, fill: Any) -> Any:
         elements = values.tocoo()
         indices = rows[elements.row], columns[elements.col]
         return sp.csc_array((elements.data, indices), shape=place.shape)
-    return _filled(place, values, rows, columns, fill)
+    return placed(place, place.shape, values, (rows, columns), fill)
 
 
 def of_rows(place: Place, table: pa.Table, fill: Any) -> Any:
@@ -92,7 +92,7 @@ def of_rows(place: Place, table: pa.Table, fill: Any) -> Any:
                 "left out; pass fill='' for the others"
             )
         return sp.csc_array((elements, tuple(indices)), shape=place.shape)
-    empty = _empty(place, elements.dtype, None if is_complete else fill)
+    empty = _empty(place, place.shape, elements.dtype, None if is_complete else fill)
     empty[indices[0], indices[1]] = elements
     return empty
 
@@ -117,40 +117,46 @@ def _positions(place: Place, part: MatrixSlice, number: int) -> npt.NDArray[np.i
     return place.daf.axis_indices(axis, (part.rows, part.columns)[number])
 
 
-def _filled(
+def placed(
     place: Place,
+    shape: tuple[int, int],
     values: npt.NDArray[Any],
-    rows: npt.NDArray[np.int64],
-    columns: npt.NDArray[np.int64],
+    positions: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
     fill: Any,
 ) -> npt.NDArray[Any]:
-    is_complete = (rows.size, columns.size) == place.shape
+    """Return a matrix with values at some rows and columns, and elsewhere ``fill``.
+
+    Raises
+    ------
+    InvalidInputError
+        There is an elsewhere, and nothing to fill it with.
+    """
+    counts = tuple(np.unique(each).size for each in positions)
+    is_complete = counts == shape
     if not is_complete and fill is None:
         listed = " x ".join(
             f"{count:,} of {length:,} {axis}"
-            for count, length, axis in zip(
-                (rows.size, columns.size), place.shape, place.axes, strict=True
-            )
+            for count, length, axis in zip(counts, shape, place.axes, strict=True)
         )
         raise errors.InvalidInputError(
-            f"the slice has {listed}, and a dense matrix has a value for each; pass fill= "
+            f"there are values for {listed}, and a dense matrix has one for each; pass fill= "
             "for the others"
         )
-    matrix = _empty(place, values.dtype, None if is_complete else fill)
-    matrix[np.ix_(rows, columns)] = values
+    matrix = _empty(place, shape, values.dtype, None if is_complete else fill)
+    matrix[np.ix_(*positions)] = values
     return matrix
 
 
-def _empty(place: Place, dtype: Any, fill: Any) -> npt.NDArray[Any]:
+def _empty(place: Place, shape: tuple[int, int], dtype: Any, fill: Any) -> npt.NDArray[Any]:
     """Return an array of the shape of the matrix, filled with a value that fits exactly."""
     if fill is None:
-        return np.empty(place.shape, dtype, order="F")
+        return np.empty(shape, dtype, order="F")
     if isinstance(fill, str) == (dtype.kind == "O"):
         with np.errstate(invalid="ignore", over="ignore"):
             filled = np.asarray(fill).astype(dtype)
         both_are_nan = filled != filled and fill != fill  # noqa: PLR0124 - NaN equals nothing
         if filled.ndim == 0 and (both_are_nan or filled == fill):
-            return np.full(place.shape, filled, dtype, order="F")
+            return np.full(shape, filled, dtype, order="F")
     stored = "strings" if dtype.kind == "O" else dtype
     raise errors.InvalidInputError(
         f"fill={fill!r} does not fit {place.what}, whose values are {stored}; pass a value of that "

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from daf_query.index import build_index, build_point_index
+from daf_query.profile import Profile, Statistic
 from daf_query.session._connected import Connected
 from daf_query.session._derived_axis import derived_axis, is_rows, rows_of
 from daf_query.session._derived_vector import derived
 from daf_query.session._placed_matrix import Place, of_rows, of_slice
+from daf_query.session._saved_profile import ProfileChoice, group_axis_of, save_profile
 from daf_query.session._sources import Frame
 from daf_query.slice import MatrixSlice, order_of
 from daf_query.sql import Params, QueryResult, bind
@@ -185,29 +187,37 @@ class AxisWriting(Connected):
 
     def save_matrix(  # noqa: PLR0913 - the choices of a layout
         self,
-        values: MatrixSlice | str | QueryResult | Any,
+        values: MatrixSlice | Profile | str | QueryResult | Any,
         rows_axis: str | None = None,
         columns_axis: str | None = None,
         name: str | None = None,
         *,
+        statistic: Statistic = "mean",
         fill: Any = None,
         relayout: bool = True,
         params: Params | None = None,
         if_exists: IfExists = "error",
         schema: str | None = None,
     ) -> None:
-        """Store a slice, an array, or the rows of a query as a matrix.
+        """Store a slice, a profile, an array, or the rows of a query as a matrix.
 
         Parameters
         ----------
         values
             A slice, of this data set or of another one: its elements are stored for the entries of
-            its rows and columns.  A SELECT (or its result, or an Arrow or polars table) that yields
-            an entry of either axis, in columns named after the axes (``AXIS`` and ``AXIS_2`` for an
-            axis with itself), and a column of values: a row for each element.  Or a numpy or scipy
-            array or a pandas DataFrame of all entries, as for `daf_storage.DafWriter.set_matrix`.
+            its rows and columns.  A profile: a row for each group, named as the group (values of
+            several group columns are joined with ``_``).  A SELECT, its result, or an Arrow or
+            polars table, with a row for each element: an entry of either axis, in columns named
+            after the axes (``AXIS`` and ``AXIS_2`` for an axis with itself), and a value.  Or a
+            numpy or scipy array or a pandas DataFrame of all entries, as for
+            `daf_storage.DafWriter.set_matrix`.
         rows_axis, columns_axis, name
-            The axes and the name of the new matrix; of a slice, by default its own.
+            The axes and the name of the new matrix; of a slice, by default its own.  Of a profile,
+            the axis of rows is by default called as its only group column.  If there is no such
+            axis, it is made in the same step, with a vector ``count`` and, unless they are one
+            column of strings, the group columns; the name is by default ``mean_UMIs``.
+        statistic
+            Of a profile: what is stored of each group, as of `Profile.to_anndata`.
         fill
             The value of all elements that are not given.  A slice of a sparse matrix and rows
             without ``fill`` become a sparse matrix, where they are zero; a dense one has to cover
@@ -252,18 +262,30 @@ class AxisWriting(Connected):
             rows_axis = rows_axis or values.rows_axis
             columns_axis = columns_axis or values.columns_axis
             name = name or values.name
+        if isinstance(values, Profile):
+            rows_axis = rows_axis or group_axis_of(values)
+            columns_axis = columns_axis or values.content.axes[1]
+            name = name or f"{statistic}_{values.content.name}"
         if rows_axis is None or columns_axis is None or name is None:
             raise errors.InvalidInputError(
-                "save_matrix() needs rows_axis=, columns_axis= and name= unless it is given a slice"
+                "save_matrix() needs rows_axis=, columns_axis= and name=, but for a slice, and for "
+                "a profile with one group column"
             )
-        _, daf = self._writable(schema, rows_axis, columns_axis)
-        if daf.has_matrix(rows_axis, columns_axis, name) and if_exists == "error":
+        _, daf = self._writable(schema, columns_axis)
+        is_new = isinstance(values, Profile) and not daf.has_axis(rows_axis)
+        if not is_new:
+            self._writable(schema, rows_axis)
+        if not is_new and daf.has_matrix(rows_axis, columns_axis, name) and if_exists == "error":
             raise errors.property_exists(
                 daf.location,
                 f"matrix {name!r} of axes {rows_axis!r} and {columns_axis!r}",
                 is_append_only=daf.is_append_only,
             )
         place = Place(daf, (rows_axis, columns_axis), name)
+        if isinstance(values, Profile):
+            choice = ProfileChoice(statistic, fill, relayout, if_exists)
+            save_profile(daf, place, values, choice)
+            return
         if isinstance(values, MatrixSlice):
             values = of_slice(place, values, fill)
         elif is_rows(values):

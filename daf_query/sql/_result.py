@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
@@ -18,12 +17,11 @@ from daf_query._row_files import BINARY, SUFFIXES, Format, Rows, format_of, save
 from daf_query.scan import size_bytes
 from daf_query.sql._engine import Allow, Engine, Planned
 from daf_query.sql._engine_fork import ENGINE
-from daf_query.sql._entry_references import with_known_columns
 from daf_query.sql._error_translation import translate_execution_error, unknown_result_column
 from daf_query.sql._explain import QueryPlan
 from daf_query.sql._names import quoted_name
 from daf_query.sql._pandas_frame import pandas_frame
-from daf_query.sql._pitfalls import safe_sql
+from daf_query.sql._result_steps import expressions, sort_keys, written_call
 from daf_query.sql._user_tables import table_frame
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
@@ -35,9 +33,6 @@ Step: TypeAlias = Callable[[datafusion.DataFrame], datafusion.DataFrame]
 """What is built upon the rows of a query."""
 
 _AHEAD_BYTES: Final = 64 << 20
-_ORDER: Final = re.compile(
-    r"\s+(?P<direction>ASC|DESC)?(?:\s*NULLS\s+(?P<nulls>FIRST|LAST))?\s*$", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +173,15 @@ class QueryResult:
     def filter(self, *predicates: str | datafusion.Expr) -> QueryResult:
         """Return the rows for which all predicates are true: SQL, or expressions of DataFusion."""
         return self._then(
-            lambda frame: frame.filter(*_expressions(frame, predicates)),
-            _written("filter", predicates),
+            lambda frame: frame.filter(*expressions(frame, predicates)),
+            written_call("filter", predicates),
         )
 
     def select(self, *columns: str | datafusion.Expr) -> QueryResult:
         """Return some columns: names, other SQL (``"age / 10 AS decade"``), or expressions."""
         return self._then(
-            lambda frame: frame.select(*_expressions(frame, columns)), _written("select", columns)
+            lambda frame: frame.select(*expressions(frame, columns)),
+            written_call("select", columns),
         )
 
     def drop(self, *names: str) -> QueryResult:
@@ -202,18 +198,18 @@ class QueryResult:
             kept = [quoted_name(name) for name in known if name not in names]
             return frame.select(*kept)
 
-        return self._then(build, _written("drop", names))
+        return self._then(build, written_call("drop", names))
 
     def sort(self, *columns: str | datafusion.Expr | SortExpr) -> QueryResult:
         """Return the rows in another order: names or SQL (``"age DESC"``), or expressions."""
         return self._then(
-            lambda frame: frame.sort(*_sort_keys(frame, columns)), _written("sort", columns)
+            lambda frame: frame.sort(*sort_keys(frame, columns)), written_call("sort", columns)
         )
 
     def limit(self, count: int, offset: int = 0) -> QueryResult:
         """Return at most ``count`` rows, after ``offset`` others."""
         return self._then(
-            lambda frame: frame.limit(count, offset), _written("limit", (count, offset))
+            lambda frame: frame.limit(count, offset), written_call("limit", (count, offset))
         )
 
     def head(self, count: int = 5) -> QueryResult:
@@ -222,7 +218,7 @@ class QueryResult:
 
     def distinct(self) -> QueryResult:
         """Return each different row once."""
-        return self._then(lambda frame: frame.distinct(), _written("distinct", ()))
+        return self._then(lambda frame: frame.distinct(), written_call("distinct", ()))
 
     def _then(self, step: Step, written: str) -> QueryResult:
         """Return a result that is built upon this one."""
@@ -472,40 +468,3 @@ class TableResult(QueryResult):
     def to_arrow_table(self, *, provenance: bool = False) -> pa.Table:
         """Return the rows as an Arrow table, which is not copied."""
         return self._described(self._table, is_wanted=provenance)
-
-
-def _written(method: str, arguments: Iterable[object]) -> str:
-    """Return a call as Python writes it."""
-    return f"{method}({', '.join(map(repr, arguments))})"
-
-
-def _expressions(
-    frame: datafusion.DataFrame, columns: Sequence[str | datafusion.Expr]
-) -> list[datafusion.Expr]:
-    """Return columns as expressions; a name is taken as it is, other strings are SQL."""
-    return [_expression(frame, column) for column in columns]
-
-
-def _expression(frame: datafusion.DataFrame, column: str | datafusion.Expr) -> datafusion.Expr:
-    if not isinstance(column, str):
-        return column
-    if column in frame.schema().names:
-        return datafusion.col(quoted_name(column))
-    known = with_known_columns(column, frame.schema().names)
-    return frame.parse_sql_expr(safe_sql(known, is_part=True))
-
-
-def _sort_keys(
-    frame: datafusion.DataFrame, columns: Sequence[str | datafusion.Expr | SortExpr]
-) -> list[datafusion.Expr | SortExpr]:
-    return [_sort_key(frame, column) if isinstance(column, str) else column for column in columns]
-
-
-def _sort_key(frame: datafusion.DataFrame, written: str) -> SortExpr:
-    """Return a key that is written as after ORDER BY; where NULLs go is as there, too."""
-    order = None if written in frame.schema().names else _ORDER.search(written)
-    column = written if order is None else written[: order.start()]
-    direction, nulls = ("", "") if order is None else order.group("direction", "nulls")
-    is_ascending = (direction or "ASC").upper() == "ASC"
-    is_nulls_first = nulls.upper() == "FIRST" if nulls else not is_ascending
-    return _expression(frame, column).sort(ascending=is_ascending, nulls_first=is_nulls_first)

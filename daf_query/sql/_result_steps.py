@@ -1,0 +1,56 @@
+"""Steps that are built upon the rows of a query: columns as expressions, orders as sort keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import datafusion
+from datafusion.expr import SortExpr
+
+from daf_query.sql._entry_references import with_known_columns
+from daf_query.sql._names import quoted_name
+from daf_query.sql._pitfalls import safe_sql
+
+_ORDER: Final = re.compile(
+    r"\s+(?P<direction>ASC|DESC)?(?:\s*NULLS\s+(?P<nulls>FIRST|LAST))?\s*$", re.IGNORECASE
+)
+
+
+def written_call(method: str, arguments: Iterable[object]) -> str:
+    """Return a call as Python writes it."""
+    return f"{method}({', '.join(map(repr, arguments))})"
+
+
+def expressions(
+    frame: datafusion.DataFrame, columns: Sequence[str | datafusion.Expr]
+) -> list[datafusion.Expr]:
+    """Return columns as expressions; a name is taken as it is, other strings are SQL."""
+    return [_expression(frame, column) for column in columns]
+
+
+def _expression(frame: datafusion.DataFrame, column: str | datafusion.Expr) -> datafusion.Expr:
+    if not isinstance(column, str):
+        return column
+    if column in frame.schema().names:
+        return datafusion.col(quoted_name(column))
+    known = with_known_columns(column, frame.schema().names)
+    return frame.parse_sql_expr(safe_sql(known, is_part=True))
+
+
+def sort_keys(
+    frame: datafusion.DataFrame, columns: Sequence[str | datafusion.Expr | SortExpr]
+) -> list[datafusion.Expr | SortExpr]:
+    """Return what to sort by; names and other SQL with a direction, as after ORDER BY."""
+    return [_sort_key(frame, column) if isinstance(column, str) else column for column in columns]
+
+
+def _sort_key(frame: datafusion.DataFrame, written: str) -> SortExpr:
+    """Return a key that is written as after ORDER BY; where NULLs go is as there, too."""
+    order = None if written in frame.schema().names else _ORDER.search(written)
+    column = written if order is None else written[: order.start()]
+    direction, nulls = ("", "") if order is None else order.group("direction", "nulls")
+    is_ascending = (direction or "ASC").upper() == "ASC"
+    is_nulls_first = nulls.upper() == "FIRST" if nulls else not is_ascending
+    return _expression(frame, column).sort(ascending=is_ascending, nulls_first=is_nulls_first)

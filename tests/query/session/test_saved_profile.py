@@ -1,0 +1,156 @@
+"""Tests of profiles that become matrices, with the axis of their groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daf_query import DafSession, connect
+from daf_query.cli import main
+from daf_storage import DafWriter, MemoryDaf, errors, open_daf
+from tests.support import contents
+
+COUNTS = np.array([[0, 1, 4], [2, 0, 3], [0, 0, 0], [4, 5, 6]], "i4")
+TYPES = np.array(["T", "B", "T", "B"])
+
+
+def fill(daf: DafWriter) -> DafWriter:
+    """Add cells of types, genes and counts."""
+    daf.add_axis(
+        "cell",
+        ["a", "b", "c", "d"],
+        vectors={"type": TYPES.tolist(), "age": [1, 1, 2, 2], "donor": ["x", "", "y", "y"]},
+        empty_is_missing=["donor"],
+    )
+    daf.add_axis("gene", ["x", "y", "z"])
+    daf.set_matrix("cell", "gene", "UMIs", sp.csr_array(COUNTS))
+    return daf
+
+
+@pytest.fixture
+def daf() -> DafWriter:
+    """Return a data set in memory."""
+    return fill(MemoryDaf())
+
+
+@pytest.fixture
+def session(daf: DafWriter) -> DafSession:
+    """Return a session."""
+    return connect(daf)
+
+
+def grouped(statistic: Any) -> Any:
+    """Return what numpy says of the types B and T."""
+    return np.array([statistic(COUNTS[name == TYPES], axis=0) for name in ("B", "T")]).tolist()
+
+
+def test_the_axis_is_made_in_the_same_step(session: DafSession, daf: DafWriter) -> None:
+    """It is called as the group column, with the sizes of the groups; both layouts are stored."""
+    profile = session.profile("cell", "gene", "UMIs", by="type")
+    session.save_matrix(profile)
+    assert daf.axis_entries("type").tolist() == ["B", "T"]
+    assert daf.vectors_set("type") == {"count"}
+    assert daf.get_np_vector("type", "count").tolist() == [2, 2]
+    assert daf.get_np_matrix("type", "gene", "mean_UMIs").tolist() == grouped(np.mean)
+    assert daf.has_matrix("gene", "type", "mean_UMIs", relayout=False)
+    session.save_matrix(profile, name="most", statistic="max")
+    session.save_matrix(profile, statistic="nonzero")
+    assert daf.get_np_matrix("type", "gene", "most").tolist() == grouped(np.max)
+    assert daf.get_np_matrix("type", "gene", "nonzero_UMIs").tolist() == grouped(np.count_nonzero)
+    joined = "SELECT c.name, t.count FROM cell AS c JOIN type AS t ON c.type = t.name"
+    assert session.sql(joined).count() == 4
+
+
+def test_an_axis_that_is_there(session: DafSession, daf: DafWriter) -> None:
+    """Groups go to their entries, in whatever order; the others need a value."""
+    daf.add_axis("cluster", ["T", "unused", "B"])
+    profile = session.profile("cell", "gene", "UMIs", by="type", columns=["z", "x"])
+    with pytest.raises(errors.InvalidInputError, match="2 of 3 cluster x 2 of 3 gene, and a dense"):
+        session.save_matrix(profile, "cluster")
+    session.save_matrix(profile, "cluster", name="m", fill=np.nan)
+    found = daf.get_np_matrix("cluster", "gene", "m").tolist()
+    assert str(found) == "[[0.0, nan, 2.0], [nan, nan, nan], [3.0, nan, 4.5]]"
+    assert not daf.vectors_set("cluster")
+    with pytest.raises(errors.ExistsError, match="matrix 'm' of axes 'cluster' and 'gene'"):
+        session.save_matrix(profile, "cluster", name="m", fill=0)
+    session.save_matrix(profile, "cluster", name="m", fill=0, if_exists="replace", relayout=False)
+    assert daf.get_np_matrix("cluster", "gene", "m").tolist()[1] == [0, 0, 0]
+    daf.add_axis("few", ["T"])
+    with pytest.raises(errors.EntryNotFoundError, match="axis 'few' has no entry 'B'"):
+        session.save_matrix(profile, "few", fill=0)
+
+
+def test_names_of_several_groups(session: DafSession, daf: DafWriter) -> None:
+    """Are joined; the values stay as vectors, also where they are no strings."""
+    profile = session.profile("cell", "gene", "UMIs", by=["type", "age"])
+    with pytest.raises(errors.InvalidInputError, match="needs rows_axis="):
+        session.save_matrix(profile)
+    session.save_matrix(profile, "kind")
+    assert daf.axis_entries("kind").tolist() == ["B_1", "B_2", "T_1", "T_2"]
+    assert daf.get_np_vector("kind", "type").tolist() == ["B", "B", "T", "T"]
+    assert daf.get_np_vector("kind", "age").tolist() == [1, 2, 1, 2]
+    session.save_matrix(session.profile("cell", "gene", "UMIs", by="age > 1 AS old"), name="m")
+    assert daf.axis_entries("old").tolist() == ["false", "true"]
+    assert daf.get_np_vector("old", "old").tolist() == [False, True]
+    session.save_matrix(session.profile("cell", "gene", "UMIs"), "whole")
+    assert daf.axis_entries("whole").tolist() == ["all"]
+
+
+def test_genes_go_by_name(session: DafSession, daf: DafWriter) -> None:
+    """Also where their axis was reordered after the profile was made."""
+    profile = session.profile("cell", "gene", "UMIs", by="type")
+    daf.reorder_axis("gene", [2, 1, 0])
+    session.save_matrix(profile)
+    found = session.matrix("type", "gene", "mean_UMIs", columns=["x", "y", "z"])
+    assert found.to_numpy().tolist() == grouped(np.mean)
+
+
+@pytest.mark.parametrize(
+    ("by", "options", "message"),
+    [
+        ("donor", {}, "has a group whose 'donor' is NULL"),
+        (["type || '_a' AS a", "'b' AS b"], {"statistic": "median"}, "statistic= is 'median'"),
+        (["type", "age"], {"columns_axis": "genes"}, "no axis 'genes'"),
+        (
+            [
+                "CASE WHEN age = 1 THEN 'p' ELSE 'p_q' END AS a",
+                "CASE WHEN age = 1 THEN 'q_r' ELSE 'r' END AS b",
+            ],
+            {},
+            "two groups of the profile would be called 'p_q_r'",
+        ),
+    ],
+)
+def test_what_cannot_be_stored(
+    session: DafSession, daf: DafWriter, by: Any, options: dict[str, Any], message: str
+) -> None:
+    """The error says what to do, and neither the axis nor the matrix is there."""
+    before = contents(daf)
+    profile = session.profile("cell", "gene", "UMIs", by=by)
+    with pytest.raises(errors.DafError, match=message):
+        session.save_matrix(profile, "new", **options)
+    assert contents(daf) == before
+
+
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the axis of the groups, in every format that can be written."""
+    for suffix in ("daf.zarr", "daf.zarr.zip", "h5df"):
+        path = str(tmp_path / f"x.{suffix}")
+        created = open_daf(path, "w")
+        assert isinstance(created, DafWriter)
+        fill(created)
+        created.set_scalar("obs_is", "cell")
+        created.set_scalar("var_is", "gene")
+        created.close()
+        command = ["save-matrix", path, "total", "--matrix", "UMIs", "--by", "type"]
+        assert main([*command, "--statistic", "sum", "--rows", "age > 1"]) == 0
+        assert "stored matrix total of axes type and gene in" in capsys.readouterr().out
+        with open_daf(path) as daf:
+            assert daf.axis_entries("type").tolist() == ["B", "T"]
+            assert daf.get_np_matrix("type", "gene", "total").tolist() == [[4, 5, 6], [0, 0, 0]]
+    assert main([*command, "--by", "age"]) == 1
+    assert "--rows-axis" in capsys.readouterr().err
