@@ -160,3 +160,13 @@ def test_tests_of_a_line(tmp_path: Path) -> None:
     found = covering.of_line("daf_query/scan/_small.py", 3)
     assert found == [f"{file}::a[1]", f"{file}::b", f"{file}::a[2]"]
     assert not is_of_module("tests/storage/test_small.py::a", "daf_query/_small.py")
+
+
+def test_cases_of_the_module_come_before_second_cases_of_other_tests(tmp_path: Path) -> None:
+    """Eight of each function of its own for one of each other."""
+    (tmp_path / "measured").mkdir()
+    own = [f"tests/query/scan/test_small.py::a[{number}]" for number in range(9)]
+    other = ["tests/query/scan/test_other.py::b[0]", "tests/query/scan/test_other.py::b[1]"]
+    covering = CoveringTests(tmp_path, tmp_path, {*own, *other})
+    ordered = covering._ordered({*own, *other}, set(own))
+    assert ordered == [*own[:8], other[0], own[8], other[1]]

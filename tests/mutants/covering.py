@@ -21,6 +21,8 @@ omit = */testing/*
 _PACKAGES = ("daf_storage", "daf_query")
 _FEW = 20
 """Tests of a line, up to which others of its file are tried."""
+_CASES_A_TURN = 8
+"""Cases of a parametrized test of the module itself that are tried beside one of each other test."""
 _ELSEWHERE = ("tests/test_torture.py", "tests/test_benchmarks.py", "tests/test_mutants.py")
 """Tests that run the packages in other processes, which are not traced."""
 
@@ -103,7 +105,11 @@ class CoveringTests:
         return [*self._ordered(found, module), *self._ordered(others, module)]
 
     def _ordered(self, tests: set[str], module: set[str]) -> list[str]:
-        """Return tests of the module and specific ones first; of each function one, then more."""
+        """Return tests of the module and specific ones first; of each function one, then more.
+
+        Of the module's own functions, as many cases as there are come within a few turns: often one
+        of them is what the line is there for.
+        """
         turns: Counter[str] = Counter()
         turn: dict[str, int] = {}
         specific = sorted(tests, key=lambda test: (self._lines[test], test))
@@ -111,7 +117,12 @@ class CoveringTests:
             function = test.partition("[")[0]
             turn[test] = turns[function]
             turns[function] += 1
-        return sorted(specific, key=lambda test: (turn[test], test not in module))
+
+        def place(test: str) -> tuple[int, bool, int]:
+            cases = _CASES_A_TURN if test in module else 1
+            return turn[test] // cases, test not in module, turn[test]
+
+        return sorted(specific, key=place)
 
 
 def is_of_module(test: str, path: str) -> bool:

@@ -16,10 +16,10 @@ from pathlib import Path
 from tests.mutants.covering import CoveringTests, copy_tree
 from tests.mutants.mutations import Mutation
 
-MOST_TESTS = 300
-BUDGET_SECONDS = 60.0
+MOST_TESTS = 600
+BUDGET_SECONDS = 120.0
 """Processor time after which no further test is tried."""
-LIMIT_SECONDS = 180.0
+LIMIT_SECONDS = 240.0
 """Processor time after which a run is taken to hang."""
 _NO_TESTS = 5
 """Pytest's exit code for having run nothing."""

@@ -347,6 +347,24 @@ def test_mostly_empty_strings_are_stored_sparse(tmp_path: Path) -> None:
     assert verify(path) == []
 
 
+def test_slices_of_strings_that_are_stored_sparse(tmp_path: Path) -> None:
+    """Each layout gives the same cells; so does each range of a stored vector or matrix."""
+    test_mostly_empty_strings_are_stored_sparse(tmp_path)
+    daf = H5df(tmp_path / "x.h5df")
+    whole = daf.get_np_matrix("batch", "cell", "labels")
+    for rows, columns in (([2], [1, 0]), ([19, 2, 3], [2]), (list(range(20)), [0, 1, 2])):
+        part = connect(daf).matrix("batch", "cell", "labels", rows=rows, columns=columns)
+        assert part.to_numpy().tolist() == whole[np.ix_(rows, columns)].tolist()
+    matrix = daf.open_matrix("batch", "cell", "labels").dense()
+    by_columns = whole.T.tolist()
+    assert matrix.read().tolist() == by_columns
+    assert matrix.read_rows(Span(1, 3)).tolist() == by_columns[1:]
+    spans = [Span(2, 3), Span(0, 2)]
+    assert [part.tolist() for part in matrix.read_spans(spans)] == [by_columns[2:], by_columns[:2]]
+    within = [part.tolist() for part in matrix.read_spans(spans, Span(2, 20))]
+    assert within == [[row[2:] for row in by_columns[2:]], [row[2:] for row in by_columns[:2]]]
+
+
 @pytest.mark.parametrize(
     ("part", "values", "message"),
     [

@@ -8,7 +8,7 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import google_crc32c
 import hypothesis.strategies as st
@@ -42,7 +42,7 @@ from daf_storage.testing import (
     ChangingTreeSuite,
     ReadOnlyDafSuite,
 )
-from daf_storage.trees import WritableTree, WritableZarrTree, ZarrVersion, _metadata_v3
+from daf_storage.trees import WritableTree, WritableZarrTree, _metadata_v3
 from daf_storage.trees._shards import ShardReader
 from tests.support import UMIS, contents, create, fill, fill_served, served
 
@@ -274,20 +274,6 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     fill(writer(tmp_path / "y.daf.zarr.zip", zarr_format=3)).close()
     with pytest.raises(errors.InvalidInputError, match="stored in Zarr v3, and zarr_format=2"):
         open_daf(tmp_path / "y.daf.zarr.zip", zarr_format=2)
-
-
-@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "x.dafs.zarr.zip#/a"])
-@pytest.mark.parametrize("there", [2, 3])
-def test_the_version_of_what_is_there(tmp_path: Path, name: str, there: ZarrVersion) -> None:
-    """Another one is refused in every mode that keeps it, the same one is opened."""
-    path, other = f"{tmp_path}/{name}", 5 - there
-    fill(writer(path, zarr_format=there)).close()
-    modes: tuple[Literal["r", "r+", "w+"], ...] = ("r", "r+", "w+")
-    for mode in modes:
-        with pytest.raises(errors.InvalidInputError, match=f"stored in Zarr v{there}, and zarr_f"):
-            open_daf(path, mode, zarr_format=other)  # type: ignore[call-overload]
-        with open_daf(path, mode, zarr_format=there) as daf:
-            assert daf.axes_set() == {"cell", "gene"}
 
 
 def test_converting_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
