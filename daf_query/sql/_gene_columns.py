@@ -233,7 +233,8 @@ def unknown_entry_hint(name: str, tables: Sequence[tuple[AxisSchema, str]], quer
     for schema, axis in tables:
         matrices = _matrices(schema, axis, name)
         if matrices:
-            return _example(schema, matrices[0][0], name)
+            other, matrix = matrices[0]
+            return _example(schema, other, f"{other}.{matrix}" if len(matrices) > 1 else name)
     if f"{name}[" in query:
         known = sorted({each for schema, axis in tables for each in _over(schema, axis)})
         has = errors.known_names(known, none="none")
