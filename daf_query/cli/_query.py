@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -58,6 +59,7 @@ def extract_command(options: argparse.Namespace) -> None:
             part.load(progress=lambda done: progress.add(done * element_bytes))
         part.save(target, format=options.format, **anndata_choice(options))
         if not options.quiet:
+            _note_empty(part, options.path)
             where = "standard output" if output is None else described(output)
             print(
                 f"wrote {part.shape[0]:,} {part.rows_axis} x {part.shape[1]:,} "
@@ -67,12 +69,21 @@ def extract_command(options: argparse.Namespace) -> None:
             )
 
 
+def _note_empty(part: MatrixSlice, path: str) -> None:
+    """Say on stderr which predicates select nothing."""
+    for each in part.empty_selections:
+        command = shlex.join(["daf", "diagnose", path, each.axis, each.predicate])
+        print(f"daf: note: --{each.keyword} {each.reason}; {command} says why", file=sys.stderr)
+
+
 def _dry_run(options: argparse.Namespace) -> None:
     """Print what a slice would cost; nothing of its values is read, and nothing is written."""
     if options.format != "json" and options.output not in (None, "-"):
         check_format(Path(options.output), options.format)
     with connect(options.path) as session:
-        explanation = _chosen_slice(session, options).explain()
+        part = _chosen_slice(session, options)
+        explanation = part.explain()
+    _note_empty(part, options.path)
     if options.format == "json":
         print(json.dumps(explanation.to_dict(), indent=2))
     else:

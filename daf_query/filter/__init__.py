@@ -8,6 +8,7 @@ and the constants that it is compared with, why there are none.
 Must not know matrix slices or sessions.
 """
 
+from daf_query.filter._cached_hints import cached_hints
 from daf_query.filter._diagnose import diagnose
 from daf_query.filter._diagnosis import Conjunct, Diagnosis
 from daf_query.filter._operands import value_types
@@ -19,6 +20,7 @@ __all__ = [
     "Diagnosis",
     "Edit",
     "as_sql",
+    "cached_hints",
     "clauses_of",
     "diagnose",
     "edited",

@@ -12,6 +12,7 @@ from daf_query.slice import (
     MatrixSlice,
     Selector,
     byte_count,
+    empty_selection,
     resolve,
     slice_matrix,
     written_selector,
@@ -107,8 +108,18 @@ class MatrixQuestions(Connected):
             written_selector(selector, selection.positions.size, length)
             for selector, selection, length in zip((rows, columns), chosen, lengths, strict=True)
         ]
+        empty = [
+            empty_selection(self._engine, schema_name, axis, selector, selection, keyword=keyword)
+            for axis, selector, selection, keyword in zip(
+                axes, (rows, columns), chosen, ("rows", "columns"), strict=True
+            )
+        ]
         asked = Asked(
-            schema_name, written[0], written[1], is_described=self._connections.provenance
+            schema_name,
+            written[0],
+            written[1],
+            is_described=self._connections.provenance,
+            empty=tuple(each for each in empty if each is not None),
         )
         return slice_matrix(
             daf,

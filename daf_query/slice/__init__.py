@@ -11,6 +11,7 @@ Must not know sessions or the command line.
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
 from daf_query.slice._asked import Asked, written_selector
 from daf_query.slice._byte_sizes import ByteSize, byte_count, shown_bytes
+from daf_query.slice._empty_selection import EmptySelection, empty_selection
 from daf_query.slice._entry_list import positions_in
 from daf_query.slice._explanation import LayoutCost, SliceExplanation
 from daf_query.slice._export import FORMATS, TEXT, check_format
@@ -33,6 +34,7 @@ __all__ = [
     "Asked",
     "ByteSize",
     "Choice",
+    "EmptySelection",
     "LayoutCost",
     "MatrixSlice",
     "Selector",
@@ -40,6 +42,7 @@ __all__ = [
     "WrappedSql",
     "byte_count",
     "check_format",
+    "empty_selection",
     "explained_of",
     "expression_table",
     "is_select",

@@ -1,10 +1,11 @@
-"""The selectors of a slice as they were written, for its provenance."""
+"""The selectors of a slice as they were written, for its provenance and where it is empty."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from daf_query.slice._empty_selection import EmptySelection
 from daf_query.slice._selector import Selector
 from daf_query.sql import QueryResult
 
@@ -22,6 +23,8 @@ class Asked:
     columns: Written
     is_described: bool
     """Whether files and AnnData say where they come from, unless a call says otherwise."""
+    empty: tuple[EmptySelection, ...] = ()
+    """The predicates that select nothing."""
 
 
 def written_selector(selector: Selector, count: int, length: int) -> Written:

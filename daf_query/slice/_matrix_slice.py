@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -18,6 +19,7 @@ from daf_query.slice import _export as export
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
 from daf_query.slice._asked import Asked
 from daf_query.slice._byte_sizes import ByteSize, byte_count
+from daf_query.slice._empty_selection import EmptySelection
 from daf_query.slice._explanation import SliceExplanation
 from daf_storage import DafReader, Origin, errors
 from daf_storage.spi import ForkLock, lazy_module
@@ -105,7 +107,8 @@ class MatrixSlice:
             f"{self.shape[1]:,} {self.columns_axis}, {storage} {self.dtype})"
         )
         companions = _anndata.describe(self)
-        return f"{summary}\n  {companions}" if companions else summary
+        hints = [companions] * bool(companions) + [str(each) for each in self.empty_selections]
+        return "\n  ".join([summary, *hints])
 
     @property
     def plan(self) -> SlicePlan:
@@ -117,6 +120,11 @@ class MatrixSlice:
         """Numbers of rows and of columns."""
         rows, columns = self.selections
         return rows.positions.size, columns.positions.size
+
+    @property
+    def empty_selections(self) -> tuple[EmptySelection, ...]:
+        """The predicates of ``rows=`` and ``columns=`` that select nothing."""
+        return () if self._asked is None else self._asked.empty
 
     @property
     def is_sparse(self) -> bool:
@@ -376,7 +384,9 @@ class MatrixSlice:
             f"<div><strong>{self.name}</strong>: {self.shape[0]:,} {self.rows_axis} x "
             f"{self.shape[1]:,} {self.columns_axis}, {'sparse' if self.is_sparse else 'dense'} "
             f"{self.dtype}, read from the layout {plan.rows_axis} x {plan.columns_axis} "
-            f"(about {self.plan.cost_bytes:,} bytes)</div>"
+            f"(about {self.plan.cost_bytes:,} bytes)"
+            + "".join(f"<br>{html.escape(str(each))}" for each in self.empty_selections)
+            + "</div>"
         )
 
 

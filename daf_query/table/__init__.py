@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from daf_query.table._axis_dataset import AxisDataset, with_matrix_columns
 from daf_query.table._broken_columns import BrokenColumns
+from daf_query.table._cached_values import cached_range, cached_strings
 from daf_query.table._categorical_columns import (
     Categoricals,
     category_columns,
@@ -75,6 +76,8 @@ __all__ = [
     "attributes_of",
     "axis_columns",
     "broken_columns",
+    "cached_range",
+    "cached_strings",
     "category_columns",
     "entry_not_found",
     "find_entry",

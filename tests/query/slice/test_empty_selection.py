@@ -1,0 +1,118 @@
+"""Tests of what a slice says of a predicate that selects nothing."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from daf_query import DafSession, connect
+from daf_query.cli import main
+from daf_query.filter import cached_hints
+from daf_storage import open_daf
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Return a data set of cells and genes."""
+    daf = open_daf(tmp_path / "x.daf.zarr", "w")
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.add_axis("gene", ["A", "B"])
+    daf.add_axis("nothing", [])
+    daf.set_vector("cell", "age", [20, 30, 40])
+    daf.set_vector("cell", "x", [0.5, np.nan, 2.5])
+    daf.set_vector("cell", "donor", ["N1", "N3", "N3"])
+    daf.set_matrix("cell", "gene", "X", np.ones((3, 2)))
+    daf.set_matrix("nothing", "gene", "Y", np.ones((0, 2)))
+    return str(tmp_path / "x.daf.zarr")
+
+
+@pytest.fixture
+def session(path: str) -> DafSession:
+    """Return a session over it."""
+    return connect(path)
+
+
+def said(session: DafSession, predicate: str) -> list[str]:
+    """Return what the repr of a slice says beyond its shape."""
+    part = session.matrix("cell", "gene", "X", rows=predicate)
+    return [line.strip() for line in repr(part).splitlines()[1:] if "rows=" in line]
+
+
+@pytest.mark.parametrize(
+    ("predicate", "reason"),
+    [
+        ("donor = 'n3'", "; 'n3' does not occur in donor; nearest: 'N3'"),
+        ('donor == "q"', "; 'q' does not occur in donor"),
+        ("donor IN ('n3', 'q')", "; 'n3' does not occur in donor; nearest: 'N3'; 'q' does not occur in donor"),
+        ("age > 40", "; age is from 20 to 40"),
+        ("(age < 20)", "; age is from 20 to 40"),
+        ("age BETWEEN 50 AND 60", "; age is from 20 to 40"),
+        ("100 <= age", "; age is from 20 to 40"),
+        ("age IN (1, 2)", "; age is from 20 to 40"),
+        ("x >= 3", "; x is from 0.5 to 2.5"),
+        ("age = 25", ""),
+        ("age <> 20 AND age <> 30 AND age <> 40", ""),
+        ("age > 30 AND donor = 'N1'", ""),
+        ("donor = 'N1' AND donor = 'N3'", ""),
+        ("age > 30 AND age < 30 OR false", ""),
+        ("name = 'q'", ""),
+        ("age > 0 LIMIT 0", ""),
+    ],
+)  # fmt: skip
+def test_what_the_cache_shows(session: DafSession, predicate: str, reason: str) -> None:
+    """Strings that do not occur and ranges; for anything else, how to find out."""
+    part = session.matrix("cell", "gene", "X", rows=predicate)
+    assert part.shape == (0, 2)
+    assert said(session, predicate) == [
+        f"rows= selects no cell{reason}; db.diagnose('cell', {predicate!r}) says why"
+    ]
+
+
+def test_only_predicates_that_select_nothing(session: DafSession) -> None:
+    """Not others, not lists, not an axis without entries."""
+    for rows in (None, "age > 20", [], "SELECT name FROM cell WHERE age > 100"):
+        assert session.matrix("cell", "gene", "X", rows=rows).empty_selections == ()
+    assert session.matrix("nothing", "gene", "Y", rows="name = 'a'").empty_selections == ()
+
+
+def test_both_axes(session: DafSession) -> None:
+    """Each has a line, also in a notebook and after pickling."""
+    part = session.matrix("cell", "gene", "X", rows="age > 99", columns="name = '<b>'")
+    assert [each.keyword for each in part.empty_selections] == ["rows", "columns"]
+    assert "columns= selects no gene" in repr(pickle.loads(pickle.dumps(part)))
+    assert "&lt;b&gt;" in part._repr_html_()
+
+
+def test_nothing_is_read_for_it(path: str) -> None:
+    """A column that no filter has read yet is not read for a hint."""
+    session = connect(path)
+    [schema] = session.schemas
+    table = session.table("cell")
+    for predicate in ("donor = 'n3'", "age > 100"):
+        assert cached_hints(table, schema, "cell", predicate) == []
+    session.matrix("cell", "gene", "X", rows="age > 100 OR donor = 'q'")
+    for predicate in ("donor = 'n3'", "age > 100"):
+        assert cached_hints(table, schema, "cell", predicate) != []
+
+
+def test_the_command_says_it_on_stderr(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file is written, and the exit code is 0, as before; --quiet says nothing."""
+    out = tmp_path / "o.csv"
+    command = ["extract", path, "--matrix", "X", "--rows", "donor = 'n3'", "-o", str(out)]
+    assert main(command) == 0
+    captured = capsys.readouterr()
+    assert "wrote 0 cell x 2 gene" in captured.out
+    assert captured.err == (
+        "daf: note: --rows selects no cell; 'n3' does not occur in donor; nearest: 'N3'; "
+        f"daf diagnose {path} cell 'donor = '\"'\"'n3'\"'\"'' says why\n"
+    )
+    assert out.exists()
+    assert main([*command, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main([*command, "--dry-run"]) == 0
+    assert "daf: note: --rows selects no cell" in capsys.readouterr().err
