@@ -1,4 +1,4 @@
-"""What a session remembers of the values of a column; nothing is read for it."""
+"""Distinct strings and ranges of columns, as far as a session has them cached; nothing is read."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,7 +74,8 @@ def test_what_the_cache_shows(session: DafSession, predicate: str, reason: str) 
 
 def test_only_predicates_that_select_nothing(session: DafSession) -> None:
     """Not others, not lists, not an axis without entries."""
-    for rows in (None, "age > 20", [], "SELECT name FROM cell WHERE age > 100"):
+    selectors: list[Any] = [None, "age > 20", [], "SELECT name FROM cell WHERE age > 100"]
+    for rows in selectors:
         assert session.matrix("cell", "gene", "X", rows=rows).empty_selections == ()
     assert session.matrix("nothing", "gene", "Y", rows="name = 'a'").empty_selections == ()
 
