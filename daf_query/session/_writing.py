@@ -134,8 +134,8 @@ class AxisWriting(Connected):
         Parameters
         ----------
         rows
-            A SELECT with a row for each entry of the new axis, in their order; the result of one;
-            or a data frame.  Each column but that of the names becomes a vector.
+            A SELECT with a row for each entry of the new axis, in their order (write ORDER BY); the
+            result of one; or a data frame.  Each column but that of the names becomes a vector.
         name
             The column of the entries' names, which are strings.
         params

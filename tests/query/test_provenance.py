@@ -22,7 +22,15 @@ import daf_query
 from daf_query import DafSession, MatrixSlice, connect
 from daf_query._provenance import fingerprint
 from daf_query.cli import main
-from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf
+from daf_storage import (
+    DafWriter,
+    MemoryDaf,
+    convert,
+    errors,
+    export_h5ad,
+    import_h5ad,
+    open_daf,
+)
 
 QUERY = "SELECT name, age FROM cell WHERE age > 1 ORDER BY name"
 
@@ -370,3 +378,13 @@ def test_on_the_command_line(
     for file in (rows, slices):
         assert main(["provenance", file]) == 1
         assert f"{file} does not say where it comes from" in capsys.readouterr().err
+
+
+def test_an_import_keeps_it(session: DafSession, tmp_path: Path) -> None:
+    """A data set that is made of an extract says what it was made of, and so does its export."""
+    part_of(session).save(tmp_path / "x.h5ad")
+    import_h5ad(tmp_path / "x.h5ad", tmp_path / "x.daf.zarr", progress="never")
+    with open_daf(tmp_path / "x.daf.zarr") as daf:
+        check_slice(json.loads(str(daf.get_scalar("daf_query"))))
+        export_h5ad(daf, tmp_path / "y.h5ad", progress="never")
+    check_slice(daf_query.provenance(tmp_path / "y.h5ad"))

@@ -112,7 +112,8 @@ ADDING: dict[str, Operation] = {
     "add_axis": _writing(lambda daf: daf.add_axis("batch", ["x", "y"])),
     "save_axis": _asking(
         lambda session: session.save_axis(
-            "kind", "SELECT type AS name, count(*) AS n, avg(x) AS x FROM cell GROUP BY type"
+            "kind",
+            "SELECT type AS name, count(*) AS n, max(x) AS x FROM cell GROUP BY type ORDER BY name",
         )
     ),
     "save_matrix": _asking(
