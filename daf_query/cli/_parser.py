@@ -22,6 +22,7 @@ from daf_query.cli._parser_parts import (
     add_strict,
     whole_number,
 )
+from daf_query.cli._profile_parser import add_profile
 from daf_query.cli._provenance_parser import add_provenance
 from daf_query.cli._saving_parser import add_saving
 from daf_storage.spi import lazy_module
@@ -85,6 +86,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
     _add_info(commands)
     _add_sql(commands)
     add_extract(commands)
+    add_profile(commands)
     add_diagnose(commands)
     _add_export(commands)
     _add_convert(commands)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query._provenance import KEY, as_json
+from daf_query._row_files import Format
 from daf_query.moments import GroupProfile
 from daf_query.profile import _anndata
 from daf_query.profile._anndata import Statistic
 from daf_query.profile._plot import ProfilePlots
 from daf_query.sql import Engine, TableResult
+from daf_storage import ShowProgress
+from daf_storage.spi import output_path, write_anndata
 
 if TYPE_CHECKING:
     import anndata
+
+H5AD: Final = "h5ad"
+"""The format of AnnData files."""
 
 
 class Profile(TableResult):
@@ -110,3 +117,29 @@ class Profile(TableResult):
         if self.is_described(provenance):
             adata.uns[KEY] = as_json(self.provenance())
         return adata
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        format: Format | Literal["h5ad"] | None = None,  # noqa: A002 - what it is called everywhere
+        progress: ShowProgress = "auto",
+        provenance: bool | None = None,
+    ) -> int:
+        """Write the rows to a file, or to ``.h5ad`` what `to_anndata` returns; return their number.
+
+        Otherwise as `QueryResult.save`.
+        """
+        if format == H5AD or (format is None and Path(path).suffix == f".{H5AD}"):
+            self.save_h5ad(path, provenance=provenance)
+            return self.count()
+        return super().save(path, format=format, progress=progress, provenance=provenance)
+
+    def save_h5ad(
+        self, path: str | Path, *, statistic: Statistic = "mean", provenance: bool | None = None
+    ) -> None:
+        """Write what `to_anndata` returns to an AnnData file, which appears when it is complete."""
+        adata = self.to_anndata(statistic=statistic, provenance=provenance)
+        with output_path(Path(path)) as prepared:
+            report = write_anndata(adata, prepared)
+        report.warn()

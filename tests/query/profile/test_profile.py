@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import tracemalloc
 import warnings
 from pathlib import Path
 from typing import Any
 
 import anndata
 import duckdb
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -19,8 +23,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query import DafSession, Profile, connect
-from daf_query.moments import PreparedProfile
-from daf_storage import DafWriter, MemoryDaf, errors
+from daf_query.matrix import Selection
+from daf_query.moments import BlockOptions, GroupedRows, PreparedProfile, group_moments
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
 
 COLUMNS = ["gene", "count", "missing", "nonzero", "sum", "mean", "variance", "min", "max"]
 DENSE = np.array(
@@ -428,6 +436,149 @@ class TestPbmc:
             profile = db.profile("cell", "gene", "X", by="bulk_labels", columns=[0])
             assert isinstance(profile.to_pandas()["bulk_labels"].dtype, pd.CategoricalDtype)
             assert profile.to_pandas()["bulk_labels"].cat.codes.is_monotonic_increasing
+
+
+class TestVariableGenes:
+    def test_equal_to_scanpy(self, pbmc_path: Path) -> None:
+        """The recipe of the page, from means and variances, for all cells and for each batch."""
+        import scanpy
+        from scipy.stats import median_abs_deviation
+
+        from tests.support import PBMC
+
+        def normalized_dispersion(genes: pd.DataFrame) -> Any:
+            mean, dispersion = genes["mean"], genes["variance"] / genes["mean"].replace(0, 1e-12)
+            edges = np.percentile(mean, np.arange(10, 105, 5))
+            bins = dispersion.groupby(pd.cut(mean, np.r_[-np.inf, edges, np.inf]), observed=True)
+            spread = bins.transform(median_abs_deviation, scale="normal")
+            return ((dispersion - bins.transform("median")) / spread).to_numpy()
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", anndata.OldFormatWarning)
+            adata = anndata.read_h5ad(PBMC).raw.to_adata()
+        with connect(pbmc_path) as db:
+            cases = [
+                (adata, db.profile("cell", "gene_raw", "X").to_pandas()),
+                (
+                    adata[(adata.obs["phase"] == "S").to_numpy()].copy(),
+                    db.profile("cell", "gene_raw", "X", by="phase")
+                    .filter("phase = 'S'")
+                    .to_pandas(),
+                ),
+            ]
+        for cells, genes in cases:
+            wanted = scanpy.pp.highly_variable_genes(
+                cells, flavor="cell_ranger", n_top_genes=100, inplace=False
+            )
+            # Genes without any variance have a dispersion of 0 / 0 or a spread of 0 there.
+            is_known = np.isfinite(wanted["dispersions_norm"].to_numpy())
+            assert is_known.sum() > 500
+            got = normalized_dispersion(genes)
+            np.testing.assert_allclose(
+                got[is_known], wanted["dispersions_norm"].to_numpy()[is_known], rtol=1e-3, atol=1e-3
+            )
+
+
+class TestDotPlot:
+    def test_sizes_and_colours(self, db: DafSession) -> None:
+        """A dot per group and gene: the size is the share of non-zeros, the colour the mean."""
+        profile = db.profile("cell", "gene", "s", by="type")
+        axes = profile.plot.dotplot(["g3", "g1"])
+        dots = axes.collections[0]
+        assert dots.get_offsets().tolist() == [[0, 0], [1, 0], [0, 1], [1, 1], [0, 2], [1, 2]]
+        assert dots.get_array().tolist() == [0.0, 4.0, 0.0, 7.0, 3.0, 0.0]
+        assert (dots.get_sizes() / dots.get_sizes().max()).tolist() == [
+            0.0,
+            1.0,
+            0.0,
+            1.0,
+            1.0,
+            0.0,
+        ]
+        assert [text.get_text() for text in axes.get_yticklabels()] == ["B", "NK", "T"]
+        assert [text.get_text() for text in axes.get_xticklabels()] == ["g3", "g1"]
+        assert axes.figure is not None
+        scaled = profile.plot.dotplot(["g1"], scale="column", ax=axes).collections[-1]
+        assert scaled.get_array().tolist() == [4 / 7, 1.0, 0.0]
+        plt.close("all")
+
+    def test_missing_values(self, db: DafSession) -> None:
+        """A group of NaN alone has no dot, and no warning."""
+        axes = db.profile("cell", "gene", "X", by="type").plot.dotplot()
+        assert np.isnan(np.ma.filled(axes.collections[0].get_array(), np.nan)).sum() == 1
+        plt.close("all")
+
+    def test_what_is_refused(self, db: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Unknown entries, nothing to draw, too many dots, and no matplotlib."""
+        plot = db.profile("cell", "gene", "s", by="type").plot
+        with pytest.raises(errors.EntryNotFoundError, match="no gene 'g4'; it has 3"):
+            plot.dotplot(["g4"])
+        with pytest.raises(errors.InvalidInputError, match="scale= is"):
+            plot.dotplot(scale="row")  # type: ignore[arg-type]
+        with pytest.raises(errors.InvalidInputError, match="nothing to draw"):
+            db.profile("cell", "gene", "s", by="type", rows=[]).plot.dotplot()
+        monkeypatch.setattr("daf_query.profile._plot._MAX_DOTS", 5)
+        with pytest.raises(
+            errors.InvalidInputError, match="3 groups x 3 gene are more than 5 dots"
+        ):
+            plot.dotplot()
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+        with pytest.raises(errors.MissingDependencyError, match=r"daf-query\[plot\]"):
+            plot.dotplot()
+
+
+class TestMemory:
+    @pytest.mark.parametrize("axes", [("cell", "gene"), ("gene", "cell")])
+    @pytest.mark.parametrize("is_sparse", [False, True])
+    def test_it_does_not_grow_with_the_matrix(
+        self, axes: tuple[str, str], *, is_sparse: bool
+    ) -> None:
+        """Four times as many cells take the same memory: some blocks and the result."""
+        options = BlockOptions(elements=1 << 12, window_elements=1 << 15, threads=2)
+        peaks = []
+        for n_cells in (8_000, 32_000):
+            daf = MemoryDaf()
+            daf.add_axis("cell", [f"c{i}" for i in range(n_cells)])
+            daf.add_axis("gene", [f"g{i}" for i in range(100)])
+            values: Any = np.random.default_rng(0).random((n_cells, 100))
+            values = sp.csc_array(values) if is_sparse else values
+            daf.set_matrix(*axes, "X", values if axes[0] == "cell" else values.T, relayout=False)
+            rows = GroupedRows(np.arange(n_cells), (np.arange(n_cells) % 30).astype(np.int32), 30)
+            arguments = (daf, ("cell", "gene"), "X", rows, Selection.all(100))
+            group_moments(*arguments, options=options)
+            tracemalloc.start()
+            group_moments(*arguments, options=options)
+            peaks.append(tracemalloc.get_traced_memory()[1] - 120 * n_cells)  # the rows themselves
+            tracemalloc.stop()
+        assert peaks[1] < max(peaks[0], 0) + 4_000_000
+        assert peaks[1] < 32_000 * 100 * 8 / 3
+
+    def test_a_matrix_of_holes(self, tmp_path: Path) -> None:
+        """Of a matrix of 20 GB in a sparse file, what is read of it decides."""
+        path = tmp_path / "x.daf.zarr"
+        with ZarrDaf(path, "w") as daf:
+            daf.add_axis("cell", [f"c{i}" for i in range(100_000)])
+            daf.add_axis("gene", [f"g{i}" for i in range(25_000)])
+            daf.set_vector("cell", "type", (np.arange(100_000) % 30).astype(np.int8))
+        folder = path / "matrices" / "cell" / "gene" / "X"
+        folder.mkdir(parents=True)
+        metadata = {
+            "zarr_format": 2, "shape": [25_000, 100_000], "chunks": [25_000, 100_000], "dtype": "<f8",
+            "compressor": None, "fill_value": 0.0, "order": "C", "filters": None,
+        }  # fmt: skip
+        (folder / ".zarray").write_text(json.dumps(metadata))
+        with (folder / "0.0").open("wb") as file:
+            file.truncate(25_000 * 100_000 * 8)
+        with connect(path) as db:
+            db.profile("cell", "gene", "X", by="type", columns=[0])
+            tracemalloc.start()
+            profile = db.profile("cell", "gene", "X", by="type", columns="index < 20")
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        assert profile.count() == 600
+        assert set(profile.to_arrow_table()["nonzero"].to_pylist()) == {0}
+        assert peak < 100_000_000
 
 
 @settings(max_examples=40, deadline=None)

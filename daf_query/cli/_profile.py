@@ -1,0 +1,48 @@
+"""The command `profile`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import cast
+
+from daf_query.cli import _output
+from daf_query.cli._entries import entries_or_sql
+from daf_query.cli._matrix_axes import matrix_axes
+from daf_query.cli._query_text import named_values
+from daf_query.cli._summary import progress_of
+from daf_query.profile import H5AD
+from daf_query.session import connect
+from daf_storage import errors
+
+
+def profile_command(options: argparse.Namespace) -> None:
+    """Print or write a profile."""
+    output = _output.file_of(options.output)
+    is_h5ad = options.format == H5AD or (
+        options.format is None and output is not None and Path(output).suffix == f".{H5AD}"
+    )
+    if is_h5ad and output is None:
+        raise errors.InvalidInputError("h5ad is not written to standard output; give -o FILE.h5ad")
+    file_format = options.format if is_h5ad else options.format or _output.format_of(output)
+    with connect(options.path, provenance=not options.no_provenance) as session:
+        daf = session.reader()
+        axes = matrix_axes(daf, options.matrix, options.rows_axis, options.columns_axis)
+        profile = session.profile(
+            *axes,
+            options.matrix,
+            by=() if options.by is None else options.by,
+            rows=entries_or_sql(daf, axes[0], options.rows),
+            columns=entries_or_sql(daf, axes[1], options.columns),
+            params=named_values(options.param),
+            progress=progress_of(options),
+        )
+        if is_h5ad and output is not None:
+            profile.save_h5ad(output, statistic=options.statistic)
+        elif output is None:
+            _output.to_stdout(
+                profile, cast("_output.OutputFormat", file_format), max_rows=options.max_rows
+            )
+        else:
+            target = Path(output)
+            _output.to_file(profile, file_format, target, progress=progress_of(options))
