@@ -16,7 +16,7 @@ from daf_query.sql._connections import Connections
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_planning_error
 from daf_query.sql._filter_inference import inferred_predicate
-from daf_query.sql._gene_columns import Tables, rewritten
+from daf_query.sql._gene_columns import Tables, exposing_views, rewritten
 from daf_query.sql._in_lists import may_merge
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._never_null import columns_asked_for_null, is_never_null, is_settled, warn
@@ -325,7 +325,7 @@ class Engine:
         """Return how a query, or a view that it names, is planned; found out once per planning."""
         known = current_context().rewritings
         if known is None or query not in known:
-            views = frozenset(name for (_, name), sql in self._views.items() if "[" in sql)
+            views = exposing_views(self._views) if "[" in query else frozenset()
             tables = Tables(self.connections.schemas, self._default, views)
             rewriting = rewritten(query, tables)
             if known is None:

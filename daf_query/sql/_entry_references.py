@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from daf_query.sql._names import quoted_name, unquoted_name
+from daf_query.sql._names import identifier, quoted_name, unquoted_name
 from daf_query.sql._tokens import Token, tokens_of
 from daf_storage import errors
 
@@ -119,7 +119,7 @@ def malformed(reference: EntryReference, matrix: str) -> errors.QueryError:
 
 
 def _name(query: str, token: Token) -> str:
-    return unquoted_name(query[token.start : token.stop])
+    return identifier(query[token.start : token.stop])
 
 
 def _string(inside: Sequence[Token]) -> str | None:

@@ -6,11 +6,12 @@ The engine tells neither before it plans; a wildcard has to be settled before th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Final
 
-from daf_query.sql._names import unquoted_name
+from daf_query.sql._names import identifier
 from daf_query.sql._tokens import Token
 
 _ENDS_FROM: Final = (
@@ -87,10 +88,17 @@ class _Joins:
     is_merged: bool = False
 
 
+def is_exposing(tokens: Sequence[Token], query: str, exposing: AbstractSet[int]) -> bool:
+    """Return whether a query has one of the columns that it names there among its own."""
+    if _depth_of(tokens) > _MAX_DEPTH:
+        return True
+    return _Parser(tokens, query, exposing, frozenset()).query(0, len(tokens), {})
+
+
 def selects_of(
     tokens: Sequence[Token],
     query: str,
-    exposing: Sequence[int] = (),
+    exposing: AbstractSet[int] = frozenset(),
     views: frozenset[str] = frozenset(),
 ) -> list[Select]:
     """Return all SELECTs of a query, also those of its subqueries.
@@ -98,7 +106,7 @@ def selects_of(
     Parameters
     ----------
     exposing
-        Where the query names columns that a subquery around that place may expose.
+        Where the query names columns that a subquery may hand on, by their first tokens.
     views
         Names of tables that may expose such columns as well.
 
@@ -120,7 +128,7 @@ class _Parser:
     """Reads the tokens of a query, bracket by bracket."""
 
     def __init__(
-        self, tokens: Sequence[Token], query: str, exposing: Sequence[int], views: frozenset[str]
+        self, tokens: Sequence[Token], query: str, exposing: AbstractSet[int], views: frozenset[str]
     ) -> None:
         self._tokens = tokens
         self._query = query
@@ -140,7 +148,7 @@ class _Parser:
         """
         if first >= last:
             return False
-        exposes = self._has_exposing(first, last)
+        exposes = False
         place, from_place = first, None
         while place < last:
             token = self._tokens[place]
@@ -160,10 +168,6 @@ class _Parser:
             place += 1
         self._exposes[first] = exposes
         return exposes
-
-    def _has_exposing(self, first: int, last: int) -> bool:
-        start, stop = self._tokens[first].start, self._tokens[last - 1].stop
-        return any(start <= place < stop for place in self._exposing)
 
     def _close(self, place: int) -> int:
         return self._closing.get(place, len(self._tokens))
@@ -207,7 +211,6 @@ class _Parser:
     ) -> tuple[int, bool]:
         """Read one SELECT; return where it ends, and whether a subquery of its FROM exposes."""
         end = next((p for p in self._top_level(first + 1, last) if self._ends_select(p)), last)
-        exposes = False
         for place in self._top_level(first, end):
             if self._tokens[place].is_operator("("):
                 self.query(place + 1, self._close(place), defined)
@@ -218,10 +221,22 @@ class _Parser:
             self._from(from_place + 1, end, defined, joins)
         elif from_before is not None:
             self._from(from_before + 1, first, defined, joins)
-        exposes = any(item.exposes for item in joins.items)
         stars = tuple(self._stars(first, list_end))
+        exposes = self._selects_named(first + 1, list_end)
+        exposes |= bool(stars) and any(item.exposes for item in joins.items)
         self.selects.append(Select(tuple(joins.items), stars, joins.is_natural, joins.is_merged))
         return end, exposes
+
+    def _selects_named(self, first: int, last: int) -> bool:
+        """Return whether a list of columns has one of the named columns under its own name."""
+        for place in self._top_level(first, last):
+            if self._tokens[place].start in self._exposing:
+                after = place + 1
+                if after < last and self._tokens[after].is_operator("["):
+                    after = self._close(after) + 1
+                if after >= last or self._tokens[after].is_operator(","):
+                    return True
+        return False
 
     def _ends_select(self, place: int) -> bool:
         token, before = self._tokens[place], self._tokens[place - 1]
@@ -284,7 +299,7 @@ class _Parser:
             is_derived, exposes = True, defined[parts[0]]
         exposes = exposes or bool(parts and parts[-1] in self._views)
         alias, place = self._alias(place, last)
-        name = unquoted_name(alias) if alias else "".join(parts[-1:])
+        name = identifier(alias) if alias else "".join(parts[-1:])
         has_names = bool(alias) and place < last and self._tokens[place].is_operator("(")
         joins.items.append(
             FromItem(
@@ -334,7 +349,7 @@ class _Parser:
 
     def _written(self, place: int) -> str:
         token = self._tokens[place]
-        return unquoted_name(self._query[token.start : token.stop])
+        return identifier(self._query[token.start : token.stop])
 
     def _stars(self, first: int, last: int) -> Iterator[Star]:
         """Yield the wildcards of a list of columns."""

@@ -24,7 +24,7 @@ from daf_query.sql._entry_references import (
     malformed,
     references_in,
 )
-from daf_query.sql._from_items import FromItem, Select, selects_of
+from daf_query.sql._from_items import FromItem, Select, is_exposing, selects_of
 from daf_query.sql._names import quoted_name
 from daf_query.sql._planning import EntryRewriting
 from daf_query.sql._residual_filters import TableName
@@ -42,7 +42,7 @@ class Tables:
     default: str
     """The schema of tables that are named without one."""
     views: frozenset[str] = frozenset()
-    """The names of views that name entries of matrices."""
+    """The names of views that hand on entries of matrices."""
 
     def find(self, item: FromItem) -> TableName | None:
         """Return the axis that a FROM names; None if it names something else."""
@@ -72,7 +72,7 @@ def rewritten(query: str, tables: Tables) -> EntryRewriting:
     references = list(references_in(query, tokens))
     if not references:
         return EntryRewriting(query)
-    exposing = [reference.start for reference in references]
+    exposing = {reference.start for reference in references}
     selects = selects_of(tokens, query, exposing, tables.views)
     resolver = _Resolver(tables, selects)
     named = [reference for reference in references if resolver.resolve(reference)]
@@ -84,13 +84,26 @@ def rewritten(query: str, tables: Tables) -> EntryRewriting:
     return EntryRewriting(query, resolver.columns)
 
 
+def exposing_views(views: Mapping[TableName, str]) -> frozenset[str]:
+    """Return the names of views that hand on entries of matrices, or may do so."""
+    exposing: set[str] = set()
+    for (_, name), sql in views.items():  # a view may name others, but none that came after it
+        is_naming = any(other in sql for other in exposing)
+        if "[" in sql or is_naming:
+            tokens = tuple(tokens_of(sql))
+            starts = {reference.start for reference in references_in(sql, tokens)}
+            if is_naming or is_exposing(tokens, sql, starts):
+                exposing.add(name)
+    return frozenset(exposing)
+
+
 def _without_in_wildcards(
     query: str, names: AbstractSet[str], resolver: _Resolver, tables: Tables
 ) -> str:
     """Return a query in which no wildcard has the columns of some names."""
     tokens = tuple(tokens_of(query))
     quoted = {quoted_name(name) for name in names}
-    exposing = [token.start for token in tokens if token.text in quoted]
+    exposing = {token.start for token in tokens if token.text in quoted}
 
     def columns_of(item: FromItem) -> Sequence[str]:
         table = tables.find(item)

@@ -20,3 +20,14 @@ def unquoted_name(name: str) -> str:
     """
     is_quoted = len(name) > 1 and name.startswith('"') and name.endswith('"')
     return name[1:-1].replace('""', '"') if is_quoted else name
+
+
+def identifier(written: str) -> str:
+    """Return the name that a token of a query stands for: a word, or in double quotes or backticks.
+
+    >>> identifier("`a ``b`` c`"), identifier('"age"'), identifier("age")
+    ('a `b` c', 'age', 'age')
+    """
+    if len(written) > 1 and written.startswith("`") and written.endswith("`"):
+        return written[1:-1].replace("``", "`")
+    return unquoted_name(written)

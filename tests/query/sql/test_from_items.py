@@ -13,7 +13,7 @@ from daf_query.sql._tokens import tokens_of
 def selects(query: str, views: frozenset[str] = frozenset()) -> list[Select]:
     """Return the SELECTs of a query; ``"x"`` is exposed by what selects it."""
     tokens = tuple(tokens_of(query))
-    exposing = [token.start for token in tokens if token.text == '"x"']
+    exposing = {token.start for token in tokens if token.text == '"x"'}
     return selects_of(tokens, query, exposing, views)
 
 
@@ -61,6 +61,12 @@ def test_names_of_with_are_no_tables() -> None:
         ('WITH c AS (SELECT "x" FROM cell), d AS (SELECT * FROM c) SELECT * FROM d', True),
         ("WITH c AS (SELECT y FROM cell), d AS (SELECT * FROM c) SELECT * FROM d", False),
         ("SELECT * FROM v", True),
+        ('SELECT * FROM (SELECT a, c."x" FROM cell c) s', True),
+        ('SELECT * FROM (SELECT "x" AS y FROM cell) s', False),
+        ('SELECT * FROM (SELECT max("x") FROM cell WHERE "x" > 1) s', False),
+        ('SELECT * FROM (SELECT y FROM (SELECT "x", y FROM cell) t) s', False),
+        ('SELECT * FROM (SELECT * FROM (SELECT "x", y FROM cell) t) s', True),
+        ('SELECT * FROM ((SELECT y FROM cell) UNION ALL (SELECT "x" FROM cell)) s', True),
         ("SELECT * FROM (SELECT * FROM v) s", True),
         ('SELECT "x" FROM cell', False),
     ],

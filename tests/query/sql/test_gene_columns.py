@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
+from daf_storage import DafWriter, MemoryDaf, errors, open_daf
 from tests.support import create
 
 VALUES = np.array([[0, 1, 5], [2, 0, 0], [0, 3, 0], [4, 0, 0]], np.float32)
@@ -245,6 +246,43 @@ class TestWildcards:
         assert table.column_names == session.table("cell").schema.names
         assert table.column("name").to_pylist() == ["c2", "c4"]
 
+    @pytest.mark.parametrize(
+        "query",
+        [
+            (
+                "WITH x AS (SELECT name FROM cell WHERE X['FOXP3'] > 0) SELECT * FROM x JOIN cell "
+                "USING (name)"
+            ),
+            (
+                "SELECT * FROM cell JOIN (SELECT name FROM cell GROUP BY name HAVING "
+                "max(X['FOXP3']) > 0) s USING (name) WHERE X['CD8A'] >= 0"
+            ),
+            (
+                "SELECT * FROM (VALUES ('c2'), ('c4')) v(name) JOIN cell USING (name) "
+                "WHERE X['FOXP3'] > 0"
+            ),
+        ],
+    )
+    def test_a_join_with_cells_that_a_gene_chose(self, session: DafSession, query: str) -> None:
+        """A subquery that only filters by a gene hands on none, so USING is no problem."""
+        table = session.sql(f"{query} ORDER BY name").to_arrow_table()
+        assert sorted(table.column_names) == sorted(session.table("cell").schema.names)
+        assert table.column("name").to_pylist() == ["c2", "c4"]
+
+    def test_tables_and_files_that_are_made_of_a_wildcard(self, tmp_path: Path) -> None:
+        """CREATE TABLE and COPY have the vectors alone."""
+        daf = MemoryDaf()
+        fill(daf)
+        session = connect(daf)
+        columns = session.table("cell").schema.names
+        query = "SELECT * FROM cell WHERE X['FOXP3'] > 0"
+        session.sql(f"CREATE TABLE made AS {query}", allow="write")
+        assert session.sql("SELECT * FROM made").column_names == columns
+        session.sql(f"COPY ({query}) TO '{tmp_path}/x.parquet'", allow="write").collect()
+        assert pq.read_schema(tmp_path / "x.parquet").names == columns
+        session.sql(query).save(tmp_path / "y.parquet")
+        assert pq.read_schema(tmp_path / "y.parquet").names == columns
+
     def test_what_a_subquery_selects_stays(self, session: DafSession) -> None:
         """A gene that is selected by name is a column of the subquery."""
         query = "SELECT * FROM (SELECT name, X['FOXP3'] FROM cell) WHERE X['FOXP3'] > 3"
@@ -447,6 +485,39 @@ class TestElsewhere:
         )
         assert [row[0] for row in listed] == described
 
+    def test_backticks_quote_as_double_quotes_do(self, session: DafSession) -> None:
+        """The engine knows both."""
+        query = "SELECT `X`['FOXP3'] FROM `cell` AS `c` WHERE `c`.X['FOXP3'] > 3"
+        assert rows(session, query) == [(4.0,)]
+
+    def test_the_long_form_of_a_matrix_joins(self, session: DafSession) -> None:
+        """A table function beside a gene is a table without it."""
+        query = (
+            "SELECT * FROM matrix('cell', 'gene', 'X') m JOIN cell ON m.cell = cell.name "
+            "WHERE cell.X['FOXP3'] > 3"
+        )
+        result = session.sql(query)
+        assert result.column_names == ["cell", "gene", "value", *session.table("cell").schema.names]
+        assert result.count() == 1
+
+    def test_an_empty_filter_is_diagnosed(self, session: DafSession) -> None:
+        """A condition on a gene is one like any other."""
+        report = str(session.diagnose("cell", "X['FOXP3'] > 100 AND age > 60"))
+        assert "X['FOXP3'] is from 0 to 4" in report
+
+    def test_a_struct_of_a_subquery_is_left_alone(self, session: DafSession) -> None:
+        """Only what a matrix over an axis of the query is called becomes a column."""
+        query = "SELECT s.X['k'] FROM (SELECT struct(7 AS k) AS \"X\") s"
+        assert rows(session, query) == [(7,)]
+
+    def test_a_decimal_constant_prunes_too(self, session: DafSession) -> None:
+        """The engine keeps such a filter for itself; what it implies is read by the scan."""
+        for name in ("X", '"gene.both"', "turned"):
+            query = f"SELECT name FROM cell WHERE {name}['FOXP3'] > 3.5"
+            assert rows(session, query) == [("c4",)]
+            report = session.explain_analyze(query)
+            assert "> 3.5" in report.scans[0].predicate
+
     def test_the_other_layout_is_reported(self, session: DafSession) -> None:
         """The report says that all elements were gathered, and how to store the matrix both ways."""
         query = "SELECT name FROM cell WHERE turned['FOXP3'] > 1"
@@ -479,12 +550,15 @@ class TestElsewhere:
             session.sql("SELECT X['FOXP4'] FROM cell")
 
 
-def test_readers_of_a_directory_and_an_archive(tmp_path: Path) -> None:
-    """Stored in a directory, an archive or HDF5, packed or not, the answer is the same."""
-    for name in ("m.daf.zarr", "m.daf.zarr.zip", "m.h5df"):
-        daf = ZarrDaf(tmp_path / name, "w") if "zarr" in name else None
-        if isinstance(daf, DafWriter):
-            fill(daf)
-            daf.close()
-            query = "SELECT name FROM cell WHERE X['FOXP3'] > 1 AND dense['FOXP3'] > 3"
-            assert rows(connect(tmp_path / name), query) == [("c4",)]
+@pytest.mark.parametrize("suffix", [".daf.zarr", ".daf.zarr.zip", ".h5df"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_every_format_has_the_same_rows(tmp_path: Path, suffix: str, *, packed: bool) -> None:
+    """In a directory, an archive or HDF5, packed or not."""
+    path = tmp_path / f"m{suffix}"
+    with open_daf(path, "w", packed=packed) as daf:
+        fill(daf)
+    query = (
+        "SELECT name FROM cell WHERE X['FOXP3'] > 1 AND dense['FOXP3'] > 3 AND turned['FOXP3'] > 1"
+    )
+    with connect(path) as session:
+        assert rows(session, query) == [("c4",)]

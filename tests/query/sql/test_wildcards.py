@@ -14,7 +14,7 @@ from daf_storage import errors
 def written(query: str) -> str:
     """Return a query whose wildcards leave ``x`` out of the table ``cell``, which has it."""
     tokens = tuple(tokens_of(query))
-    exposing = [token.start for token in tokens if token.text == '"x"']
+    exposing = {token.start for token in tokens if token.text == '"x"'}
 
     def columns_of(item: FromItem) -> list[str]:
         return ["x"] if item.is_table and item.parts[-1:] == ("cell",) else []

@@ -21,12 +21,13 @@ from hypothesis import strategies as st
 
 from daf_query import DamagedLayoutWarning, connect
 from daf_query.scan import ScanOptions
-from daf_query.table import AxisDataset, MatrixEntry, TableDataset, with_matrix_columns
-from daf_storage import MemoryDaf, Packing, ZarrDaf, errors, open_daf
+from daf_query.table import AxisDataset, MatrixEntry, TableDataset
+from daf_storage import MemoryDaf, Packing, ZarrDaf, convert, errors
 from daf_storage.spi import Span
 from daf_storage.trees._zarr_array import PackedArray, ZarrArray
 from tests.query.matrix.test_layouts import CASES, damage
-from tests.support import CELLS, GENES, UMIS, create, served
+from tests.storage.opening.test_remote import served
+from tests.support import CELLS, GENES, UMIS, create
 
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"]
 
@@ -297,21 +298,31 @@ def test_a_union_has_the_columns_of_its_parts(tmp_path: Path) -> None:
         session.table("cell", matrix_columns={"x": ("gene", "X", "none")})
 
 
-def test_a_served_data_set_answers(tmp_path: Path) -> None:
-    """Over HTTP the same rows come."""
+def test_of_a_served_matrix_the_ranges_of_a_gene_are_asked_for(tmp_path: Path) -> None:
+    """Over HTTP: two pointers and the elements of one column, once; no lists of what there is."""
     path = tmp_path / "x.daf.zarr"
     daf = create(path)
-    daf.add_axis("cell", CELLS)
-    daf.add_axis("gene", GENES)
-    daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS))
-    daf.set_matrix("cell", "gene", "UMIs", UMIS)
-    with served(path) as server, open_daf(server.url) as remote:
-        table = with_matrix_columns(
-            AxisDataset(remote, "cell"),
-            {name: ("gene", name, GENES[1]) for name in ("sparse", "UMIs")},
-        )
-        read = table.to_table()
-        assert read["sparse"].to_pylist() == read["UMIs"].to_pylist() == UMIS[:, 1].tolist()
+    random = np.random.default_rng(0)
+    values = sp.random_array((10_000, 40), density=0.2, format="csc", rng=random, dtype=np.float32)
+    daf.add_axis("cell", [f"c{i}" for i in range(10_000)])
+    daf.add_axis("gene", [f"g{i}" for i in range(40)])
+    daf.set_matrix("cell", "gene", "X", values)
+    convert(path, tmp_path / "y.daf.zarr")
+    with served(tmp_path / "y.daf.zarr") as server:
+        session = connect(server.url)
+        session.sql("SELECT name FROM cell WHERE index < 1").to_pydict()
+        before = len(server.asked)
+        query = "SELECT index FROM cell WHERE X['g30'] > 0.5"
+        expected = np.flatnonzero(values.toarray()[:, 30] > 0.5)
+        assert session.sql(query).to_pydict()["index"] == expected.tolist()
+        asked = {url for _, url, _ in server.asked[before:]}
+        assert {url.rsplit("/", 2)[1] for url in asked} == {"gene", "colptr", "rowval", "nzval"}
+        [rowval] = [each for _, url, each in server.asked[before:] if "rowval" in url and each]
+        first, last = map(int, str(rowval).removeprefix("bytes=").split("-"))
+        assert last - first < 2 * values.nnz  # half of their bytes: 64 KiB are asked for at least
+        before = len(server.asked)
+        assert session.sql(query).to_pydict()["index"] == expected.tolist()
+        assert len(server.asked) == before
 
 
 def test_threads_share_what_is_decoded() -> None:
