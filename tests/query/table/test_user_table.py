@@ -226,6 +226,26 @@ def test_categoricals_are_dictionaries() -> None:
     assert kept.tolist() == ["b", "a"]
 
 
+def test_categoricals_without_rows() -> None:
+    """Their type is as it is with rows, whatever the layout of the strings."""
+    for values, kept in (
+        (pa.large_string(), pa.string()),
+        (pa.string_view(), pa.string()),
+        (pa.int64(), pa.int64()),
+    ):
+        column = pa.chunked_array([], pa.dictionary(pa.int8(), values, ordered=True))
+        table = arrow_table(pa.table({"c": column}))
+        assert table.schema.field("c").type == pa.dictionary(pa.int32(), kept, ordered=True)
+        assert table.num_rows == 0
+
+
+def test_frames_without_columns_are_refused(session: DafSession) -> None:
+    """A table has at least one, of any kind of frame."""
+    for frame in (pl.DataFrame(), pa.table({})):
+        with pytest.raises(errors.InvalidInputError, match="has no columns"):
+            session.register(frame, "t")
+
+
 def test_the_index_of_pandas() -> None:
     """Positions are no column, names are the column ``name``, a named index is a column."""
     frame = pd.DataFrame({"n": [1, 2]})

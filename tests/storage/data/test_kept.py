@@ -492,6 +492,23 @@ class TestDamage:
             with pytest.raises(errors.CorruptDataError, match="anndata/scalars/uns.table"):
                 to_anndata(ZarrDaf(tmp_path / "x.daf.zarr"))
 
+    @pytest.mark.parametrize("values", [np.zeros(3), np.zeros((3, 3), "u1")])
+    def test_an_image_that_is_no_bytes(self, values: Any) -> None:
+        """Another type or shape is an error, and no image is read out of it."""
+        daf = MemoryDaf()
+        daf.add_axis("a", list("xyz"))
+        if values.ndim == 1:
+            daf.set_vector("a", "v", values)
+            (array,) = daf.open_vector("a", "v").all_arrays()
+        else:
+            daf.set_matrix("a", "a", "v", values)
+            array = daf.open_matrix("a", "a", "v").dense()
+        with (
+            pytest.raises(errors.CorruptDataError, match="here: it is no array of bytes"),
+            _image.opened(array, what="here"),
+        ):
+            pass
+
     def test_a_kind_of_value_from_the_future(self) -> None:
         """It is named; nothing is guessed."""
         with pytest.raises(errors.UnsupportedDataError, match="kind 'hologram'"):

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ from daf_storage import (
     to_anndata,
 )
 from daf_storage.data import kept
+from daf_storage.errors import UnsupportedInputError
 from daf_storage.h5ad import _matrices
+from daf_storage.h5ad._columns import encode_column
 from daf_storage.spi import axis_frame
 from tests.support import PBMC, UMIS, contents, create, dense
 
@@ -317,6 +320,8 @@ COLUMNS: dict[str, Any] = {
     "categorical of floats": pd.Categorical([0.5, 1.5, None]),
     "categorical of bools": pd.Categorical([True, False, True]),
     "categorical of nothing": pd.Categorical([None, None, None], []),
+    "sparse numbers": pd.arrays.SparseArray([1.0, 0.0, 2.0]),
+    "sparse integers": pd.arrays.SparseArray([0, 0, 2], fill_value=0),
     "categorical of no numbers": pd.Categorical([None, None, None], np.array([], np.float64)),
     "dates": pd.to_datetime(["2020-01-01", "NaT", "2021-06-01T12:30:00.123"], format="ISO8601"),
     "dates in seconds": np.array(["2020-01-01", "NaT", "2021-01-01"], dtype="M8[s]"),
@@ -350,6 +355,35 @@ def test_the_other_byte_order_comes_back(tmp_path: Path) -> None:
     for found in (to_anndata(daf), read(tmp_path / "out.h5ad")):
         assert (found.X.dtype, found.X.tolist()) == (np.dtype(">f4"), [[1.5, 2]])
         assert (found.obs["n"].dtype, found.obs["n"].tolist()) == (np.dtype(">i4"), [-2])
+
+
+def test_sparse_columns_are_exported_as_they_are() -> None:
+    """What was set since in another type is a dense column of that type."""
+    obs = pd.DataFrame({"x": pd.arrays.SparseArray([0, 0, 2], fill_value=0)}, index=list("abc"))
+    daf = from_anndata(anndata.AnnData(obs=obs))
+    assert daf.get_np_vector("obs", "x").tolist() == [0, 0, 2]
+    daf.set_vector("obs", "x", [0.5, 0, 2], if_exists="replace")
+    column = axis_frame(daf, "obs")[0]["x"]
+    assert column.dtype == np.float64
+    assert column.tolist() == [0.5, 0, 2]
+
+
+def test_objects_that_are_numbers_become_floats() -> None:
+    """Decimals and numbers beside integers, with a line in the report; NaN where one is missing."""
+    for values in ([Decimal("1.5"), None, Decimal(2)], [1.5, None, 2]):
+        obs = pd.DataFrame({"m": np.array(values, dtype=object)}, index=list("abc"))
+        with pytest.warns(AnnDataWarning, match=r"obs\['m'\]: objects \(.*\) became Float64"):
+            daf = from_anndata(anndata.AnnData(obs=obs))
+        np.testing.assert_array_equal(daf.get_np_vector("obs", "m"), [1.5, np.nan, 2])
+
+
+def test_columns_of_types_that_daf_has_not() -> None:
+    """They are refused, for the import to keep them otherwise."""
+    values = np.array([1, 2, 3], np.longdouble)
+    with pytest.raises(UnsupportedInputError, match="no place for values of dtype"):
+        encode_column(pd.Series(values))
+    with pytest.raises(UnsupportedInputError, match="no place for values of dtype"):
+        encode_column(pd.Series(pd.period_range("2020-01", periods=3, freq="M")))
 
 
 def test_missing_numbers_are_null_in_sql() -> None:

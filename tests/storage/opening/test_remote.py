@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import itertools
 import socket
 import threading
 import time
@@ -703,3 +704,38 @@ def test_pins_of_one_place_are_the_same(folder: Path) -> None:
         assert one.is_same(again)
         assert not one.is_same(other)
         assert not one.is_same(5)
+
+
+def test_files_that_change_on_the_server(folder: Path) -> None:
+    """Another size, or another time, is an error wherever it is seen; what was read is kept."""
+    path = folder / ".zmetadata"
+    before = path.read_bytes()
+    asks: list[Callable[[RemoteFiles], Any]] = [
+        lambda files: files.read(".zmetadata"),
+        lambda files: files.read_ranges(".zmetadata", [(0, 10)]),
+    ]
+    for first, second in itertools.product(asks, [asks[0]]):
+        with served(folder) as server:
+            path.write_bytes(before)
+            files = RemoteFiles(server.url)
+            first(files)
+            assert files.size(".zmetadata") == len(before)
+            path.write_bytes(before + b" ")
+            with pytest.raises(errors.CorruptDataError, match=r"\.zmetadata was changed on the s"):
+                second(files)
+            assert files.size(".zmetadata") == len(before)
+
+
+def test_ranges_of_nothing_and_behind_the_end(folder: Path) -> None:
+    """No bytes are asked for where none are wanted; where there are none, it is an error."""
+    size = (folder / ".zmetadata").stat().st_size
+    with served(folder) as server:
+        files = RemoteFiles(server.url)
+        assert [bytes(part) for part in files.read_ranges(".zmetadata", [(5, 5)])] == [b""]
+        assert files.requests == 0
+        assert files.size(".zmetadata") == size
+        for start in (size - 1, 1 << 30):
+            with pytest.raises(errors.CorruptDataError, match="ends too early"):
+                files.read_ranges(".zmetadata", [(start, start + 5)])
+        assert files.size("absent") is None
+        assert files.read("absent") is None
