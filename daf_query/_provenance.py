@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from importlib import metadata
 
     import pyarrow.parquet as pq
+    import zarr
 else:
+    zarr = lazy_module("zarr")
     metadata = lazy_module("importlib.metadata")
     pq = lazy_module("pyarrow.parquet")
 
@@ -96,8 +98,8 @@ def provenance(source: str | Path | Any) -> Record | None:
     Parameters
     ----------
     source
-        The path of an ``.h5ad``, Parquet or Arrow (IPC) file that a query or a slice was saved to;
-        or an AnnData, an Arrow table, or a schema.
+        The path of an ``.h5ad``, ``.zarr``, Parquet or Arrow (IPC) file that a query or a slice was
+        saved to; or an AnnData, an Arrow table, or a schema.
 
     Returns
     -------
@@ -183,6 +185,8 @@ def _versions() -> dict[str, str]:
 
 
 def _text_in_file(path: Path) -> Any:
+    if path.is_dir():
+        return _text_in_zarr(path)
     with errors.os_errors(str(path)):
         try:
             with path.open("rb") as file:
@@ -203,6 +207,18 @@ def _text_in_file(path: Path) -> Any:
         f"{path}: this is no h5ad, Parquet or Arrow file; other files have no place for a "
         "provenance"
     )
+
+
+def _text_in_zarr(path: Path) -> Any:
+    try:
+        stored = zarr.open_group(path, mode="r").get(f"uns/{KEY}")
+        if stored is None:
+            return None
+        return str(stored[()]) if isinstance(stored, zarr.Array) else ""
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise errors.InvalidInputError(
+            f"{path}: this directory is no AnnData in Zarr ({error})"
+        ) from error
 
 
 def _text_in_h5ad(path: Path) -> Any:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     slices = lazy_module("daf_query.slice")
 
-SLICE_FORMATS: Final = ("h5ad", "npz", "mtx", "csv", "tsv", "parquet", "arrow")
+SLICE_FORMATS: Final = ("h5ad", "zarr", "npz", "mtx", "csv", "tsv", "parquet", "arrow")
 
 
 def add_extract(commands: Commands) -> None:
@@ -62,7 +62,8 @@ def add_extract(commands: Commands) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help=".h5ad, .npz, .mtx, .csv, .tsv (also .csv.gz), .parquet or .arrow; '-' for stdout",
+        help=".h5ad, .zarr, .npz, .mtx, .csv, .tsv (also .csv.gz), .parquet or .arrow; '-' for "
+        "stdout",
     )
     parser.add_argument(
         "--format",

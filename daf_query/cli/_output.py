@@ -38,9 +38,11 @@ def format_of(output: str | None) -> OutputFormat:
 
 def file_of(output: str | None) -> str | None:
     """Return the file to write to; None for standard output, also if that is named."""
-    if output is None or output == "-" or find_output(output).descriptor == _STANDARD_OUTPUT:
+    if output is None or output == "-":
         return None
-    return output
+    if Path(output).is_dir():  # of a slice in Zarr
+        return output
+    return None if find_output(output).descriptor == _STANDARD_OUTPUT else output
 
 
 def to_standard_output(file_format: str | None) -> str:

@@ -56,8 +56,12 @@ def extract_command(options: argparse.Namespace) -> None:
         part = _chosen_slice(session, options)
         element_bytes = part.dtype.itemsize + 4
         with progress_bar("extract", part.plan.cost_bytes, show=progress_of(options)) as progress:
-            part.load(progress=lambda done: progress.add(done * element_bytes))
-        part.save(target, format=options.format, **anndata_choice(options))
+            part.save(
+                target,
+                format=options.format,
+                progress=lambda done: progress.add(done * element_bytes),
+                **anndata_choice(options),
+            )
         if not options.quiet:
             _note_empty(part, options.path)
             where = "standard output" if output is None else described(output)

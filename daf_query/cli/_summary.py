@@ -25,6 +25,8 @@ def human_bytes(size: float) -> str:
 
 def described(path: str) -> str:
     """Return a file that was written, with its size if it has one."""
+    if Path(path).is_dir():
+        return f"{path} ({human_bytes(size_bytes(path))})"
     output = find_output(path)
     if not output.is_regular:
         return path

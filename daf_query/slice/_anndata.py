@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
@@ -24,6 +25,7 @@ from daf_storage.spi import (
     axis_frame,
     lazy_module,
     optional_import,
+    output_directory,
     output_path,
     write_anndata,
 )
@@ -123,7 +125,7 @@ def find_companions(part: Slice) -> Companions:
 def _estimated_bytes(stored: StoredMatrix, part: Slice, matrix: AlignedMatrix) -> int:
     """Return the size of the selected part, from the metadata of the matrix alone."""
     info = stored.info
-    rows, columns = _selections(part, matrix)
+    rows, columns = companion_selections(part, matrix)
     n_selected = rows.positions.size * columns.positions.size
     item_bytes = _STRING_BYTES if info.storage_type.is_string else info.storage_type.dtype.itemsize
     if info.nnz is None:
@@ -132,7 +134,7 @@ def _estimated_bytes(stored: StoredMatrix, part: Slice, matrix: AlignedMatrix) -
     return n_elements * (item_bytes + _INDEX_BYTES)
 
 
-def _selections(part: Slice, matrix: AlignedMatrix) -> tuple[Selection, Selection]:
+def companion_selections(part: Slice, matrix: AlignedMatrix) -> tuple[Selection, Selection]:
     """Return the rows and the columns of a companion that the slice selects."""
     rows, columns = part.selections
     if matrix.part == "layers":
@@ -231,7 +233,48 @@ def to_anndata(part: Slice, choice: AnnDataChoice, record: Record | None) -> Any
 
     A record of the provenance is put into ``uns``.
     """
-    anndata = optional_import("anndata", extra="anndata")
+    contents = contents_of(part, choice, record)
+    values = part.values()
+    main = contents.main.restore(
+        values.copy() if sp.issparse(values) else values, index=None, columns=None
+    )
+    adata = contents.without_matrices(X=main)
+    for companion in contents.companions:
+        matrix = companion.matrix
+        getattr(adata, matrix.part)[matrix.key] = contents.gathered(companion)
+    return adata
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What an AnnData of a slice has beside its large matrices, which are gathered one by one."""
+
+    part: Slice
+    main: AlignedMatrix
+    """The matrix of the slice, which is ``X``."""
+    companions: tuple[Companion, ...]
+    """Those that come along."""
+    obs: Any
+    var: Any
+    uns: Mapping[str, Any]
+
+    def without_matrices(self, **more: Any) -> Any:
+        """Return an AnnData of ``obs``, ``var`` and ``uns``, and what else is given."""
+        anndata = optional_import("anndata", extra="anndata")
+        return anndata.AnnData(obs=self.obs, var=self.var, uns=dict(self.uns), **more)
+
+    def gathered(self, companion: Companion) -> Any:
+        """Return the selected part of a companion, as AnnData had it."""
+        matrix, daf = companion.matrix, self.part.daf
+        frame = self.var if matrix.part in ("varm", "varp") else self.obs
+        columns = daf.axis_entries(matrix.columns_axis) if matrix.is_annotation else None
+        values = _gathered(self.part, matrix)
+        return matrix.restore(values, index=frame.index, columns=columns)
+
+
+def contents_of(part: Slice, choice: AnnDataChoice, record: Record | None) -> Contents:
+    """Return what comes along with a slice; reads ``obs`` and ``var``, and no matrix."""
+    optional_import("anndata", extra="anndata")
     companions = find_companions(part)
     selected = select_companions(part.daf.location, companions, choice)
     _warn_of(companions, selected, choice)
@@ -244,31 +287,29 @@ def to_anndata(part: Slice, choice: AnnDataChoice, record: Record | None) -> Any
     ):
         frames[name], of_axis = axis_frame(part.daf, axis, selection.positions, unreadable="warn")
         colours.update(of_axis)
-    values = part.values()
-    main = companions.main.restore(
-        values.copy() if sp.issparse(values) else values, index=None, columns=None
-    )
     uns = colours if record is None else {**colours, KEY: as_json(record)}
-    adata = anndata.AnnData(X=main, **frames, uns=uns)
-    for companion in selected.chosen:
-        matrix = companion.matrix
-        frame = adata.var if matrix.part in ("varm", "varp") else adata.obs
-        columns = part.daf.axis_entries(matrix.columns_axis) if matrix.is_annotation else None
-        restored = matrix.restore(_gathered(part, matrix), index=frame.index, columns=columns)
-        getattr(adata, matrix.part)[matrix.key] = restored
-    return adata
+    return Contents(part, companions.main, selected.chosen, frames["obs"], frames["var"], uns)
 
 
 def _gathered(part: Slice, matrix: AlignedMatrix) -> Any:
     axes = (matrix.rows_axis, matrix.columns_axis)
-    return gather_first(plan_layouts(part.daf, axes, matrix.name, *_selections(part, matrix)))[0]
+    return gather_first(
+        plan_layouts(part.daf, axes, matrix.name, *companion_selections(part, matrix))
+    )[0]
 
 
-def save_h5ad(part: Slice, path: Path, choice: AnnDataChoice, record: Record | None) -> None:
-    """Write what `to_anndata` returns."""
-    with output_path(path) as prepared:
-        report = write_anndata(to_anndata(part, choice, record), prepared)
+def save_anndata(
+    part: Slice, path: Path, file_format: str, choice: AnnDataChoice, record: Record | None
+) -> None:
+    """Write what `to_anndata` returns, as ``h5ad`` or ``zarr``."""
+    with anndata_output(path, file_format) as prepared:
+        report = write_anndata(to_anndata(part, choice, record), prepared, file_format=file_format)
     report.warn()
+
+
+def anndata_output(path: Path, file_format: str) -> AbstractContextManager[Path]:
+    """Hand out a path at which to prepare a file or a directory."""
+    return output_directory(path) if file_format == "zarr" else output_path(path)
 
 
 def describe(part: Slice) -> str:

@@ -177,12 +177,19 @@ class Figures:
         return _STRING_BYTES if self.dtype == object else self.dtype.itemsize
 
     @property
+    def index_bytes(self) -> int:
+        """Of an index of CSR."""
+        return 4 if max(*self.shape, self.elements.count) <= _LARGEST_INT32 else 8
+
+    @property
+    def element_bytes(self) -> int:
+        """Of an element of CSR."""
+        return self.item_bytes + self.index_bytes
+
+    @property
     def csr_bytes(self) -> int:
         """Of the values as CSR."""
-        rows, columns = self.shape
-        count = self.elements.count
-        index_bytes = 4 if max(rows, columns, count) <= _LARGEST_INT32 else 8
-        return count * (self.item_bytes + index_bytes) + (rows + 1) * index_bytes
+        return self.elements.count * self.element_bytes + (self.shape[0] + 1) * self.index_bytes
 
     @property
     def dense_bytes(self) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol
@@ -30,6 +33,7 @@ else:
     pacsv = lazy_module("pyarrow.csv")
 
 VALUE = "value"
+_DATA_SETS: Final = (".daf.zarr", ".dafs.zarr")
 
 
 class Slice(Protocol):
@@ -69,9 +73,50 @@ class Slice(Protocol):
         ...
 
 
-def long_table(part: Slice, record: Record | None = None) -> pa.Table:
-    """Return a row for each non-zero element, row by row; in its metadata, a record."""
+@dataclass(frozen=True, slots=True)
+class AxisNames:
+    """The entries of an axis that a slice selects, each once."""
+
+    positions: npt.NDArray[np.int64]
+    """Their positions along the axis, ascending."""
+    names: pa.Array
+
+    def column(
+        self, positions: npt.NDArray[np.int64], offsets: npt.NDArray[Any]
+    ) -> pa.DictionaryArray:
+        """Return the entry of each element, by its offset within some selected positions."""
+        codes = np.searchsorted(self.positions, positions).astype(np.int32)
+        return pa.DictionaryArray.from_arrays(pa.array(codes[offsets]), self.names)
+
+
+def long_names(part: Slice) -> tuple[AxisNames, AxisNames]:
+    """Return the entries of the rows and of the columns of a slice."""
+    rows, columns = (
+        AxisNames(unique, part.daf.get_pa_vector(axis, NAME).take(pa.array(unique)))
+        for axis, unique in (
+            (part.rows_axis, np.unique(part.row_positions)),
+            (part.columns_axis, np.unique(part.column_positions)),
+        )
+    )
+    return rows, columns
+
+
+def long_table(
+    part: Slice,
+    record: Record | None = None,
+    names: tuple[AxisNames, AxisNames] | None = None,
+) -> pa.Table:
+    """Return a row for each non-zero element, row by row.
+
+    Parameters
+    ----------
+    record
+        What its metadata say of its provenance.
+    names
+        The dictionaries; those of this slice by default.
+    """
     values = part.values()
+    row_names, column_names = long_names(part) if names is None else names
     if sp.issparse(values):
         counts = np.diff(values.indptr)
         row = np.repeat(np.arange(part.shape[0]), counts)
@@ -83,22 +128,12 @@ def long_table(part: Slice, record: Record | None = None) -> pa.Table:
     if second == part.rows_axis:
         second = f"{second}_2"
     columns = {
-        part.rows_axis: _named(part, part.rows_axis, part.row_positions, row),
-        second: _named(part, part.columns_axis, part.column_positions, column),
+        part.rows_axis: row_names.column(part.row_positions, row),
+        second: column_names.column(part.column_positions, column),
         VALUE: _strings(data) if data.dtype == object else number_array(data),
     }
     table = pa.table(columns)
     return table if record is None else described(table, record)
-
-
-def _named(
-    part: Slice, axis: str, positions: npt.NDArray[np.int64], offsets: npt.NDArray[Any]
-) -> pa.DictionaryArray:
-    """Return the entry of each element, by its offset within the selected positions."""
-    unique, inverse = np.unique(positions, return_inverse=True)
-    names = part.daf.get_pa_vector(axis, NAME).take(pa.array(unique))
-    codes = pa.array(inverse[offsets].astype(np.int32))
-    return pa.DictionaryArray.from_arrays(codes, names)
 
 
 def _strings(values: Any) -> pa.Array:
@@ -139,7 +174,7 @@ def wide_table(part: Slice) -> pa.Table:
 
 
 def save(part: Slice, path: Path, file_format: str, record: Record | None) -> None:
-    """Write the slice, but for h5ad; an old file is replaced when the new one is complete."""
+    """Write the slice, but for AnnData; an old file is replaced when the new one is complete."""
     if file_format == "mtx":
         _save_names(part, path)
     with open_output(path) as file, compressed(file, path) as sink:
@@ -165,7 +200,39 @@ def check_format(path: Path, file_format: str | None = None) -> str:
             f"{', '.join(f'.{known}' for known in FORMATS)} (those of text also with "
             f"{COMPRESSED}), and no format is given"
         )
+    if file_format == ZARR:
+        _check_directory(path)
     return file_format
+
+
+def _check_directory(path: Path) -> None:
+    """Refuse to write a Zarr directory where something else is, or would be expected."""
+    if path.name.endswith(_DATA_SETS):
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: this is the name of a Daf data set; name the AnnData of "
+            "a slice otherwise, such as 'slice.zarr'"
+        )
+    if path.is_dir():
+        if any(path.iterdir()) and not _is_anndata(path):
+            raise errors.InvalidInputError(
+                f"cannot write {str(path)!r}: this is a directory, and not an AnnData, which "
+                "would be replaced; remove it, or choose another name"
+            )
+    elif path.exists() or not find_output(path).is_regular:
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: zarr is a directory; name one that is not there yet"
+        )
+
+
+def _is_anndata(path: Path) -> bool:
+    """Return whether a directory is an AnnData in Zarr, by the metadata of its root."""
+    for name in (".zattrs", "zarr.json"):
+        with suppress(OSError, ValueError, AttributeError):
+            attributes = json.loads((path / name).read_bytes())
+            attributes = attributes.get("attributes", attributes)
+            if attributes.get("encoding-type") == "anndata":
+                return True
+    return False
 
 
 def _uncompressed(path: Path) -> Path:
@@ -232,12 +299,18 @@ _DESCRIBED_WRITERS: Final[dict[str, Callable[[Slice, Record | None, IO[bytes]], 
 }
 
 H5AD: Final = "h5ad"
-"""The format that `daf_query.slice._anndata` writes."""
+"""AnnData in an HDF5 file."""
+
+ZARR: Final = "zarr"
+"""AnnData in a Zarr directory."""
+
+ANNDATA: Final = (H5AD, ZARR)
+"""The formats that `daf_query.slice._anndata` writes."""
 
 DESCRIBED: Final = tuple(_DESCRIBED_WRITERS)
 """The formats of tables that have a place for a provenance."""
 
-FORMATS: Final = (H5AD, *_WRITERS, *DESCRIBED)
+FORMATS: Final = (*ANNDATA, *_WRITERS, *DESCRIBED)
 """How a slice is written; each is also the suffix that asks for it."""
 
 TEXT: Final = ("mtx", "csv", "tsv")

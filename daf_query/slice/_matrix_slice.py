@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -18,11 +18,19 @@ from daf_query.slice import _explanation as explaining
 from daf_query.slice import _export as export
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
 from daf_query.slice._asked import Asked
+from daf_query.slice._block_writers import (
+    BLOCK_FORMATS,
+    WIDE,
+    Reading,
+    save_anndata,
+    save_rows,
+)
+from daf_query.slice._blocks import BLOCK_BYTES, planned_rows, row_spans, without_damaged
 from daf_query.slice._byte_sizes import ByteSize, byte_count
 from daf_query.slice._empty_selection import EmptySelection
 from daf_query.slice._explanation import SliceExplanation
 from daf_storage import DafReader, Origin, errors
-from daf_storage.spi import ForkLock, lazy_module
+from daf_storage.spi import AlignedMatrix, ForkLock, Span, lazy_module
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -92,7 +100,9 @@ class MatrixSlice:
         self._layouts = layouts.whole
         self._costs = explaining.layout_costs(axes, layouts)
         self._lock = ForkLock()
+        self._faults = layouts.faults
         self._gathered: Any = None
+        self._nnz: int | None = None
 
     def __reduce__(self) -> Any:
         """Pickle what was chosen, not the values; the other process opens the data set again."""
@@ -142,6 +152,8 @@ class MatrixSlice:
     @property
     def nnz(self) -> int:
         """Number of stored elements of a sparse slice, of non-zero ones of a dense slice."""
+        if self._nnz is not None:  # it was saved in blocks
+            return self._nnz
         values = self.values()
         return int(values.nnz) if sp.issparse(values) else int(np.count_nonzero(values))
 
@@ -185,8 +197,10 @@ class MatrixSlice:
         >>> part.explain().stored_elements, part.explain().result_bytes
         (3, 24)
         """
-        figures = explaining.figures_of(self.shape, self.dtype, self._layouts, self._gathered)
-        return explaining.explain(self, figures, self._layouts[0], self._costs)
+        return explaining.explain(self, self._figures(), self._layouts[0], self._costs)
+
+    def _figures(self) -> explaining.Figures:
+        return explaining.figures_of(self.shape, self.dtype, self._layouts, self._gathered)
 
     def load(self, *, progress: Callable[[int], None] = lambda _: None) -> MatrixSlice:
         """Read the values now, reporting stored elements done; returns the slice itself."""
@@ -327,14 +341,21 @@ class MatrixSlice:
         *,
         format: str | None = None,  # noqa: A002 - what it is called everywhere
         provenance: bool | None = None,
+        block_bytes: ByteSize = BLOCK_BYTES,
+        progress: Callable[[int], None] = lambda _: None,
         **choice: Unpack[AnnDataChoice],
     ) -> None:
         """Write the slice to a file, whose format follows from its suffix.
 
-        ``.h5ad`` (AnnData), ``.npz`` (scipy, plus ``row_names`` and ``column_names``), ``.mtx``
-        (Matrix Market, plus ``.rows.tsv`` and ``.columns.tsv``), ``.csv`` and ``.tsv`` (wide, with
-        names), ``.parquet`` and ``.arrow`` (long form); those of text also compressed, such as
+        ``.h5ad`` and ``.zarr`` (AnnData, the latter a directory), ``.npz`` (scipy, plus
+        ``row_names`` and ``column_names``), ``.mtx`` (Matrix Market, plus ``.rows.tsv`` and
+        ``.columns.tsv``), ``.csv`` and ``.tsv`` (wide, with names), ``.parquet`` and ``.arrow``
+        (long form); those of text also compressed, such as
         ``.csv.gz``.  The file appears when it is complete.
+
+        A slice that is larger than ``block_bytes``, and of which the values were not read yet, is
+        written block by block as AnnData, Parquet, Arrow, CSV and TSV: the memory that this takes
+        does not grow with the slice.
 
         Parameters
         ----------
@@ -343,35 +364,122 @@ class MatrixSlice:
         format
             The format, without a dot, where the suffix does not say it.
         provenance
-            Whether an h5ad, Parquet or Arrow file says where the slice comes from
+            Whether an h5ad, Zarr, Parquet or Arrow file says where the slice comes from
             (`daf_query.provenance` reads it); by default as the session was connected.  The other
             formats have no place for it.
+        block_bytes
+            How large a block of values may be, and a slice that is written as a whole: a number of
+            bytes, or ``"500MB"``.  Writing takes a few times as much memory.
+        progress
+            Called with the number of stored elements that were read since the last call.
         **choice
-            ``layers=``, ``obsm=`` and so on, as in `to_anndata`; for h5ad only.
+            ``layers=``, ``obsm=`` and so on, as in `to_anndata`; for h5ad and zarr only.
 
         Raises
         ------
         InvalidInputError
-            The suffix is none of these.
+            The suffix is none of these, or ``block_bytes`` no size.
         """
         path = Path(path)
         file_format = export.check_format(path, format)
-        if file_format == export.H5AD:
-            _anndata.save_h5ad(self, path, choice, self._record(is_wanted=provenance))
-            return
-        if choice:
+        budget = byte_count(block_bytes, keyword="block_bytes")
+        is_anndata = file_format in export.ANNDATA
+        if choice and not is_anndata:
             raise errors.InvalidInputError(
                 f"cannot write {', '.join(choice)} to {str(path)!r}: {file_format} holds one "
                 "matrix; write an .h5ad file"
             )
-        record = self._record(is_wanted=provenance) if file_format in export.DESCRIBED else None
-        export.save(self, path, file_format, record)
+        has_place = is_anndata or file_format in export.DESCRIBED
+        record = self._record(is_wanted=provenance) if has_place else None
+        if not self._is_larger(budget, file_format):
+            self.load(progress=progress)
+            if is_anndata:
+                _anndata.save_anndata(self, path, file_format, choice, record)
+            else:
+                export.save(self, path, file_format, record)
+            return
+        reading = Reading(budget, progress)
+        if is_anndata:
+            contents = _anndata.contents_of(self, choice, record)
+            save_anndata(contents, self, path, file_format, self._companion, reading)
+        else:
+            save_rows(self, path, file_format, record, reading)
+        self._nnz = reading.nnz
 
     def _record(self, *, is_wanted: bool | None) -> Record | None:
         """Return the provenance if that is wanted; None: as the session was connected."""
         if is_wanted is None:
             is_wanted = self._asked is not None and self._asked.is_described
         return self.provenance() if is_wanted else None
+
+    def _is_larger(self, block_bytes: int, file_format: str) -> bool:
+        """Return whether the slice is to be written in blocks."""
+        figures = self._figures()
+        can_be_cut = file_format in BLOCK_FORMATS and figures.dtype != object and self.shape[0] > 0
+        size = figures.dense_bytes if file_format in WIDE else figures.result_bytes
+        return can_be_cut and self._gathered is None and size > block_bytes
+
+    def _companion(self, matrix: AlignedMatrix) -> MatrixSlice:
+        """Return the selected part of a matrix that comes along."""
+        selections = _anndata.companion_selections(self, matrix)
+        return slice_matrix(
+            self.daf, matrix.rows_axis, matrix.columns_axis, matrix.name, *selections
+        )
+
+    def blocks(
+        self, rows: int | None = None, *, max_bytes: ByteSize | None = None
+    ) -> Iterator[MatrixSlice]:
+        """Return the slice in blocks of rows, each of which reads its own values.
+
+        Parameters
+        ----------
+        rows
+            How many rows a block has; the last may have fewer.
+        max_bytes
+            Instead, how much memory the values of a block may take: a number of bytes, or
+            ``"500MB"``; 128 MiB by default.  A single row may take more.
+
+        Returns
+        -------
+        iterator of MatrixSlice
+            In the order of the rows.  Of a slice without rows there are none.
+
+        Raises
+        ------
+        InvalidInputError
+            One of them is no size, or both are given.
+
+        Notes
+        -----
+        Blocks are cheap where the matrix is stored by rows.  Where it is stored by columns alone,
+        each block reads all selected columns: ``relayout_matrix`` stores the other layout.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"])
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+        >>> part = daf_query.connect(daf).matrix("cell", "gene", "UMIs")
+        >>> [block.to_numpy().tolist() for block in part.blocks(rows=2)]
+        [[[0, 1], [2, 3]], [[4, 5]]]
+        """
+        spans = row_spans(self._figures(), self._layouts, rows, max_bytes)
+        return self._blocks(spans)
+
+    def _blocks(self, spans: Iterator[Span]) -> Iterator[MatrixSlice]:
+        axes = (self.rows_axis, self.columns_axis)
+        planned = PlannedLayouts(self._layouts, self._faults)
+        for span in spans:
+            layouts = planned_rows(planned, span)
+            selections = (self.selections[0].part(span.start, span.stop), self.selections[1])
+            block = MatrixSlice(self.daf, axes, self.name, selections, layouts)
+            if self._gathered is not None:
+                block._gathered = self._gathered[span.slice]
+            yield block
+            planned = without_damaged(planned, block._layouts[0], layouts.whole[0])
+            del block  # its values, before those of the next are read
 
     def _names(self, axis: str, selection: Selection) -> npt.NDArray[np.object_]:
         names = self.daf.get_pa_vector(axis, "name").take(pa.array(selection.positions))

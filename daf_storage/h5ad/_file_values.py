@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +30,13 @@ def writable_frame(frame: Any, part: str, report: Report) -> Any:
     return frame
 
 
-def write_anndata(adata: Any, path: str | Path) -> Report:
-    """Write an AnnData in memory as an ``h5ad`` file; its ``obs`` and ``var`` are changed to fit.
+def write_anndata(adata: Any, path: str | Path, *, file_format: str = "h5ad") -> Report:
+    """Write an AnnData in memory as a file; its ``obs`` and ``var`` are changed to fit.
+
+    Parameters
+    ----------
+    file_format
+        ``h5ad`` for an HDF5 file, ``zarr`` for a directory.
 
     Returns
     -------
@@ -41,8 +47,10 @@ def write_anndata(adata: Any, path: str | Path) -> Report:
     report = Report()
     for part in ("obs", "var"):
         setattr(adata, part, writable_frame(getattr(adata, part), part, report))
-    with anndata.settings.override(allow_write_nullable_strings=True):
-        adata.write_h5ad(path, convert_strings_to_categoricals=False)
+    with anndata.settings.override(allow_write_nullable_strings=True), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Writing zarr v2", UserWarning)  # all versions read it
+        write = adata.write_zarr if file_format == "zarr" else adata.write_h5ad
+        write(path, convert_strings_to_categoricals=False)
     return report
 
 

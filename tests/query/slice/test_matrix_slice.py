@@ -133,7 +133,7 @@ class TestFiles:
     def test_unknown_suffixes_and_folders(self, part: MatrixSlice, tmp_path: Path) -> None:
         """The message lists what can be written; nothing is."""
         with pytest.raises(
-            errors.InvalidInputError, match="suffix '.xlsx' is not one of .h5ad, .npz"
+            errors.InvalidInputError, match="suffix '.xlsx' is not one of .h5ad, .zarr, .npz"
         ):
             part.save(tmp_path / "x.xlsx")
         with pytest.raises(errors.SourceNotFoundError, match="no such directory"):

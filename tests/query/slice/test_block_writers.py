@@ -1,0 +1,337 @@
+"""Tests of slices that are written in blocks: the files hold what those written at once hold."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+import zarr
+from anndata.tests.helpers import assert_equal
+
+from daf_query import MatrixSlice, connect, provenance
+from daf_query.cli import main
+from daf_query.slice import _block_writers as writers
+from daf_storage import DafReader, DafWriter, MemoryDaf, errors, from_anndata
+from tests.query.matrix.test_gather import regular, write
+from tests.query.slice.test_anndata import ADATA, DAF, PARTS
+
+# Dates become strings in an h5ad file; test_anndata.py has what is said of that.
+pytestmark = pytest.mark.filterwarnings("ignore:obs.*ISO 8601")
+
+READERS = {"h5ad": anndata.read_h5ad, "zarr": anndata.read_zarr}
+
+
+def plain(values: Any) -> Any:
+    """Return a matrix as a dense array, or a frame as it is."""
+    return values.toarray() if sp.issparse(values) else values
+
+
+def assert_same_anndata(found: Any, expected: Any) -> None:
+    """Compare everything but the sparse format of matrices, which is CSR in blocks."""
+    assert_equal(found.obs, expected.obs, exact=True)
+    assert_equal(found.var, expected.var, exact=True)
+    assert_equal(found.uns, expected.uns, exact=True)
+    assert_equal(plain(found.X), plain(expected.X), exact=True)
+    assert sp.issparse(found.X) == sp.issparse(expected.X)
+    for part in PARTS:
+        mine, theirs = getattr(found, part), getattr(expected, part)
+        assert sorted(mine) == sorted(theirs)
+        for key in theirs:
+            assert_equal(plain(mine[key]), plain(theirs[key]), exact=True)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the bytes of each block that is read to be written."""
+    sizes: list[int] = []
+    read = writers.Reading._read
+
+    def noted(self: writers.Reading, block: Any) -> Any:
+        values = read(self, block).values()
+        if sp.issparse(values):
+            sizes.append(values.data.nbytes + values.indices.nbytes + values.indptr.nbytes)
+        else:
+            sizes.append(values.nbytes)
+        return block
+
+    monkeypatch.setattr(writers.Reading, "_read", noted)
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("file_format", "name", "rows"),
+    [
+        *(
+            ("h5ad", name, rows)
+            for name in ("X", "half", "counts", "array")
+            for rows in (None, [7, 2, 3, 9])
+        ),
+        ("zarr", "X", None),
+        ("zarr", "half", [7, 2, 3, 9]),
+    ],
+)
+def test_anndata(
+    tmp_path: Path, counted: list[int], file_format: str, name: str, rows: Any
+) -> None:
+    """Sparse and dense matrices, large companions too, have the values and dtypes of one write."""
+    db = connect(DAF)
+    paths = [tmp_path / f"{how}.{file_format}" for how in ("whole", "blocks")]
+    db.matrix("obs", "var", name, rows=rows).save(paths[0])
+    assert counted == []
+    part = db.matrix("obs", "var", name, rows=rows)
+    nnz = db.matrix("obs", "var", name, rows=rows).nnz
+    part.save(paths[1], block_bytes=64)
+    assert len(counted) > 3
+    assert part.nnz == nnz
+    expected, found = (READERS[file_format](path) for path in paths)
+    assert_same_anndata(found, expected)
+    assert found.X.dtype == expected.X.dtype
+
+
+def test_a_dtype_that_no_longer_fits(tmp_path: Path) -> None:
+    """Values that were set since the import are written in the dtype that holds them."""
+    daf: Any = from_anndata(ADATA)
+    values = daf.get_np_matrix("obs", "var", "half").copy()
+    values[-1, -1] = 1.0000001
+    daf.set_matrix("obs", "var", "half", values, if_exists="replace")
+    connect(daf).matrix("obs", "var", "half").save(tmp_path / "x.h5ad", block_bytes=64)
+    found = anndata.read_h5ad(tmp_path / "x.h5ad")
+    assert found.X.dtype == np.float32
+    np.testing.assert_array_equal(found.X, values)
+
+
+def sparse_daf() -> DafWriter:
+    """Return a data set with a sparse and a dense matrix."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(50)])
+    daf.add_axis("gene", [f"g{i}" for i in range(12)])
+    values = sp.random_array((50, 12), density=0.4, rng=np.random.default_rng(0), format="csc")
+    daf.set_matrix("cell", "gene", "s", values)
+    daf.set_matrix("cell", "gene", "d", np.round(values.toarray() * 10).astype(np.int32))
+    daf.set_matrix("cell", "gene", "t", values.toarray() > 0.5)
+    return daf
+
+
+TABLES = sparse_daf()
+
+
+def table_of(path: Path) -> pa.Table:
+    """Return the long form that a file holds."""
+    return pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv", "tsv", "csv.gz"])
+@pytest.mark.parametrize("name", ["s", "d", "t"])
+@pytest.mark.parametrize("rows", [None, [3, 3, 40, 1, 0], range(10, 30)])
+def test_tables(tmp_path: Path, counted: list[int], suffix: str, name: str, rows: Any) -> None:
+    """The rows are those of one write, in the same order; text is the same to the byte."""
+    db = connect(TABLES)
+    paths = [tmp_path / f"{how}.{suffix}" for how in ("whole", "blocks")]
+    db.matrix("cell", "gene", name, rows=rows).save(paths[0])
+    part = db.matrix("cell", "gene", name, rows=rows)
+    part.save(paths[1], block_bytes=30)
+    assert len(counted) > 2
+    if suffix in ("parquet", "arrow"):
+        expected, found = map(table_of, paths)
+        assert found.to_pylist() == expected.to_pylist()
+        assert found.schema.names == expected.schema.names
+        assert found.schema.field("value") == expected.schema.field("value")
+        assert pa.types.is_dictionary(found.schema.field("cell").type)
+    else:
+        assert paths[1].read_bytes() == paths[0].read_bytes()
+
+
+@pytest.mark.parametrize("suffix", ["h5ad", "zarr", "parquet", "arrow", "csv"])
+def test_blocks_are_small(tmp_path: Path, counted: list[int], suffix: str) -> None:
+    """No block is larger than asked; of wide tables, none as a dense one."""
+    part = connect(TABLES).matrix("cell", "gene", "s")
+    choice: Any = {"layers": False} if suffix in ("h5ad", "zarr") else {}
+    part.save(tmp_path / f"x.{suffix}", block_bytes=600, **choice)
+    assert 1 < len(counted) <= 20
+    assert max(counted) <= 600
+
+
+def test_formats_that_are_written_at_once(tmp_path: Path, counted: list[int]) -> None:
+    """Those are npz and mtx, and what is no larger than a block, and what was read already."""
+    db = connect(TABLES)
+    for suffix in ("npz", "mtx"):
+        db.matrix("cell", "gene", "s").save(tmp_path / f"x.{suffix}", block_bytes=1)
+    part = db.matrix("cell", "gene", "s")
+    part.save(tmp_path / "x.parquet", block_bytes=part.explain().result_bytes)
+    db.matrix("cell", "gene", "s").load().save(tmp_path / "x.arrow", block_bytes=1)
+    db.matrix("cell", "gene", "s", rows=[]).save(tmp_path / "x.csv", block_bytes=1)
+    assert counted == []
+
+
+@pytest.mark.parametrize("suffix", ["h5ad", "zarr", "parquet", "arrow", "csv"])
+def test_a_failed_save_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """A block that cannot be read half-way leaves the old file, and nothing beside it."""
+    path = tmp_path / f"x.{suffix}"
+    db = connect(TABLES)
+    db.matrix("cell", "gene", "d", rows=[1]).save(path)
+    before = contents_of(path)
+    load, calls = MatrixSlice.load, []
+
+    def fail(self: MatrixSlice, **options: Any) -> MatrixSlice:
+        calls.append(1)
+        if len(calls) == 3:
+            raise errors.CorruptDataError("damaged")
+        return load(self, **options)
+
+    monkeypatch.setattr(MatrixSlice, "load", fail)
+    with pytest.raises(errors.CorruptDataError, match="damaged"):
+        db.matrix("cell", "gene", "s").save(path, block_bytes=100)
+    assert contents_of(path) == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def contents_of(path: Path) -> Any:
+    """Return the bytes of a file, or of the files of a directory."""
+    if path.is_file():
+        return path.read_bytes()
+    return {p.relative_to(path): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+
+
+@pytest.mark.parametrize("suffix", ["h5ad", "zarr", "parquet", "arrow"])
+@pytest.mark.parametrize("block_bytes", [100, 10_000_000])
+def test_provenance(tmp_path: Path, suffix: str, block_bytes: int) -> None:
+    """What is written in blocks says where it comes from, and so do Zarr directories."""
+    db = connect(TABLES)
+    part = db.matrix("cell", "gene", "s", rows=range(40))
+    part.save(tmp_path / f"x.{suffix}", block_bytes=block_bytes, provenance=True)
+    assert provenance(tmp_path / f"x.{suffix}") == part.provenance()
+    part = db.matrix("cell", "gene", "s", rows=range(40))
+    part.save(tmp_path / f"x.{suffix}", block_bytes=block_bytes, provenance=False)
+    assert provenance(tmp_path / f"x.{suffix}") is None
+
+
+def test_a_directory_without_provenance(tmp_path: Path) -> None:
+    """One that is no Zarr directory is an error that says so."""
+    with pytest.raises(errors.InvalidInputError, match="this directory is no AnnData in Zarr"):
+        provenance(tmp_path)
+
+
+class TestZarr:
+    """Directories of AnnData."""
+
+    def test_it_is_listed_in_consolidated_metadata(self, tmp_path: Path) -> None:
+        """Readers that rely on it find the matrices that were written in blocks."""
+        connect(DAF).matrix("obs", "var", "X").save(tmp_path / "x.zarr", block_bytes=64)
+        root = zarr.open_consolidated(tmp_path / "x.zarr")
+        assert {"X/data", "layers/half"} <= {path for path, _ in root.members(max_depth=None)}
+
+    def test_it_replaces_an_anndata_alone(self, tmp_path: Path) -> None:
+        """An older one is replaced, also an empty directory; anything else is left alone."""
+        part = connect(TABLES).matrix("cell", "gene", "d", rows=[1])
+        (tmp_path / "x.zarr").mkdir()
+        part.save(tmp_path / "x.zarr")
+        part.save(tmp_path / "x.zarr")
+        (tmp_path / "other.zarr").mkdir()
+        (tmp_path / "other.zarr/.zattrs").write_text("[]")
+        with pytest.raises(errors.InvalidInputError, match="a directory, and not an AnnData"):
+            part.save(tmp_path / "other.zarr")
+        (tmp_path / "file.zarr").write_text("x")
+        with pytest.raises(errors.InvalidInputError, match="zarr is a directory"):
+            part.save(tmp_path / "file.zarr")
+        with pytest.raises(errors.InvalidInputError, match="the name of a Daf data set"):
+            part.save(tmp_path / "x.daf.zarr")
+        with pytest.raises(errors.InvalidInputError, match="zarr is a directory"):
+            part.save("/dev/stdout", format="zarr")
+        with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
+            part.save(tmp_path / "nope" / "x.zarr")
+        assert anndata.read_zarr(tmp_path / "x.zarr").shape == (1, 12)
+        assert (tmp_path / "file.zarr").read_text() == "x"
+
+    def test_choices(self, tmp_path: Path) -> None:
+        """What comes along is chosen as for h5ad."""
+        connect(DAF).matrix("obs", "var", "X").save(
+            tmp_path / "x.zarr", layers=["half"], obsm=False
+        )
+        found = anndata.read_zarr(tmp_path / "x.zarr")
+        assert list(found.layers) == ["half"]
+        assert not list(found.obsm)
+
+    def test_command_line(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], pbmc_path: Path
+    ) -> None:
+        """`daf extract -o x.zarr` writes one, again too, and says how large it is."""
+        call = ["extract", str(pbmc_path), "--matrix", "X", "-o", str(tmp_path / "x.zarr")]
+        for _ in range(2):
+            assert main([*call, "--rows", "phase = 'S'", "--obsp", "none"]) == 0
+            assert "wrote 182 cell x 765 gene (" in capsys.readouterr().out
+        assert anndata.read_zarr(tmp_path / "x.zarr").shape == (182, 765)
+        assert main([*call[:-1], "-", "--format", "zarr"]) == 1
+        assert "zarr is a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("size", [-1, "lots"])
+def test_bad_block_sizes(tmp_path: Path, size: Any) -> None:
+    """They are refused, and nothing is written."""
+    with pytest.raises(errors.InvalidInputError, match="block_bytes=.* is no size"):
+        connect(TABLES).matrix("cell", "gene", "s").save(tmp_path / "x.csv", block_bytes=size)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a data set with a mapped matrix of 12 million elements, 96 MB in each layout."""
+    path = tmp_path_factory.mktemp("large") / "x.daf.zarr"
+    write(path, regular(20_000, 1200))
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["h5ad", "parquet"])
+def test_memory_of_numpy(large: Path, tmp_path: Path, suffix: str) -> None:
+    """Writing 48 MB in blocks of 2 MB takes a few of these."""
+    daf: DafReader = connect(large).reader()
+    part = connect(daf).matrix("cell", "gene", "m", rows=range(0, 20_000, 2))
+    assert part.explain().result_bytes > 48_000_000
+    tracemalloc.start()
+    part.save(tmp_path / f"x.{suffix}", block_bytes="2MB")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 24_000_000
+
+
+_CHILD = """
+import sys
+from daf_query import connect
+def peak():
+    for line in open("/proc/self/status"):
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+db = connect(sys.argv[1])
+db.matrix("cell", "gene", "m", rows=slice(0, 4000)).save(sys.argv[2], block_bytes="4MB")
+before = peak()
+part = db.matrix("cell", "gene", "m", rows=slice(4000, None))
+print(part.explain().result_bytes)
+part.save(sys.argv[2], block_bytes="4MB")
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
+@pytest.mark.parametrize("suffix", ["h5ad", "zarr"])
+def test_memory_of_a_process(large: Path, tmp_path: Path, suffix: str) -> None:
+    """Four times as many rows take no more, beside the pages of the file that are mapped."""
+    found = subprocess.run(
+        [sys.executable, "-c", _CHILD, str(large), str(tmp_path / f"x.{suffix}")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    result_bytes, growth = map(int, found.stdout.split())
+    mapped = 16_000 * 600 * 8
+    assert result_bytes > mapped
+    assert growth - mapped < result_bytes // 2

@@ -1,0 +1,159 @@
+"""Tests of slices in blocks of rows: together they are the slice, and none is larger than asked."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daf_query import DamagedLayoutWarning, MatrixSlice, connect
+from daf_query.matrix import _gather as gathering
+from daf_storage import MemoryDaf, errors
+from tests.query.slice.test_explanation import slices, sparse_bytes
+from tests.support import create
+
+N_CELLS, N_GENES = 300, 40
+
+
+def stacked(part: MatrixSlice, blocks: list[MatrixSlice]) -> Any:
+    """Return the values of blocks as a dense array."""
+    return np.concatenate(
+        [np.empty((0, part.shape[1]), part.dtype), *(block.to_numpy() for block in blocks)]
+    )
+
+
+def size_of(values: Any) -> int:
+    """Return the memory of the values of a block."""
+    return sparse_bytes(values) if sp.issparse(values) else values.nbytes
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_blocks_are_the_slice(data: st.DataObject) -> None:
+    """Whatever the size, also of a slice whose values were read."""
+    part = data.draw(slices())
+    if data.draw(st.booleans()):
+        part.load()
+    if data.draw(st.booleans()):
+        rows = data.draw(st.integers(1, 8))
+        blocks = list(part.blocks(rows=rows))
+        heights = [block.shape[0] for block in blocks]
+        assert heights[:-1] == [rows] * (len(blocks) - 1)
+    else:
+        max_bytes = data.draw(st.integers(1, 200))
+        blocks = list(part.blocks(max_bytes=max_bytes))
+        for block in blocks:
+            assert block.shape[0] == 1 or size_of(block.values()) <= max_bytes
+    np.testing.assert_array_equal(stacked(part, blocks), part.to_numpy())
+    positions = [position for block in blocks for position in block.row_positions.tolist()]
+    assert positions == part.row_positions.tolist()
+    for block in blocks:
+        assert block.shape[1] == part.shape[1]
+        assert (block.rows_axis, block.columns_axis, block.name) == ("r", "c", "m")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the path of a data set with sparse matrices in both layouts, and in one."""
+    path = tmp_path_factory.mktemp("blocks") / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [f"c{i}" for i in range(N_CELLS)])
+    daf.add_axis("gene", [f"g{i}" for i in range(N_GENES)])
+    values = sp.random_array(
+        (N_CELLS, N_GENES), density=0.3, rng=np.random.default_rng(0), format="csc"
+    )
+    daf.set_matrix("cell", "gene", "both", values)
+    daf.set_matrix("cell", "gene", "by_genes", values, relayout=False)
+    return path
+
+
+def test_blocks_read_their_rows(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a matrix that is stored by rows, every element is read once, whatever the blocks."""
+    copied: list[int] = []
+    copy_runs = gathering.copy_runs
+
+    def counted(*args: Any) -> Any:
+        values = copy_runs(*args)
+        copied.append(values.size)
+        return values
+
+    monkeypatch.setattr(gathering, "copy_runs", counted)
+    part = connect(path).matrix("cell", "gene", "both")
+    n_elements = part.explain().stored_elements
+    blocks = part.blocks(rows=7)
+    assert copied == []
+    for block in blocks:
+        block.load()
+    assert sum(copied) == 2 * n_elements
+    assert len(list(part.blocks())) == 1
+
+
+def test_the_other_layout_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a matrix that is stored by columns are counted in one pass, to fill blocks well."""
+    part = connect(path).matrix("cell", "gene", "by_genes", columns=slice(3, 20))
+    whole = part.explain().result_bytes
+    read: list[int] = []
+    copy_runs = gathering.copy_runs
+
+    def counted(*args: Any) -> Any:
+        values = copy_runs(*args)
+        read.append(values.size)
+        return values
+
+    monkeypatch.setattr(gathering, "copy_runs", counted)
+    blocks = list(part.blocks(max_bytes=whole // 4))
+    assert sum(read) == part.explain().stored_elements
+    assert len(blocks) == 5
+    np.testing.assert_array_equal(stacked(part, blocks), part.to_numpy())
+
+
+def test_a_damaged_layout_is_read_once(path: Path, tmp_path: Path) -> None:
+    """A layout of which a block could not be read is left alone by the later ones."""
+    copy = tmp_path / "x.daf.zarr"
+    shutil.copytree(path, copy)
+    file = copy / "matrices/gene/cell/both/rowval/0"
+    file.write_bytes(b"\xff" * file.stat().st_size)
+    part = connect(copy).matrix("cell", "gene", "both")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DamagedLayoutWarning)
+        found = np.concatenate([block.to_numpy() for block in part.blocks(rows=50)])
+    assert len(caught) == 1
+    expected = connect(path).matrix("cell", "gene", "both").to_numpy()
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"rows": 0}, "rows=0 is no number of rows; pass 1 or more"),
+        ({"rows": -2}, "rows=-2"),
+        ({"rows": 1.5}, "rows=1.5"),
+        ({"rows": True}, "rows=True"),
+        ({"max_bytes": 0}, "max_bytes=0 has no room for a row"),
+        ({"max_bytes": -1}, "max_bytes=-1 is no size"),
+        ({"max_bytes": "much"}, "max_bytes='much' is no size"),
+        ({"rows": 1, "max_bytes": 1}, "takes rows= or max_bytes=, not both"),
+    ],
+)
+def test_bad_sizes(sizes: Any, message: str) -> None:
+    """They are refused by the call, not by the first block."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    daf.set_matrix("cell", "cell", "m", [[1, 2], [3, 4]])
+    part = connect(daf).matrix("cell", "cell", "m")
+    with pytest.raises(errors.InvalidInputError, match=message):
+        part.blocks(**sizes)
+
+
+def test_empty_slices_have_no_blocks(path: Path) -> None:
+    """A filter that matches nothing yields nothing to iterate over."""
+    assert list(connect(path).matrix("cell", "gene", "both", rows=[]).blocks(rows=3)) == []
+    [block] = connect(path).matrix("cell", "gene", "both", columns=[]).blocks()
+    assert block.shape == (N_CELLS, 0)
