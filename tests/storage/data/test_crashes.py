@@ -150,8 +150,11 @@ def test_a_crash_at_any_point_leaves_old_or_new(
     assert at > 3
 
 
-@pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two steps"])
-@pytest.mark.parametrize("is_there", [False, True], ids=["new", "replaced"])
+@pytest.mark.parametrize(
+    ("is_there", "exchange"),
+    [(False, True), (True, True), (True, False)],
+    ids=["new", "replaced", "replaced in two steps"],
+)
 def test_a_crash_leaves_an_axis_with_all_of_its_properties_or_none_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_there: bool, exchange: bool
 ) -> None:

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
+from daf_query import connect
+from daf_query.index import build_index
 from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors, open_daf, verify
 from daf_storage.data import _new_axis
 from tests.support import contents, dense, fill
@@ -273,3 +275,19 @@ class _FailingChanges:
             return found(*args, **kwargs)
 
         return counted
+
+
+@pytest.mark.parametrize("name", ["daf.zarr", "v3.daf.zarr", "h5df"])
+def test_a_replaced_axis_on_the_disk(tmp_path: Path, name: str) -> None:
+    """Whoever opens it later finds the new one alone, sound, and no index of the old one in use."""
+    with fill(_created(name, tmp_path)) as daf:
+        daf.add_axis("cluster", ["1", "2"], vectors={"n": [3, 4], "old": ["B", "T"]})
+        build_index(daf, "cluster", ["name", "n", "old"], progress="never")
+        add_cluster(daf, if_exists="replace")
+    (path,) = (file for file in tmp_path.iterdir() if not file.name.endswith(".indexes"))
+    with connect(path) as session:
+        check_cluster(session.reader())
+        assert session.sql("SELECT name FROM cluster WHERE n = 5").to_pydict() == {"name": ["T"]}
+        assert session.sql("SELECT n FROM cluster WHERE name = 'B'").to_pydict() == {"n": [3]}
+        assert session.sql("SELECT name FROM cluster WHERE n = 4").count() == 0
+    assert [finding for finding in verify(path) if finding.level == "error"] == []
