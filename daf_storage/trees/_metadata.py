@@ -5,13 +5,14 @@ Documents are untrusted: any JSON value at any place becomes a value object or a
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import posixpath
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -32,11 +33,15 @@ MAX_CONSOLIDATED_BYTES: Final = 1 << 29
 MAX_ITEM_BYTES: Final = 1 << 20
 """The largest element of a fixed size that is read; only strings are larger than 8 bytes."""
 
+_T = TypeVar("_T")
+
 _MAX_DIMENSIONS: Final = 32
 _MAX_CHUNK_BYTES: Final = 1 << 28
 _LENGTH_BYTES: Final = 4
 _MAX_ELEMENTS: Final = 2**62
 _MAX_SHOWN: Final = 80
+_SMALL_BYTES: Final = 1 << 12
+_MOST_REMEMBERED: Final = 1 << 10
 _SEPARATORS: Final = (".", "/")
 
 
@@ -194,6 +199,19 @@ def read_document(snapshot: Snapshot, key: str, *, what: str) -> bytes | None:
             f"more than {limit:,}; write the array again"
         )
     return snapshot.read(key)
+
+
+def remembering(parse: Callable[[bytes, str], _T]) -> Callable[[bytes, str], _T]:
+    """Return a function that parses a small document once: each query opens the same arrays.
+
+    The result follows from the document and from what messages call the array; errors are not kept.
+    """
+    remembered = functools.lru_cache(maxsize=_MOST_REMEMBERED)(parse)
+
+    def parsed(data: bytes, what: str) -> _T:
+        return remembered(data, what) if len(data) <= _SMALL_BYTES else parse(data, what)
+
+    return parsed
 
 
 def parse_json(data: bytes, *, what: str) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from daf_storage.trees._metadata import (
     lengths_of,
     parse_json,
     read_document,
+    remembering,
     separator_of,
     shown,
     to_json,
@@ -77,7 +78,7 @@ class ZarrV2:
     def array(self, snapshot: Snapshot, path: str, *, what: str) -> ArrayMetadata | None:
         """Return the metadata of an array; None if there is none."""
         data = read_document(snapshot, posixpath.join(path, ARRAY_FILE), what=what)
-        return None if data is None else parse_array(data, what=what)
+        return None if data is None else _parsed(data, what)
 
     def marker(self, snapshot: Snapshot, name: str) -> None:  # noqa: ARG002 - the same for both versions
         """Return nothing: the marker of Zarr v2 is an array."""
@@ -218,6 +219,11 @@ def parse_array(data: bytes, *, what: str) -> ArrayMetadata:
         has_filters=left not in ([], _VLEN_UTF8),
         document=to_json(without) if compressions else None,
     )
+
+
+@remembering
+def _parsed(data: bytes, what: str) -> ArrayMetadata:
+    return parse_array(data, what=what)
 
 
 def render_array(shape: tuple[int, ...], storage_type: StorageType) -> bytes:

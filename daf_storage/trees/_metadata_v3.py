@@ -28,6 +28,7 @@ from daf_storage.trees._metadata import (
     lengths_of,
     parse_json,
     read_document,
+    remembering,
     separator_of,
     shown,
     to_json,
@@ -64,12 +65,7 @@ class ZarrV3:
     def array(self, snapshot: Snapshot, path: str, *, what: str) -> ArrayMetadata | None:
         """Return the metadata of an array; None if there is nothing, or a group."""
         data = read_document(snapshot, posixpath.join(path, NODE_FILE), what=what)
-        if data is None:
-            return None
-        document = parse_json(data, what=f"{what}: {NODE_FILE}")
-        if document.get("node_type") == "group":
-            return None
-        return parse_array(document, what=what)
+        return None if data is None else _parsed(data, what)
 
     def marker(self, snapshot: Snapshot, name: str) -> Any:
         """Return an attribute of the root group."""
@@ -205,6 +201,13 @@ def compression_of(packing: Packing, storage_type: StorageType) -> dict[str, Any
         "blocksize": 0,
     }
     return {"name": "blosc", "configuration": options}
+
+
+@remembering
+def _parsed(data: bytes, what: str) -> ArrayMetadata | None:
+    """Parse a document; None if it is that of a group."""
+    document = parse_json(data, what=f"{what}: {NODE_FILE}")
+    return None if document.get("node_type") == "group" else parse_array(document, what=what)
 
 
 def parse_array(document: Mapping[str, Any], *, what: str) -> ArrayMetadata:

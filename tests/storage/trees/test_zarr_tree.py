@@ -14,6 +14,7 @@ from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
 from daf_storage.stores._zarr_adapter import SnapshotZarrStore
 from daf_storage.testing import ChangingTreeSuite
 from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree, _zarr_array, _zarr_write
+from daf_storage.trees._metadata import remembering
 from tests.support import UMIS, create, fill, recorded_reads
 
 
@@ -132,3 +133,17 @@ def test_metadata_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             assert stored.entries("rowval").info.size == np.count_nonzero(UMIS)
         asked = [key for key in reads.keys if key.endswith("sparse/rowval/.zarray")]
         assert len(asked) == 1
+
+
+def test_small_documents_are_parsed_once() -> None:
+    """For each name that messages give the array; large ones, which could fill memory, every time."""
+    parsed: list[tuple[int, str]] = []
+
+    def parse(data: bytes, what: str) -> int:
+        parsed.append((len(data), what))
+        return len(data)
+
+    again = remembering(parse)
+    assert [again(b"{}", "a"), again(b"{}", "a"), again(b"{}", "b")] == [2, 2, 2]
+    assert [again(bytes(5000), "a"), again(bytes(5000), "a")] == [5000, 5000]
+    assert parsed == [(2, "a"), (2, "b"), (5000, "a"), (5000, "a")]
