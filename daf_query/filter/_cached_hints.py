@@ -59,6 +59,8 @@ def _absent(name: str, values: Sequence[str], known: pa.Array) -> Iterator[str]:
 
 def _excludes(term: Term, limits: tuple[float, float]) -> bool:
     """Return whether no number within limits satisfies a term."""
+    if term.form not in ("equal", "order"):
+        return False
     try:
         constants = [float(constant) for constant in term.constants]
     except ValueError:
@@ -74,4 +76,4 @@ def _excludes(term: Term, limits: tuple[float, float]) -> bool:
         ">": constants[0] >= high,
         ">=": constants[0] > high,
     }
-    return term.form == "order" and excluded[term.operator]
+    return excluded[term.operator]

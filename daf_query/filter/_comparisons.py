@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from daf_query.filter._token_tree import Item
+from daf_query.filter._token_tree import Item, ends_operand
 from daf_query.sql import Token
 
 EQUALITIES: Final = ("=", "==", "!=", "<>")
 ORDERS: Final = ("<", "<=", ">", ">=")
-_SYMBOLS: Final = (*EQUALITIES, *ORDERS, "<=>", "~*", "!~", "!~*", "@>", "<@")
+_PATTERNS: Final = ("~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*")
+_SYMBOLS: Final = (*EQUALITIES, *ORDERS, "<=>", "@>", "<@", *_PATTERNS)
 _WORDS: Final = ("IN", "LIKE", "ILIKE", "SIMILAR", "BETWEEN", "IS", "RLIKE", "REGEXP")
 _PARTS: Final = ("NOT", "TO", "AND", "ESCAPE", "DISTINCT", "FROM", "SYMMETRIC")
 
@@ -71,4 +72,4 @@ def _symbol(items: Sequence[Item], place: int) -> str | None:
 
 
 def _ends_operand(item: Item) -> bool:
-    return not isinstance(item, Token) or item.kind != "operator"
+    return not isinstance(item, Token) or ends_operand(item)

@@ -20,6 +20,7 @@ from daf_query.filter._comparisons import (
 from daf_query.filter._operands import (
     Operand,
     ValueType,
+    is_call,
     is_single,
     is_unknown_name,
     type_of,
@@ -204,10 +205,12 @@ class _Writer:
             if isinstance(item, Token):
                 self._token(item)
         groups = [item for item in items if isinstance(item, Group)]
+        if _is_word(first, "POSITION") and is_call(items):  # its IN is no list
+            return Operand(tuple(items), "unknown")
         types = [self.part(group.items) for group in groups if not group.is_subquery]
-        joins = next((item for item in items if _is_operator(item, "||")), None)
-        if joins is not None and "boolean" in types:
-            self._refuse(joins, "|| joins strings; write OR")
+        joins = [item for item in items if _is_operator(item, "||")]
+        if joins and len(items) == len(joins) + len(groups) and set(types) == {"boolean"}:
+            self._refuse(joins[0], "|| joins strings; write OR")
         if len(items) == 2 and groups and groups[0].is_bracket("["):
             self._subscript(groups[0])
         if len(items) > 1 or not groups:
@@ -277,7 +280,9 @@ class _Writer:
             after = items[place + 1]
             if not _is_word(item, "IN", "IS"):
                 continue
-            self._refuse_bits_after(items[place + 1 :])
+            rest = items[place + 1 :]
+            if not any(_is_word(each, "DISTINCT") for each in rest):
+                self._refuse_bits_after(rest)
             if _is_word(item, "IS"):
                 continue
             if isinstance(after, Group) and not after.is_subquery:

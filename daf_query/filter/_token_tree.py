@@ -12,13 +12,14 @@ from daf_query.sql import Token, tokens_of
 _MERGED: Final = frozenset(
     {
         *("==", "!=", "<>", "<=", ">=", "<=>"),
-        *("~*", "!~", "!~*", "||", "&&", "<<", ">>", "::"),
+        *("~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*", "||", "&&", "<<", ">>", "::"),
         *("->", "->>", "@>", "<@", "=>", "**", "//"),
     }
 )
 """Operators of several characters."""
-_LONGEST: Final = 3
+_LONGEST: Final = 4
 _CLOSING: Final = {"(": ")", "[": "]"}
+_BEFORE_OPERANDS: Final = ("AND", "OR", "NOT", "WHEN", "THEN", "ELSE")
 _SUBQUERY: Final = ("SELECT", "WITH", "VALUES")
 
 
@@ -94,11 +95,19 @@ def _with_operators(tokens: Iterable[Token]) -> list[Token]:
     place = 0
     while place < len(pending):
         size = _operator_size(pending[place : place + _LONGEST])
+        if pending[place].is_operator("~") and not (merged and ends_operand(merged[-1])):
+            size = 1  # of two in front of an operand, each negates it
         first, last = pending[place], pending[place + size - 1]
         text = "".join(token.text for token in pending[place : place + size])
         merged.append(first if size == 1 else Token("operator", text, first.start, last.stop))
         place += size
     return merged
+
+
+def ends_operand(token: Token) -> bool:
+    """Return whether an operator after a token is between two operands, not in front of one."""
+    is_closing = token.is_operator(")", "]")
+    return is_closing or (token.kind != "operator" and not token.is_word(*_BEFORE_OPERANDS))
 
 
 def _operator_size(tokens: Sequence[Token]) -> int:

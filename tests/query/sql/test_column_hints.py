@@ -61,6 +61,17 @@ def test_an_entry_of_another_axis(
     )
 
 
+def test_the_hint_can_be_followed(session: DafSession) -> None:
+    """What it says to write is answered, in Python's spelling too."""
+    assert session.sql("SELECT name FROM cell WHERE X['MS4A1'] > 1").to_pydict() == {"name": ["b"]}
+    for predicate in (
+        "X['HLA-DRA'] > 2",
+        '(X["HLA-DRA"] > 2) & ~(age < 2)',
+        "2 < X['HLA-DRA'] < 9",
+    ):
+        assert session.matrix("cell", "gene", "X", rows=predicate).row_positions.tolist() == [1]
+
+
 def test_an_entry_with_a_quote(session: DafSession) -> None:
     """It is doubled."""
     assert message(session, '"it\'s" > 1').endswith("write X['it''s']")
