@@ -85,7 +85,7 @@ def add_no_provenance(parser: Parser) -> None:
     parser.add_argument(
         "--no-provenance",
         action="store_true",
-        help="write no SQL, names and versions into the metadata of .h5ad, .parquet and .arrow",
+        help="write no SQL, names and versions into .h5ad, .zarr, .parquet and .arrow files",
     )
 
 

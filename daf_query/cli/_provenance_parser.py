@@ -16,5 +16,5 @@ def add_provenance(commands: Commands) -> None:
         "print which query, data sets and packages a file was made of",
         "  daf provenance markers.h5ad\n  daf provenance old.parquet | jq -r .sql",
     )
-    parser.add_argument("path", metavar="FILE", help="an .h5ad, Parquet or Arrow file")
+    parser.add_argument("path", metavar="FILE", help="an .h5ad, .zarr, Parquet or Arrow file")
     parser.set_defaults(command="_provenance.provenance_command")

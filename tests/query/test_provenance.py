@@ -127,7 +127,7 @@ def test_slices(session: DafSession, tmp_path: Path) -> None:
     adata = part_of(session).to_anndata()
     check_slice(json.loads(adata.uns["daf_query"]))
     check_slice(daf_query.provenance(adata))
-    for suffix in ("h5ad", "parquet", "arrow"):
+    for suffix in ("h5ad", "zarr", "parquet", "arrow"):
         part_of(session).save(tmp_path / f"x.{suffix}")
         check_slice(daf_query.provenance(tmp_path / f"x.{suffix}"))
     found = anndata.read_h5ad(tmp_path / "x.h5ad")
@@ -149,9 +149,11 @@ def test_profiles(session: DafSession, tmp_path: Path) -> None:
     }
     profile.save(tmp_path / "x.parquet")
     profile.filter("mean > 1").save(tmp_path / "y.parquet")
+    profile.save_h5ad(tmp_path / "x.h5ad", statistic="sum")
     for record in (
         daf_query.provenance(profile.to_anndata()),
         daf_query.provenance(tmp_path / "x.parquet"),
+        daf_query.provenance(tmp_path / "x.h5ad"),
         daf_query.provenance(profile.to_arrow_table(provenance=True)),
     ):
         assert record is not None
@@ -336,7 +338,9 @@ def test_files_that_say_nothing(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
     feather.write_feather(pa.table({"a": [1]}), tmp_path / "x.arrow", compression="uncompressed")
     anndata.AnnData(np.ones((1, 1))).write_h5ad(tmp_path / "x.h5ad")
-    for suffix in ("parquet", "arrow", "h5ad"):
+    with anndata.settings.override(zarr_write_format=3):
+        anndata.AnnData(np.ones((1, 1))).write_zarr(tmp_path / "x.zarr")
+    for suffix in ("parquet", "arrow", "h5ad", "zarr"):
         assert daf_query.provenance(tmp_path / f"x.{suffix}") is None
     with pytest.raises(errors.SourceNotFoundError, match="no such file"):
         daf_query.provenance(tmp_path / "absent.parquet")
