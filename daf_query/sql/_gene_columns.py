@@ -190,25 +190,29 @@ class _Resolver:
         other, name = matrices[0]
         if reference.entry is None:
             raise malformed(reference, reference.name)
-        check_entry(schema, other, reference.entry)
+        check_entry(schema, other, reference.entry, axis)
         entry = MatrixEntry(other, name, reference.entry)
         self.columns.setdefault(table, {})[reference.column] = entry
         return True
 
 
-def check_entry(schema: AxisSchema, axis: str, entry: str) -> None:
-    """Raise unless some data set has an entry.
+def check_entry(schema: AxisSchema, axis: str, entry: str, asked: str) -> None:
+    """Raise unless some data set has an entry of an axis; ``asked`` is that of the table.
 
     Raises
     ------
     EntryNotFoundError
         None has.
     """
-    having = [(daf, cache) for daf, cache in schema.data_sets() if daf.has_axis(axis)]
+    having = [pair for pair in schema.data_sets() if {axis, asked} <= pair[0].axes_set()]
     if any(find_entry(daf, axis, entry, cache) is not None for daf, cache in having):
         return
     daf, cache = having[0]
-    raise entry_not_found(daf, axis, entry, cache)
+    error = entry_not_found(daf, axis, entry, cache)
+    if any(find_entry(each, asked, entry, own) is not None for each, own in having):
+        hint = f"it is one of axis {asked!r} itself: ask the table {axis!r} for it"
+        error = errors.with_message(error, f"{error}; {hint}")
+    raise error
 
 
 def _matrices(schema: AxisSchema, axis: str, name: str) -> list[tuple[str, str]]:

@@ -400,6 +400,11 @@ class TestErrors:
         with pytest.raises(error, match=said):
             session.sql(query)
 
+    def test_an_entry_of_the_axis_itself(self, session: DafSession) -> None:
+        """A gene that is asked of the genes is one of the cells."""
+        with pytest.raises(errors.EntryNotFoundError, match="ask the table 'cell' for it"):
+            session.sql("SELECT X['FOXP3'] FROM gene")
+
     def test_other_subscripts_are_left_alone(self, session: DafSession) -> None:
         """Lists and maps of SQL work as they did."""
         query = "SELECT [1, 2][1] AS a, ARRAY['x'][1] AS b, map(['k'], [3])['k'] AS c"
