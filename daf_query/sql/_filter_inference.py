@@ -109,15 +109,15 @@ def _comparison(
 
 def _listed(expression: Any, residual: ResidualFilter, schema: pa.Schema) -> Predicate | None:
     variant = expression.to_variant()
-    if variant.negated():
-        return None
     column = _column(variant.expr(), residual, schema)
     literals = [_literal(item) for item in variant.list()]
     if column is None:
         return None
     field, is_cast = column
     if not is_cast:
-        return _listed_without_cast(field, literals)
+        return _listed_without_cast(field, literals, is_negated=variant.negated())
+    if variant.negated():
+        return None
     values = []
     for literal in literals:
         if literal is None or literal[0] != pa.float64():
@@ -130,14 +130,14 @@ def _listed(expression: Any, residual: ResidualFilter, schema: pa.Schema) -> Pre
 
 
 def _listed_without_cast(
-    field: pa.Field, literals: list[tuple[pa.DataType, Any] | None]
+    field: pa.Field, literals: list[tuple[pa.DataType, Any] | None], *, is_negated: bool
 ) -> Predicate | None:
     values = []
     for literal in literals:
         if literal is None or not _is_same_type(field, literal[0]):
             return None
         values.append(literal[1])
-    return In(field.name, tuple(values))
+    return In(field.name, tuple(values), is_negated)
 
 
 def _is_same_type(field: pa.Field, arrow_type: pa.DataType) -> bool:

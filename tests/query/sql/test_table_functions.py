@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ class TestMatrix:
             "gene IN ('g7', 'u', 'v', 'w', 'x', 'y', 'z') AND value > 0",
             "gene LIKE 'g7%'",
             "gene >= 'g7' AND gene < 'g8'",
+            "gene IN ('g1', 'g2', 'g3', 'g4', 'g7') AND gene NOT IN ('g1', 'g2', 'g3', 'g4', 'x')",
         ],
     )
     def test_predicates_become_slices(self, db: DafSession, condition: str) -> None:
@@ -123,6 +125,18 @@ class TestMatrix:
             (SELECT cell FROM matrix('cell', 'gene', 'X') WHERE gene = 'g7')
         """
         assert db.sql(within).to_pydict() == {"n": [np.count_nonzero(values[:, 7])]}
+
+    def test_several_threads(self, db: DafSession) -> None:
+        """Queries with predicates are planned side by side: none waits for another forever."""
+        values = dense(db)
+
+        def total(age: int) -> float:
+            query = f"SELECT sum(value) AS s FROM matrix('cell', 'gene', 'X', 'age < {age}')"
+            return float(db.sql(query).to_pydict()["s"][0])
+
+        with ThreadPoolExecutor(8) as executor:
+            found = list(executor.map(total, range(10, 40)))
+        assert found == [values[:age].sum() for age in range(10, 40)]
 
     def test_the_tables_of_the_query_are_not_those_of_the_predicates(self, db: DafSession) -> None:
         """A filter that restricts ``cell`` in the query does not in the predicate of the rows."""
