@@ -42,6 +42,8 @@ _FETCHED_CHUNKS: Final = 4096
 _COPY_BYTES: Final = 1 << 24
 _SPOOLED_BYTES: Final = 1 << 26
 _BITSHUFFLE: Final = 2
+_LARGE_BYTES: Final = 2**31
+"""From this size on, the offsets of strings need 64 bits."""
 
 Position = tuple[int, ...]
 
@@ -228,7 +230,7 @@ class ShardReader:
             parts.append(strings.slice(first - start, last - first))
         if (
             any(pa.types.is_large_string(part.type) for part in parts)
-            or sum(part.nbytes for part in parts) >= 2**31
+            or sum(part.nbytes for part in parts) >= _LARGE_BYTES
         ):
             parts = [part.cast(pa.large_string()) for part in parts]
         return pa.concat_arrays(parts)

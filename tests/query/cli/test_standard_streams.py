@@ -48,3 +48,22 @@ def test_all_streams_closed(path: Path) -> None:
     code, _ = run(f"{COMMAND} sql {path} 'SELECT name FROM cell' -o {output} <&- >&- 2>&-")
     assert code == 0
     assert output.read_text() == '"name"\n"a"\n"b"\n'
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- 2>&-", "<&- >&- 2>&-", ""])
+def test_the_next_file_has_another_number(tmp_path: Path, closed: str) -> None:
+    """Whichever of the streams are closed, and what is written to them goes nowhere."""
+    script, told = tmp_path / "script.py", tmp_path / "told"
+    script.write_text(
+        "import os, sys\n"
+        "from daf_query.cli._standard_streams import prepare_standard_streams\n"
+        "prepare_standard_streams()\n"
+        "prepare_standard_streams()\n"
+        f"number = os.open({str(told)!r}, os.O_WRONLY | os.O_CREAT)\n"
+        "print('lost', file=sys.stderr)\n"
+        "os.write(number, str(number).encode())\n"
+    )
+    code, error = run(f"{sys.executable} {script} {closed}")
+    assert code == 0
+    assert error == ("" if "2>&-" in closed else "lost\n")
+    assert int(told.read_text()) > 2

@@ -19,6 +19,7 @@ def snapshot(tmp_path: Path) -> Snapshot:
     """Return a pinned directory with a file and a directory."""
     (tmp_path / "below").mkdir()
     (tmp_path / "file").write_bytes(b"abc")
+    (tmp_path / "empty").write_bytes(b"")
     pinned = DirectoryStore(tmp_path).snapshot("")
     assert pinned is not None
     return pinned
@@ -26,7 +27,10 @@ def snapshot(tmp_path: Path) -> Snapshot:
 
 def test_what_is_there_and_what_is_not(snapshot: Snapshot, tmp_path: Path) -> None:
     """Absent files are None, and absent directories have no names."""
-    assert snapshot.names() == ["below", "file"]
+    assert snapshot.names() == ["below", "empty", "file"]
+    nothing = snapshot.map("empty")
+    assert nothing is not None
+    assert nothing.nbytes == 0
     assert snapshot.names("below") == snapshot.names("absent") == snapshot.names("file") == []
     assert (snapshot.read("file"), snapshot.size("file")) == (b"abc", 3)
     mapped = snapshot.map("file")

@@ -283,3 +283,33 @@ def test_strings_as_the_values_of_sparse_arrays(tiny_path: Path, name: str) -> N
     info = daf.vector_info if name.startswith("vectors") else daf.matrix_info
     with pytest.raises(errors.UnsupportedDataError, match=f"{name}/nzval: strings are not read"):
         info(*name.split("/")[1:])
+
+
+@pytest.mark.parametrize(
+    ("strings", "expected"),
+    [
+        (np.array([b"a", "é".encode(), b""]), ["a", "é", ""]),
+        (np.array(["a", "é", ""]), ["a", "é", ""]),
+        (np.array([b"a", b"\xff", b""]), None),
+    ],
+)
+def test_strings_of_a_fixed_length(tiny_path: Path, strings: Any, expected: Any) -> None:
+    """As bytes or characters; what is not UTF-8 is an error."""
+    put(tiny_path, "vectors/cell/type", strings)
+    daf = ZarrDaf(tiny_path)
+    if expected is None:
+        with pytest.raises(errors.CorruptDataError, match="the strings cannot be decoded"):
+            daf.get_np_vector("cell", "type")
+    else:
+        assert daf.get_np_vector("cell", "type").tolist() == expected
+
+
+@pytest.mark.parametrize("chunk", ["0", "1", "2"])
+def test_positions_of_which_a_chunk_is_missing(tiny_path: Path, chunk: str) -> None:
+    """They are not zeros: it is an error, which names the first or last chunk."""
+    put(tiny_path, "vectors/gene/flag/nzind", np.array([1, 2, 4], "<i4"), chunks=(1,))
+    reopened = ZarrDaf(tiny_path)
+    assert reopened.get_np_vector("gene", "flag").tolist() == [True, True, False, True]
+    (tiny_path / "vectors/gene/flag/nzind" / chunk).unlink()
+    with pytest.raises(errors.CorruptDataError, match="missing|does not rise"):
+        ZarrDaf(tiny_path).get_np_vector("gene", "flag")

@@ -147,3 +147,19 @@ def test_small_documents_are_parsed_once() -> None:
     assert [again(b"{}", "a"), again(b"{}", "a"), again(b"{}", "b")] == [2, 2, 2]
     assert [again(bytes(5000), "a"), again(bytes(5000), "a")] == [5000, 5000]
     assert parsed == [(2, "a"), (2, "b"), (5000, "a"), (5000, "a")]
+
+
+def test_what_cannot_be_opened_is_an_array(
+    tiny_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason is raised when it is used; of the root, at once."""
+    tree = ZarrTree(DirectoryStore(tiny_path))
+    assert (tree.kind(""), tree.kind("axes"), tree.kind("nope")) == ("group", "group", None)
+
+    def refuse(*_: object, **__: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.open", refuse)
+    assert tree.kind("axes") == "array"
+    with pytest.raises(errors.ReadOnlyError):
+        tree.kind("")

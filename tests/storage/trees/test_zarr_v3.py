@@ -14,6 +14,7 @@ import google_crc32c
 import hypothesis.strategies as st
 import numcodecs
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import zarr
@@ -42,7 +43,7 @@ from daf_storage.testing import (
     ChangingTreeSuite,
     ReadOnlyDafSuite,
 )
-from daf_storage.trees import WritableTree, WritableZarrTree, _metadata_v3
+from daf_storage.trees import WritableTree, WritableZarrTree, _metadata_v3, _shards
 from daf_storage.trees._shards import ShardReader
 from tests.support import UMIS, contents, create, fill, fill_served, served
 
@@ -935,6 +936,31 @@ def test_packed_hdf5(tmp_path: Path, codec: Any) -> None:
         part = connect(daf).matrix("cell", "gene", "m", rows="index >= 2998", columns=["d", "a"])
         assert np.array_equal(part.to_numpy(), values[2998:][:, [3, 0]])
     assert verify(path) == []
+
+
+def test_strings_that_need_large_offsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of all chunks together count, from 2 GiB on; the strings are the same."""
+    strings = [f"name {i}" for i in range(2000)]
+    daf = writer(tmp_path / "x.daf.zarr", packed=Packing(chunk_kb=1))
+    daf.add_axis("cell", strings)
+    array = open_daf(tmp_path / "x.daf.zarr").string_array("cell", "name")
+    plain = array.read_strings()
+    assert plain.type == pa.string()
+    size_bytes = 0
+
+    def counted(parts: list[pa.Array]) -> pa.Array:
+        nonlocal size_bytes
+        size_bytes = sum(part.nbytes for part in parts)
+        return concat_arrays(parts)
+
+    concat_arrays = pa.concat_arrays
+    monkeypatch.setattr(pa, "concat_arrays", counted)
+    array.read_strings()
+    for limit, kind in ((size_bytes + 1, pa.string()), (size_bytes, pa.large_string())):
+        monkeypatch.setattr(_shards, "_LARGE_BYTES", limit)
+        found = array.read_strings()
+        assert found.type == kind
+        assert found.to_pylist() == strings
 
 
 @pytest.mark.parametrize("damage", ["no file", "no chunk"])

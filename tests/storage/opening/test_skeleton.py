@@ -1,0 +1,106 @@
+"""Tests of what opening finds: names of data sets, groups in the way, files that are replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from daf_storage import DafWriter, H5df, MemoryDaf, ZarrDaf, errors, open_daf
+from tests.storage.trees.test_foreign_arrays import put
+from tests.support import create, fill
+
+
+@pytest.mark.parametrize("value", [5, 2.5, True, "mine"])
+def test_a_data_set_is_called_by_its_scalar(tmp_path: Path, value: Any) -> None:
+    """Whatever its type; one that was given comes before it."""
+    path = tmp_path / "x.daf.zarr"
+    create(path).set_scalar("name", value)
+    assert ZarrDaf(path).name.startswith(str(value))
+    assert ZarrDaf(path, name="given").name.startswith("given")
+    writer = ZarrDaf(path, "r+")
+    assert writer.name.startswith(str(value))
+    assert not writer.name.endswith(".read_only")
+
+
+def test_a_name_that_is_none(tmp_path: Path) -> None:
+    """A scalar of two elements, or one that cannot be read, is no name: the path is."""
+    path = tmp_path / "x.daf.zarr"
+    create(path).set_scalar("name", "mine")
+    put(path, "scalars/name", np.array([1, 2]))
+    assert ZarrDaf(path).name.startswith(str(path))
+    (path / "scalars/name/.zarray").write_text("{")
+    assert ZarrDaf(path).name.startswith(str(path))
+
+
+@pytest.mark.parametrize("group", ["axes", "scalars", "vectors", "matrices"])
+def test_groups_in_the_way(tmp_path: Path, group: str) -> None:
+    """A group with something in it is not made into a data set, and is left as it is."""
+    path = tmp_path / "x.daf.zarr"
+    for folder in (path, path / group):
+        folder.mkdir()
+        (folder / ".zgroup").write_text('{"zarr_format":2}')
+    put(path, f"{group}/x", np.arange(3))
+    with pytest.raises(errors.NotADafError, match=f"its group '{group}' is not empty"):
+        ZarrDaf(path, "w+")
+    assert (path / group / "x/0").exists()
+    with pytest.raises(errors.NotADafError):
+        ZarrDaf(path)
+
+
+def test_an_empty_group_is_no_obstacle(tmp_path: Path) -> None:
+    """It becomes one of the data set."""
+    path = tmp_path / "x.daf.zarr"
+    for folder in (path, path / "vectors"):
+        folder.mkdir()
+        (folder / ".zgroup").write_text('{"zarr_format":2}')
+    daf = ZarrDaf(path, "w+")
+    assert isinstance(daf, DafWriter)
+    fill(daf)
+    assert ZarrDaf(path).axes_set() == {"cell", "gene"}
+
+
+def test_an_hdf5_file_that_is_deleted_while_it_is_open(tmp_path: Path) -> None:
+    """Another one may be made in its place; the handle goes on reading the old one."""
+    path = tmp_path / "x.h5df"
+    old = H5df(path, "w")
+    assert isinstance(old, DafWriter)
+    fill(old)
+    path.unlink()
+    new = H5df(path, "w")
+    assert new.axes_set() == set()
+    assert old.axes_set() == {"cell", "gene"}
+    new.close()
+    old.close()
+    assert H5df(path).axes_set() == set()
+
+
+def test_a_rebuilding_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The data set is as it was, and the failure is the one that is seen."""
+    path = tmp_path / "x.h5df"
+    daf = H5df(path, "w")
+    assert isinstance(daf, DafWriter)
+    fill(daf)
+    tree: Any = daf.writable_tree
+    with pytest.raises(ValueError, match="on purpose"), tree.rebuilt("token", ["axes"]):
+        raise ValueError("on purpose")
+    assert daf.axes_set() == {"cell", "gene"}
+    daf.close()
+    with h5py.File(path) as file:
+        assert not [name for name in file if name.startswith(".")]
+
+
+def test_missing_parents(tmp_path: Path) -> None:
+    """Where there is no directory to look for others in, none are named."""
+    with pytest.raises(errors.SourceNotFoundError, match=r"no such directory: .*/y\.daf\.zarr$"):
+        open_daf(tmp_path / "x" / "y.daf.zarr")
+
+
+def test_data_sets_in_memory_have_names_of_their_own() -> None:
+    """A second one of a name is told from the first."""
+    first, second = MemoryDaf(name="twice in memory"), MemoryDaf(name="twice in memory")
+    assert first.name == "twice in memory"
+    assert second.name == "twice in memory#2"
