@@ -30,7 +30,11 @@ def add_profile(commands: Commands) -> None:
         '  daf profile pbmc.daf.zarr --matrix X --by "donor, age > 60 AS old" \\\n'
         '      --rows "phase = \'G1\'" --columns "is_marker" -o profile.csv\n'
         '  daf profile pbmc.daf.zarr --matrix UMIs --by "donor, type" --statistic sum \\\n'
-        "      -o pseudobulk.h5ad",
+        "      -o pseudobulk.h5ad\n"
+        "  daf profile pbmc.daf.zarr --matrix X --by type --rows 'age > $least' --param least=60 \\\n"
+        "      --rows-axis cell --columns-axis gene --max-rows 0\n"
+        "  daf profile pbmc.daf.zarr --matrix X --by type --format parquet --no-provenance \\\n"
+        "      --quiet -o - > profile.parquet",
     )
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("--matrix", metavar="NAME", required=True)
