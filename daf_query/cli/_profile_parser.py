@@ -31,8 +31,8 @@ def add_profile(commands: Commands) -> None:
         '      --rows "phase = \'G1\'" --columns "is_marker" -o profile.csv\n'
         '  daf profile pbmc.daf.zarr --matrix UMIs --by "donor, type" --statistic sum \\\n'
         "      -o pseudobulk.h5ad\n"
-        "  daf profile pbmc.daf.zarr --matrix X --by type --rows 'age > $least' --param least=60 \\\n"
-        "      --rows-axis cell --columns-axis gene --max-rows 0\n"
+        "  daf profile pbmc.daf.zarr --matrix X --by type --param least=60 \\\n"
+        "      --rows 'age > $least' --rows-axis cell --columns-axis gene --max-rows 0\n"
         "  daf profile pbmc.daf.zarr --matrix X --by type --format parquet --no-provenance \\\n"
         "      --quiet -o - > profile.parquet",
     )
