@@ -104,12 +104,12 @@ def test_numbers_are_no_entries() -> None:
     assert relation_of({"type"}, vector("type", StorageType.INT64)) is None
 
 
-TEXTS = st.sampled_from(["", "A", "B", "é", "x", "A "])
+STRINGS = st.sampled_from(["", "A", "B", "é", "x", "A "])
 
 
 @given(
-    batches=st.lists(st.lists(st.one_of(st.none(), TEXTS), max_size=5), max_size=4),
-    entries=st.sets(TEXTS),
+    batches=st.lists(st.lists(st.one_of(st.none(), STRINGS), max_size=5), max_size=4),
+    entries=st.sets(STRINGS),
     coded=st.booleans(),
 )
 def test_values_without_entry_are_those_that_python_finds(
