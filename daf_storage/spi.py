@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         arrow_of,
         axes_in_order,
         plain_values,
+        relation_of,
         stored_numbers,
     )
     from daf_storage.h5ad import (
@@ -114,6 +115,7 @@ __all__ = [
     "plain_values",
     "progress_bar",
     "recorded_types",
+    "relation_of",
     "shown_url",
     "stored_numbers",
     "write_anndata",
@@ -142,6 +144,7 @@ __getattr__, __dir__ = lazy_names(
             "arrow_of",
             "axes_in_order",
             "plain_values",
+            "relation_of",
             "stored_numbers",
         ),
         "daf_storage.h5ad": (

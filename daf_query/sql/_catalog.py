@@ -470,6 +470,9 @@ def table_for_query(schema: str, name: str, table: TableDataset) -> Table:
     columns = context.matrix_columns.get((schema, name))
     if columns:
         table = table.with_matrix_columns(columns)
+    positions = context.position_columns.get((schema, name))
+    if positions and isinstance(table, AxisDataset):
+        table = table.with_entry_positions(positions)
     restriction = context.restrictions.get((schema, name))
     if restriction is not None:
         table = table.restricted(restriction.rows, restriction.predicate)

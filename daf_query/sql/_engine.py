@@ -22,6 +22,7 @@ from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._never_null import columns_asked_for_null, is_never_null, is_settled, warn
 from daf_query.sql._pitfalls import check_plan, safe_sql
 from daf_query.sql._planning import EntryRewriting, Restriction, current_context, planning
+from daf_query.sql._position_joins import joined_by_position
 from daf_query.sql._residual_filters import TableName, residual_filters
 from daf_query.sql._spatial_filters import indexed_rows, settled_rows
 from daf_query.sql._table_functions import register_table_functions
@@ -311,9 +312,13 @@ class Engine:
         self, query: str, options: datafusion.SQLOptions, *, is_part: bool
     ) -> datafusion.DataFrame:
         """Plan a query whose views are known, with a column for each entry of a matrix."""
-        context = current_context()
         rewriting = self._rewriting(query)
-        with planning(replace(context, matrix_columns=rewriting.columns)):
+        if rewriting.by_name is not None and options is _READING:
+            frame = self._joined_by_position(rewriting, is_part=is_part)
+            if frame is not None:
+                return frame
+        rewriting = rewriting.by_name or rewriting
+        with planning(replace(current_context(), matrix_columns=rewriting.columns)):
             try:
                 return self._sql(rewriting.query, options, is_part=is_part)
             except Exception as error:
@@ -321,13 +326,30 @@ class Engine:
                     self.context.sql_with_options(query, options)  # says where, as it was written
                 raise
 
+    def _joined_by_position(
+        self, rewriting: EntryRewriting, *, is_part: bool
+    ) -> datafusion.DataFrame | None:
+        """Plan a query with tables joined by position; None if it is not to be planned so."""
+        context = replace(
+            current_context(),
+            matrix_columns=rewriting.columns,
+            position_columns=rewriting.positions,
+        )
+        try:
+            with planning(context):
+                frame = self._sql(rewriting.query, _READING, is_part=is_part)
+        except Exception:  # noqa: BLE001 - planned by name, it says what is wrong in its own words
+            return None
+        added = {name for columns in rewriting.positions.values() for name in columns}
+        return None if added & set(frame.schema().names) else frame
+
     def _rewriting(self, query: str) -> EntryRewriting:
         """Return how a query, or a view that it names, is planned; found out once per planning."""
         known = current_context().rewritings
         if known is None or query not in known:
             views = exposing_views(self._views) if "[" in query else frozenset()
             tables = Tables(self.connections.schemas, self._default, views)
-            rewriting = rewritten(query, tables)
+            rewriting = joined_by_position(rewritten(query, tables), tables)
             if known is None:
                 return rewriting
             known[query] = rewriting

@@ -24,6 +24,7 @@ from daf_query.table._dataset import (
     TableView,
 )
 from daf_query.table._entry_lookup import entry_not_found, find_entry
+from daf_query.table._entry_positions import EntryPosition, is_of_strings
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._matrix_dataset import MatrixDataset
 from daf_query.table._settled_rows import SettledRows
@@ -62,6 +63,7 @@ __all__ = [
     "BrokenColumns",
     "Categoricals",
     "ComputedDataset",
+    "EntryPosition",
     "MatrixDataset",
     "MatrixEntry",
     "SettledRows",
@@ -81,6 +83,7 @@ __all__ = [
     "category_columns",
     "entry_not_found",
     "find_entry",
+    "is_of_strings",
     "is_user_table",
     "register_raw_bits",
     "source_of",

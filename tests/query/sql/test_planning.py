@@ -52,7 +52,7 @@ def recorded_plannings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         ("SELECT name FROM cell", 1),
         ("SELECT name FROM cell WHERE age > 40 AND donor = 'N1'", 1),
         ("SELECT name FROM cell WHERE age BETWEEN 3 AND 7 ORDER BY score LIMIT 2", 1),
-        ("SELECT c.name FROM cell c JOIN donor d ON c.donor = d.name WHERE site = 'Oslo'", 1),
+        ("SELECT c.name FROM cell c JOIN donor d ON c.index = d.index WHERE site = 'Oslo'", 1),
         ("SELECT donor, count(*) AS n FROM cell GROUP BY donor", 1),
         ("SELECT count(*) AS n FROM cell", 1),
         ("select COUNT( 1 ) n from memory.cell ;", 1),
@@ -77,6 +77,18 @@ def test_how_often_a_query_is_planned(
     with recorded_plannings(monkeypatch) as planned:
         session.sql(query).to_pydict()
     assert planned == [query] * times
+
+
+def test_a_join_by_position_is_planned_once(
+    session: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the positions are joined, and not as it was written."""
+    query = "SELECT c.name FROM cell c JOIN donor d ON c.donor = d.name"
+    with recorded_plannings(monkeypatch) as planned:
+        session.sql(query).to_pydict()
+    assert planned == [
+        'SELECT c.name FROM cell c JOIN donor d ON c."donor -> donor.index" = d."index"'
+    ]
 
 
 def test_slices_and_plans_are_planned_once(
