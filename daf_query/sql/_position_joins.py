@@ -157,7 +157,7 @@ class _Resolver:
         return having[0] if len(having) == 1 else None
 
     def _columns(self, table: TableName) -> Sequence[str]:
-        return self._tables.schemas[table[0]].dataset(table[1]).schema.names
+        return list(self._tables.schemas[table[0]].dataset(table[1]).schema.names)
 
     def _refers(self, table: TableName, vector: str, to_axis: str) -> bool:
         """Return whether a vector is a column of strings that are entries of an axis."""

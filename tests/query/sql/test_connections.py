@@ -39,7 +39,12 @@ def test_names_are_taken_once(session: DafSession) -> None:
     for name in ("y", "samples"):
         session.unregister(name)
         session.register(small("z", f"of_{name}"), name)
-    assert session.tables() == ["x.cell", "x.scalars", "y.of_y", "y.scalars", "samples.of_samples", "samples.scalars"]  # fmt: skip
+    axes = {"x": "cell", "y": "of_y", "samples": "of_samples"}
+    assert session.tables() == [
+        f"{schema}.{table}"
+        for schema, axis in axes.items()
+        for table in (axis, "matrices", "relations", "scalars")
+    ]
 
 
 def test_what_is_not_connected_is_named(session: DafSession) -> None:

@@ -76,7 +76,7 @@ def test_slices_and_the_command_line_say_it_too(
     tmp_path: Path, session: DafSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Wherever a condition is given."""
-    assert session.tables() == ["cell", "scalars"]
+    assert session.tables() == ["cell", "matrices", "relations", "scalars"]
     main(["sql", str(tmp_path / "x.daf.zarr"), "SELECT name FROM cell WHERE plain IS NULL"])
     assert "daf: warning: " in capsys.readouterr().err
     session.reader().close()
