@@ -218,7 +218,7 @@ def one_gene(data: Data, wheel: Wheel) -> None:
         "DuckDB, long Parquet": lambda gene: duck.gene(f"gene_{gene}"),
         "anndata, in memory": lambda gene: adata[:, f"gene_{gene}"].X.toarray().ravel(),
         "anndata, backed": lambda gene: (
-            backed_part(data.h5ad, np.arange(data.scale.cells), np.array([gene])).toarray().ravel()
+            backed_part(data.h5ad, slice(None), np.array([gene])).toarray().ravel()
         ),
     }
     vector, _ = wheel.best(lambda: db.sql("SELECT age AS x FROM cell").to_arrow_table())
