@@ -14,6 +14,7 @@ from daf_query.filter._diagnosis import Conjunct, Diagnosis
 from daf_query.filter._operands import value_types
 from daf_query.filter._python_spelling import Edit, as_sql, edited, python_edits
 from daf_query.filter._token_tree import clauses_of
+from daf_query.filter._type_mismatch import type_mismatches
 
 __all__ = [
     "Conjunct",
@@ -25,5 +26,6 @@ __all__ = [
     "diagnose",
     "edited",
     "python_edits",
+    "type_mismatches",
     "value_types",
 ]

@@ -110,13 +110,11 @@ class Facts:
     def _alike(self, expression: str, value: str) -> dict[str, int]:
         """Return some strings that the engine takes to be like another."""
         quoted = "'" + _folded(value).replace("'", "''") + "'"
-        most = max(1, len(value) // 4)
-        is_alike = (
-            f"lower(trim({expression})) = {quoted} "
-            f"OR levenshtein(lower({expression}), {quoted}) <= {most}"
-        )
+        distance = f"levenshtein(lower(trim({expression})), {quoted})"
         table = self._ask(
-            f"DISTINCT {expression} AS value", [is_alike], end=f"LIMIT {_MOST_CANDIDATES}"
+            f"{expression} AS value",
+            [f"{distance} <= {max(1, len(value) // 3)}"],
+            end=f"GROUP BY 1 ORDER BY min({distance}), 1 LIMIT {_MOST_CANDIDATES}",
         )
         names = ["'" + name.replace("'", "''") + "'" for name in table.column(0).to_pylist()]
         return self.counts_of(expression, names) if names else {}

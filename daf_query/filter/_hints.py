@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from daf_query.filter._facts import Facts, Range
 from daf_query.filter._terms import Term, string_of, terms_of
+from daf_query.filter._type_mismatch import type_mismatch
 from daf_storage import DafError
 
 _MOST_CONSTANTS: Final = 5
@@ -105,38 +106,21 @@ def _truths(facts: Facts, expression: str, conditions: Sequence[str]) -> str:
 
 def _mismatch(facts: Facts, term: Term, value_type: pa.DataType) -> str:
     """Return what to write where a value is compared with a constant of another type."""
-    if term.form not in ("equal", "order"):
-        return ""
-    strings = [string_of(constant) for constant in term.constants]
+    said = type_mismatch(term, value_type)
     name = term.expression
-    if pa.types.is_boolean(value_type):
-        others = [c for c in term.constants if c.upper() not in ("TRUE", "FALSE")]
-        return f"{name} is true or false: write {name}, or NOT {name}" if others else ""
-    if _is_string(value_type):
-        numbers = [c for c, string in zip(term.constants, strings, strict=True) if string is None]
-        return _of_numbers(facts, term, numbers) if numbers else ""
-    if not _is_number(value_type):
-        return ""
-    words = [string for string in strings if string is not None and not _is_numeral(string)]
-    truths = [c for c in term.constants if c.upper() in ("TRUE", "FALSE")]
-    if not words and not truths:
-        return ""
-    shown = repr(words[0]) if words else truths[0]
-    known = _range(facts.range_of(name), term)
-    return f"{shown} is no number, and {name} holds {value_type}; write a number: {known}"
-
-
-def _of_numbers(facts: Facts, term: Term, numbers: Sequence[str]) -> str:
-    """Return what to write where strings are compared with a number."""
-    name = term.expression
-    said = f"{name} holds strings, and {numbers[0]} is a number"
+    if not said or pa.types.is_boolean(value_type):
+        return said
+    if not _is_string(value_type):
+        return f"{said}; write a number: {_range(facts.range_of(name), term)}"
     total = facts.count([f"{name} IS NOT NULL"])
-    if total and facts.count([f"try_cast({name} AS DOUBLE) IS NOT NULL"]) == total:
-        operator = term.operator if term.operator in ("<", "<=", ">", ">=") else "="
-        return (
-            f"{said}; all of them are numbers: write CAST({name} AS DOUBLE) {operator} {numbers[0]}"
-        )
-    return f"{said}: write '{numbers[0]}'"
+    if not total or facts.count([f"try_cast({name} AS DOUBLE) IS NOT NULL"]) < total:
+        return said
+    number = next(each for each in term.constants if string_of(each) is None)
+    operator = term.operator if term.form == "order" and term.operator != "BETWEEN" else "="
+    numeric = f"CAST({name} AS DOUBLE) {operator} {number}"
+    return (
+        f"{name} holds strings, and {number} is a number; all of them are numbers: write {numeric}"
+    )
 
 
 def _absent(facts: Facts, term: Term) -> Iterator[str]:
@@ -185,14 +169,6 @@ def _rows(count: int) -> str:
 
 def _plain(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _is_numeral(value: str) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_string(value_type: pa.DataType) -> bool:

@@ -82,7 +82,7 @@ def is_unknown_name(items: Sequence[Item], columns: Mapping[str, ValueType]) -> 
 
 def value_types(schema: pa.Schema) -> dict[str, ValueType]:
     """Return what is known of the values of each column."""
-    return {field.name: _of_type(field.type) for field in schema}
+    return {field.name: value_type(field.type) for field in schema}
 
 
 def type_of(condition: str, items: Sequence[Item], columns: Mapping[str, ValueType]) -> ValueType:
@@ -123,7 +123,8 @@ def _of_token(condition: str, token: Token, columns: Mapping[str, ValueType]) ->
     return columns.get(unquoted_name(name), "unknown")
 
 
-def _of_type(arrow_type: pa.DataType) -> ValueType:
+def value_type(arrow_type: pa.DataType) -> ValueType:
+    """Return what is known of values of an Arrow type."""
     if pa.types.is_dictionary(arrow_type):
         arrow_type = arrow_type.value_type
     if pa.types.is_boolean(arrow_type):

@@ -263,7 +263,7 @@ class DafSession(MatrixQuestions, AxisWriting):
         Parameters
         ----------
         axis
-            The axis, or any table of the data set.
+            The axis whose rows are counted.
         predicate
             As for ``rows=`` of `matrix`, also in Python's spellings; ORDER BY and LIMIT are left
             out.  Or a SELECT of this one table, of whose WHERE is asked.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.filter import Edit, python_edits, value_types
+from daf_query.filter import Edit, edited, python_edits, type_mismatches, value_types
 from daf_query.matrix import Selection
 from daf_query.scan import INDEX, NAME
 from daf_query.slice._entry_list import positions_in, positions_of
@@ -81,7 +81,9 @@ def _from_predicate(
         explained = explained_of(error, wrapped, engine)
         daf = engine.connections.reader(schema)
         if not isinstance(explained, errors.VectorNotFoundError):
-            message = f"{keyword}= on axis {axis!r}: {explained}"
+            columns = engine.connections.schemas[schema].dataset(axis).schema
+            hints = type_mismatches(edited(predicate, edits), columns)
+            message = "; ".join([f"{keyword}= on axis {axis!r}: {explained}", *hints])
             raise errors.with_message(explained, message) from None
         raise _wrong_axis(explained, daf, predicate, keyword, axis, other) from None
     positions: npt.NDArray[np.int64] = table.column(0).to_numpy().astype(np.int64)

@@ -45,7 +45,8 @@ _OURS = re.compile(
 _NAMED = re.compile(r"(?P<error>[A-Z]\w+Error): (?P<message>.*)$", re.DOTALL)
 _PREFIXES = re.compile(
     r"^(?:DataFusion error: |Arrow error: |External error: |Error during planning: |"
-    r"Schema error: |Execution error: |This feature is not implemented: )+"
+    r"Schema error: |Execution error: |This feature is not implemented: |"
+    r"(?:\w+|Optimizer rule '\w+' failed)\s+caused by\s+)+"
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, Diagnosis, connect
 from daf_query.filter import _facts
-from daf_storage import MemoryDaf, errors
+from daf_storage import DafReader, MemoryDaf, errors
 
 RELAXED = settings(
     deadline=None,
@@ -248,3 +249,25 @@ def test_an_axis_without_entries() -> None:
     diagnosis = connect(daf).diagnose("cell", "age > 3")
     assert (diagnosis.total, diagnosis.matched) == (0, 0)
     assert diagnosis.conjuncts[0].hints == ("the axis has no entries",)
+
+
+def test_several_data_sets_as_one() -> None:
+    """The rows of all are counted."""
+    members: list[DafReader] = []
+    for name, donors in (("x", ["N1", "N2"]), ("y", ["N2"])):
+        daf = MemoryDaf(name=name)
+        daf.add_axis("cell", [f"{name}{i}" for i in range(len(donors))])
+        daf.set_vector("cell", "donor", donors)
+        members.append(daf)
+    diagnosis = connect({"all": members}).diagnose("cell", "donor = 'n2'")
+    assert diagnosis.total == 3
+    assert diagnosis.conjuncts[0].hints == ("'n2' does not occur in donor; nearest: 'N2' (2 rows)",)
+
+
+def test_categoricals_as_dictionaries(pbmc_path: Path) -> None:
+    """They are strings to a diagnosis."""
+    session = connect(pbmc_path, categoricals="dictionary")
+    assert hints(session, "phase = 's'") == ["'s' does not occur in phase; nearest: 'S' (182 rows)"]
+    assert hints(session, "phase = 'S' AND phase = 'G1'") == [
+        "among the rows so far phase is 'S' (182 rows)"
+    ]

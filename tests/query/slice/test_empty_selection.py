@@ -12,7 +12,7 @@ import pytest
 from daf_query import DafSession, connect
 from daf_query.cli import main
 from daf_query.filter import cached_hints
-from daf_storage import DafWriter, MemoryDaf, open_daf
+from daf_storage import DafWriter, MemoryDaf, errors, open_daf
 
 
 def filled(daf: DafWriter) -> DafWriter:
@@ -128,3 +128,22 @@ def test_the_command_says_it_on_stderr(
     assert capsys.readouterr().err == ""
     assert main([*command, "--dry-run"]) == 0
     assert "daf: note: --rows selects no cell" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("predicate", "hint"),
+    [
+        ("age = 'old'", "Cannot cast string 'old' to value of Int64 type; 'old' is no number, and age holds int64"),
+        ("donor > 5", "donor holds strings, and 5 is a number: write '5'"),
+        ("(x > 1) & (flag == 1)", "flag is true or false: write flag, or NOT flag"),
+    ],
+)  # fmt: skip
+def test_types_that_do_not_fit(session: DafSession, predicate: str, hint: str) -> None:
+    """The error of a slice says what to write, of metadata alone."""
+    writer = session.reader()
+    assert isinstance(writer, DafWriter)
+    writer.set_vector("cell", "flag", [True, False, True])
+    with pytest.raises(errors.QueryError) as caught:
+        session.matrix("cell", "gene", "X", rows=predicate)
+    assert str(caught.value).endswith(hint)
+    assert "caused by" not in str(caught.value)
