@@ -46,7 +46,7 @@ def scipy_of(stored: StoredMatrix) -> Any:
             f"{stored.what}: rowval leaves the range 1 to {n_rows:,} of its rows axis"
         )
     values = np.ones(indices.size, dtype=bool) if parts.nzval is None else parts.nzval
-    index_type = np.int32 if max(*parts.shape, indices.size) < 2**31 else np.int64
+    index_type = scipy_index_dtype(max(*parts.shape, indices.size))
     indptr = (parts.colptr.astype(np.int64) - 1).astype(index_type)
     matrix: Any = sp.csc_array(parts.shape, dtype=values.dtype)
     matrix.data, matrix.indices, matrix.indptr = (
@@ -55,6 +55,17 @@ def scipy_of(stored: StoredMatrix) -> Any:
         indptr,
     )
     return matrix.T if stored.info.is_row_major else matrix
+
+
+def scipy_index_dtype(largest: int) -> type[np.int32 | np.int64]:
+    """Return the integers of all indices of a sparse matrix of scipy.
+
+    Examples
+    --------
+    >>> scipy_index_dtype(2**31 - 1), scipy_index_dtype(2**31)
+    (<class 'numpy.int32'>, <class 'numpy.int64'>)
+    """
+    return np.int32 if largest < 2**31 else np.int64
 
 
 def arrow_strings(values: Iterable[Any]) -> Any:

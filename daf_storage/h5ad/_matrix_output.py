@@ -13,7 +13,7 @@ from daf_storage.base import (
     Progress,
     Span,
 )
-from daf_storage.data import StoredMatrix, column_blocks
+from daf_storage.data import StoredMatrix, column_blocks, scipy_index_dtype
 from daf_storage.h5ad import _columns
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _BLOCK_BYTES = 64 << 20
 def index_dtype(stored: StoredMatrix) -> Any:
     """Return the dtype that holds the indices of a matrix."""
     largest = max(*stored.info.shape, stored.info.nnz or 0)
-    return np.int32 if largest < 2**31 else np.int64
+    return scipy_index_dtype(largest)
 
 
 def sparse_blocks(stored: StoredMatrix) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:

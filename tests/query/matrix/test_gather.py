@@ -195,3 +195,15 @@ def test_peak_memory_of_a_process(tmp_path: Path) -> None:
     mapped = 19_000 * 600 * 8
     assert result > 90_000_000
     assert 0 < growth - mapped < 2 * result
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_integers_of_indices(kind: Any) -> None:
+    """All have 32 bits as long as elements, rows and columns are fewer than 2**31."""
+    large = 2**31 - (kind is np.int32)
+    cases: list[tuple[list[int], int]] = [([large - 3, 3], 5), ([0, 1], large), ([], large)]
+    for counts, width in cases:
+        indptr = gathering._indptr(np.array(counts, np.int64), width)
+        assert indptr.dtype == kind
+        assert indptr.size == len(counts) + 1
+    assert gathering._indptr(np.array([2, 0, 3]), 5).tolist() == [0, 2, 2, 5]

@@ -206,6 +206,22 @@ def test_sparse_matrices_that_contradict_themselves(
         reopen(tiny_path).relayout_matrix("cell", "gene", "sparse")
 
 
+@pytest.mark.parametrize("name", ["rowval", "colptr"])
+@pytest.mark.parametrize("change", [lambda a: a.astype("<f4"), lambda a: a.reshape(1, -1)])
+def test_indices_that_are_no_list_of_integers(tiny_path: Path, name: str, change: Any) -> None:
+    """Neither fractions nor several dimensions, even where their values would do."""
+    part = f"matrices/cell/gene/sparse/{name}"
+    stored = ZarrDaf(tiny_path).open_matrix("cell", "gene", "sparse")
+    whole = np.array(stored.entries(name).read())
+    put(tiny_path, part, change(whole))
+    shutil.rmtree(tiny_path / "matrices/gene/cell/sparse")
+    with pytest.raises(errors.CorruptDataError, match=f"{name} is not a list of|stored shape is"):
+        ZarrDaf(tiny_path).get_np_matrix("cell", "gene", "sparse")
+    with pytest.raises(errors.CorruptDataError):
+        ZarrDaf(tiny_path).matrix_info("cell", "gene", "sparse")
+    assert "problems" in ZarrDaf(tiny_path).description()
+
+
 @pytest.mark.parametrize(
     ("positions", "message"),
     [([0, 2], "does not rise"), ([4, 2], "does not rise"), ([2, 5], "does not rise within 1 to 4")],
