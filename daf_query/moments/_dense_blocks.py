@@ -19,6 +19,31 @@ _STRIP = 1024
 
 
 @dataclass(frozen=True, slots=True)
+class RowOrder:
+    """Rows of a window, group by group."""
+
+    order: npt.NDArray[np.intp]
+    """Where they are among those of the window."""
+    groups: Positions
+    """The groups that they have, ascending."""
+    starts: Positions
+    """Where each group begins in the order."""
+
+    @classmethod
+    def of(cls, codes: npt.NDArray[np.int32]) -> RowOrder:
+        """Return the order of rows with these groups.
+
+        >>> rows = RowOrder.of(np.array([2, 0, 2], np.int32))
+        >>> rows.order.tolist(), rows.groups.tolist(), rows.starts.tolist()
+        ([1, 0, 2], [0, 2], [0, 1])
+        """
+        order = np.argsort(codes, kind="stable")
+        in_order = codes[order]
+        starts = np.flatnonzero(np.diff(in_order, prepend=-1))
+        return cls(order, in_order[starts].astype(np.int64), starts)
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """Selected majors and minors that are reduced together."""
 
@@ -26,6 +51,8 @@ class Window:
     """Which of the selected majors."""
     minors: slice
     """Which of the selected minors."""
+    rows: RowOrder
+    """The order of those of them that are rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +80,26 @@ class DensePass:
         wide = min(most, _STRIP) if self.rows_are_major else most
         minor_step = chunk[1] * min(max(wide // (chunk[0] * chunk[1]), 1), -(-n_minor // chunk[1]))
         major_step = chunk[0] * max(most // (chunk[0] * max(minor_step, 1)), 1)
-        minors = _steps(self.plan.minor.positions, minor_step, by_place=not array.is_mappable)
-        for majors in _steps(self.plan.major.positions, major_step, by_place=not array.is_mappable):
-            for part in minors:
-                yield Window(majors, part)
+        by_place = not array.is_mappable
+        minors = _steps(self.plan.minor.positions, minor_step, by_place=by_place)
+        # Each order is made once: all windows over the same rows share it.
+        of_minors = [] if self.rows_are_major else [RowOrder.of(self.codes[s]) for s in minors]
+        for majors in _steps(self.plan.major.positions, major_step, by_place=by_place):
+            of_majors = RowOrder.of(self.codes[majors]) if self.rows_are_major else None
+            for number, part in enumerate(minors):
+                yield Window(majors, part, of_majors or of_minors[number])
 
     def reduce(self, window: Window) -> tuple[Positions, Segments]:
         """Return the segments of a window, and their keys: ``group * n_columns + column``."""
         majors = self.plan.major.positions[window.majors]
         minors = self.plan.minor.positions[window.minors]
-        rows = window.majors if self.rows_are_major else window.minors
         first_column = (window.minors if self.rows_are_major else window.majors).start
-        codes = self.codes[rows]
-        order = np.argsort(codes, kind="stable")
-        codes = codes[order]
-        starts = np.flatnonzero(np.diff(codes, prepend=-1))
         values = _read(self.array, majors, minors)
         by_column = values.T if self.rows_are_major else values
-        sorted_values = np.ascontiguousarray(by_column.take(order, axis=1))
+        sorted_values = np.ascontiguousarray(by_column.take(window.rows.order, axis=1))
         columns = np.arange(first_column, first_column + by_column.shape[0])
-        groups = codes[starts].astype(np.int64)
-        keys = groups[np.newaxis, :] * self.n_columns + columns[:, np.newaxis]
-        segments = reduce_segments(sorted_values, starts)
+        keys = window.rows.groups[np.newaxis, :] * self.n_columns + columns[:, np.newaxis]
+        segments = reduce_segments(sorted_values, window.rows.starts)
         return keys.reshape(-1), segments.map(np.ravel)
 
     def window_bytes(self, window: Window) -> int:

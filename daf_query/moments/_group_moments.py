@@ -24,7 +24,7 @@ from daf_query.moments._dense_blocks import DensePass
 from daf_query.moments._grouped_rows import GroupedRows, Strata
 from daf_query.moments._segments import Segments
 from daf_query.moments._sparse_blocks import SparsePass
-from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions, in_order
+from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions, in_order, keep_freed_memory
 from daf_storage import DafReader, errors
 
 _ROWS_ADVANTAGE = 2
@@ -134,6 +134,7 @@ def _accumulated(
             (partial(dense.reduce, window), dense.window_bytes(window))
             for window in dense.blocks(options)
         )
+    keep_freed_memory()
     counted = (partial(_with_bytes, reduce, n_bytes) for reduce, n_bytes in tasks)
     for (keys, segments), n_bytes in in_order(counted, threads=options.threads):
         accumulator.merge(keys, segments)

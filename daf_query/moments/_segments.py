@@ -105,5 +105,5 @@ def _sizes(values: npt.NDArray[Any], starts: npt.NDArray[np.integer[Any]]) -> Co
 
 
 def _count(mask: npt.NDArray[np.bool_], starts: npt.NDArray[np.integer[Any]]) -> Counts:
-    counts: Counts = np.add.reduceat(mask, starts, axis=-1, dtype=np.int64)
-    return counts
+    counts = np.add.reduceat(mask.astype(np.int32), starts, axis=-1, dtype=np.int32)
+    return counts.astype(np.int64)
