@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from daf_query.matrix import DamagedLayoutWarning, Selection
 from daf_query.moments import BlockOptions, GroupedRows, Moments, group_moments
 from daf_query.moments._sparse_blocks import cut
-from daf_storage import DafReader, DafWriter, H5df, MemoryDaf, Packing, ZarrDaf, errors
-from tests.support import create, recorded_reads, reopen
+from daf_storage import DafReader, DafWriter, H5df, MemoryDaf, Packing, ZarrDaf, errors, open_daf
+from tests.support import create, recorded_reads, reopen, served
 
 STATISTICS = ("missing", "nonzero", "sum", "mean", "variance", "min", "max")
 DTYPES = (
@@ -237,6 +237,31 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> DafReader:
     daf.set_matrix("cell", "gene", "s", sparse_matrix(), packed=packed)
     daf.set_matrix("cell", "gene", "d", sparse_matrix().toarray(), packed=packed)
     return daf
+
+
+def test_a_server(tmp_path: Path) -> None:
+    """What a server has is read in the same blocks."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("cell", [f"c{i}" for i in range(200)])
+    daf.add_axis("gene", [f"g{i}" for i in range(50)])
+    daf.set_matrix("cell", "gene", "s", sparse_matrix())
+    daf.close()
+    rows = GroupedRows(np.arange(200), (np.arange(200) % 3).astype(np.int32), 3)
+    with served(tmp_path / "x.daf.zarr") as server, open_daf(server.url) as remote:
+        moments = group_moments(
+            remote,
+            ("cell", "gene"),
+            "s",
+            rows,
+            Selection.all(50),
+            options=BlockOptions(elements=300),
+        )
+    check(
+        moments,
+        expected(
+            sparse_matrix().toarray(), list(range(200)), rows.codes.tolist(), 3, list(range(50))
+        ),
+    )
 
 
 @pytest.mark.parametrize("name", ["s", "d"])
