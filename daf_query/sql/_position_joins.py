@@ -71,7 +71,7 @@ class _Join:
     @property
     def column(self) -> str:
         """The name of the column of positions."""
-        return f"{self.source.vector} -> {self.source.to_axis}.{_INDEX}"
+        return _column_name(self.source.vector, self.source.to_axis)
 
 
 def joined_by_position(rewriting: EntryRewriting, tables: Tables) -> EntryRewriting:
@@ -174,8 +174,13 @@ class _Resolver:
             relation = relation_of(schema.axes_set(), schema.daf.open_vector(axis, vector).info)
         except DafError:  # whoever reads it says so
             return False
-        hidden = f"{vector} -> {to_axis}.{_INDEX}"
-        return relation is not None and relation.to_axis == to_axis and hidden not in columns
+        is_free = _column_name(vector, to_axis) not in columns
+        return relation is not None and relation.to_axis == to_axis and is_free
+
+
+def _column_name(vector: str, to_axis: str) -> str:
+    """Return the name of the column of the positions of a vector's entries."""
+    return f"{vector} -> {to_axis}.{_INDEX}"
 
 
 def _equalities(tokens: Sequence[Token], query: str) -> Iterator[tuple[_Operand, _Operand]]:
