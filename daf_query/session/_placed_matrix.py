@@ -81,7 +81,10 @@ def of_rows(place: Place, table: pa.Table, fill: Any) -> Any:
     _check_unique(place, table, keys, indices)
     values = storable(table.column(value), place.what, f"elements of {place.what}")
     if values.null_count:
-        values = values.fill_null("")
+        raise errors.QueryError(
+            f"the query yields NULL for {values.null_count:,} elements of {place.what}, and a "
+            "matrix has no missing strings; use coalesce()"
+        )
     elements: Any = values.to_numpy(zero_copy_only=False)
     is_complete = table.num_rows == place.shape[0] * place.shape[1]
     if fill is None and not is_complete:

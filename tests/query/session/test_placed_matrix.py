@@ -181,6 +181,7 @@ PAIR = "SELECT 'a' AS cell, 'x' AS gene, "
             errors.QueryError,
             "NULL for 1 elements of matrix",
         ),
+        (f"{PAIR} CAST(NULL AS TEXT) AS v", "", errors.QueryError, "has no missing strings"),
         (f"{PAIR} 'w' AS v", None, errors.InvalidInputError, "1 of the 12 strings .* pass fill=''"),
         (f"{PAIR} 1 AS v", 0.5, errors.InvalidInputError, r"fill=0.5 does not fit .* int64"),
         (f"{PAIR} 1 AS v", np.nan, errors.InvalidInputError, r"fill=nan does not fit .* int64"),
