@@ -664,6 +664,18 @@ def test_chunks_of_which_filters_were_left_out(
     assert H5df(path).get_np_vector("cell", "age").tolist() == [30, 60, 90]
 
 
+def test_elements_up_to_the_end_of_the_file(path: Path) -> None:
+    """No more than the file has may be said to be there."""
+    array = H5df(path).open_vector("cell", "age").all_arrays()[0]
+    assert isinstance(array, _hdf5_array.Hdf5Array)
+    end = path.stat().st_size
+    array.check_stored()
+    for offset in (0, 100, end):
+        array._check_size(offset, end - offset)
+        with pytest.raises(errors.CorruptDataError, match="the file is truncated"):
+            array._check_size(offset, end - offset + 1)
+
+
 def test_a_read_that_failed_is_tried_again_if_the_file_was_opened_again(path: Path) -> None:
     """Another thread may do that meanwhile; any other failure is an error at once."""
     daf = H5df(path)
