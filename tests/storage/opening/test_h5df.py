@@ -666,7 +666,8 @@ def test_chunks_of_which_filters_were_left_out(
 
 def test_elements_up_to_the_end_of_the_file(path: Path) -> None:
     """No more than the file has may be said to be there."""
-    array = H5df(path).open_vector("cell", "age").all_arrays()[0]
+    daf = H5df(path)
+    array = daf.open_vector("cell", "age").all_arrays()[0]
     assert isinstance(array, _hdf5_array.Hdf5Array)
     end = path.stat().st_size
     array.check_stored()
