@@ -135,7 +135,7 @@ def cases(draw: st.DrawFn) -> tuple[Any, ...]:
     [BlockOptions(threads=1), SMALL, BlockOptions(4, 8, threads=2)],
     ids=["large", "small", "threads"],
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(case=cases())
 def test_equal_to_pandas(
     case: tuple[Any, ...], axes: tuple[str, str], *, is_sparse: bool, options: BlockOptions
