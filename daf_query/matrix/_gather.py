@@ -233,13 +233,11 @@ def _gather_minors(
     for block in blocks_of(plan):
         stored, values = _read_block(plan, block)
         offsets = offset_of_minor[stored]
-        is_selected = offsets >= 0
-        selected_before = np.zeros(stored.size + 1, np.int64)
-        np.cumsum(is_selected, out=selected_before[1:])
+        selected = np.flatnonzero(offsets >= 0)
         borders = np.concatenate([[0], np.cumsum(block.counts)])
-        np.add.at(counts, block.majors, np.diff(selected_before[borders]))
-        all_indices.append(offsets[is_selected])
-        all_values.append(values[is_selected])
+        np.add.at(counts, block.majors, np.diff(np.searchsorted(selected, borders)))
+        all_indices.append(offsets[selected])
+        all_values.append(values[selected])
         progress(stored.size)
     indptr = _indptr(counts, minors.size)
     indices = _joined(all_indices, indptr.dtype)

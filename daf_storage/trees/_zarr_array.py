@@ -54,6 +54,7 @@ class ZarrNode:
         self._metadata: dict[str, ArrayMetadata | None] = {}
         self.snapshot = snapshot
         self._what = what
+        self._arrays: dict[str, ZarrArray | PackedArray | None] = {}
 
     @property
     def identity(self) -> Hashable:
@@ -67,7 +68,12 @@ class ZarrNode:
         return isinstance(other, ZarrNode) and self.snapshot.is_same(other.snapshot)
 
     def array(self, name: str = "") -> ZarrArray | PackedArray | None:
-        """Return this array, or the one of that name below this group."""
+        """Return this array, or the one of that name below this group; opened once."""
+        if name not in self._arrays:
+            self._arrays[name] = self._open_array(name)
+        return self._arrays[name]
+
+    def _open_array(self, name: str) -> ZarrArray | PackedArray | None:
         what = f"{self._what}/{name}" if name else self._what
         if name not in self._metadata:  # a sparse matrix asks for its parts again and again
             self._metadata[name] = self._format.array(self.snapshot, name, what=what)
