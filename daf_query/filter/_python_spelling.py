@@ -219,16 +219,17 @@ class _Writer:
         return Operand(tuple(items), types[0] if is_part else "unknown")
 
     def _inverted(self, items: Sequence[Item]) -> Operand:
-        """Write ~ as NOT."""
-        sign, rest = items[0], items[1:]
-        if not rest:
+        """Write each ~ as NOT."""
+        count = next((n for n, item in enumerate(items) if not _is_operator(item, "~")), None)
+        if count is None:
             return Operand(tuple(items), "unknown")
+        signs, rest = items[:count], items[count:]
         operand = self._operand(rest)
-        is_inverted = _is_operator(rest[0], "~")
-        if operand.value_type in ("number", "string") or not (is_inverted or is_single(rest)):
-            self._refuse(sign, "~ negates a condition in brackets: write ~(...) or NOT (...)")
-        self._put(sign.start, sign.stop, "(NOT ")
-        self._put(rest[-1].stop, rest[-1].stop, ")")
+        if operand.value_type in ("number", "string") or not is_single(rest):
+            self._refuse(signs[0], "~ negates a condition in brackets: write ~(...) or NOT (...)")
+        for sign in signs:
+            self._put(sign.start, sign.stop, "(NOT ")
+            self._put(rest[-1].stop, rest[-1].stop, ")")
         return Operand(tuple(items), "boolean")
 
     def _token(self, token: Token) -> None:

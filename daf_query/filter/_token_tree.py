@@ -17,6 +17,7 @@ _MERGED: Final = frozenset(
     }
 )
 """Operators of several characters."""
+_MOST_LEVELS: Final = 50
 _LONGEST: Final = 4
 _CLOSING: Final = {"(": ")", "[": "]"}
 _BEFORE_OPERANDS: Final = ("AND", "OR", "NOT", "WHEN", "THEN", "ELSE")
@@ -58,6 +59,8 @@ Item: TypeAlias = Token | Group
 def token_tree(condition: str) -> tuple[Item, ...] | None:
     """Return the tokens of a condition by brackets; None if a bracket is not closed.
 
+    Also None if more brackets are within each other than the engine takes.
+
     Characters of an operator are one token here.
 
     >>> [type(item).__name__ for item in token_tree("a >= (b + 1)")]
@@ -69,6 +72,8 @@ def token_tree(condition: str) -> tuple[Item, ...] | None:
         if token.is_operator("(", "[") or token.is_word("CASE"):
             levels.append((token, items))
             items = []
+            if len(levels) > _MOST_LEVELS:
+                return None
         elif token.is_operator(")", "]") or _ends_case(token, levels):
             if not levels or _closing(levels[-1][0]) != token.text:
                 return None

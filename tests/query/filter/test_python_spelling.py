@@ -230,6 +230,18 @@ def test_a_syntax_error_points_at_what_was_written(session: DafSession) -> None:
         rows(session, "(agee > 3) & (old)")
 
 
+def test_deep_and_long_predicates(session: DafSession) -> None:
+    """Neither a traceback from the depths, nor a long wait."""
+    with pytest.raises(errors.QueryError):
+        rows(session, "(" * 2000 + "old" + ")" * 2000)
+    assert rows(session, "(" * 20 + "age == None" + ")" * 20) == []
+    assert as_sql("~" * 1001 + "old", COLUMNS).count("NOT") == 1001
+    assert rows(session, "~" * 11 + "old") == of_pandas("~old")
+    many = ", ".join(f'"d{i}"' for i in range(20_000))
+    assert rows(session, f'donor in [{many}, "N1"]') == of_pandas("donor == 'N1'")
+    assert rows(session, " and ".join(["(age > 3)"] * 300)) == of_pandas("age > 3")
+
+
 @st.composite
 def comparisons(draw: st.DrawFn) -> str:
     """Return a comparison that pandas, Python and SQL agree about."""
