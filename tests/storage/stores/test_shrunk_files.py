@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafWriter, errors, open_daf
+from daf_storage import DafWriter, H5df, errors, open_daf
 from daf_storage.spi import MmapZipStore
+from tests.support import fill
 
 LENGTH = 60_000
 
@@ -198,3 +199,26 @@ def test_other_bytes_under_an_open_archive(tmp_path: Path) -> None:
             store.get("a")
         shutil.copyfile(tmp_path / "old.zip", path)
         assert store.get("a") == b"old"
+
+
+def test_an_hdf5_file_that_grew_and_was_cut_again(tmp_path: Path) -> None:
+    """Once its new length was seen, less is too little, even if it is as long as in the beginning."""
+    path, copy = tmp_path / "x.h5df", tmp_path / "copy.h5df"
+    with H5df(path, "w") as daf:
+        assert isinstance(daf, DafWriter)
+        fill(daf)
+    length = path.stat().st_size
+    shutil.copyfile(path, copy)
+    with H5df(copy, "r+") as daf:
+        assert isinstance(daf, DafWriter)
+        daf.set_vector("cell", "more", np.arange(3.0))
+        daf.set_matrix("cell", "cell", "large", np.ones((3, 3)))
+    assert copy.stat().st_size > length
+    reader = H5df(path)
+    with path.open("r+b") as file:  # in place, as rsync --inplace does
+        file.write(copy.read_bytes())
+    assert reader.get_np_vector("cell", "more").tolist() == [0, 1, 2]
+    (array,) = reader.open_vector("cell", "type").all_arrays()
+    os.truncate(path, length)
+    with pytest.raises(errors.CorruptDataError, match="bytes"):
+        array.read_strings()
