@@ -367,3 +367,16 @@ def test_copies_within_the_kernel(
         _directory_write._copy_within_kernel(read.fileno(), write.fileno())
     assert target.read_bytes() == data
     assert asked[:3] == ([] if how in ("kernel", "absent") else [0, 1000, 2000])
+
+
+def test_recovery_removes_directories_that_were_exchanged(tmp_path: Path) -> None:
+    """What a crash left right before or after an exchange; not what is still prepared, nor others'."""
+    root = tmp_path / "x.daf.zarr"
+    names = [".x.daf.zarr.12.rebuilt.ready", ".x.daf.zarr.12.rebuilt.old"]
+    kept = [".x.daf.zarr.12.rebuilt", ".y.daf.zarr.12.rebuilt.old", "x.daf.zarr"]
+    for name in (*names, *kept):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(b"")
+    DirectoryStore(root).recover()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
+    assert all((tmp_path / name / "file").exists() for name in kept)
