@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from daf_query.scan._column import Column, OpenColumn, note_of
+from daf_query.scan._column import Column, OpenColumn
 from daf_query.scan._options import DEFAULT_OPTIONS, ScanOptions
 from daf_query.scan._report import ScanReport
 from daf_query.scan._row_index import RowIndex
@@ -57,9 +57,6 @@ class OpenTable:
                 column = self.columns[name]
                 self._open[name] = column.open(self._cache, self.options)
                 self.report.chunk_rows[name] = column.chunk_rows
-                note = note_of(column)
-                if note:
-                    self.report.notes[name] = note
             return self._open[name]
 
     def point_indexes(self, names: Sequence[str]) -> Sequence[RowIndex]:

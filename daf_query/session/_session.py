@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -220,7 +221,10 @@ class DafSession(MatrixQuestions, AxisWriting):
         >>> print(connect(daf).explain("SELECT name FROM cell WHERE age > 2").logical)
         TableScan: cell projection=[name], full_filters=[cell.age > Int64(2)]
         """
-        return self.sql(query, params=params).explain()
+        with reporting() as reports:
+            plan = self.sql(query, params=params).explain()
+        notes = {name: note for report in reports for name, note in report.notes.items()}
+        return replace(plan, notes=notes)
 
     def explain_analyze(self, query: str, *, params: Params | None = None) -> Explanation:
         """Run a query and report what it cost: zones left out and read, values of each column.

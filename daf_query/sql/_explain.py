@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from daf_query.scan import ScanReport
@@ -19,13 +20,16 @@ class QueryPlan:
     """The optimised plan: which columns and filters the tables are given, what is joined."""
     physical: str
     """The steps that are executed."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """What is expensive about a column, and how to make it cheap, by the name of the column."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return both plans as plain Python, for machines."""
-        return {"logical": self.logical, "physical": self.physical}
+        return {"logical": self.logical, "physical": self.physical, "notes": dict(self.notes)}
 
     def __str__(self) -> str:
-        return f"{self.logical}\n\n{self.physical}".rstrip()
+        notes = "\n".join(f"note: {name}: {note}" for name, note in self.notes.items())
+        return "\n\n".join(part for part in (self.logical, self.physical.rstrip(), notes) if part)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"

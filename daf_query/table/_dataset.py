@@ -29,6 +29,7 @@ from daf_query.scan import (
     ScanReport,
     balanced,
     conjunction,
+    note_of,
     parse,
     plan_scan,
     with_sql_membership,
@@ -242,6 +243,8 @@ class TableDataset(ds.UnionDataset):
         cache = view.cache if view.reports is None else view.cache.counter()
         report = ScanReport(columns.table, columns.length, cache=cache)
         if view.reports is not None:
+            notes = {name: note_of(column) for name, column in columns.columns.items()}
+            report.notes.update({name: note for name, note in notes.items() if note})
             view.reports.append(report)
         return OpenTable(
             columns.columns,

@@ -531,6 +531,18 @@ class TestElsewhere:
         assert "relayout_matrix('gene', 'cell', 'turned')" in report
         assert "relayout" not in str(session.explain_analyze(query.replace("turned", "X")))
 
+    @pytest.mark.parametrize("part", ["turned['FOXP3']", "name"])
+    def test_the_plan_says_what_the_other_layout_costs(
+        self, session: DafSession, part: str
+    ) -> None:
+        """Before anything is read, of filters and of what is selected."""
+        query = f"SELECT {part} FROM cell WHERE turned['FOXP3'] > 1"
+        plan = session.explain(query)
+        assert list(plan.notes) == ["turned['FOXP3']"]
+        assert "relayout_matrix('gene', 'cell', 'turned')" in str(plan)
+        assert plan.as_dict()["notes"] == plan.notes
+        assert session.explain("SELECT X['FOXP3'] FROM cell").notes == {}
+
     def test_a_union_is_null_where_an_entry_is_lacking(self, tmp_path: Path) -> None:
         """A gene of one data set is NULL in the other, and one of none is an error."""
         for name, genes in (("a", ["FOXP3", "CD8A"]), ("b", ["CD8A", "CST3"])):
