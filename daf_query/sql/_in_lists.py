@@ -13,6 +13,7 @@ a query in which a column may have a second name.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -216,7 +217,7 @@ def _names(tokens: Sequence[Token]) -> frozenset[str]:
     """Return the names within an operand, without those of tables and functions."""
     return frozenset(
         token.text.strip('"`').upper()
-        for token, after in zip(tokens, [*tokens[1:], None], strict=True)
+        for token, after in itertools.zip_longest(tokens, tokens[1:])
         if token.kind in ("word", "quoted")
         and not token.is_word(*_NO_NAMES)
         and not (after is not None and after.is_operator(".", "("))

@@ -141,7 +141,7 @@ def _refuse_loose_distinct(tokens: Sequence[Token]) -> None:
 def _joined_with(tokens: Sequence[Token]) -> Token | None:
     """Return the AND or OR that follows an operand; None if something else does."""
     depth = betweens = 0
-    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
+    for token, after in itertools.zip_longest(tokens, tokens[1:]):
         if token.is_operator("(", "[") or token.is_word("CASE"):
             depth += 1
         elif token.is_operator(")", "]") or token.is_word("END"):

@@ -241,3 +241,16 @@ def test_long_lists_are_kept_apart_too() -> None:
     assert safe_sql(query) == f"{query}::BOOLEAN"
     other = f"SELECT x FROM cell WHERE name IN ({names}) AND (x = 1 OR x = 2)"
     assert safe_sql(other) == other
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT name FROM t WHERE (= 1) OR x IN (1, 2)",
+        "SELECT name FROM t WHERE x IS DISTINCT FROM",
+        "SELECT name FROM t WHERE (~x = 1) OR x IN (1, 2)",
+    ],
+)
+def test_what_lacks_an_operand_is_left_to_the_engine(query: str) -> None:
+    """The engine says where it is wrong."""
+    assert safe_sql(query).replace("::BOOLEAN", "") == query
