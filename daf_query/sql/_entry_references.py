@@ -21,8 +21,8 @@ class EntryReference:
     """What is subscripted, without quotes: a matrix, perhaps."""
     entry: str | None
     """The entry; None if what is in the brackets is no string."""
-    qualifier: str
-    """The last part of its qualifier, without quotes; empty if it has none."""
+    qualifier: tuple[str, ...]
+    """The parts of its qualifier, without quotes."""
     start: int
     """Where the name begins, after its qualifier."""
     stop: int
@@ -54,7 +54,7 @@ def references_in(query: str, tokens: Sequence[Token]) -> Iterator[EntryReferenc
 
     >>> query = '''SELECT c."my X" [ 'it''s' ] FROM cell AS c'''
     >>> [(r.name, r.entry, r.qualifier) for r in references_in(query, list(tokens_of(query)))]
-    [('my X', "it's", 'c')]
+    [('my X', "it's", ('c',))]
     """
     for place, token in enumerate(tokens):
         if not token.is_operator("[") or not place:
@@ -65,9 +65,11 @@ def references_in(query: str, tokens: Sequence[Token]) -> Iterator[EntryReferenc
         end = _closing(tokens, place)
         if end is None:
             continue
-        qualifier = ""
-        if place > 2 and tokens[place - 2].is_operator("."):
-            qualifier = _name(query, tokens[place - 3])
+        qualifier: tuple[str, ...] = ()
+        part = place - 2
+        while part > 0 and tokens[part].is_operator("."):
+            qualifier = (_name(query, tokens[part - 1]), *qualifier)
+            part -= 2
         inside = tokens[place + 1 : end]
         yield EntryReference(
             _name(query, named),

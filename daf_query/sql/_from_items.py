@@ -47,6 +47,17 @@ class FromItem:
     """Whether a wildcard leaves it out: it is the other side of a semi-join or an anti-join."""
 
 
+def items_called(items: Sequence[FromItem], qualifier: Sequence[str]) -> list[FromItem]:
+    """Return what a qualifier can mean, such as ``cell`` or ``mine.cell``: all, if it is empty."""
+    if not qualifier:
+        return list(items)
+    named = [item for item in items if item.name == qualifier[-1]]
+    if len(qualifier) == 1:
+        return named
+    exact = [item for item in named if item.parts[-2:] == tuple(qualifier[-2:])]
+    return exact or [item for item in named if len(item.parts) == 1]
+
+
 @dataclass(frozen=True, slots=True)
 class Star:
     """One wildcard of a list of columns."""
@@ -55,8 +66,8 @@ class Star:
     """Where it begins in the query, with its qualifier."""
     stop: int
     """Where its ``*`` ends."""
-    qualifier: str
-    """The last part of its qualifier, without quotes; empty if it has none."""
+    qualifier: tuple[str, ...]
+    """The parts of its qualifier, without quotes."""
     excluded: frozenset[str] = frozenset()
     """The columns that EXCLUDE or EXCEPT names."""
     list_start: int | None = None
@@ -361,7 +372,7 @@ class _Parser:
                 start = place - 2
                 while start - 2 > first and self._tokens[start - 1].is_operator("."):
                     start -= 2
-                qualifier = self._written(place - 2)
+                qualifier = tuple(self._written(part) for part in range(start, place, 2))
                 yield self._with_changes(
                     Star(self._tokens[start].start, token.stop, qualifier), place, last
                 )
@@ -370,7 +381,7 @@ class _Parser:
                 or before.is_operator(",")
                 or self._is_on(place - 1)
             ):
-                yield self._with_changes(Star(token.start, token.stop, ""), place, last)
+                yield self._with_changes(Star(token.start, token.stop, ()), place, last)
 
     def _is_on(self, place: int) -> bool:
         """Return whether a bracket closes that of DISTINCT ON."""

@@ -24,7 +24,7 @@ from daf_query.sql._entry_references import (
     malformed,
     references_in,
 )
-from daf_query.sql._from_items import FromItem, Select, is_exposing, selects_of
+from daf_query.sql._from_items import FromItem, Select, is_exposing, items_called, selects_of
 from daf_query.sql._names import quoted_name
 from daf_query.sql._planning import EntryRewriting
 from daf_query.sql._residual_filters import TableName
@@ -75,7 +75,12 @@ def rewritten(query: str, tables: Tables) -> EntryRewriting:
     exposing = {reference.start for reference in references}
     selects = selects_of(tokens, query, exposing, tables.views)
     resolver = _Resolver(tables, selects)
-    named = [reference for reference in references if resolver.resolve(reference)]
+    is_provided = [resolver.is_provided(reference) for reference in references]
+    named = [
+        reference
+        for reference, is_column in zip(references, is_provided, strict=True)
+        if is_column or resolver.is_exposed(reference)
+    ]
     edits = [(each.start, each.stop, quoted_name(each.column)) for each in named]
     query = edited(query, edits)
     has_wildcard = any(select.stars or select.is_natural for select in selects)
@@ -118,41 +123,54 @@ class _Resolver:
 
     def __init__(self, tables: Tables, selects: Sequence[Select]) -> None:
         self._tables = tables
-        items = [item for select in selects for item in select.items]
-        self._items = [(item, tables.find(item)) for item in items]
+        self._items = [item for select in selects for item in select.items]
+        self._has_views = any(
+            item.parts[-1:] and item.parts[-1] in tables.views for item in self._items
+        )
         self.columns: dict[TableName, dict[str, MatrixEntry]] = {}
         """The columns that each table gets."""
 
-    def resolve(self, reference: EntryReference) -> bool:
-        """Return whether a reference is a column; tables that provide it get it."""
-        if reference.qualifier and not any(
-            item.name == reference.qualifier for item, _ in self._items
-        ):
-            self._check_qualifier(reference)
-            return False
-        qualified = [
-            (item, table) for item, table in self._items if reference.qualifier in ("", item.name)
-        ]
-        tables = dict.fromkeys(table for _, table in qualified if table is not None)
+    def is_provided(self, reference: EntryReference) -> bool:
+        """Return whether a reference is a column of tables, which get it."""
+        qualified = items_called(self._items, reference.qualifier)
+        tables = dict.fromkeys(map(self._tables.find, qualified))
         problems: list[DafError] = []
         is_provided = False
         for table in tables:
             try:
-                is_provided |= self._provide(table, reference)
+                is_provided |= table is not None and self._provide(table, reference)
             except DafError as error:
                 problems.append(error)
-        if is_provided:
-            return True
-        if any(item.exposes for item, _ in qualified):
-            return reference.entry is not None
-        if problems:
+        if problems and not is_provided and not any(item.exposes for item in qualified):
             raise problems[0]
-        return False
+        return is_provided
+
+    def is_exposed(self, reference: EntryReference) -> bool:
+        """Return whether a reference is a column that a subquery or a view may hand on.
+
+        Other columns of subqueries may be subscripted, too: structs.
+        """
+        qualified = items_called(self._items, reference.qualifier)
+        if not qualified:
+            self._check_qualifier(reference)
+        if reference.entry is None or not any(item.exposes for item in qualified):
+            return False
+        return self._has_views or any(
+            _matrices(self._tables.schemas[table[0]], table[1], reference.name)
+            for table in self._axes()
+        )
+
+    def _axes(self) -> list[TableName]:
+        """Return the axes that the query reads from."""
+        found = dict.fromkeys(map(self._tables.find, self._items))
+        return [table for table in found if table is not None]
 
     def _check_qualifier(self, reference: EntryReference) -> None:
         """Raise if a reference is qualified by the other axis, which the quoted name has."""
-        name = f"{reference.qualifier}.{reference.name}"
-        for table in dict.fromkeys(table for _, table in self._items if table is not None):
+        if not reference.qualifier:
+            return
+        name = f"{reference.qualifier[-1]}.{reference.name}"
+        for table in self._axes():
             if _matrices(self._tables.schemas[table[0]], table[1], name):
                 raise errors.QueryError(
                     f"{name}[{reference.subscript}] needs one name for the axis and the matrix; "

@@ -18,7 +18,7 @@ from typing import Final
 
 from daf_query.sql._catalog import DafSchema
 from daf_query.sql._entry_references import edited
-from daf_query.sql._from_items import FromItem, selects_of
+from daf_query.sql._from_items import FromItem, items_called, selects_of
 from daf_query.sql._gene_columns import Tables
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._planning import EntryRewriting
@@ -122,12 +122,22 @@ class _Resolver:
         for vector, entry in ((left, right), (right, left)):
             if entry.parts[-1] != _NAME or vector.parts[-1] in (_NAME, _INDEX):
                 continue
+            if not self._is_joined(vector, entry):
+                continue
             table, other = self._table(vector), self._table(entry)
             if table is None or other is None or table[0] != other[0]:
                 continue
             if self._refers(table, vector.parts[-1], other[1]):
                 return _Join(vector, entry, table, EntryPosition(vector.parts[-1], other[1]))
         return None
+
+    def _is_joined(self, left: _Operand, right: _Operand) -> bool:
+        """Return whether some SELECT has both tables: neither is of the query around it."""
+        return any(
+            items_called(select.items, left.parts[:-1])
+            and items_called(select.items, right.parts[:-1])
+            for select in self._selects
+        )
 
     def _table(self, operand: _Operand) -> TableName | None:
         """Return the axis whose table a column is of, wherever in the query it is named.

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from daf_query.sql._from_items import FromItem, Select, Star
+from daf_query.sql._from_items import FromItem, Select, Star, items_called
 from daf_query.sql._names import quoted_name
 from daf_storage import errors
 
@@ -53,7 +53,7 @@ def _check_natural(select: Select, columns_of: ColumnsOf) -> None:
 
 
 def _qualified(star: Star, select: Select, columns_of: ColumnsOf) -> Iterator[Edit]:
-    items = [item for item in select.items if star.qualifier == item.name]
+    items = items_called(select.items, star.qualifier)
     names = [name for item in items[:1] for name in columns_of(item)]
     _check_names(items[:1], names)
     yield from _excluding(star, names)

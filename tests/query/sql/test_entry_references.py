@@ -16,14 +16,14 @@ from daf_query.sql._tokens import tokens_of
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("X['g']", [("X", "g", "")]),
-        ("c.X [ 'g' ]", [("X", "g", "c")]),
-        ("m.\"c c\".\"a.X\"['it''s']", [("a.X", "it's", "c c")]),
-        ("X['a'] + X['b']", [("X", "a", ""), ("X", "b", "")]),
-        ('X["g"]', [("X", None, "")]),
-        ("X[lower('g')]", [("X", None, "")]),
-        ("X[e'g']", [("X", None, "")]),
-        ("X[Y['g']]", [("X", None, ""), ("Y", "g", "")]),
+        ("X['g']", [("X", "g", ())]),
+        ("c.X [ 'g' ]", [("X", "g", ("c",))]),
+        ("m.\"c c\".\"a.X\"['it''s']", [("a.X", "it's", ("m", "c c"))]),
+        ("X['a'] + X['b']", [("X", "a", ()), ("X", "b", ())]),
+        ('X["g"]', [("X", None, ())]),
+        ("X[lower('g')]", [("X", None, ())]),
+        ("X[e'g']", [("X", None, ())]),
+        ("X[Y['g']]", [("X", None, ()), ("Y", "g", ())]),
         ("f(x)['g']", []),
         ("['g']", []),
         ("ARRAY['g']", []),
@@ -32,7 +32,7 @@ from daf_query.sql._tokens import tokens_of
         ("-- X['g']", []),
     ],
 )
-def test_references(query: str, expected: list[tuple[str, str | None, str]]) -> None:
+def test_references(query: str, expected: list[tuple[str, str | None, tuple[str, ...]]]) -> None:
     """A name, its qualifier, and the string in the brackets."""
     references = references_in(query, tuple(tokens_of(query)))
     assert [(r.name, r.entry, r.qualifier) for r in references] == expected

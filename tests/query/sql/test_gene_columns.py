@@ -515,6 +515,14 @@ class TestElsewhere:
         query = "SELECT s.X['k'] FROM (SELECT struct(7 AS k) AS \"X\") s"
         assert rows(session, query) == [(7,)]
 
+    def test_a_struct_beside_a_gene_is_left_alone(self, session: DafSession) -> None:
+        """Also where the subquery hands on a gene, and beside a list of strings."""
+        query = (
+            "WITH c AS (SELECT X['FOXP3'], named_struct('a', age) AS s FROM cell) "
+            "SELECT s['a'], X['FOXP3'], ['b'] FROM c WHERE s['a'] < 62 ORDER BY 1"
+        )
+        assert rows(session, query) == [(60, 0, ["b"]), (61, 2, ["b"])]
+
     def test_a_decimal_constant_prunes_too(self, session: DafSession) -> None:
         """The engine keeps such a filter for itself; what it implies is read by the scan."""
         for name in ("X", '"gene.both"', "turned"):
@@ -542,6 +550,26 @@ class TestElsewhere:
         assert "relayout_matrix('gene', 'cell', 'turned')" in str(plan)
         assert plan.as_dict()["notes"] == plan.notes
         assert session.explain("SELECT X['FOXP3'] FROM cell").notes == {}
+
+    def test_two_data_sets_with_one_axis(self) -> None:
+        """A qualifier with the data set is of its table alone, also before a wildcard."""
+        data_sets = {}
+        for name, genes in (("a", ["A", "B"]), ("b", ["A", "C"])):
+            data_sets[name] = MemoryDaf(name=name)
+            data_sets[name].add_axis("cell", ["c1", "c2"])
+            data_sets[name].add_axis("gene", genes)
+            data_sets[name].set_matrix("cell", "gene", "X", np.array([[1, 2], [3, 4]]))
+        session = connect(data_sets)
+        joined = "FROM a.cell JOIN b.cell ON a.cell.name = b.cell.name"
+        for query, expected in (
+            (f"SELECT b.cell.* {joined} WHERE b.cell.X['C'] > 2", [("c2", 1)]),
+            (f"SELECT a.cell.* {joined} WHERE b.cell.X['C'] > 2", [("c2", 1)]),
+            (f"SELECT b.cell.* {joined} WHERE a.cell.X['B'] > 2", [("c2", 1)]),
+            (f"SELECT a.cell.X['B'] {joined} WHERE b.cell.X['C'] > 2", [(4,)]),
+        ):
+            assert rows(session, query) == expected
+        with pytest.raises(errors.EntryNotFoundError, match="'B'"):
+            session.sql(f"SELECT b.cell.X['B'] {joined}")
 
     def test_a_union_is_null_where_an_entry_is_lacking(self, tmp_path: Path) -> None:
         """A gene of one data set is NULL in the other, and one of none is an error."""

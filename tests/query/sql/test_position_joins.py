@@ -385,3 +385,18 @@ def test_positions_as_a_column() -> None:
         rows = table.to_table(columns=["name"], filter=operator(pc.field("p"), limit))
         expected = pc.filter(pa.array(list("abcde")), operator(pa.array(found["p"]), limit))
         assert rows.to_pydict()["name"] == expected.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        'SELECT * FROM type t WHERE EXISTS (SELECT 1 FROM cell e JOIN cell m ON e."type" = t.name)',
+        "SELECT 1 FROM cell o WHERE name IN (SELECT c.name FROM cell c JOIN type t ON o.type = t.name)",
+    ],
+)
+def test_a_table_of_the_query_around_it(query: str) -> None:
+    """What the engine refuses, it refuses in the words of the query."""
+    with pytest.raises(errors.DafError) as raised:
+        connect({"joins": sample()}).sql(query).to_arrow_table()
+    assert HIDDEN not in str(raised.value)
+    assert "index" not in str(raised.value)
