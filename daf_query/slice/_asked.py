@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from daf_query.slice._empty_selection import EmptySelection
 from daf_query.slice._selector import Selector
 from daf_query.sql import QueryResult
+from daf_storage.spi import Span
 
 Written: TypeAlias = str | dict[str, Any] | None
 """SQL, a query and what was built upon it, or how many were listed; None: all."""
@@ -25,6 +26,30 @@ class Asked:
     """Whether files and AnnData say where they come from, unless a call says otherwise."""
     empty: tuple[EmptySelection, ...] = ()
     """The predicates that select nothing."""
+    block: Span | None = None
+    """Which of the chosen rows, if not all: those of a block."""
+
+    def of_rows(self, span: Span) -> Asked:
+        """Return the same for some of these rows.
+
+        >>> whole = Asked("pbmc", "age > 60", None, is_described=True)
+        >>> whole.of_rows(Span(10, 20)).of_rows(Span(2, 4)).block
+        Span(start=12, stop=14)
+        """
+        first = 0 if self.block is None else self.block.start
+        return replace(self, block=Span(first + span.start, first + span.stop))
+
+    def described(self, axes: tuple[str, str], name: str, shape: tuple[int, int]) -> dict[str, Any]:
+        """Return what a provenance says of a slice of a matrix over two axes."""
+        rows_axis, columns_axis = axes
+        block = {} if self.block is None else {"block": [self.block.start, self.block.stop]}
+        return {
+            "matrix": {"name": name, "rows_axis": rows_axis, "columns_axis": columns_axis},
+            "rows": self.rows,
+            **block,
+            "columns": self.columns,
+            "shape": list(shape),
+        }
 
 
 def written_selector(selector: Selector, count: int, length: int) -> Written:

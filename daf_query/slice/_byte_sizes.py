@@ -38,7 +38,7 @@ def byte_count(size: object, *, keyword: str) -> int:
     (2000000000, 1536)
     """
     if (
-        isinstance(size, int | float | np.number)
+        isinstance(size, int | float | np.integer | np.floating)
         and not isinstance(size, bool)
         and 0 <= size < math.inf
     ):

@@ -241,19 +241,11 @@ class MatrixSlice:
     def provenance(self) -> dict[str, Any]:
         """Return what files of this slice say of where it comes from; see `daf_query.provenance`.
 
-        Predicates have the values of their parameters in them.
+        Predicates have the values of their parameters in them.  Of a block, ``block`` says which
+        of the rows it has, from 0, the last excluded.
         """
         asked = self._asked or Asked(self.daf.name, None, None, is_described=True)
-        described = {
-            "matrix": {
-                "name": self.name,
-                "rows_axis": self.rows_axis,
-                "columns_axis": self.columns_axis,
-            },
-            "rows": asked.rows,
-            "columns": asked.columns,
-            "shape": list(self.shape),
-        }
+        described = asked.described((self.rows_axis, self.columns_axis), self.name, self.shape)
         return record_of({asked.schema: self.daf}, described)
 
     def to_arrow(self, *, provenance: bool = False) -> pa.Table:
@@ -398,7 +390,7 @@ class MatrixSlice:
             else:
                 export.save(self, path, file_format, record)
             return
-        reading = Reading(budget, progress)
+        reading = Reading(max(budget, 1), progress)
         if is_anndata:
             contents = _anndata.contents_of(self, choice, record)
             save_anndata(contents, self, path, file_format, self._companion, reading)
@@ -474,7 +466,8 @@ class MatrixSlice:
         for span in spans:
             layouts = planned_rows(planned, span)
             selections = (self.selections[0].part(span.start, span.stop), self.selections[1])
-            block = MatrixSlice(self.daf, axes, self.name, selections, layouts)
+            asked = None if self._asked is None else self._asked.of_rows(span)
+            block = MatrixSlice(self.daf, axes, self.name, selections, layouts, asked=asked)
             if self._gathered is not None:
                 block._gathered = self._gathered[span.slice]
             yield block

@@ -204,7 +204,7 @@ def contents_of(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("suffix", ["h5ad", "zarr", "parquet", "arrow"])
-@pytest.mark.parametrize("block_bytes", [100, 10_000_000])
+@pytest.mark.parametrize("block_bytes", [0, 100, 10_000_000])
 def test_provenance(tmp_path: Path, suffix: str, block_bytes: int) -> None:
     """What is written in blocks says where it comes from, and so do Zarr directories."""
     db = connect(TABLES)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daf_query import DamagedLayoutWarning, MatrixSlice, connect
+from daf_query import DamagedLayoutWarning, MatrixSlice, connect, provenance
 from daf_query.matrix import _gather as gathering
 from daf_storage import MemoryDaf, errors
 from tests.query.slice.test_explanation import slices, sparse_bytes
@@ -157,3 +157,18 @@ def test_empty_slices_have_no_blocks(path: Path) -> None:
     assert list(connect(path).matrix("cell", "gene", "both", rows=[]).blocks(rows=3)) == []
     [block] = connect(path).matrix("cell", "gene", "both", columns=[]).blocks()
     assert block.shape == (N_CELLS, 0)
+
+
+def test_blocks_say_which_rows_they_have(path: Path, tmp_path: Path) -> None:
+    """The provenance of a block is that of the slice, with its rows; also of a block of one."""
+    part = connect({"pbmc": path}).matrix("cell", "gene", "both", rows=range(10), columns=["g1"])
+    whole = part.provenance()
+    assert "block" not in whole
+    blocks = list(part.blocks(rows=4))
+    expected = [([0, 4], 4), ([4, 8], 4), ([8, 10], 2)]
+    for block, (rows, height) in zip(blocks, expected, strict=True):
+        assert block.provenance() == {**whole, "block": rows, "shape": [height, 1]}
+    last = list(blocks[1].blocks(rows=3))[-1]
+    assert last.provenance() == {**whole, "block": [7, 8], "shape": [1, 1]}
+    blocks[1].save(tmp_path / "x.parquet")
+    assert provenance(tmp_path / "x.parquet") == blocks[1].provenance()

@@ -35,7 +35,11 @@ def test_sizes(size: Any, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "size", [-1, "-1", "", "GB", "2 XB", "1e9", "2GB5", True, None, float("nan"), float("inf"), [1]]
+    "size",
+    [
+        *(-1, "-1", "", "GB", "2 XB", "1e9", "2GB5", True, None, float("nan"), float("inf"), [1]),
+        np.complex64(1),
+    ],
 )
 def test_nonsense(size: Any) -> None:
     """It is an error that says what was passed, and what to pass."""
