@@ -51,7 +51,6 @@ class ZarrNode:
         self.kind = kind
         self._identity: Hashable | None = None
         self._format = documents
-        self._metadata: dict[str, ArrayMetadata | None] = {}
         self.snapshot = snapshot
         self._what = what
         self._arrays: dict[str, ZarrArray | PackedArray | None] = {}
@@ -69,15 +68,13 @@ class ZarrNode:
 
     def array(self, name: str = "") -> ZarrArray | PackedArray | None:
         """Return this array, or the one of that name below this group; opened once."""
-        if name not in self._arrays:
+        if name not in self._arrays:  # a sparse matrix asks for its parts again and again
             self._arrays[name] = self._open_array(name)
         return self._arrays[name]
 
     def _open_array(self, name: str) -> ZarrArray | PackedArray | None:
         what = f"{self._what}/{name}" if name else self._what
-        if name not in self._metadata:  # a sparse matrix asks for its parts again and again
-            self._metadata[name] = self._format.array(self.snapshot, name, what=what)
-        metadata = self._metadata[name]
+        metadata = self._format.array(self.snapshot, name, what=what)
         if metadata is None:
             return None
         if metadata.shard is not None:
