@@ -1,4 +1,4 @@
-"""Which rows belong to which group."""
+"""The grouping of rows: the code of the group of each row."""
 
 from __future__ import annotations
 

@@ -69,11 +69,11 @@ def group_labels(groups: Mapping[str, pa.Array], n_groups: int) -> list[str]:
     """
     if not groups:
         return [_ALL_ROWS] * n_groups
-    texts = []
+    columns = []
     for values in groups.values():
         plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-        texts.append(pc.fill_null(plain.cast(pa.string()), "NULL").to_pylist())
-    labels = ["_".join(parts) for parts in zip(*texts, strict=True)]
+        columns.append(pc.fill_null(plain.cast(pa.string()), "NULL").to_pylist())
+    labels = ["_".join(parts) for parts in zip(*columns, strict=True)]
     seen: Counter[str] = Counter()
     unique = []
     for label in labels:

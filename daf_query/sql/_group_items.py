@@ -1,4 +1,4 @@
-"""What the rows of a profile are grouped by: expressions of SQL with names."""
+"""The expressions of SQL, with names, that the rows of a profile are grouped by."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def group_items(by: By, vectors: Collection[str], reserved: Collection[str]) -> 
     >>> [(item.expression, item.name) for item in items]
     [('"donor"', 'donor'), (' age > 60 ', 'old')]
     """
-    texts: list[str] = []
+    expressions: list[str] = []
     for text in written_items(by):
-        texts += [text] if text in vectors else split_items(text)
-    items = [_item(text, vectors) for text in texts]
+        expressions += [text] if text in vectors else split_items(text)
+    items = [_item(text, vectors) for text in expressions]
     names: list[str] = []
     for item in items:
         if item.name in reserved or item.name in names:

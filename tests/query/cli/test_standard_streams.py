@@ -53,17 +53,17 @@ def test_all_streams_closed(path: Path) -> None:
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- 2>&-", "<&- >&- 2>&-", ""])
 def test_the_next_file_has_another_number(tmp_path: Path, closed: str) -> None:
     """Whichever of the streams are closed, and what is written to them goes nowhere."""
-    script, told = tmp_path / "script.py", tmp_path / "told"
+    script, answer = tmp_path / "script.py", tmp_path / "answer"
     script.write_text(
         "import os, sys\n"
         "from daf_query.cli._standard_streams import prepare_standard_streams\n"
         "prepare_standard_streams()\n"
         "prepare_standard_streams()\n"
-        f"number = os.open({str(told)!r}, os.O_WRONLY | os.O_CREAT)\n"
+        f"number = os.open({str(answer)!r}, os.O_WRONLY | os.O_CREAT)\n"
         "print('lost', file=sys.stderr)\n"
         "os.write(number, str(number).encode())\n"
     )
     code, error = run(f"{sys.executable} {script} {closed}")
     assert code == 0
     assert error == ("" if "2>&-" in closed else "lost\n")
-    assert int(told.read_text()) > 2
+    assert int(answer.read_text()) > 2

@@ -601,14 +601,14 @@ def test_groups_equal_to_pandas(data: st.DataObject) -> None:
     daf = MemoryDaf()
     daf.add_axis("cell", [f"c{i}" for i in range(n)])
     daf.add_axis("gene", ["g"])
-    texts = data.draw(st.lists(st.sampled_from(["a", "b", "é", ""]), min_size=n, max_size=n))
+    strings = data.draw(st.lists(st.sampled_from(["a", "b", "é", ""]), min_size=n, max_size=n))
     numbers = data.draw(st.lists(st.sampled_from([1.5, np.nan, -2.0, 0.0]), min_size=n, max_size=n))
     values = np.arange(n, dtype=float)
-    daf.set_vector("cell", "t", texts)
+    daf.set_vector("cell", "t", strings)
     daf.set_vector("cell", "f", numbers)
     daf.set_matrix("cell", "gene", "X", values[:, np.newaxis])
     rows = data.draw(st.lists(st.integers(0, n - 1), max_size=15))
-    frame = pd.DataFrame({"t": texts, "f": numbers, "x": values}).iloc[rows]
+    frame = pd.DataFrame({"t": strings, "f": numbers, "x": values}).iloc[rows]
     wanted = frame.groupby(["t", "f"], dropna=False)["x"].sum().reset_index()
     got = connect(daf).profile("cell", "gene", "X", by=["t", "f"], rows=rows).to_pandas()
     assert got["t"].tolist() == wanted["t"].tolist()

@@ -100,7 +100,7 @@ def test_missing_parents(tmp_path: Path) -> None:
 
 
 def test_data_sets_in_memory_have_names_of_their_own() -> None:
-    """A second one of a name is told from the first."""
+    """A second one of a name gets a number."""
     first, second = MemoryDaf(name="twice in memory"), MemoryDaf(name="twice in memory")
     assert first.name == "twice in memory"
     assert second.name == "twice in memory#2"

@@ -54,7 +54,7 @@ def test_file_systems_without_locks(file: ArchiveFile, monkeypatch: pytest.Monke
 
 
 def test_ranges_that_are_no_holes(file: ArchiveFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them, in ascending order; where they cannot be told, the whole file is one."""
+    """All of them, in ascending order; where the system does not report them, the whole file is one."""
     extents = file.data_extents()
     assert extents == sorted(extents)
     data = file.read_at(0, file.size())
