@@ -33,6 +33,7 @@ _PARSER = re.compile(r"ParserError\(\"(?P<problem>.*)\"\)", re.DOTALL)
 _PLACE = re.compile(r"\s*(?:at|near) Line: (?P<line>\d+), Column: (?P<column>\d+)")
 _NOT_ALLOWED = re.compile(r"(?P<what>DDL|DML|Statement) not supported: (?P<name>\w+)")
 _BEFORE_VALUES = ("=", "<", ">", "~", "(", ",")
+_COMPARISONS = ("=", "<>", "!=", "==", "<", ">")
 _NO_SIGNATURE = re.compile(
     r"No function matches the given name and argument types .*?\. "
     r"You might need to add explicit type casts\."
@@ -43,6 +44,17 @@ _OURS = re.compile(
     re.DOTALL,
 )
 _NAMED = re.compile(r"(?P<error>[A-Z]\w+Error): (?P<message>.*)$", re.DOTALL)
+_REMEDIES = (
+    (
+        "Cannot create filter with non-boolean predicate",
+        "; a condition is true or false, as in n_genes > 0",
+    ),
+    (
+        "Cannot access field at argument 1",
+        """; ['...'] takes an entry of a matrix, whose name has double quotes: "gene.X"['name']""",
+    ),
+)
+"""How messages of the engine begin, and what to write."""
 _PREFIXES = re.compile(
     r"^(?:DataFusion error: |Arrow error: |External error: |Error during planning: |"
     r"Schema error: |Execution error: |This feature is not implemented: |"
@@ -91,7 +103,8 @@ def translate_planning_error(
         one_statement(query)
     except errors.QueryError as of_the_text:  # none, or several: it says where
         return of_the_text
-    return errors.QueryError(strip_prefixes(text))
+    problem = strip_prefixes(text)
+    return errors.QueryError(f"{problem}{_remedy(problem)}")
 
 
 def translate_execution_error(error: Exception) -> DafError:
@@ -111,6 +124,15 @@ def translate_execution_error(error: Exception) -> DafError:
         if isinstance(named, type) and issubclass(named, DafError):
             return named(match["message"])
     return errors.QueryError(text)
+
+
+def _remedy(problem: str) -> str:
+    """Return what to write where the engine says only what is wrong.
+
+    >>> _remedy("Cannot create filter with non-boolean predicate 'age' returning Int64")
+    '; a condition is true or false, as in n_genes > 0'
+    """
+    return next((remedy for start, remedy in _REMEDIES if problem.startswith(start)), "")
 
 
 def _unescaped(literal: str, quote: str) -> str:
@@ -239,12 +261,11 @@ def _unknown_column(
     if len(tables) == 1:
         tables_of, axis = tables[0]
         known = tables_of.dataset(axis).schema.names
+        close = errors.nearest(name, known)
         error = errors.vector_not_found(tables_of.location, axis, name, known)
     else:
-        has = errors.known_names(valid, none="no columns")
-        error = errors.VectorNotFoundError(
-            f"the query has no column {name!r}; it has {has}{errors.nearest(name, valid)}"
-        )
+        has, close = errors.known_names(valid, none="no columns"), errors.nearest(name, valid)
+        error = errors.VectorNotFoundError(f"the query has no column {name!r}; it has {has}{close}")
     elsewhere = [
         axis
         for tables_of in schemas.values()
@@ -256,21 +277,30 @@ def _unknown_column(
         + "".join(join_hint(tables_of, asked, axis) for tables_of, asked in tables[:1])
         for axis in elsewhere
     ]
-    hint = f"; {', '.join(hints)}" if hints else _string_hint(name, query)
+    hint = f"; {', '.join(hints)}" if hints else _string_hint(name, query, is_near=close != "")
     hint = unknown_entry_hint(name, tables, query) or hint
     error = errors.with_message(error, f"{error}{hint}")
     error.other_axes = tuple(elsewhere)
     return error
 
 
-def _string_hint(name: str, query: str) -> str:
-    """Return how to write a string, if a name in double quotes was to be one."""
+def _string_hint(name: str, query: str, *, is_near: bool) -> str:
+    """Return how to write a string, if a name in double quotes, or in none, was to be one.
+
+    Parameters
+    ----------
+    is_near
+        Whether a column has nearly that name, which then is what an unquoted name means.
+    """
     before = Token("operator", "", 0, 0)
     for token in tokens_of(query):
         is_value = before.is_operator(*_BEFORE_VALUES) or before.is_word("LIKE", "ILIKE")
+        written = name.replace("'", "''")
         if token.kind == "quoted" and token.text == quoted_name(name) and is_value:
-            written = name.replace("'", "''")
             return f"; double quotes are for names, so write a string as '{written}'"
+        is_compared = not is_near and before.is_operator(*_COMPARISONS)
+        if token.kind == "word" and query[token.start : token.stop] == name and is_compared:
+            return f"; a string is written in single quotes: '{written}'"
         before = token
     return ""
 

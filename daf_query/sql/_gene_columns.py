@@ -172,6 +172,8 @@ class _Resolver:
         name = f"{reference.qualifier[-1]}.{reference.name}"
         for table in self._axes():
             if _matrices(self._tables.schemas[table[0]], table[1], name):
+                if reference.entry is None:
+                    raise malformed(reference, name)
                 raise errors.QueryError(
                     f"{name}[{reference.subscript}] needs one name for the axis and the matrix; "
                     f"write {quoted_name(name)}[{reference.subscript}]"
@@ -270,19 +272,20 @@ def unknown_entry_hint(name: str, tables: Sequence[tuple[AxisSchema, str]], quer
         if matrices:
             other, matrix = matrices[0]
             return _example(schema, other, f"{other}.{matrix}" if len(matrices) > 1 else name)
-    if f"{name}[" in query:
-        known = sorted({each for schema, axis in tables for each in _over(schema, axis)})
+    if f"{name}[" in query or f"{quoted_name(name)}[" in query:
+        known = sorted({each for schema, axis in tables for each in _over(schema, axis, name)})
         has = errors.known_names(known, none="none")
         return f"; the matrices over this axis are {has}{errors.nearest(name, known)}"
     return ""
 
 
-def _over(schema: AxisSchema, axis: str) -> Iterator[str]:
-    """Yield the names of the matrices over an axis."""
+def _over(schema: AxisSchema, axis: str, asked: str) -> Iterator[str]:
+    """Yield the names of the matrices over an axis, with a dot if what was asked for has one."""
     for daf, _ in schema.data_sets():
         if daf.has_axis(axis):
             for other in daf.axes_set():
-                yield from daf.matrices_set(axis, other)
+                for name in daf.matrices_set(axis, other):
+                    yield f"{other}.{name}" if "." in asked else name
 
 
 def _example(schema: AxisSchema, other: str, name: str) -> str:

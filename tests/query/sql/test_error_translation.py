@@ -83,6 +83,44 @@ def test_a_string_in_double_quotes(session: DafSession, condition: str, literal:
     assert part.row_positions.tolist() == expected
 
 
+@pytest.mark.parametrize(
+    ("condition", "hint"),
+    [
+        ("donor = N1", "; a string is written in single quotes: 'N1'"),
+        ("donor == N1", "; a string is written in single quotes: 'N1'"),
+        ("age > 1 AND donor <> N1", "; a string is written in single quotes: 'N1'"),
+        ("age > agee", "; did you mean 'age'?"),
+        ("N1 = donor", "it has age, donor, index, name"),
+    ],
+)
+def test_a_string_without_quotes(session: DafSession, condition: str, hint: str) -> None:
+    """The message shows how to write it, unless a column has nearly that name."""
+    with pytest.raises(errors.VectorNotFoundError) as caught:
+        session.sql(f"SELECT name FROM cell WHERE {condition}")
+    assert str(caught.value).endswith(hint)
+    with pytest.raises(errors.VectorNotFoundError) as caught:
+        session.matrix("cell", "gene", "UMIs", rows=condition)
+    assert str(caught.value).endswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("query", "remedy"),
+    [
+        ("SELECT name FROM cell WHERE age", "; a condition is true or false, as in n_genes > 0"),
+        (
+            "SELECT 'UMIs'['x'] FROM cell",
+            "a matrix, whose name has double quotes",
+        ),
+        ("SELECT age['x'] FROM cell", ": \"gene.X\"['name']"),
+    ],
+)
+def test_what_to_write(session: DafSession, query: str, remedy: str) -> None:
+    """The engine says what is wrong, and the message what to write instead."""
+    with pytest.raises(errors.QueryError) as caught:
+        session.sql(query)
+    assert remedy in str(caught.value)
+
+
 def test_a_quoted_name_is_no_string(session: DafSession) -> None:
     """Where a name belongs, single quotes are not suggested."""
     with pytest.raises(errors.VectorNotFoundError) as caught:

@@ -607,3 +607,22 @@ def test_every_format_has_the_same_rows(tmp_path: Path, suffix: str, *, packed: 
     )
     with connect(path) as session:
         assert rows(session, query) == [("c4",)]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("""SELECT 1 FROM cell WHERE "rw.both"['FOXP3'] > 1""", "did you mean 'raw.both'"),
+        ("""SELECT 1 FROM cell WHERE "raw.X"['FOXP3'] > 1""", "are cell.distances, gene.V, gene.X"),
+        ("""SELECT 1 FROM raw WHERE "gene.X"['FOXP3'] > 1""", "over this axis are cell.both$"),
+        ("SELECT Y['FOXP3'] FROM cell", "over this axis are V, X, both, dense, distances, turned"),
+        ("""SELECT raw.both["FOXP3"] FROM cell""", r"""so write "raw.both"\['FOXP3'\]$"""),
+        ("""SELECT raw.both['FOXP3'] FROM cell""", r"""; write "raw.both"\['FOXP3'\]$"""),
+    ],
+)
+def test_an_unknown_matrix_names_those_that_are_there(
+    session: DafSession, query: str, message: str
+) -> None:
+    """In the form in which it was written: with the axis and a dot, or without."""
+    with pytest.raises((errors.VectorNotFoundError, errors.QueryError), match=message):
+        session.sql(query)
