@@ -102,6 +102,6 @@ def add_extract(commands: Commands) -> None:
 
 def _size(text: str) -> int:
     try:
-        return slices.byte_count(text, keyword="--max-bytes ")
+        return slices.byte_count(text, keyword="size")
     except DafError as error:
         raise argparse.ArgumentTypeError(str(error)) from None

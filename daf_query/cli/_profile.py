@@ -24,7 +24,12 @@ def profile_command(options: argparse.Namespace) -> None:
     )
     if is_h5ad and output is None:
         raise errors.InvalidInputError("h5ad is not written to standard output; give -o FILE.h5ad")
-    file_format = options.format if is_h5ad else options.format or _output.format_of(output)
+    if options.statistic is not None and not is_h5ad:
+        raise errors.InvalidInputError(
+            "--statistic says what X of an .h5ad file is, and other formats have a column for each "
+            "statistic; leave it out, or give -o FILE.h5ad"
+        )
+    file_format = options.format if is_h5ad else options.format or _format_of(output)
     with connect(options.path, provenance=not options.no_provenance) as session:
         daf = session.reader()
         axes = matrix_axes(daf, options.matrix, options.rows_axis, options.columns_axis)
@@ -38,7 +43,7 @@ def profile_command(options: argparse.Namespace) -> None:
             progress=progress_of(options),
         )
         if is_h5ad and output is not None:
-            profile.save_h5ad(output, statistic=options.statistic)
+            profile.save_h5ad(output, statistic=options.statistic or "mean")
         elif output is None:
             _output.to_stdout(
                 profile, cast("_output.OutputFormat", file_format), max_rows=options.max_rows
@@ -46,3 +51,11 @@ def profile_command(options: argparse.Namespace) -> None:
         else:
             target = Path(output)
             _output.to_file(profile, file_format, target, progress=progress_of(options))
+
+
+def _format_of(output: str | None) -> _output.OutputFormat:
+    """Return the format that a file name asks for, other than h5ad."""
+    try:
+        return _output.format_of(output)
+    except errors.InvalidInputError as error:
+        raise errors.InvalidInputError(f"{error}; a profile is also written as .h5ad") from None

@@ -57,7 +57,6 @@ def add_profile(commands: Commands) -> None:
     parser.add_argument(
         "--statistic",
         metavar="NAME",
-        default="mean",
         help="what X of an .h5ad file is; all are layers (default: mean)",
     )
     parser.add_argument(

@@ -41,7 +41,7 @@ class ProfilePlots:
 
     def dotplot(
         self,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | str | None = None,
         *,
         scale: Scale = "none",
         ax: Any = None,
@@ -54,7 +54,8 @@ class ProfilePlots:
         Parameters
         ----------
         columns
-            Entries of the profile, in the order in which they are drawn; by default all.
+            Entries of the profile, in the order in which they are drawn, or a single one; by
+            default all.
         scale
             ``column`` makes the colours of each column range from 0, its least mean, to 1, its
             greatest.
@@ -72,6 +73,8 @@ class ProfilePlots:
         ------
         EntryNotFoundError
             The profile has no column of a name.
+        InvalidInputError
+            There is nothing to draw, or too much.
         MissingDependencyError
             matplotlib is not installed; the message says what to install.
         """
@@ -98,20 +101,32 @@ class ProfilePlots:
         _add_legend(figure, legend, dots, "mean" if scale == "none" else "mean (0 to 1)")
         return ax
 
-    def _places(self, columns: Sequence[str] | None) -> list[int]:
+    def _places(self, columns: Sequence[str] | str | None) -> list[int]:
         """Return where the chosen entries stand among those of the profile."""
+        if isinstance(columns, Mapping):
+            raise errors.InvalidInputError(
+                f"columns= is a list of entries of {self.axes[1]!r}, not a dict; pass those of all "
+                "its values as one list"
+            )
+        n_groups = self.moments.count.size
+        if not n_groups:
+            raise errors.InvalidInputError(
+                f"there is nothing to draw: the profile has no groups, since no {self.axes[0]} was "
+                "chosen"
+            )
         place_of = {entry: place for place, entry in enumerate(self.entries)}
         chosen = list(place_of) if columns is None else list(columns)
+        if isinstance(columns, str):
+            chosen = [columns]
         for entry in chosen:
             if entry not in place_of:
                 raise errors.EntryNotFoundError(
-                    f"the profile has no {self.axes[1]} {entry!r}"
-                    f"{errors.nearest(entry, place_of)}; it has {len(place_of):,}"
+                    f"the profile of {len(place_of):,} {self.axes[1]} has none called {entry!r}"
+                    f"{errors.nearest(entry, place_of)}"
                 )
-        n_groups = self.moments.count.size
-        if not chosen or not n_groups:
+        if not chosen:
             raise errors.InvalidInputError(
-                f"there is nothing to draw: {n_groups:,} groups and {len(chosen):,} columns"
+                f"there is nothing to draw: columns= names no {self.axes[1]}"
             )
         if len(chosen) * n_groups > _MAX_DOTS:
             raise errors.InvalidInputError(

@@ -7,13 +7,14 @@ from typing import Any
 
 from daf_query.index import build_index, build_point_index
 from daf_query.profile import Profile, Statistic
+from daf_query.scan import INDEX, NAME
 from daf_query.session._connected import Connected
 from daf_query.session._derived_axis import derived_axis, is_rows, rows_of
 from daf_query.session._derived_vector import derived
 from daf_query.session._placed_matrix import Place, of_rows, of_slice
 from daf_query.session._saved_profile import ProfileChoice, group_axis_of, save_profile
 from daf_query.session._sources import Frame
-from daf_query.slice import MatrixSlice, order_of
+from daf_query.slice import MatrixSlice, is_select, order_of
 from daf_query.sql import Params, QueryResult, bind
 from daf_storage import IfExists, ShowProgress, errors
 
@@ -95,6 +96,8 @@ class AxisWriting(Connected):
         QueryError
             The query is wrong, lacks entries, or has some twice; or a value is missing that is
             neither a float nor a string.
+        InvalidInputError
+            The query is no string, or the name is reserved.
         ExistsError
             There is such a vector.
 
@@ -110,7 +113,12 @@ class AxisWriting(Connected):
         [False, True, True]
         """
         schema_name, daf = self._writable(schema, axis)
-        if daf.has_vector(axis, name) and if_exists == "error":
+        if not isinstance(query, str):
+            raise errors.InvalidInputError(
+                f"save_vector() takes SQL, not {type(query).__name__}; values of your own are "
+                "stored with set_vector() of the data set"
+            )
+        if name not in (NAME, INDEX) and daf.has_vector(axis, name) and if_exists == "error":
             raise errors.property_exists(
                 daf.location, f"vector {name!r} of axis {axis!r}", is_append_only=daf.is_append_only
             )
@@ -240,7 +248,7 @@ class AxisWriting(Connected):
         QueryError
             The query is wrong, or has two rows for one element.
         InvalidInputError
-            A dense matrix is not covered, and there is no ``fill``.
+            A dense matrix is not covered, and there is no ``fill``; or a string is no SELECT.
         ExistsError
             There is such a matrix.
 
@@ -258,6 +266,7 @@ class AxisWriting(Connected):
         >>> daf.get_np_matrix("cell", "gene", "some").tolist()
         [[0, 1], [-1, -1], [4, 5]]
         """
+        _check_stored_first(values)
         if isinstance(values, MatrixSlice):
             rows_axis = rows_axis or values.rows_axis
             columns_axis = columns_axis or values.columns_axis
@@ -362,3 +371,12 @@ class AxisWriting(Connected):
         """
         _, daf = self._writable(schema, axis)
         return build_point_index(daf, axis, x, y)
+
+
+def _check_stored_first(values: object) -> None:
+    """Raise if what is to be stored as a matrix is a string other than a SELECT, as of an axis."""
+    if isinstance(values, str) and not is_select(values):
+        raise errors.InvalidInputError(
+            f"save_matrix() takes what to store first, and {values!r} is no SELECT; write "
+            "save_matrix(values, rows_axis, columns_axis, name)"
+        )

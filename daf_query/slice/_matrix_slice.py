@@ -484,7 +484,7 @@ class MatrixSlice:
         return (
             f"<div><strong>{self.name}</strong>: {self.shape[0]:,} {self.rows_axis} x "
             f"{self.shape[1]:,} {self.columns_axis}, {'sparse' if self.is_sparse else 'dense'} "
-            f"{self.dtype}, read from the layout {plan.rows_axis} x {plan.columns_axis} "
+            f"{self.dtype}, read from the layout by {plan.columns_axis} "
             f"(about {self.plan.cost_bytes:,} bytes)"
             + "".join(f"<br>{html.escape(str(each))}" for each in self.empty_selections)
             + "</div>"

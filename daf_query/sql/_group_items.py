@@ -43,7 +43,8 @@ def written_items(by: By) -> list[str]:
     items: object = [by] if isinstance(by, str) else by
     if not isinstance(items, Sequence) or not all(isinstance(item, str) for item in items):
         raise errors.InvalidInputError(
-            f"by= is a vector, an expression of SQL or a list of such, not {by!r}"
+            "by= is the name of a vector, an expression of SQL or a list of such, not "
+            f"{type(by).__name__}; values of your own become a vector with set_vector()"
         )
     return list(items)
 

@@ -83,6 +83,11 @@ def bind_all(queries: Sequence[str], params: Params | None) -> list[str]:
     QueryError, InvalidInputError
         As for `bind`.
     """
+    for query in queries:
+        if not isinstance(query, str):
+            raise errors.InvalidInputError(
+                f"a query or a condition is a string of SQL, not {type(query).__name__}"
+            )
     if params is None and not any("$" in query or "?" in query for query in queries):
         return list(queries)
     parameters = [list(_parameters(query)) for query in queries]

@@ -51,7 +51,9 @@ def test_files(pbmc: str, tmp_path: Path) -> None:
         (["--matrix", "X", "--by", "phse"], "phase"),
         (["--matrix", "X", "--format", "h5ad"], "give -o FILE.h5ad"),
         (["--matrix", "X", "-o", "x.h5ad", "--statistic", "avg"], "statistic= is 'avg'"),
-        (["--matrix", "X", "-o", "x.xyz"], "xyz"),
+        (["--matrix", "X", "-o", "x.xyz"], "a profile is also written as .h5ad"),
+        (["--matrix", "X", "-o", "x.csv", "--statistic", "sum"], "leave it out, or give -o"),
+        (["--matrix", "X", "--statistic", "sum"], "--statistic says what X of an .h5ad file is"),
     ],
 )
 def test_what_is_refused(

@@ -175,6 +175,8 @@ def test_a_syntax_error_is_raised(session: DafSession) -> None:
         session.diagnose("cell", " ")
     with pytest.raises(errors.QueryError, match="brackets"):
         session.diagnose("cell", "age > 3 & old")
+    with pytest.raises(errors.InvalidInputError, match="a string of SQL, not list"):
+        session.diagnose("cell", ["old"])  # type: ignore[arg-type]
     with pytest.raises(errors.AxisNotFoundError, match="there is no axis 'cells'"):
         session.diagnose("cells", "old")
 

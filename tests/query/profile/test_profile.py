@@ -246,8 +246,8 @@ class TestErrors:
             (("cell", "gene", "X"), {"by": "tpye"}, errors.VectorNotFoundError, "type"),
             (("cell", "gene", "X"), {"by": "type >"}, errors.QueryError, "Expected: an expression"),
             (("cell", "gene", "X"), {"by": ""}, errors.QueryError, "by= is empty"),
-            (("cell", "gene", "X"), {"by": 3}, errors.InvalidInputError, "by= is a vector"),
-            (("cell", "gene", "X"), {"by": ["type", 3]}, errors.InvalidInputError, "by= is a vector"),
+            (("cell", "gene", "X"), {"by": 3}, errors.InvalidInputError, "by= is the name of a vector.*not int"),
+            (("cell", "gene", "X"), {"by": ["type", 3]}, errors.InvalidInputError, "by= is the name of a vector.*not list"),
             (("cell", "gene", "X"), {"by": "max(age)"}, errors.QueryError, "an aggregate"),
             (("cell", "gene", "X"), {"by": "[age]"}, errors.QueryError, "CAST it to VARCHAR"),
             (("cell", "gene", "Y"), {"by": "type"}, errors.MatrixNotFoundError, "X"),
@@ -510,6 +510,9 @@ class TestDotPlot:
         assert axes.figure is not None
         scaled = profile.plot.dotplot(["g1"], scale="column", ax=axes).collections[-1]
         assert scaled.get_array().tolist() == [4 / 7, 1.0, 0.0]
+        single = profile.plot.dotplot("g1", ax=axes).collections[-1]
+        listed = profile.plot.dotplot(["g1"], ax=axes).collections[-1]
+        assert single.get_array().tolist() == listed.get_array().tolist()
         plt.close("all")
 
     def test_missing_values(self, db: DafSession) -> None:
@@ -521,12 +524,19 @@ class TestDotPlot:
     def test_what_is_refused(self, db: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
         """Unknown entries, nothing to draw, too many dots, and no matplotlib."""
         plot = db.profile("cell", "gene", "s", by="type").plot
-        with pytest.raises(errors.EntryNotFoundError, match="no gene 'g4'; it has 3"):
+        with pytest.raises(
+            errors.EntryNotFoundError, match="profile of 3 gene has none called 'g4'"
+        ):
             plot.dotplot(["g4"])
         with pytest.raises(errors.InvalidInputError, match="scale= is"):
             plot.dotplot(scale="row")  # type: ignore[arg-type]
-        with pytest.raises(errors.InvalidInputError, match="nothing to draw"):
-            db.profile("cell", "gene", "s", by="type", rows=[]).plot.dotplot()
+        with pytest.raises(errors.InvalidInputError, match="columns= is a list of.* not a dict"):
+            plot.dotplot({"B cells": ["g1"]})  # type: ignore[arg-type]
+        with pytest.raises(errors.InvalidInputError, match="nothing to draw: columns="):
+            plot.dotplot([])
+        empty = db.profile("cell", "gene", "s", by="type", rows=[]).plot
+        with pytest.raises(errors.InvalidInputError, match="nothing to draw.*no cell was chosen"):
+            empty.dotplot(["g1"])
         monkeypatch.setattr("daf_query.profile._plot._MAX_DOTS", 5)
         with pytest.raises(
             errors.InvalidInputError, match="3 groups x 3 gene are more than 5 dots"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
+from daf_storage import DafWriter, IfExists, MemoryDaf, ZarrDaf, errors
 from tests.support import create
 
 
@@ -110,3 +110,14 @@ def test_data_sets_that_cannot_be_written(tmp_path: Path, session: DafSession) -
         session.save_vector("cell", "age", "1")
     with pytest.raises(errors.AxisNotFoundError, match="cells"):
         session.save_vector("cells", "x", "1")
+
+
+@pytest.mark.parametrize("if_exists", ["error", "replace"])
+def test_what_is_no_vector(session: DafSession, if_exists: IfExists) -> None:
+    """Names that each axis has, and values in place of a query; the messages say what to do."""
+    with pytest.raises(errors.InvalidNameError, match="reserved.*choose another name"):
+        session.save_vector("cell", "name", "upper(name)", if_exists=if_exists)
+    with pytest.raises(
+        errors.InvalidInputError, match=r"takes SQL, not ndarray; .* set_vector\(\)"
+    ):
+        session.save_vector("cell", "new", np.arange(4), if_exists=if_exists)  # type: ignore[arg-type]

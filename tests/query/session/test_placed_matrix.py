@@ -155,6 +155,8 @@ def test_arrays_are_stored_as_they_are(session: DafSession, daf: DafWriter) -> N
         session.save_matrix(COUNTS, "cell", "gene", "bad", fill=0)
     with pytest.raises(errors.InvalidInputError, match="needs rows_axis="):
         session.save_matrix(COUNTS, "cell", "gene")
+    with pytest.raises(errors.InvalidInputError, match="what to store first, and 'cell' is no SEL"):
+        session.save_matrix("cell", "gene", "bad", COUNTS)  # type: ignore[arg-type]
 
 
 PAIR = "SELECT 'a' AS cell, 'x' AS gene, "

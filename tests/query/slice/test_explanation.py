@@ -460,7 +460,7 @@ class TestCommandLine:
         with pytest.raises(SystemExit) as ended:
             main(["extract", str(path), "--matrix", "s", *arguments])
         assert ended.value.code == 2
-        expected = "--max-bytes" if arguments else "give -o FILE or --dry-run"
+        expected = "argument --max-bytes: size=" if arguments else "give -o FILE or --dry-run"
         assert expected in capsys.readouterr().err
 
     def test_formats(self, path: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -87,7 +87,8 @@ class TestShapes:
         """Both say the shape and the kind."""
         kind = "sparse" if part.is_sparse else "dense"
         assert repr(part).split("\n")[0].endswith(f"2 cell x 3 gene, {kind} int64)")
-        assert "read from the layout" in part._repr_html_()
+        by = next(each.by for each in part.explain().layouts if each.state == "chosen")
+        assert f"read from the layout by {by} (about" in part._repr_html_()
 
 
 class TestFiles:
