@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 from pathlib import Path
 from typing import cast
 
@@ -33,15 +35,18 @@ def profile_command(options: argparse.Namespace) -> None:
     with connect(options.path, provenance=not options.no_provenance) as session:
         daf = session.reader()
         axes = matrix_axes(daf, options.matrix, options.rows_axis, options.columns_axis)
+        rows = entries_or_sql(daf, axes[0], options.rows)
         profile = session.profile(
             *axes,
             options.matrix,
             by=() if options.by is None else options.by,
-            rows=entries_or_sql(daf, axes[0], options.rows),
+            rows=rows,
             columns=entries_or_sql(daf, axes[1], options.columns),
             params=named_values(options.param),
             progress=progress_of(options),
         )
+        if rows is not None and not profile.content.moments.count.sum():
+            _note_empty(options.path, axes[0], rows)
         if is_h5ad and output is not None:
             profile.save_h5ad(output, statistic=options.statistic or "mean")
         elif output is None:
@@ -51,6 +56,14 @@ def profile_command(options: argparse.Namespace) -> None:
         else:
             target = Path(output)
             _output.to_file(profile, file_format, target, progress=progress_of(options))
+
+
+def _note_empty(path: str, axis: str, rows: object) -> None:
+    """Say on stderr that no rows are chosen."""
+    advice = ""
+    if isinstance(rows, str):
+        advice = f"; {shlex.join(['daf', 'diagnose', path, axis, rows])} says why"
+    print(f"daf: note: --rows selects no {axis}{advice}", file=sys.stderr)
 
 
 def _format_of(output: str | None) -> _output.OutputFormat:

@@ -69,3 +69,19 @@ def test_what_is_refused(
     assert main(["profile", pbmc, *options]) == 1
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("by", [["--by", "phase"], []])
+def test_rows_that_choose_nothing(
+    pbmc: str, by: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A note says so, with the command that says why; the output is as it would be without it."""
+    command = ["profile", pbmc, "--matrix", "X", "--columns", "CST3", *by, "--format", "csv"]
+    assert main([*command, "--rows", "phase = 's'"]) == 0
+    output, error = capsys.readouterr()
+    assert len(output.splitlines()) == 1
+    assert error == (
+        f"daf: note: --rows selects no cell; daf diagnose {pbmc} cell 'phase = '\"'\"'s'\"'\"'' says why\n"
+    )
+    assert main([*command, "--rows", "phase = 'S'"]) == 0
+    assert capsys.readouterr().err == ""
