@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.benchmarks
+
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 
 
