@@ -25,7 +25,7 @@ from daf_query.filter._operands import (
     is_unknown_name,
     type_of,
 )
-from daf_query.filter._refusals import refuse, refuse_methods, refuse_operators
+from daf_query.filter._refusals import refuse, refuse_methods, refuse_operators, refuse_where
 from daf_query.filter._token_tree import (
     Group,
     Item,
@@ -73,6 +73,7 @@ def python_edits(predicate: str, columns: Mapping[str, ValueType]) -> tuple[Edit
     tree = token_tree(condition)
     if not tree:
         return ()
+    refuse_where(predicate, tree[0], columns)
     writer = _Writer(predicate, condition, columns)
     writer.part(tree)
     return tuple(_in_order(writer.edits))

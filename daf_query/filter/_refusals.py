@@ -44,6 +44,18 @@ def refuse(written: str, place: int, reason: str) -> NoReturn:
     raise syntax_error(reason, written, line, column, where="in the predicate")
 
 
+def refuse_where(written: str, first: Item, columns: Container[str]) -> None:
+    """Refuse a condition that begins with WHERE, unless a column has that name.
+
+    Raises
+    ------
+    QueryError
+        It does.
+    """
+    if isinstance(first, Token) and first.is_word("WHERE") and "where" not in columns:
+        refuse(written, first.start, "leave out WHERE; the condition is what comes after it")
+
+
 def refuse_methods(written: str, items: Sequence[Item], columns: Container[str]) -> None:
     """Refuse a method of a column: ``donor.str.startswith('N')``.
 

@@ -29,7 +29,7 @@ _SUGGESTED = re.compile(r"Did you mean '(?P<fields>.+?)'\?")
 _NO_TABLE = re.compile(r"table '(?P<table>[^']+)' not found")
 _NO_TABLE_FUNCTION = re.compile(r"table function '(?P<name>[^']*)' not found")
 _NO_FUNCTION = re.compile(r"Invalid function '(?P<name>[^']*)'")
-_PARSER = re.compile(r"ParserError\(\"(?P<problem>.*)\"\)", re.DOTALL)
+_PARSER = re.compile(r"(?:Parser|Tokenizer)Error\(\"(?P<problem>.*)\"\)", re.DOTALL)
 _PLACE = re.compile(r"\s*(?:at|near) Line: (?P<line>\d+), Column: (?P<column>\d+)")
 _NOT_ALLOWED = re.compile(r"(?P<what>DDL|DML|Statement) not supported: (?P<name>\w+)")
 _BEFORE_VALUES = ("=", "<", ">", "~", "(", ",")
@@ -51,7 +51,7 @@ _REMEDIES = (
     ),
     (
         "Cannot access field at argument 1",
-        """; ['...'] takes an entry of a matrix, whose name has double quotes: "gene.X"['name']""",
+        """; ['name'] is for a matrix over the axis of the table, as in "gene.X"['name']""",
     ),
 )
 """How messages of the engine begin, and what to write."""
@@ -240,12 +240,18 @@ def _unknown_column(
     schemas: Mapping[str, AxisSchema],
     shared: Mapping[str, TableDataset],
 ) -> DafError:
-    name = _last_part(field)
+    name, table = _last_part(field), _qualifier(field)
     fields = _VALID_FIELDS.search(text) or _SUGGESTED.search(text)
     listed = fields["fields"] if fields else ""
     valid = {_last_part(each) for each in _FIELD.findall(listed)}
     tables = _tables_of(listed, schemas)
     relations = _relations_of(listed)
+    if table and table not in relations and name in valid:
+        has = errors.known_names(relations, none="none")
+        return errors.VectorNotFoundError(
+            f"{table}.{name} is a column of a table {table!r}, which the query does not have; it "
+            f"has {has}: write {name}"
+        )
     scanned = [tables_of.dataset(axis) for tables_of, axis in tables]
     scanned += [table.readable() for title, table in shared.items() if title in relations]
     for dataset in scanned:
@@ -338,6 +344,12 @@ def _relations_of(fields: str) -> set[str]:
     """Return the tables whose columns the engine lists as valid."""
     qualified = (_NAME_PART.findall(field) for field in _FIELD.findall(fields))
     return {unquoted_name(parts[-2]) for parts in qualified if len(parts) > 1}
+
+
+def _qualifier(field: str) -> str:
+    """Return the table of a qualified name, without quotes; empty if there is none."""
+    parts = _NAME_PART.findall(field)
+    return unquoted_name(parts[-2]) if len(parts) > 1 else ""
 
 
 def _last_part(field: str) -> str:

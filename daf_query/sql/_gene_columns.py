@@ -272,6 +272,13 @@ def unknown_entry_hint(name: str, tables: Sequence[tuple[AxisSchema, str]], quer
         if matrices:
             other, matrix = matrices[0]
             return _example(schema, other, f"{other}.{matrix}" if len(matrices) > 1 else name)
+    for reference in references_in(query, tuple(tokens_of(query))):
+        written = reference.entry or ""
+        if reference.name == name and any(
+            written in schema.dataset(axis).table_columns.columns for schema, axis in tables
+        ):
+            column = written if written.isidentifier() else quoted_name(written)
+            return f"; {written!r} is a column itself: write {column}"
     if f"{name}[" in query or f"{quoted_name(name)}[" in query:
         known = sorted({each for schema, axis in tables for each in _over(schema, axis, name)})
         has = errors.known_names(known, none="none")

@@ -102,6 +102,11 @@ class AxisDataset(TableDataset):
 
 def with_matrix_columns(table: TableDataset, entries: Mapping[str, Any]) -> TableDataset:
     """Return a table with entries of matrices as columns: the axis, the matrix, the entry."""
+    if not isinstance(entries, Mapping):
+        raise errors.InvalidInputError(
+            f"matrix_columns= is a dict, not {type(entries).__name__}; it has the other axis, the "
+            """matrix and the entry of each column: {"cd8a": ("gene", "X", "CD8A")}"""
+        )
     named = {name: _matrix_entry(name, given) for name, given in entries.items()}
     return table.with_matrix_columns(named) if named else table
 

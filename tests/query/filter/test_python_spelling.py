@@ -174,6 +174,7 @@ def test_sql_stays_as_it_is(predicate: str) -> None:
     [
         ("age > 3 & donor == 'N1'", "put each condition in brackets"),
         ("age > 3 & n > 1", "put each condition in brackets"),
+        ("WHERE age > 3", "leave out WHERE"),
         ("old & age > 3", "put each condition in brackets"),
         ("age in [3] & (old)", "put each condition in brackets"),
         ("x is None | (old)", "put each condition in brackets"),

@@ -109,9 +109,10 @@ def test_a_string_without_quotes(session: DafSession, condition: str, hint: str)
         ("SELECT name FROM cell WHERE age", "; a condition is true or false, as in n_genes > 0"),
         (
             "SELECT 'UMIs'['x'] FROM cell",
-            "a matrix, whose name has double quotes",
+            "is for a matrix over the axis of the table",
         ),
-        ("SELECT age['x'] FROM cell", ": \"gene.X\"['name']"),
+        ("SELECT name FROM cell WHERE donor = 'N1", "Unterminated string literal\n  SELECT"),
+        ("SELECT age['x'] FROM cell", "as in \"gene.X\"['name']"),
     ],
 )
 def test_what_to_write(session: DafSession, query: str, remedy: str) -> None:
@@ -157,3 +158,25 @@ def test_a_typo_prints_one_error(session: DafSession, attempt: Callable[[DafSess
     printed = "".join(traceback.format_exception(caught.value))
     assert printed.count("Traceback (most recent call last)") == 1
     assert "DataFusion" not in printed.rsplit("daf_storage.errors.", 1)[1]
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("df.age > 1", "df.age is a column of a table 'df', .*; it has cell: write age$"),
+        ("adata.obs['age'] > 1", "no vector 'obs'; .*; 'age' is a column itself: write age$"),
+        ("donor = 'N1", "Unterminated string literal\n  donor = 'N1\n          \\^$"),
+    ],
+)
+def test_what_pandas_and_scanpy_write(session: DafSession, condition: str, message: str) -> None:
+    """The message says how the column is written here, or where the string begins."""
+    with pytest.raises((errors.VectorNotFoundError, errors.QueryError), match=message):
+        session.matrix("cell", "gene", "UMIs", rows=condition)
+
+
+def test_a_table_behind_its_alias(session: DafSession) -> None:
+    """The message names the tables that the query has."""
+    with pytest.raises(
+        errors.VectorNotFoundError, match="which the query does not have; it has c:"
+    ):
+        session.sql("SELECT cell.age FROM cell AS c")

@@ -273,6 +273,8 @@ def test_other_engines_have_the_columns(tmp_path: Path) -> None:
     wrong: Any = {"x": "sparse"}
     with pytest.raises(errors.InvalidInputError, match="such as"):
         session.table("cell", matrix_columns=wrong)
+    with pytest.raises(errors.InvalidInputError, match="matrix_columns= is a dict, not list"):
+        session.table("cell", matrix_columns=["g"])  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidInputError, match="not the table of an axis"):
         TableDataset(table.table_columns, location="t").with_matrix_columns(
             {"x": MatrixEntry("gene", "sparse", GENES[0])}
