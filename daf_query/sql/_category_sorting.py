@@ -11,12 +11,12 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._parameters import literal
-from daf_query.sql._tokens import Token, tokens_of
+from daf_query.sql._tokens import Token, bracketed, tokens_of
 from daf_storage import errors
 
 _DIRECTIONS: Final = ("ASC", "DESC", "NULLS", "FIRST", "LAST")
@@ -44,15 +44,21 @@ class _Item:
     """Where the item ends, with its direction."""
     column: str
     """The column, without the name of a table."""
+    is_distinct: bool = False
+    """Whether it sorts the values of an aggregate that takes each once."""
 
 
-def sorted_by_categories(query: str, categoricals: Mapping[str, str | None]) -> str:
+def sorted_by_categories(
+    query: str, categoricals: Mapping[str, str | None], views: Sequence[str] = ()
+) -> str:
     """Return a query that sorts categoricals in the order of their categories.
 
     Parameters
     ----------
     categoricals
         What `category_order` calls the categories of each column; None if tables differ in them.
+    views
+        The queries of the views that it names; they may give names, too.
 
     Warns
     -----
@@ -68,14 +74,23 @@ def sorted_by_categories(query: str, categoricals: Mapping[str, str | None]) -> 
     items = tuple(_items(tokens, query))
     if not items:
         return query
-    named = _given_names(tokens, query, categoricals)
-    is_distinct = any(token.is_word("DISTINCT") for token in tokens)
+    named: dict[str, str | None] = {}
+    for text in (query, *views):
+        given = _given_names(tuple(tokens_of(text)), text, categoricals)
+        named |= {
+            name: given[name] if named.get(name, given[name]) == given[name] else None
+            for name in given
+        }
+    is_distinct = any(
+        first.is_word("SELECT") and second.is_word("DISTINCT")
+        for first, second in itertools.pairwise(tokens)
+    )
     for item in reversed(items):
         if item.column not in categoricals and named.get(item.column) is None:
             continue
         categories = named.get(item.column, categoricals.get(item.column))
         column = query[item.start : item.stop]
-        if categories is None or is_distinct:
+        if categories is None or is_distinct or item.is_distinct:
             _warn(column, item.column)
             continue
         direction = query[item.stop : item.end]
@@ -91,7 +106,17 @@ def _items(tokens: Sequence[Token], query: str) -> Iterator[_Item]:
             for item in _split(tokens[place + 2 :]):
                 column = _column_of(item, query)
                 if column is not None:
-                    yield column
+                    yield replace(column, is_distinct=_is_of_distinct(tokens[:place]))
+
+
+def _is_of_distinct(tokens: Sequence[Token]) -> bool:
+    """Return whether the bracket that is open after some tokens begins with DISTINCT."""
+    depth = 0
+    for token, after in itertools.pairwise(reversed(tokens)):
+        depth += after.is_operator(")") - after.is_operator("(")
+        if depth < 0:
+            return token.is_word("DISTINCT")
+    return False
 
 
 def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
@@ -142,16 +167,50 @@ def _given_names(
         )
         if before.is_word("AS") or is_implied:
             given = _name(token, query)
-            source = tokens[place - 1 - before.is_word("AS")]
-            starts = tokens[place - 2 - before.is_word("AS")] if place > 1 else source
-            is_column = source.kind in ("word", "quoted") and (
-                starts.is_operator(",", ".") or starts.is_word("SELECT")
-            )
-            categories = categoricals.get(_name(source, query)) if is_column else None
+            categories = None
+            source = place - 1 - before.is_word("AS")
+            if _is_selected_column(tokens, source):
+                categories = categoricals.get(_name(tokens[source], query))
             if given in named and named[given] != categories:
                 categories = None
             named[given] = categories
-    return named
+    return named | dict.fromkeys(_names_of_columns(tokens, query))
+
+
+def _is_selected_column(tokens: Sequence[Token], place: int) -> bool:
+    """Return whether nothing but a column, which ends at a place, is selected."""
+    while place > 1 and tokens[place - 1].is_operator("."):
+        place -= 2
+    starts = tokens[max(place - 1, 0)]
+    is_name = tokens[place].kind in ("word", "quoted")
+    return is_name and (starts.is_operator(",") or starts.is_word("SELECT", "DISTINCT", "ALL"))
+
+
+def _names_of_columns(tokens: Sequence[Token], query: str) -> Iterator[str]:
+    """Yield the names in brackets that a table is given for its columns, ``AS t (a, b)``."""
+    for place, token in enumerate(tokens):
+        names = bracketed(tokens[place:]) if token.is_operator("(") and place > 1 else ()
+        is_list = all(
+            name.is_operator(",") if number % 2 else name.kind in ("word", "quoted")
+            for number, name in enumerate(names)
+        )
+        if is_list and _is_of_table(tokens, place, place + len(names) + 2):
+            yield from (_name(name, query) for name in names[::2])
+
+
+def _is_of_table(tokens: Sequence[Token], opens: int, after: int) -> bool:
+    """Return whether what is before a bracket is the name that a query gives to a table."""
+    table, before = tokens[opens - 1], tokens[opens - 2]
+    if table.kind != "quoted" and (table.kind != "word" or table.is_word(*_BEFORE_NAMES, "AS")):
+        return False
+    if before.is_word("AS") or before.is_operator(")"):
+        return True
+    if before.kind in ("word", "quoted") and opens > 2:  # FROM obs o (a, b)
+        start = tokens[opens - 3]
+        if start.is_word("FROM", "JOIN") or start.is_operator(",", "."):
+            return not before.is_word(*_BEFORE_NAMES)
+    is_defined = after + 1 < len(tokens) and tokens[after].is_word("AS")
+    return is_defined and tokens[after + 1].is_operator("(")
 
 
 def _warn(column: str, name: str) -> None:

@@ -9,13 +9,14 @@ from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
 
-from daf_query.sql._catalog import PUBLIC, DafCatalog, table_of_length
+from daf_query.sql._catalog import PUBLIC, AxisSchema, DafCatalog, table_of_length
 from daf_query.sql._category_order import register_category_order
 from daf_query.sql._category_sorting import sorted_by_categories
 from daf_query.sql._connections import Connections
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_planning_error
 from daf_query.sql._filter_inference import inferred_predicate
+from daf_query.sql._from_items import selects_of
 from daf_query.sql._gene_columns import Tables, exposing_views, rewritten
 from daf_query.sql._in_lists import may_merge
 from daf_query.sql._names import quoted_name, unquoted_name
@@ -26,6 +27,7 @@ from daf_query.sql._position_joins import joined_by_position
 from daf_query.sql._residual_filters import TableName, residual_filters
 from daf_query.sql._spatial_filters import indexed_rows, settled_rows
 from daf_query.sql._table_functions import register_table_functions
+from daf_query.sql._tokens import tokens_of
 from daf_query.sql._unique_columns import (
     check_copied,
     duplicates_in,
@@ -374,15 +376,36 @@ class Engine:
         """Return a query that sorts categoricals by their categories, where they are shown."""
         if self.connections.categoricals == "string" or "order" not in query.lower():
             return query
-        categoricals: dict[str, str | None] = {}
-        for schema in self.connections.schemas.values():
-            if schema.name != self._default and not _is_named(schema.name, query):
-                continue
-            for axis in (name for name in schema.axes_set() if _is_named(name, query)):
-                for column in category_columns(schema.dataset(axis).schema):
-                    is_known = column in categoricals
-                    categoricals[column] = None if is_known else f"{schema.name}.{axis}.{column}"
-        return sorted_by_categories(query, categoricals)
+        views: list[str] = []  # a view may name others, but none that came after it
+        for (_, name), sql in reversed(self._views.items()):
+            if any(_is_named(name, text) for text in (query, *views)):
+                views.append(sql)
+        having: dict[str, list[str | None]] = {}
+        for schema, axis in self._axes_read_by("\n".join((query, *views))):
+            fields = schema.dataset(axis).schema
+            categorical = category_columns(fields)
+            for column in fields.names:
+                name = f"{schema.name}.{axis}.{column}" if column in categorical else None
+                having.setdefault(column, []).append(name)
+        categoricals = {
+            column: names[0] if len(names) == 1 else None
+            for column, names in having.items()
+            if any(names)
+        }
+        return sorted_by_categories(query, categoricals, views)
+
+    def _axes_read_by(self, query: str) -> list[tuple[AxisSchema, str]]:
+        """Return the axes that a query, or several, may read from."""
+        items = [
+            item for select in selects_of(tuple(tokens_of(query)), query) for item in select.items
+        ]
+        named = {item.parts[-1] for item in items if item.parts}
+        return [
+            (schema, axis)
+            for schema in self.connections.schemas.values()
+            if schema.name == self._default or _is_named(schema.name, query)
+            for axis in sorted(named & set(schema.axes_set()))
+        ]
 
     def _with_view_columns(self, query: str) -> str:
         """Return a query that creates a view with a name for each of its columns."""

@@ -29,7 +29,8 @@ OBS = pd.DataFrame(
 @pytest.fixture(scope="module")
 def daf() -> DafWriter:
     """Return cells with an ordered and an unordered categorical."""
-    return from_anndata(anndata.AnnData(obs=OBS))
+    var = pd.DataFrame({"stage": ["embryo", "adult", "child"]}, index=["g1", "g2", "g3"])
+    return from_anndata(anndata.AnnData(obs=OBS, var=var))
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,15 @@ def test_rows_are_sorted_as_pandas_does(
         ("SELECT stage, count(*) FROM obs GROUP BY stage ORDER BY stage", [*STAGES, None]),
         ("SELECT o.stage FROM tiny.obs o WHERE n > 3 ORDER BY o.stage", STAGES),
         ("SELECT stage AS s FROM obs WHERE n > 3 ORDER BY s", STAGES),
+        (
+            "SELECT stage, count(DISTINCT n) FROM obs WHERE n > 3 GROUP BY stage ORDER BY stage",
+            STAGES,
+        ),
+        ("SELECT stage FROM obs WHERE n > 3 AND n IS DISTINCT FROM 1 ORDER BY stage", STAGES),
+        (
+            "SELECT stage, array_agg(DISTINCT n ORDER BY n) FROM obs GROUP BY stage ORDER BY stage",
+            [*STAGES, None],
+        ),
         ("SELECT stage s FROM obs WHERE n > 3 ORDER BY s", STAGES),
         ('SELECT stage FROM obs WHERE n > 3 ORDER BY "stage"', STAGES),
         ("SELECT s FROM (SELECT stage AS s, n FROM obs) WHERE n > 3 ORDER BY s", STAGES),
@@ -91,6 +101,12 @@ def test_wherever_a_query_sorts(session: DafSession, query: str, expected: list[
     "query",
     [
         "SELECT DISTINCT stage FROM obs WHERE n > 3 ORDER BY stage",
+        "SELECT DISTINCT stage AS s FROM obs WHERE n > 3 ORDER BY s",
+        "SELECT s FROM (SELECT DISTINCT stage AS s FROM obs WHERE n > 3) ORDER BY s",
+        "WITH o(m, stage) AS (SELECT n, name FROM obs) SELECT stage FROM o ORDER BY stage",
+        "SELECT stage FROM (SELECT n, kind FROM obs) AS o (m, stage) ORDER BY stage",
+        "SELECT stage FROM (SELECT n, kind FROM obs) o (m, stage) ORDER BY stage",
+        "SELECT v.stage FROM var v JOIN obs o ON o.n = 1 ORDER BY v.stage",
         "SELECT upper(stage) AS stage FROM obs WHERE n > 3 ORDER BY stage",
         "SELECT upper(stage) stage FROM obs WHERE n > 3 ORDER BY stage",
     ],
@@ -98,7 +114,26 @@ def test_wherever_a_query_sorts(session: DafSession, query: str, expected: list[
 def test_what_is_sorted_as_strings_says_so(session: DafSession, query: str) -> None:
     """Where the name is that of something else, or DISTINCT forbids another key."""
     with pytest.warns(AlphabeticalOrderWarning, match="category_order"):
-        values = session.sql(query).to_pydict()["stage"]
+        values = next(iter(session.sql(query).to_pydict().values()))
+    assert values == sorted(values)
+
+
+def test_views_have_the_categories_of_their_columns(daf: DafWriter) -> None:
+    """Also views of views; a name that a view gives to something else is sorted as strings."""
+    session = connect({"tiny": daf}, categoricals="dictionary")
+    session.sql(
+        "CREATE VIEW late AS SELECT stage, n, stage AS s FROM obs WHERE n > 3", allow="write"
+    )
+    session.sql("CREATE VIEW later AS SELECT * FROM late", allow="write")
+    session.sql("CREATE VIEW other AS SELECT upper(stage) AS stage FROM late", allow="write")
+    for query in (
+        "SELECT stage FROM late ORDER BY stage",
+        "SELECT stage FROM later ORDER BY stage",
+        "SELECT s FROM later ORDER BY s",
+    ):
+        assert next(iter(session.sql(query).to_pydict().values())) == STAGES
+    with pytest.warns(AlphabeticalOrderWarning):
+        values = session.sql("SELECT stage FROM other ORDER BY stage").to_pydict()["stage"]
     assert values == sorted(values)
 
 
