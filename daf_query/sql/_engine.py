@@ -79,6 +79,8 @@ _MAY_BE_RESIDUAL: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast
 _MAY_BE_UNCONVERTED: Final = re.compile(r"null|case|cast|::|x'")
 """What is in a query that may have a constant that is NULL, or bytes."""
 
+_IS_SYNTAX: Final = re.compile(r"ParserError|TokenizerError")
+
 _UNCONVERTED: Final = re.compile(
     r"^ *TableScan: .*(?:unsupported_filters=\[|Boolean\(NULL\)|Binary(?:View)?\()", re.MULTILINE
 )
@@ -324,7 +326,7 @@ class Engine:
             try:
                 return self._sql(rewriting.query, options, is_part=is_part)
             except Exception as error:
-                if rewriting.query != query and "ParserError" in str(error):
+                if rewriting.query != query and _IS_SYNTAX.search(str(error)):
                     self.context.sql_with_options(query, options)  # says where, as it was written
                 raise
 
@@ -385,8 +387,8 @@ class Engine:
             fields = schema.dataset(axis).schema
             categorical = category_columns(fields)
             for column in fields.names:
-                name = f"{schema.name}.{axis}.{column}" if column in categorical else None
-                having.setdefault(column, []).append(name)
+                full_name = f"{schema.name}.{axis}.{column}"
+                having.setdefault(column, []).append(full_name if column in categorical else None)
         categoricals = {
             column: names[0] if len(names) == 1 else None
             for column, names in having.items()

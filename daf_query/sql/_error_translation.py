@@ -160,7 +160,7 @@ def _syntax_error(problem: str, query: str) -> errors.QueryError:
     line, column = len(lines), len(lines[-1]) + 1
     if place is not None:
         line, column = int(place["line"]), int(place["column"])
-    reason = _PLACE.sub("", problem)
+    reason = _PLACE.sub("", problem).replace('\\"', '"')
     where = f"at line {line}, column {column}"
     return syntax_error(reason, query, line, column, where=where)
 

@@ -26,6 +26,23 @@ def session() -> DafSession:
     return connect(daf)
 
 
+@pytest.mark.parametrize(
+    ("query", "place", "reason"),
+    [
+        ("SELECT\n 'abc FROM cell", (2, 2), "Unterminated string literal"),
+        ('SELECT name, "age FROM cell', (1, 14), "Expected close delimiter '\"'"),
+        ("SELECT UMIs['x'] FROM cell WHERE 'x", (1, 34), "Unterminated string literal"),
+    ],
+)
+def test_what_is_not_closed(
+    session: DafSession, query: str, place: tuple[int, int], reason: str
+) -> None:
+    """The message shows where a string or a name begins, as of any error of syntax."""
+    with pytest.raises(errors.QueryError, match=f"SQL syntax error.*{reason}") as raised:
+        session.sql(query)
+    assert (raised.value.line, raised.value.column) == place
+
+
 def test_a_syntax_error_carries_its_place(session: DafSession) -> None:
     """Line, column and reason, of the SQL that the caller wrote; also after pickling."""
     with pytest.raises(errors.QueryError) as caught:
