@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from daf_query.sql import Token, tokens_of
@@ -68,7 +68,7 @@ def token_tree(condition: str) -> tuple[Item, ...] | None:
     """
     levels: list[tuple[Token, list[Item]]] = []
     items: list[Item] = []
-    for token in _with_operators(tokens_of(condition)):
+    for token in _without_keywords(_with_operators(tokens_of(condition)), condition):
         if token.is_operator("(", "[") or token.is_word("CASE"):
             levels.append((token, items))
             items = []
@@ -83,6 +83,17 @@ def token_tree(condition: str) -> tuple[Item, ...] | None:
         else:
             items.append(token)
     return None if levels else tuple(items)
+
+
+def _without_keywords(tokens: Iterable[Token], condition: str) -> Iterator[Token]:
+    """Yield tokens of which a word after a dot is a name, as in ``age.between(1, 2)``."""
+    is_name = False
+    for token in tokens:
+        if is_name and token.kind == "word":
+            yield replace(token, kind="quoted", text=condition[token.start : token.stop])
+        else:
+            yield token
+        is_name = token.is_operator(".")
 
 
 def _ends_case(token: Token, levels: Sequence[tuple[Token, list[Item]]]) -> bool:

@@ -194,6 +194,8 @@ def test_sql_stays_as_it_is(predicate: str) -> None:
         ("donor in donors", "IN \\$names"),
         ("@limit < age", r"write \$limit, and pass params=\{'limit': ...\}"),
         ("donor.str.startswith('N')", r"write starts_with\(donor, 'N'\)"),
+        ("age.between(1, 61)", "write age BETWEEN"),
+        ("age.between(1, 61) and old", "write age BETWEEN"),
         ("donor.isin(['N1'])", r"write donor IN \(...\)"),
         ("donor.str.swapcase() = 'N1'", "a function of SQL"),
         ("n ** 2 > 3", "power"),
