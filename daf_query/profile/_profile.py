@@ -15,8 +15,9 @@ from daf_query.moments import GroupProfile
 from daf_query.profile import _anndata
 from daf_query.profile._anndata import Statistic
 from daf_query.profile._plot import ProfilePlots
+from daf_query.scan import NAME
 from daf_query.sql import Engine, TableResult
-from daf_storage import ShowProgress
+from daf_storage import ShowProgress, errors
 from daf_storage.spi import output_path, write_anndata
 
 if TYPE_CHECKING:
@@ -112,11 +113,33 @@ class Profile(TableResult):
         provenance
             Whether ``uns["daf_query"]`` says, as JSON, where the profile comes from; by default as
             the session was connected.
+
+        Raises
+        ------
+        InvalidInputError
+            The axis of the columns was replaced or reordered since the profile was made.
         """
+        self._check_columns()
         adata = _anndata.to_anndata(self._content, statistic)
+        self._check_columns()
         if self.is_described(provenance):
             adata.uns[KEY] = as_json(self.provenance())
         return adata
+
+    def _check_columns(self) -> None:
+        """Refuse vectors of other entries than those that the columns had."""
+        content = self._content
+        if not self._table.num_rows:
+            return
+        axis, positions = content.axes[1], content.columns.positions
+        known = self.column_entries.dictionary_decode()
+        now = content.daf.get_pa_vector(axis, NAME).cast(known.type)
+        is_shorter = int(positions.max(initial=-1)) >= len(now)
+        if is_shorter or not now.take(pa.array(positions)).equals(known):
+            raise errors.InvalidInputError(
+                f"{content.daf.location}: the axis {axis!r} was replaced or reordered since this "
+                f"profile of {content.name!r} was made; make the profile again"
+            )
 
     def save(
         self,

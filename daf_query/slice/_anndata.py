@@ -69,6 +69,10 @@ class Slice(Protocol):
         """Return a CSR array or a dense one."""
         ...
 
+    def unchanged_axes(self) -> AbstractContextManager[None]:
+        """Refuse what is read meanwhile by positions, if an axis was replaced or reordered."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Companion:
@@ -233,15 +237,16 @@ def to_anndata(part: Slice, choice: AnnDataChoice, record: Record | None) -> Any
 
     A record of the provenance is put into ``uns``.
     """
-    contents = contents_of(part, choice, record)
-    values = part.values()
-    main = contents.main.restore(
-        values.copy() if sp.issparse(values) else values, index=None, columns=None
-    )
-    adata = contents.without_matrices(X=main)
-    for companion in contents.companions:
-        matrix = companion.matrix
-        getattr(adata, matrix.part)[matrix.key] = contents.gathered(companion)
+    with part.unchanged_axes():
+        contents = contents_of(part, choice, record)
+        values = part.values()
+        main = contents.main.restore(
+            values.copy() if sp.issparse(values) else values, index=None, columns=None
+        )
+        adata = contents.without_matrices(X=main)
+        for companion in contents.companions:
+            matrix = companion.matrix
+            getattr(adata, matrix.part)[matrix.key] = contents.gathered(companion)
     return adata
 
 

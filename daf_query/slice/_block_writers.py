@@ -128,7 +128,7 @@ def save_anndata(
     reading
         Reads the blocks.  A companion that is no larger than one is gathered as a whole.
     """
-    with _anndata.anndata_output(path, file_format) as prepared:
+    with _anndata.anndata_output(path, file_format) as prepared, part.unchanged_axes():
         report = write_anndata(contents.without_matrices(), prepared, file_format=file_format)
         with _opened(prepared, file_format) as root:
             if "X" in root:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -72,6 +72,10 @@ class Slice(Protocol):
         """Return a CSR array or a dense one."""
         ...
 
+    def unchanged_axes(self) -> AbstractContextManager[None]:
+        """Refuse what is read meanwhile by positions, if an axis was replaced or reordered."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class AxisNames:
@@ -91,14 +95,15 @@ class AxisNames:
 
 def long_names(part: Slice) -> tuple[AxisNames, AxisNames]:
     """Return the entries of the rows and of the columns of a slice."""
-    rows, columns = (
-        AxisNames(unique, part.daf.get_pa_vector(axis, NAME).take(pa.array(unique)))
-        for axis, unique in (
-            (part.rows_axis, np.unique(part.row_positions)),
-            (part.columns_axis, np.unique(part.column_positions)),
+    with part.unchanged_axes():
+        rows, columns = (
+            AxisNames(unique, part.daf.get_pa_vector(axis, NAME).take(pa.array(unique)))
+            for axis, unique in (
+                (part.rows_axis, np.unique(part.row_positions)),
+                (part.columns_axis, np.unique(part.column_positions)),
+            )
         )
-    )
-    return rows, columns
+        return rows, columns
 
 
 def long_table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -27,6 +28,7 @@ from daf_query.slice._block_writers import (
 )
 from daf_query.slice._blocks import BLOCK_BYTES, planned_rows, row_spans, without_damaged
 from daf_query.slice._byte_sizes import ByteSize, byte_count
+from daf_query.slice._current_axes import CurrentAxes
 from daf_query.slice._empty_selection import EmptySelection
 from daf_query.slice._explanation import SliceExplanation
 from daf_storage import DafReader, Origin, errors
@@ -63,8 +65,9 @@ def slice_matrix(  # noqa: PLR0913 - what is chosen, and how
     """
     budget = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
     axes = (rows_axis, columns_axis)
+    current = CurrentAxes(daf, axes)
     layouts = find_layouts(daf, axes, name, rows, columns)
-    part = MatrixSlice(daf, axes, name, (rows, columns), layouts, asked=asked)
+    part = MatrixSlice(daf, axes, name, (rows, columns), layouts, current, asked=asked)
     if budget is not None:
         explaining.check_budget(part.explain(), budget)
     return part
@@ -86,6 +89,7 @@ class MatrixSlice:
         name: str,
         selections: tuple[Selection, Selection],
         layouts: PlannedLayouts,
+        current: CurrentAxes,
         *,
         asked: Asked | None = None,
     ) -> None:
@@ -96,6 +100,7 @@ class MatrixSlice:
         """The name of the matrix."""
         self.selections = selections
         """The selected rows, and the selected columns."""
+        self._current = current
         self._asked = asked
         self._layouts = layouts.whole
         self._costs = explaining.layout_costs(axes, layouts)
@@ -392,7 +397,8 @@ class MatrixSlice:
             return
         reading = Reading(max(budget, 1), progress)
         if is_anndata:
-            contents = _anndata.contents_of(self, choice, record)
+            with self.unchanged_axes():
+                contents = _anndata.contents_of(self, choice, record)
             save_anndata(contents, self, path, file_format, self._companion, reading)
         else:
             save_rows(self, path, file_format, record, reading)
@@ -467,15 +473,22 @@ class MatrixSlice:
             layouts = planned_rows(planned, span)
             selections = (self.selections[0].part(span.start, span.stop), self.selections[1])
             asked = None if self._asked is None else self._asked.of_rows(span)
-            block = MatrixSlice(self.daf, axes, self.name, selections, layouts, asked=asked)
+            block = MatrixSlice(
+                self.daf, axes, self.name, selections, layouts, self._current, asked=asked
+            )
             if self._gathered is not None:
                 block._gathered = self._gathered[span.slice]
             yield block
             planned = without_damaged(planned, block._layouts[0], layouts.whole[0])
             del block  # its values, before those of the next are read
 
+    def unchanged_axes(self) -> AbstractContextManager[None]:
+        """Refuse what is read meanwhile by positions, if an axis was replaced or reordered."""
+        return self._current.unchanged(self.plan.stored)
+
     def _names(self, axis: str, selection: Selection) -> npt.NDArray[np.object_]:
-        names = self.daf.get_pa_vector(axis, "name").take(pa.array(selection.positions))
+        with self.unchanged_axes():
+            names = self.daf.get_pa_vector(axis, "name").take(pa.array(selection.positions))
         objects: npt.NDArray[np.object_] = names.to_numpy(zero_copy_only=False)
         return objects.astype(object, copy=False)
 

@@ -624,3 +624,30 @@ def test_groups_equal_to_pandas(data: st.DataObject) -> None:
     assert got["t"].tolist() == wanted["t"].tolist()
     np.testing.assert_array_equal(got["f"].to_numpy(float), wanted["f"].to_numpy(float))
     assert got["sum"].tolist() == wanted["x"].tolist()
+
+
+def test_a_profile_without_groups_as_anndata() -> None:
+    """It has no rows, and the columns with their vectors."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", [])
+    daf.add_axis("gene", ["x", "y"])
+    daf.set_matrix("cell", "gene", "m", np.zeros((0, 2)))
+    adata = connect(daf).profile("cell", "gene", "m").to_anndata()
+    assert (adata.shape, adata.var_names.tolist()) == ((0, 2), ["x", "y"])
+
+
+def test_an_axis_that_was_reordered() -> None:
+    """An AnnData never has the vectors of other entries; the rows are what they were."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    daf.add_axis("gene", ["x", "y"])
+    daf.set_matrix("cell", "gene", "m", [[0, 1], [2, 3]])
+    profile = connect(daf).profile("cell", "gene", "m")
+    assert profile.to_anndata(statistic="sum")[:, "y"].X.tolist() == [[4]]
+    daf.reorder_axis("gene", [1, 0])
+    assert profile.select("gene", "sum").to_pydict() == {"gene": ["x", "y"], "sum": [2, 4]}
+    with pytest.raises(errors.InvalidInputError, match="'gene' was replaced or reordered since"):
+        profile.to_anndata()
+    daf.add_axis("gene", ["x"], if_exists="replace")
+    with pytest.raises(errors.InvalidInputError, match="make the profile again"):
+        profile.to_anndata()

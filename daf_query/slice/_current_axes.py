@@ -1,0 +1,60 @@
+"""Whether the positions of a slice still mean the entries that they meant when it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from daf_query.scan import NAME
+from daf_storage import DafReader, errors
+from daf_storage.spi import StoredMatrix
+
+
+class CurrentAxes:
+    """The axes of a slice as they were; nothing of them is open."""
+
+    def __init__(self, daf: DafReader, axes: tuple[str, str]) -> None:
+        self._daf = daf
+        self._axes = axes
+        self._identities = self._now()
+
+    def _now(self) -> list[object]:
+        return [self._daf.vector_identity(axis, NAME) for axis in self._axes]
+
+    @contextmanager
+    def unchanged(self, stored: StoredMatrix) -> Iterator[None]:
+        """Refuse what is read meanwhile by positions, if they may mean other entries by now.
+
+        Parameters
+        ----------
+        stored
+            The matrix of the slice: it is replaced whenever one of its axes is.
+
+        Raises
+        ------
+        InvalidInputError
+            An axis was replaced or reordered since the slice was made.
+        """
+        self._check(stored)
+        yield
+        self._check(stored)
+
+    def _check(self, stored: StoredMatrix) -> None:
+        # Another identity need not mean another axis: an HDF5 file has one for all that is in it,
+        # and what was written a moment ago has none that lasts.
+        if self._identities == self._now() or self._is_there(stored):
+            return
+        raise errors.InvalidInputError(
+            f"{self._daf.location}: one of the axes {self._axes[0]!r} and {self._axes[1]!r} was "
+            f"replaced or reordered since this slice of {stored.info.name!r} was made; make the "
+            "slice again"
+        )
+
+    def _is_there(self, stored: StoredMatrix) -> bool:
+        """Return whether the matrix of the slice is still the stored one."""
+        info = stored.info
+        try:
+            now = self._daf.open_matrix(info.rows_axis, info.columns_axis, info.name)
+        except errors.NotFoundError:
+            return False
+        return stored.is_same(now)

@@ -1,0 +1,77 @@
+"""Tests of slices of axes that change: names and vectors of other entries are never put on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from daf_query import MatrixSlice, connect
+from daf_storage import DafWriter, errors, open_daf
+
+CHANGED = "axes 'cell' and 'gene' was replaced or reordered .* make the slice again"
+
+
+def data_set(path: Path) -> DafWriter:
+    """Return a data set with a matrix, and one of an axis with itself."""
+    daf = open_daf(path, "w+")
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.add_axis("gene", ["x", "y"])
+    daf.set_matrix("cell", "gene", "m", np.arange(6).reshape(3, 2))
+    return daf
+
+
+USES: dict[str, Callable[[MatrixSlice, Path], Any]] = {
+    "rows": lambda part, _: part.rows,
+    "pandas": lambda part, _: part.to_pandas(),
+    "arrow": lambda part, _: part.to_arrow(),
+    "anndata": lambda part, _: part.to_anndata(),
+    "h5ad": lambda part, folder: part.save(folder / "x.h5ad"),
+    "h5ad in blocks": lambda part, folder: part.save(folder / "x.h5ad", block_bytes=1),
+    "csv in blocks": lambda part, folder: part.save(folder / "x.csv", block_bytes=1),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("is_read", [True, False])
+@pytest.mark.parametrize("suffix", [".daf.zarr", ".h5df"])
+def test_a_reordered_axis(tmp_path: Path, suffix: str, use: str, *, is_read: bool) -> None:
+    """Its entries have other positions, so that a slice of before is refused, also in blocks."""
+    daf = data_set(tmp_path / f"d{suffix}")
+    part = connect(daf).matrix("cell", "gene", "m", rows=["c", "a"])
+    if is_read and "blocks" not in use:
+        part.load()
+    daf.reorder_axis("gene", [1, 0])
+    with pytest.raises(errors.InvalidInputError, match=CHANGED):
+        USES[use](part, tmp_path)
+    assert not list(tmp_path.glob("x.*"))
+    assert connect(daf).matrix("cell", "gene", "m", columns=["x"]).to_numpy().tolist() == [
+        [0],
+        [2],
+        [4],
+    ]
+
+
+def test_a_shorter_axis(tmp_path: Path) -> None:
+    """Positions beyond its end are no error from the depths."""
+    daf = data_set(tmp_path / "d.daf.zarr")
+    part = connect(daf).matrix("cell", "gene", "m").load()
+    daf.add_axis("cell", ["a"], if_exists="replace")
+    for use in USES.values():
+        with pytest.raises(errors.InvalidInputError, match=CHANGED):
+            use(part, tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".daf.zarr", ".h5df"])
+def test_another_change(tmp_path: Path, suffix: str) -> None:
+    """What is written beside the axes leaves slices as they are."""
+    daf = data_set(tmp_path / f"d{suffix}")
+    part = connect(daf).matrix("cell", "gene", "m", rows=["c", "a"]).load()
+    daf.set_vector("cell", "age", [1, 2, 3])
+    daf.set_matrix("cell", "gene", "n", np.ones((3, 2)))
+    assert part.to_pandas().to_numpy().tolist() == [[4, 5], [0, 1]]
+    assert part.rows.tolist() == ["c", "a"]
+    assert part.to_anndata().obs["age"].tolist() == [3, 1]
