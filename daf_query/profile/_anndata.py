@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
+from itertools import count
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -74,9 +74,20 @@ def group_labels(groups: Mapping[str, pa.Array], n_groups: int) -> list[str]:
         plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
         columns.append(pc.fill_null(plain.cast(pa.string()), "NULL").to_pylist())
     labels = ["_".join(parts) for parts in zip(*columns, strict=True)]
-    seen: Counter[str] = Counter()
+    return _unique(labels)
+
+
+def _unique(labels: list[str]) -> list[str]:
+    """Return labels, of which those that were there before have a number.
+
+    >>> _unique(["T", "T", "T-1"])
+    ['T', 'T-1', 'T-1-1']
+    """
+    used: set[str] = set()
     unique = []
     for label in labels:
-        unique.append(f"{label}-{seen[label]}" if seen[label] else label)
-        seen[label] += 1
+        candidates = (f"{label}-{number}" for number in count(1))
+        free = label if label not in used else next(c for c in candidates if c not in used)
+        used.add(free)
+        unique.append(free)
     return unique

@@ -155,16 +155,27 @@ def _empty(place: Place, shape: tuple[int, int], dtype: Any, fill: Any) -> npt.N
     if fill is None:
         return np.empty(shape, dtype, order="F")
     if isinstance(fill, str) == (dtype.kind == "O"):
-        with np.errstate(invalid="ignore", over="ignore"):
-            filled = np.asarray(fill).astype(dtype)
-        both_are_nan = filled != filled and fill != fill  # noqa: PLR0124 - NaN equals nothing
-        if filled.ndim == 0 and (both_are_nan or filled == fill):
+        filled = _filled(fill, dtype)
+        if filled is not None:
             return np.full(shape, filled, dtype, order="F")
     stored = "strings" if dtype.kind == "O" else dtype
     raise errors.InvalidInputError(
         f"fill={fill!r} does not fit {place.what}, whose values are {stored}; pass a value of that "
         "type"
     )
+
+
+def _filled(fill: Any, dtype: Any) -> Any:
+    """Return a value in a dtype; None if it does not fit exactly, or is no single value."""
+    try:
+        with np.errstate(invalid="ignore", over="ignore"):
+            filled = np.asarray(fill).astype(dtype)
+    except (OverflowError, TypeError, ValueError):
+        return None
+    if filled.ndim:
+        return None
+    both_are_nan = filled != filled and fill != fill  # noqa: PLR0124 - NaN equals nothing
+    return filled if both_are_nan or filled == fill else None
 
 
 def _columns(place: Place, table: pa.Table) -> tuple[tuple[str, str], str]:
