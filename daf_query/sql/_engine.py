@@ -78,13 +78,20 @@ _MAY_BE_RESIDUAL: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast
 
 _MAY_BE_UNCONVERTED: Final = re.compile(r"null|case|cast|::|x'")
 """What is in a query that may have a constant that is NULL, or bytes."""
+_MAY_CONTRADICT: Final = re.compile(r"(?:=|\bin\b).*\b(?:and|where|on)\b.*(?:=|\bin\b)", re.DOTALL)
+"""What is in a query that may have conditions that the optimiser sees to exclude each other."""
 
 _IS_SYNTAX: Final = re.compile(r"ParserError|TokenizerError")
 
 _UNCONVERTED: Final = re.compile(
-    r"^ *TableScan: .*(?:unsupported_filters=\[|Boolean\(NULL\)|Binary(?:View)?\()", re.MULTILINE
+    r"^ *TableScan: .*(?:unsupported_filters=\[|Boolean\(NULL\)|Binary(?:View)?\(|"
+    r"filters=\[Boolean\(false\), )",
+    re.MULTILINE,
 )
-"""A filter that the bindings would fail to convert, or to log if it has bytes, as plans show it."""
+"""A filter that the bindings would fail to convert, or to log if it has bytes, as plans show it.
+
+``a = 1 AND a = 2`` becomes ``Boolean(false)``, which pyarrow cannot join with what comes after it.
+"""
 
 
 @dataclass(frozen=True)
@@ -287,7 +294,8 @@ class Engine:
         return may_merge(query, is_part=False) and safe_sql(query) != query
 
     def _may_be_unconverted(self, lowered: str) -> bool:
-        return bool(self._views) or _MAY_BE_UNCONVERTED.search(lowered) is not None
+        patterns = (_MAY_BE_UNCONVERTED, _MAY_CONTRADICT)
+        return bool(self._views) or any(each.search(lowered) is not None for each in patterns)
 
     def _plan_sql(
         self,

@@ -261,3 +261,34 @@ def test_registering_leaves_the_table_as_it_is(tmp_path: Path) -> None:
     assert vars(table) == before
     registered: list[Any] = [one._engine.connections.shared["numbers"] for one in sessions]
     assert len({id(one.cache) for one in (*registered, table)}) == 3
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "age = 3 AND age = 1 AND age < 3",
+        "age = 3 AND age = 1 AND t = 'x'",
+        "age IN (3) AND age IN (1) AND t LIKE 'x%'",
+        "age < 3 AND age = 3 AND age IN (1)",
+        "t = 'x' AND t = 'y' AND age = 1",
+        "name = 'a' AND name = 'b' AND (age > 2 OR t = 'x')",
+        "(age = 3 AND age = 1 AND t = 'x') OR t = 'y'",
+    ],
+)
+def test_conditions_that_exclude_each_other(condition: str) -> None:
+    """The optimiser makes false of them; the rows are those of each condition by itself."""
+    daf = MemoryDaf(name="m")
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.set_vector("cell", "age", [1, 3, 5])
+    daf.set_vector("cell", "t", ["x", "y", "z"])
+    daf.set_matrix("cell", "cell", "X", np.eye(3))
+    session = connect(daf)
+    expected = ["b"] if " OR t = 'y'" in condition else []
+    query = f"SELECT name FROM cell WHERE {condition}"
+    assert session.sql(query).to_pydict() == {"name": expected}
+    assert session.sql(f"SELECT count(*) AS n FROM ({query})").to_pydict() == {"n": [len(expected)]}
+    assert session.matrix("cell", "cell", "X", rows=condition).rows.tolist() == expected
+    nested = "SELECT name FROM (SELECT * FROM cell WHERE age = 3 AND t = 'x') WHERE age = 1"
+    assert session.sql(nested).to_pydict() == {"name": []}
+    joined = "SELECT c.name FROM cell c JOIN cell d ON c.age = d.age AND c.t = 'x' WHERE c.age = 3 AND d.age = 1"
+    assert session.sql(joined).to_pydict() == {"name": []}
