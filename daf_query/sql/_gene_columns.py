@@ -166,7 +166,7 @@ class _Resolver:
         return [table for table in found if table is not None]
 
     def _check_qualifier(self, reference: EntryReference) -> None:
-        """Raise if a reference is qualified by the other axis, which the quoted name has."""
+        """Raise if a reference is qualified by the other axis, or by a table that is not there."""
         if not reference.qualifier:
             return
         name = f"{reference.qualifier[-1]}.{reference.name}"
@@ -177,6 +177,16 @@ class _Resolver:
                 raise errors.QueryError(
                     f"{name}[{reference.subscript}] needs one name for the axis and the matrix; "
                     f"write {quoted_name(name)}[{reference.subscript}]"
+                )
+        if not all(item.is_table for item in self._items):
+            return  # a struct of a subquery may have a field of that name
+        for item in self._items:
+            axis = self._tables.find(item)
+            if axis and _matrices(self._tables.schemas[axis[0]], axis[1], reference.name):
+                written = f"{_as_written(reference.name)}[{reference.subscript}]"
+                raise errors.QueryError(
+                    f"no table of the query is called {'.'.join(reference.qualifier)}; write "
+                    f"{item.qualifier}.{written}"
                 )
 
     def _provide(self, table: TableName, reference: EntryReference) -> bool:
@@ -298,9 +308,13 @@ def _over(schema: AxisSchema, axis: str, asked: str) -> Iterator[str]:
 def _example(schema: AxisSchema, other: str, name: str) -> str:
     """Return how to name an entry of a matrix, with the first one."""
     daf = next(daf for daf, _ in schema.data_sets() if daf.has_axis(other))
-    written = name if name.isidentifier() else quoted_name(name)
+    written = _as_written(name)
     entry = str(daf.axis_entries(other, [0])[0]) if daf.axis_length(other) else "..."
     return (
         f"; it is a matrix over {other!r}, so name an entry of that axis, as in "
         f"{column_name(written, entry)}"
     )
+
+
+def _as_written(name: str) -> str:
+    return name if name.isidentifier() else quoted_name(name)

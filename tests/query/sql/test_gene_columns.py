@@ -376,6 +376,16 @@ class TestErrors:
                 r"""write "gene.X"\['FOXP3'\]""",
             ),
             (
+                "SELECT cell.X['FOXP3'] FROM cell AS c",
+                errors.QueryError,
+                r"no table of the query is called cell; write c.X\['FOXP3'\]",
+            ),
+            (
+                "SELECT x.cell.X['FOXP3'] FROM m.cell",
+                errors.QueryError,
+                r"no table of the query is called x.cell; write m.cell.X\['FOXP3'\]",
+            ),
+            (
                 'SELECT "gene.X"["FOXP3"] FROM cell',
                 errors.QueryError,
                 r"""so write "gene.X"\['FOXP3'\]""",
