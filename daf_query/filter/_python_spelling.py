@@ -35,7 +35,7 @@ from daf_query.filter._token_tree import (
     split_at,
     token_tree,
 )
-from daf_query.sql import Token, unquoted_name
+from daf_query.sql import Token, tokens_of, unquoted_name
 
 _NEAR: Final = 0.8
 _SEPARATORS: Final = ("WHEN", "THEN", "ELSE", "AS")
@@ -72,6 +72,7 @@ def python_edits(predicate: str, columns: Mapping[str, ValueType]) -> tuple[Edit
     condition = condition_of(predicate)
     tree = token_tree(condition)
     if not tree:
+        _refuse_unopened(predicate)
         return ()
     refuse_where(predicate, tree[0], columns)
     writer = _Writer(predicate, condition, columns)
@@ -101,6 +102,15 @@ def as_sql(predicate: str, columns: Mapping[str, ValueType]) -> str:
     "((age > 60) AND (NOT (donor IN ('N1'))))"
     """
     return edited(predicate, python_edits(predicate, columns))
+
+
+def _refuse_unopened(predicate: str) -> None:
+    """Refuse a bracket that would close the one around the predicate: ``a) OR (b``."""
+    depth = 0
+    for token in tokens_of(predicate):
+        depth += token.is_operator("(") - token.is_operator(")")
+        if depth < 0:
+            refuse(predicate, token.start, "no bracket is open that ) could close")
 
 
 def _in_order(edits: Sequence[Edit]) -> list[Edit]:

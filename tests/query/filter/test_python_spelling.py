@@ -216,6 +216,14 @@ def test_what_can_be_read_in_two_ways_is_refused(
     assert str(caught.value).rstrip().endswith("^")
 
 
+@pytest.mark.parametrize("predicate", ["age > 3) OR (age = 3", "age > 3)", "age > 3) LIMIT (1"])
+def test_no_bracket_closes_that_around_the_predicate(session: DafSession, predicate: str) -> None:
+    """What begins after it would be no part of the condition."""
+    with pytest.raises(errors.QueryError, match="no bracket is open") as caught:
+        rows(session, predicate)
+    assert str(caught.value).endswith("         ^")
+
+
 def test_a_name_in_double_quotes_stays_a_name(session: DafSession) -> None:
     """If an axis has it, or if it is nearly the name of a column."""
     assert rows(session, '"age" == "n"') == of_pandas("age == n")
