@@ -15,10 +15,7 @@ from daf_query.sql._category_sorting import AlphabeticalOrderWarning
 from daf_query.sql._connections import Collection, Connections
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_fork import ENGINE
-from daf_query.sql._error_translation import (
-    strip_prefixes,
-    syntax_error,
-)
+from daf_query.sql._error_translation import strip_prefixes
 from daf_query.sql._explain import Explanation, QueryPlan
 from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
 from daf_query.sql._group_items import By, group_values, written_items
@@ -30,6 +27,7 @@ from daf_query.sql._plan_nodes import is_ordered
 from daf_query.sql._planning import reporting
 from daf_query.sql._result import QueryResult, TableResult, query_result
 from daf_query.sql._statements import one_statement
+from daf_query.sql._syntax_errors import syntax_error
 from daf_query.sql._tokens import Token, tokens_of
 from daf_query.sql._unique_columns import DuplicateColumnsWarning
 

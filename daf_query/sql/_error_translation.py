@@ -16,6 +16,7 @@ from daf_query.sql._column_hints import entry_hint, join_hint
 from daf_query.sql._gene_columns import unknown_entry_hint
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._statements import one_statement
+from daf_query.sql._syntax_errors import syntax_error
 from daf_query.sql._table_functions import USAGES
 from daf_query.sql._tokens import Token, tokens_of
 from daf_query.table import TableDataset
@@ -163,29 +164,6 @@ def _syntax_error(problem: str, query: str) -> errors.QueryError:
     reason = _PLACE.sub("", problem).replace('\\"', '"')
     where = f"at line {line}, column {column}"
     return syntax_error(reason, query, line, column, where=where)
-
-
-def syntax_error(
-    reason: str, written: str, line: int, column: int, *, where: str
-) -> errors.QueryError:
-    """Return an error that shows a line of SQL, with a mark below the place.
-
-    Parameters
-    ----------
-    written
-        The SQL as its author knows it.
-    line, column
-        The place in it, from 1.
-    where
-        How the message calls the place.
-    """
-    lines = written.split("\n")
-    shown = lines[line - 1] if line <= len(lines) else ""
-    error = errors.QueryError(
-        f"SQL syntax error {where}: {reason}\n  {shown}\n  {' ' * (column - 1)}^"
-    )
-    error.line, error.column, error.reason = line, column, reason
-    return error
 
 
 def unknown_result_column(error: Exception, columns: Collection[str]) -> DafError | None:

@@ -22,6 +22,7 @@ from daf_query.sql._catalog import AxisSchema, table_for_query
 from daf_query.sql._names import quoted_name
 from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.sql._profile_function import ProfilePlace, profile_table
+from daf_query.sql._syntax_errors import in_second_line
 from daf_query.table import TableDataset
 from daf_storage import errors
 
@@ -133,8 +134,9 @@ class TableFunctions:
         try:
             return beside_planning(lambda: self.plan(query).to_arrow_table())
         except errors.DafError as error:
-            message = f"by={expression.strip()!r}, on axis {axis!r}: {error}"
-            raise errors.with_message(error, message) from None
+            shown = in_second_line(error, expression, "expression")
+            message = f"by={expression.strip()!r}, on axis {axis!r}: {shown}"
+            raise errors.with_message(shown, message) from None
 
     def for_query(self, function: str, table: TableDataset) -> datafusion.catalog.Table:
         """Return a table of a function as the query that is planned needs it."""
@@ -186,8 +188,9 @@ class TableFunctions:
         try:
             rows = beside_planning(lambda: self.plan(query).to_arrow_table())
         except errors.DafError as error:
-            message = f"the predicate of the {what}, on axis {axis!r}: {error}"
-            raise errors.with_message(error, message) from None
+            shown = in_second_line(error, predicate, "predicate")
+            message = f"the predicate of the {what}, on axis {axis!r}: {shown}"
+            raise errors.with_message(shown, message) from None
         positions = rows.column(0).to_numpy().astype(np.int64)
         return Selection.of(np.sort(positions), schema.axis_length(axis))
 

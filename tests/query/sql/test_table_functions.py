@@ -146,6 +146,22 @@ class TestMatrix:
         """
         assert db.sql(query).to_pydict() == {"s": [dense(db)[:5].sum()]}
 
+    @pytest.mark.parametrize(
+        ("predicate", "shown"),
+        [
+            ("age >", "  age >\n       ^"),
+            ("age > 1\n AND = 2", "   AND = 2\n       ^"),
+            ("(age > 1", "  (age > 1\n          ^"),
+        ],
+    )
+    def test_a_syntax_error_of_a_predicate(
+        self, db: DafSession, predicate: str, shown: str
+    ) -> None:
+        """The place is that in the predicate."""
+        with pytest.raises(errors.QueryError, match="in the predicate: Expected") as raised:
+            db.sql(f"SELECT * FROM matrix('cell', 'gene', 'X', '{predicate}')")
+        assert str(raised.value).endswith(f"\n{shown}")
+
     def test_null(self) -> None:
         """NaN is NULL, as in vectors."""
         daf = MemoryDaf()
