@@ -24,7 +24,7 @@ from daf_query.sql._never_null import columns_asked_for_null, is_never_null, is_
 from daf_query.sql._pitfalls import check_plan, safe_sql
 from daf_query.sql._planning import EntryRewriting, Restriction, current_context, planning
 from daf_query.sql._position_joins import joined_by_position
-from daf_query.sql._residual_filters import TableName, residual_filters
+from daf_query.sql._residual_filters import TableName, has_unconverted, residual_filters
 from daf_query.sql._spatial_filters import indexed_rows, settled_rows
 from daf_query.sql._table_functions import register_table_functions
 from daf_query.sql._tokens import tokens_of
@@ -82,16 +82,6 @@ _MAY_CONTRADICT: Final = re.compile(r"(?:=|\bin\b).*\b(?:and|where|on)\b.*(?:=|\
 """What is in a query that may have conditions that the optimiser sees to exclude each other."""
 
 _IS_SYNTAX: Final = re.compile(r"ParserError|TokenizerError")
-
-_UNCONVERTED: Final = re.compile(
-    r"^ *TableScan: .*(?:unsupported_filters=\[|Boolean\(NULL\)|Binary(?:View)?\(|"
-    r"filters=\[Boolean\(false\), )",
-    re.MULTILINE,
-)
-"""A filter that the bindings would fail to convert, or to log if it has bytes, as plans show it.
-
-``a = 1 AND a = 2`` becomes ``Boolean(false)``, which pyarrow cannot join with what comes after it.
-"""
 
 
 @dataclass(frozen=True)
@@ -219,7 +209,7 @@ class Engine:
         with planning(replace(current_context(), function_tables=function_tables)):
             frame = self._plan_sql(query)
         lowered = query.lower()
-        if self._may_be_unconverted(lowered) and _has_unconverted(frame):
+        if self._may_be_unconverted(lowered) and has_unconverted(frame):
             # Planned again: only the optimised plan shows that a table was given a filter with a
             # constant that the bindings cannot convert.  The engine evaluates all filters then.
             with planning(replace(current_context(), pushes_filters=False)):
@@ -478,16 +468,6 @@ def _planning_again(
             f"CREATE VIEW {quoted_name(schema)}.{quoted_name(name)} AS {query}", allow="write"
         )
     return engine
-
-
-def _has_unconverted(frame: datafusion.DataFrame) -> bool:
-    """Return whether a table is handed a filter with a constant that the bindings fail on.
-
-    The text of the plan is searched, since it has the subqueries within expressions, and the
-    filters that a table did not support; the objects of the bindings have neither.
-    """
-    plan = str(frame.optimized_logical_plan().display_indent())
-    return _UNCONVERTED.search(plan) is not None
 
 
 def _matrix_entries(name: TableName) -> dict[str, MatrixEntry]:

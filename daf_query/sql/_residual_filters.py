@@ -6,10 +6,11 @@ functions) stay above the scan in the optimised plan.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import datafusion
 
@@ -19,6 +20,15 @@ TableName: TypeAlias = tuple[str, str]
 """Schema and table."""
 
 _MAX_DEPTH = 50
+_UNCONVERTED: Final = re.compile(
+    r"^ *TableScan: .*(?:unsupported_filters=\[|Boolean\(NULL\)|Binary(?:View)?\(|"
+    r"filters=\[Boolean\(false\), )",
+    re.MULTILINE,
+)
+"""A filter that the bindings would fail to convert, or to log if it has bytes, as plans show it.
+
+``a = 1 AND a = 2`` becomes ``Boolean(false)``, which pyarrow cannot join with what comes after it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +187,13 @@ def _conjuncts(expression: Any, depth: int = 0) -> Iterator[Any]:
             yield from _conjuncts(operand, depth + 1)
     else:
         yield expression
+
+
+def has_unconverted(frame: datafusion.DataFrame) -> bool:
+    """Return whether a table is handed a filter with a constant that the bindings fail on.
+
+    The text of the plan is searched, since it has the subqueries within expressions, and the
+    filters that a table did not support; the objects of the bindings have neither.
+    """
+    plan = str(frame.optimized_logical_plan().display_indent())
+    return _UNCONVERTED.search(plan) is not None

@@ -21,7 +21,7 @@ from daf_query.sql._error_translation import translate_execution_error, unknown_
 from daf_query.sql._explain import QueryPlan
 from daf_query.sql._names import quoted_name
 from daf_query.sql._pandas_frame import pandas_frame
-from daf_query.sql._result_steps import expressions, sort_keys, written_call
+from daf_query.sql._result_steps import expressions, filtered, sort_keys, written_call
 from daf_query.sql._user_tables import table_frame
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
@@ -173,7 +173,7 @@ class QueryResult:
     def filter(self, *predicates: str | datafusion.Expr) -> QueryResult:
         """Return the rows for which all predicates are true: SQL, or expressions of DataFusion."""
         return self._then(
-            lambda frame: frame.filter(*expressions(frame, predicates)),
+            lambda frame: filtered(frame, predicates),
             written_call("filter", predicates),
         )
 

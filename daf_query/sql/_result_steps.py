@@ -12,10 +12,12 @@ from datafusion.expr import SortExpr
 from daf_query.sql._entry_references import with_known_columns
 from daf_query.sql._names import quoted_name
 from daf_query.sql._pitfalls import safe_sql
+from daf_query.sql._residual_filters import has_unconverted
 
 _ORDER: Final = re.compile(
     r"\s+(?P<direction>ASC|DESC)?(?:\s*NULLS\s+(?P<nulls>FIRST|LAST))?\s*$", re.IGNORECASE
 )
+_MOST_ROWS: Final = 2**62
 
 
 def written_call(method: str, arguments: Iterable[object]) -> str:
@@ -28,6 +30,19 @@ def expressions(
 ) -> list[datafusion.Expr]:
     """Return columns as expressions; a name is taken as it is, other strings are SQL."""
     return [_expression(frame, column) for column in columns]
+
+
+def filtered(
+    frame: datafusion.DataFrame, predicates: Sequence[str | datafusion.Expr]
+) -> datafusion.DataFrame:
+    """Return the rows for which all predicates are true.
+
+    Where a table would be handed a constant that the bindings fail to convert, the engine evaluates
+    the predicates: a limit below them, of more rows than there can be, keeps them from the table.
+    """
+    conditions = expressions(frame, predicates)
+    pushed = frame.filter(*conditions)
+    return frame.limit(_MOST_ROWS).filter(*conditions) if has_unconverted(pushed) else pushed
 
 
 def _expression(frame: datafusion.DataFrame, column: str | datafusion.Expr) -> datafusion.Expr:

@@ -292,3 +292,8 @@ def test_conditions_that_exclude_each_other(condition: str) -> None:
     assert session.sql(nested).to_pydict() == {"name": []}
     joined = "SELECT c.name FROM cell c JOIN cell d ON c.age = d.age AND c.t = 'x' WHERE c.age = 3 AND d.age = 1"
     assert session.sql(joined).to_pydict() == {"name": []}
+    everything = session.sql("SELECT * FROM cell")
+    assert everything.filter(condition).to_pydict()["name"] == expected
+    part = session.sql("SELECT * FROM cell WHERE age = 3 AND t = 'x'").filter("age = 1")
+    assert part.filter("age < 4").sort("name").to_pylist() == []
+    assert everything.filter("age IN (NULL, 3)").filter("t <> 'x'").to_pydict()["name"] == ["b"]
