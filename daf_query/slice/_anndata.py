@@ -245,8 +245,7 @@ def to_anndata(part: Slice, choice: AnnDataChoice, record: Record | None) -> Any
         )
         adata = contents.without_matrices(X=main)
         for companion in contents.companions:
-            matrix = companion.matrix
-            getattr(adata, matrix.part)[matrix.key] = contents.gathered(companion)
+            contents.add_to(adata, companion)
     return adata
 
 
@@ -267,6 +266,19 @@ class Contents:
         """Return an AnnData of ``obs``, ``var`` and ``uns``, and what else is given."""
         anndata = optional_import("anndata", extra="anndata")
         return anndata.AnnData(obs=self.obs, var=self.var, uns=dict(self.uns), **more)
+
+    def with_annotations(self) -> Any:
+        """Return an AnnData that has the companions with axes of their own, too."""
+        adata = self.without_matrices()
+        for companion in self.companions:
+            if companion.matrix.is_annotation:
+                self.add_to(adata, companion)
+        return adata
+
+    def add_to(self, adata: Any, companion: Companion) -> None:
+        """Put the selected part of a companion into an AnnData."""
+        matrix = companion.matrix
+        getattr(adata, matrix.part)[matrix.key] = self.gathered(companion)
 
     def gathered(self, companion: Companion) -> Any:
         """Return the selected part of a companion, as AnnData had it."""

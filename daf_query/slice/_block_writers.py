@@ -119,7 +119,7 @@ def save_anndata(
     slice_of: SliceOf,
     reading: Reading,
 ) -> None:
-    """Write an AnnData: ``obs`` and ``var`` at once, ``X`` and large companions in blocks.
+    """Write an AnnData: ``obs``, ``var`` and annotations at once, ``X`` and large layers in blocks.
 
     Parameters
     ----------
@@ -129,12 +129,14 @@ def save_anndata(
         Reads the blocks.  A companion that is no larger than one is gathered as a whole.
     """
     with _anndata.anndata_output(path, file_format) as prepared, part.unchanged_axes():
-        report = write_anndata(contents.without_matrices(), prepared, file_format=file_format)
+        report = write_anndata(contents.with_annotations(), prepared, file_format=file_format)
         with _opened(prepared, file_format) as root:
             if "X" in root:
                 del root["X"]
             _write_matrix(root, "X", part, contents.main, reading)
             for companion in contents.companions:
+                if companion.matrix.is_annotation:
+                    continue
                 group = root.require_group(companion.matrix.part)
                 _write_companion(group, companion, contents, slice_of, reading.block_bytes)
     report.warn()
@@ -162,7 +164,7 @@ def _write_companion(
     block_bytes: int,
 ) -> None:
     matrix = companion.matrix
-    if not matrix.is_annotation and companion.estimated_bytes > block_bytes:
+    if companion.estimated_bytes > block_bytes:
         _write_matrix(group, matrix.key, slice_of(matrix), matrix, Reading(block_bytes))
         return
     anndata = optional_import("anndata", extra="anndata")

@@ -47,11 +47,34 @@ def write_anndata(adata: Any, path: str | Path, *, file_format: str = "h5ad") ->
     report = Report()
     for part in ("obs", "var"):
         setattr(adata, part, writable_frame(getattr(adata, part), part, report))
+    for part in ("obsm", "varm"):
+        matrices = getattr(adata, part)
+        for key, value in matrices.items():
+            matrices[key] = _with_writable_columns(value, f"{part}[{key!r}]", report)
     with anndata.settings.override(allow_write_nullable_strings=True), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Writing zarr v2", UserWarning)  # all versions read it
         write = adata.write_zarr if file_format == "zarr" else adata.write_h5ad
         write(path, convert_strings_to_categoricals=False)
     return report
+
+
+def _with_writable_columns(value: Any, what: str, report: Report) -> Any:
+    """Give other names to columns of a data frame that are no keys; all else is as it was."""
+    if not isinstance(value, pandas().DataFrame):
+        return value
+    taken = set(value.columns)
+    renamed = {}
+    for name in value.columns:
+        parts = str(name).split("/")
+        if len(parts) == 1 and name not in ("", ".", ".."):
+            continue
+        other = "_".join(part.replace(".", "_") if part in (".", "..") else part for part in parts)
+        while other in taken or not other:
+            other += "_"
+        taken.add(other)
+        renamed[name] = other
+        report.changed(f"{what}[{name!r}]", f"a file has no key of this name; it is {other!r}")
+    return value.rename(columns=renamed) if renamed else value
 
 
 def _with_writable_names(frame: Any, part: str, report: Report) -> Any:

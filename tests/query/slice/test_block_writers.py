@@ -20,7 +20,14 @@ from anndata.tests.helpers import assert_equal
 from daf_query import MatrixSlice, connect, provenance
 from daf_query.cli import main
 from daf_query.slice import _block_writers as writers
-from daf_storage import DafReader, DafWriter, MemoryDaf, errors, from_anndata
+from daf_storage import (
+    AnnDataWarning,
+    DafReader,
+    DafWriter,
+    MemoryDaf,
+    errors,
+    from_anndata,
+)
 from tests.query.matrix.test_gather import regular, write
 from tests.query.slice.test_anndata import ADATA, DAF, PARTS
 
@@ -335,3 +342,24 @@ def test_memory_of_a_process(large: Path, tmp_path: Path, suffix: str) -> None:
     mapped = 16_000 * 600 * 8
     assert result_bytes > mapped
     assert growth - mapped < result_bytes // 2
+
+
+@pytest.mark.parametrize("block_bytes", [1, 10_000_000])
+@pytest.mark.parametrize("suffix", ["h5ad", "zarr"])
+def test_entries_that_are_no_keys(tmp_path: Path, suffix: str, block_bytes: int) -> None:
+    """The columns of an annotation get other names, and a warning says which."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    daf.add_axis("gene", ["x", "y"])
+    daf.add_axis("type", ["", "CD4/CD8", "_", "."])
+    daf.set_matrix("cell", "gene", "m", [[1, 2], [3, 4]])
+    scores = np.arange(8).reshape(2, 4)
+    daf.set_matrix("cell", "type", "scores", scores)
+    path = tmp_path / f"x.{suffix}"
+    with pytest.warns(AnnDataWarning, match=r"obsm\['scores'\].* no key of this name"):
+        connect(daf).matrix("cell", "gene", "m").save(path, block_bytes=block_bytes)
+    read = anndata.read_h5ad(path) if suffix == "h5ad" else anndata.read_zarr(path)
+    [frame] = read.obsm.values()
+    assert list(frame.columns) == ["__", "CD4_CD8", "_", "___"]
+    np.testing.assert_array_equal(frame.to_numpy(), scores)
+    np.testing.assert_array_equal(read.X, [[1, 2], [3, 4]])
