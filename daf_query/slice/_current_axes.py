@@ -1,4 +1,4 @@
-"""Whether the positions of a slice still mean the entries that they meant when it was made."""
+"""A check that the positions of a slice mean the entries that they meant when it was made."""
 
 from __future__ import annotations
 
