@@ -37,7 +37,7 @@ class AxisDataset(TableDataset):
 
     Examples
     --------
-    >>> import daf_storage
+    >>> import daf_storage, pyarrow.compute as pc
     >>> daf = daf_storage.MemoryDaf()
     >>> daf.add_axis("cell", ["TATA", "GATA"])
     >>> daf.set_vector("cell", "age", [30, 60])

@@ -74,7 +74,7 @@ def test_the_rows_of_all(session: DafSession, expected: pa.Table) -> None:
     """With a column that says of which each is; numbers as the smallest type that holds them."""
     table = session.table("cell").to_table()
     assert table.num_rows == sum(N.values())
-    assert session.tables() == ["cell", "donor"]
+    assert session.tables() == ["cell", "donor", "matrices", "relations"]
     kinds = {field.name: str(field.type) for field in table.schema}
     assert kinds["n_genes"] == "int32"
     assert (kinds["half"], kinds["score"]) == ("double", "double")
