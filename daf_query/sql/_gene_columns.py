@@ -162,8 +162,8 @@ class _Resolver:
 
     def _axes(self) -> list[TableName]:
         """Return the axes that the query reads from."""
-        found = dict.fromkeys(map(self._tables.find, self._items))
-        return [table for table in found if table is not None]
+        tables = dict.fromkeys(map(self._tables.find, self._items))
+        return [table for table in tables if table is not None]
 
     def _check_qualifier(self, reference: EntryReference) -> None:
         """Raise if a reference is qualified by the other axis, or by a table that is not there."""
