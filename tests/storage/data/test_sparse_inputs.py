@@ -193,3 +193,12 @@ def test_half_floats() -> None:
     found = sparse_matrix_input(odd, "float32", what="m")
     assert found.values.dtype == np.float32
     assert found.values.tolist() == [65504, float(np.float16(0.1))]
+
+
+def test_blocks_beyond_the_shape_are_refused(daf: DafWriter) -> None:
+    """The indices of a BSR matrix count blocks, not columns."""
+    daf.add_axis("part", ["a", "b", "c", "d"])
+    value = sp.bsr_array(np.ones((4, 4)), blocksize=(2, 2))
+    value.indices[-1] = 2
+    with pytest.raises(UnsupportedInputError, match="an element in column 2"):
+        daf.set_matrix("part", "gene", "n", value)
