@@ -35,7 +35,7 @@ from daf_query.filter._token_tree import (
     split_at,
     token_tree,
 )
-from daf_query.sql import Token, tokens_of, unquoted_name
+from daf_query.sql import Token, unopened_bracket, unquoted_name
 
 _NEAR: Final = 0.8
 _SEPARATORS: Final = ("WHEN", "THEN", "ELSE", "AS")
@@ -106,11 +106,9 @@ def as_sql(predicate: str, columns: Mapping[str, ValueType]) -> str:
 
 def _refuse_unopened(predicate: str) -> None:
     """Refuse a bracket that would close the one around the predicate: ``a) OR (b``."""
-    depth = 0
-    for token in tokens_of(predicate):
-        depth += token.is_operator("(") - token.is_operator(")")
-        if depth < 0:
-            refuse(predicate, token.start, "no bracket is open that ) could close")
+    bracket = unopened_bracket(predicate)
+    if bracket is not None:
+        refuse(predicate, bracket.start, "no bracket is open that ) could close")
 
 
 def _in_order(edits: Sequence[Edit]) -> list[Edit]:

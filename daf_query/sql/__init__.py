@@ -28,7 +28,7 @@ from daf_query.sql._planning import reporting
 from daf_query.sql._result import QueryResult, TableResult, query_result
 from daf_query.sql._statements import one_statement
 from daf_query.sql._syntax_errors import syntax_error
-from daf_query.sql._tokens import Token, tokens_of
+from daf_query.sql._tokens import Token, tokens_of, unopened_bracket
 from daf_query.sql._unique_columns import DuplicateColumnsWarning
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "strip_prefixes",
     "syntax_error",
     "tokens_of",
+    "unopened_bracket",
     "unquoted_name",
     "written_items",
 ]

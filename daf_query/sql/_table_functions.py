@@ -23,6 +23,7 @@ from daf_query.sql._names import quoted_name
 from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.sql._profile_function import ProfilePlace, profile_table
 from daf_query.sql._syntax_errors import in_second_line
+from daf_query.sql._tokens import unopened_bracket
 from daf_query.table import TableDataset
 from daf_storage import errors
 
@@ -128,6 +129,7 @@ class TableFunctions:
 
     def _values(self, schema: AxisSchema, axis: str, expression: str) -> pa.Table:
         """Return the position of each entry of an axis, and the value of an expression for it."""
+        _check_brackets(expression, f"by= on axis {axis!r}")
         table = f"{quoted_name(schema.name)}.{quoted_name(axis)}"
         # Not an injection: the query is read-only, one statement, and the expression SQL by design.
         query = f"SELECT {quoted_name(INDEX)}, (\n{expression}\n) AS value FROM {table}"  # noqa: S608
@@ -182,6 +184,7 @@ class TableFunctions:
             return None
         if not predicate.strip():
             raise errors.QueryError(f"the predicate of the {what} is empty; pass NULL to take all")
+        _check_brackets(predicate, f"the predicate of the {what}, on axis {axis!r}")
         table = f"{quoted_name(schema.name)}.{quoted_name(axis)}"
         # Not an injection: the query is read-only, one statement, and the predicate SQL by design.
         query = f"SELECT {quoted_name(INDEX)} FROM {table} WHERE (\n{predicate}\n)"  # noqa: S608
@@ -193,6 +196,16 @@ class TableFunctions:
             raise errors.with_message(shown, message) from None
         positions = rows.column(0).to_numpy().astype(np.int64)
         return Selection.of(np.sort(positions), schema.axis_length(axis))
+
+
+def _check_brackets(sql: str, what: str) -> None:
+    """Refuse a bracket that would close the one around a part of a query."""
+    bracket = unopened_bracket(sql)
+    if bracket is not None:
+        raise errors.QueryError(
+            f"{what}: no bracket is open that the ) at character {bracket.start + 1} of {sql!r} "
+            "could close"
+        )
 
 
 def constants_of(

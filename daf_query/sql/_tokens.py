@@ -88,6 +88,22 @@ def bracketed(tokens: Sequence[Token]) -> Sequence[Token]:
     return ()
 
 
+def unopened_bracket(sql: str) -> Token | None:
+    """Return the first bracket that closes without one that is open; None if there is none.
+
+    Within brackets that are put around it, it would close those.
+
+    >>> unopened_bracket("(a) OR b"), unopened_bracket("a) OR (b").start
+    (None, 1)
+    """
+    depth = 0
+    for token in tokens_of(sql):
+        depth += token.is_operator("(") - token.is_operator(")")
+        if depth < 0:
+            return token
+    return None
+
+
 def _token(match: re.Match[str]) -> Token:
     for kind in ("string", "parameter", "quoted", "word", "number"):
         text = match[kind]

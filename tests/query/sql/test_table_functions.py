@@ -232,6 +232,11 @@ class TestErrors:
         [
             ("matrix('cells', 'gene', 'X')", errors.AxisNotFoundError, "did you mean 'cell'"),
             ("matrix('cell', 'genes', 'X')", errors.AxisNotFoundError, "it has cell, gene"),
+            (
+                "matrix('cell', 'gene', 'X', 'age > 1) OR (age < 0')",
+                errors.QueryError,
+                "no bracket is open that the [)] at character 8",
+            ),
             ("matrix('cell', 'gene', 'Y')", errors.MatrixNotFoundError, "they have D, X"),
             ("matrix('cell', 'gene')", errors.QueryError, "3 to 5 arguments, not 2; write"),
             ("matrix()", errors.QueryError, "3 to 5 arguments, not 0"),
