@@ -99,6 +99,14 @@ class Property:
         group = {"scalar": "scalars", "axis": "axes", "vector": "vectors", "matrix": "matrices"}
         return "/".join((group[self.kind], *self.names))
 
+    @property
+    def flipped(self) -> Property | None:
+        """The other orientation of a matrix."""
+        if self.kind != "matrix":
+            return None
+        rows, columns, name = self.names
+        return Property("matrix", (columns, rows, name))
+
     def axes(self) -> tuple[str, ...]:
         """Return the axes that it lies along."""
         return {"scalar": (), "axis": self.names, "vector": self.names[:1]}.get(

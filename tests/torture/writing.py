@@ -175,7 +175,11 @@ def contents_after(form: Form, name: str) -> dict[Property, Any]:
 def check_state(
     daf: DafReader, before: dict[Property, Any], after: dict[Property, Any], what: str
 ) -> None:
-    """Each property is as before or as after, whole, and there if both have it."""
+    """Each property is as before or as after, whole, and there if both have it.
+
+    A matrix that is replaced may be there in one orientation instead of two: its transpose is
+    taken away first, and written again last.
+    """
     listed = properties(daf)
     for one in listed:
         value = attempt(read, daf, one)
@@ -183,7 +187,8 @@ def check_state(
             raise LossError(f"{what}: {one.path} is listed and unreadable: {value}")
         if not any(one in side and is_equal(value, side[one]) for side in (before, after)):
             raise WrongAnswerError(f"{what}: {one.path} is neither as before nor as after")
-    missing = [one.path for one in before if one in after and one not in listed]
+    kept = {*listed, *(one.flipped for one in listed)}
+    missing = [one.path for one in before if one in after and one not in kept]
     if missing:
         raise LossError(f"{what}: {missing} are gone")
 
