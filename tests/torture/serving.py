@@ -19,7 +19,7 @@ from tests.torture.samples import Form, attempt, is_equal, is_equal_or_filled, p
 from tests.torture.tally import WrongAnswerError
 from tests.torture.worker import Case
 
-_STALL_SECONDS = 1.0
+_STALL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
