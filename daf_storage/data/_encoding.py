@@ -56,6 +56,8 @@ def index_type(largest: int, usual: StorageType = StorageType.UINT32) -> Storage
 
     >>> index_type(100).value, index_type(300, StorageType.INT8).value, index_type(2**32).value
     ('UInt32', 'UInt32', 'UInt64')
+    >>> index_type(127, StorageType.INT8).value, index_type(2**32 - 1).value
+    ('Int8', 'UInt32')
     """
     for kind in (usual, StorageType.UINT32):
         if kind.is_integer and largest <= np.iinfo(kind.dtype).max:
