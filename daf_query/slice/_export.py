@@ -132,10 +132,12 @@ def long_table(
     second = part.columns_axis
     if second == part.rows_axis:
         second = f"{second}_2"
+    # As in the table of the whole matrix: an axis may be called "value".
+    value = f"{VALUE}_2" if VALUE in (part.rows_axis, second) else VALUE
     columns = {
         part.rows_axis: row_names.column(part.row_positions, row),
         second: column_names.column(part.column_positions, column),
-        VALUE: _strings(data) if data.dtype == object else number_array(data),
+        value: _strings(data) if data.dtype == object else number_array(data),
     }
     table = pa.table(columns)
     return table if record is None else described(table, record)

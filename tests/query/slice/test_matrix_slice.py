@@ -369,3 +369,17 @@ def test_a_slice_leaves_out_a_vector_that_cannot_be_read(tiny_path: Path, tmp_pa
         part.save(tmp_path / "x.h5ad")
     with pytest.raises(errors.CorruptDataError, match="truncated"):
         to_anndata(ZarrDaf(tiny_path), obs_is="cell", var_is="gene", X_is="UMIs")
+
+
+@pytest.mark.parametrize("axes", [("value", "gene"), ("cell", "value")])
+def test_the_long_form_of_an_axis_that_is_called_value(axes: tuple[str, str]) -> None:
+    """It keeps its column; that of the values is called as in the table of the matrix."""
+    daf = MemoryDaf()
+    for axis in axes:
+        daf.add_axis(axis, [f"{axis}1", f"{axis}2"])
+    daf.set_matrix(*axes, "X", np.array([[0, 5], [7, 0]]))
+    db = connect(daf)
+    table = db.matrix(*axes, "X").to_arrow()
+    assert table.column_names == [*axes, "value_2"]
+    assert table.column("value_2").to_pylist() == [5, 7]
+    assert table.column_names == db.matrix_table(*axes, "X").schema.names
