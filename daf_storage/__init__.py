@@ -45,6 +45,12 @@ if TYPE_CHECKING:
         RelationSource,
     )
     from daf_storage.errors import DafError
+    from daf_storage.groups import (
+        collect_group_members,
+        compact_groups,
+        group_names,
+        reconstruct_axis,
+    )
     from daf_storage.h5ad import (
         AnnDataWarning,
         Report,
@@ -101,13 +107,17 @@ __all__ = [
     "UnsafeAlignmentWarning",
     "VectorInfo",
     "ZarrDaf",
+    "collect_group_members",
+    "compact_groups",
     "convert",
     "copy_all",
     "errors",
     "export_h5ad",
     "from_anndata",
+    "group_names",
     "import_h5ad",
     "open_daf",
+    "reconstruct_axis",
     "reorder_axes",
     "repair",
     "settings",
@@ -144,6 +154,12 @@ __getattr__, __dir__ = lazy_names(
             "RelationSource",
         ),
         "daf_storage.errors": ("DafError",),
+        "daf_storage.groups": (
+            "collect_group_members",
+            "compact_groups",
+            "group_names",
+            "reconstruct_axis",
+        ),
         "daf_storage.h5ad": (
             "AnnDataWarning",
             "Report",

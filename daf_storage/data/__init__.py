@@ -26,7 +26,7 @@ from daf_storage.data._convention import (
     convention_problem,
     entries_axis_problem,
 )
-from daf_storage.data._conversions import arrow_of, scipy_index_dtype
+from daf_storage.data._conversions import arrow_of, number_strings, scipy_index_dtype
 from daf_storage.data._damage import Damage, damage_of, one_each
 from daf_storage.data._digest import check_bools, digest
 from daf_storage.data._encoding import EmptySparse, write_text
@@ -80,6 +80,7 @@ __all__ = [
     "incomplete_properties",
     "layout",
     "lost_entries",
+    "number_strings",
     "one_each",
     "plain_values",
     "recover_archive",

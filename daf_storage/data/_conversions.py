@@ -36,6 +36,17 @@ def arrow_of(values: AnyArray) -> pa.Array:
     return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(contiguous)])
 
 
+def number_strings(values: AnyArray) -> pa.Array:
+    """Return numbers as strings, as they are where strings and numbers have to become one type.
+
+    >>> number_strings(np.array([1.5, 2.0])).tolist(), number_strings(np.array([True])).tolist()
+    (['1.5', '2.0'], ['true'])
+    """
+    if values.dtype == np.bool_:
+        return pa.array(["false", "true"]).take(arrow_of(values).cast(pa.int8()))
+    return pa.array(values.astype(str), pa.string())
+
+
 def scipy_of(stored: StoredMatrix) -> Any:
     """Return a stored sparse matrix as ``csc_array``, or ``csr_array``; values are views."""
     parts = stored.parts_as_stored()

@@ -1,0 +1,328 @@
+"""Make an axis of the values of a vector, and move there what depends on these values alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+from daf_storage.data import DafWriter, check_writer, number_strings, stored_numbers
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = lazy_module("pyarrow.compute")
+
+
+def reconstruct_axis(  # noqa: PLR0913 - the choices of the reference
+    daf: DafWriter,
+    *,
+    existing_axis: str,
+    implicit_axis: str,
+    rename_axis: str | None = None,
+    empty_implicit: Any = None,
+    implicit_properties: Collection[str] | None = None,
+    skipped_properties: Collection[str] = (),
+    properties_defaults: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Make an axis of the values of a vector, and move the vectors there that depend on these only.
+
+    What came from AnnData often has such an axis written out: a batch for each cell, and an age
+    for each cell that is the age of its batch.  The values become the entries of a new axis, in
+    ascending order, and each vector whose values are the same wherever the batch is the same
+    becomes a vector of the new axis, in place of that of the existing one.
+
+    Nothing is changed if an error is raised before the first change, as the errors below are.  A
+    crash in the middle leaves each vector in its old place, or in both.
+
+    Parameters
+    ----------
+    existing_axis
+        The axis that has the vector, such as ``"cell"``.
+    implicit_axis
+        The vector, and the name of the new axis, such as ``"batch"``.  An empty string stands for
+        no entry.  Numbers become strings.
+    rename_axis
+        Another name for the new axis.  If there is an axis of this name, its entries must include
+        all values.
+    empty_implicit
+        A value of the vector that stands for no entry too; it becomes the empty string.
+    implicit_properties
+        The vectors to move, which must depend on the values only.  By default each one that does.
+        NaN is equal to itself here.
+    skipped_properties
+        Vectors that stay where they are, even if they could be moved.
+    properties_defaults
+        Values of moved vectors for entries of the new axis that the existing one does not use.
+
+    Returns
+    -------
+    dict
+        For each vector that was moved, its value where there is no entry, None if there is no such
+        place.  The new axis has no place for it.
+
+    Raises
+    ------
+    InvalidInputError
+        One of ``implicit_properties`` has different values for the same entry; or a default is
+        needed, and missing.
+    EntryNotFoundError
+        The new axis exists, and lacks a value of the vector.
+    ExistsError
+        The new axis exists, and has one of the vectors already.
+    AppendOnlyError
+        The data set is an archive, in which nothing can be moved.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> daf = daf_storage.MemoryDaf()
+    >>> daf.add_axis("cell", ["A", "B", "C", "D"])
+    >>> daf.set_vector("cell", "batch", ["X", "X", "Y", ""])
+    >>> daf.set_vector("cell", "age", [1, 1, 2, 3])
+    >>> daf.set_vector("cell", "score", [0.0, 0.5, 1.0, 2.0])
+    >>> reconstruct_axis(daf, existing_axis="cell", implicit_axis="batch")
+    {'age': 3}
+    >>> daf.axis_entries("batch").tolist(), daf.get_np_vector("batch", "age").tolist()
+    (['X', 'Y'], [1, 2])
+    >>> sorted(daf.vectors_set("cell"))
+    ['batch', 'score']
+    """
+    check_writer(daf, "reconstruct_axis")
+    if daf.is_append_only:
+        raise errors.append_only(daf.location, f"vectors of axis {existing_axis!r}")
+    axis = implicit_axis if rename_axis is None else rename_axis
+    implicit = _implicit_values(daf, existing_axis, implicit_axis, empty_implicit)
+    entries = _entries(daf, axis, implicit)
+    candidates = _candidates(
+        daf, existing_axis, implicit_axis, implicit_properties, skipped_properties
+    )
+    _check_names(daf, existing_axis, properties_defaults or {}, "properties_defaults")
+    groups = _Groups.of(implicit.strings, entries)
+    moved = {}
+    for name in candidates:
+        found = _moved(daf, existing_axis, name, groups)
+        if found is None and implicit_properties is not None:
+            raise _inconsistent(daf, existing_axis, implicit_axis, name, groups)
+        if found is not None:
+            moved[name] = found.with_default(
+                daf, groups, name, axis, (properties_defaults or {}).get(name)
+            )
+    is_there = daf.has_axis(axis)
+    for name in moved if is_there else ():
+        if daf.has_vector(axis, name):
+            raise errors.ExistsError(
+                f"{daf.location}: vector {name!r} of axis {axis!r} exists already; delete it, or "
+                f"leave that of axis {existing_axis!r} there with skipped_properties=[{name!r}]"
+            )
+    with daf.batch():
+        missing = {name for name in moved if _is_missing(daf, existing_axis, name)}
+        if is_there:
+            for name, vector in moved.items():
+                daf.set_vector(axis, name, vector.values, empty_is_missing=name in missing)
+        else:
+            vectors = {name: vector.values for name, vector in moved.items()}
+            daf.add_axis(axis, entries, vectors=vectors, empty_is_missing=missing)
+        if implicit.is_rewritten:
+            daf.set_vector(
+                existing_axis,
+                implicit_axis,
+                implicit.strings,
+                if_exists="replace",
+                empty_is_missing=implicit.empty_is_missing,
+                entries_of=axis,
+            )
+        for name in moved:
+            daf.delete_vector(existing_axis, name)
+    return {name: vector.value_of_none for name, vector in moved.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Implicit:
+    """The vector that becomes an axis, as strings."""
+
+    strings: pa.Array
+    """An entry of the new axis for each entry of the existing one; empty where there is none."""
+    unique: pa.Array
+    """The different ones but the empty one, in the order of the values that they were."""
+    is_rewritten: bool
+    """Whether the stored vector is another one."""
+    empty_is_missing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Which entries of the existing axis have the same entry of the new one."""
+
+    entries: pa.Array
+    """The entries of the new axis."""
+    codes: npt.NDArray[np.int64]
+    """The position on the new axis for each entry of the existing one; one past it for none."""
+    first: npt.NDArray[np.int64]
+    """The first position on the existing axis of each code; -1 of one that is not used."""
+
+    @classmethod
+    def of(cls, strings: pa.Array, entries: pa.Array) -> _Groups:
+        """Look up the entry of each string."""
+        places = pc.index_in(strings, value_set=entries.cast(strings.type))
+        codes = pc.fill_null(places, len(entries)).to_numpy(zero_copy_only=False).astype(np.int64)
+        first = np.full(len(entries) + 1, -1, np.int64)
+        first[codes[::-1]] = np.arange(codes.size)[::-1]
+        return cls(entries, codes, first)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A vector of the new axis."""
+
+    values: Any
+    """Numpy or Arrow, one for each entry of the new axis."""
+    value_of_none: Any
+    """The value of the entries that have no entry of the new axis; None if all have one."""
+
+    def with_default(
+        self, daf: DafWriter, groups: _Groups, name: str, axis: str, default: Any
+    ) -> _Moved:
+        """Return it with a value for the entries of the new axis that are not used."""
+        is_unused = groups.first[:-1] < 0
+        if not is_unused.any():
+            return self
+        if default is None:
+            entry = groups.entries[int(np.argmax(is_unused))].as_py()
+            raise errors.InvalidInputError(
+                f"{daf.location}: the entry {entry!r} of axis {axis!r} is not used, so there is no "
+                f"value of {name!r} for it; pass properties_defaults={{{name!r}: ...}}"
+            )
+        mask = pa.array(is_unused)
+        if isinstance(self.values, pa.Array):
+            filled: Any = pc.if_else(mask, pa.scalar(str(default), self.values.type), self.values)
+        else:
+            what = f"{daf.location}: the default of {name!r}"
+            filled = self.values.copy()
+            filled[is_unused] = stored_numbers(np.asarray(default), filled.dtype, what=what)
+        return _Moved(filled, self.value_of_none)
+
+
+def _implicit_values(daf: DafWriter, axis: str, name: str, empty: Any) -> _Implicit:
+    info = daf.open_vector(axis, name).info
+    values = daf.get_pa_vector(axis, name)
+    if info.storage_type.is_string:
+        is_rewritten = empty is not None and empty != ""
+        strings = values
+        if is_rewritten:
+            strings = pc.if_else(pc.equal(values, str(empty)), pa.scalar("", values.type), values)
+        unique = pc.unique(strings)
+        unique = unique.filter(pc.not_equal(unique, ""))
+        unique = unique.take(pc.sort_indices(unique))
+        return _Implicit(strings, unique, is_rewritten, info.empty_is_missing)
+    numbers = daf.get_np_vector(axis, name)
+    unique_numbers, codes = np.unique(numbers, return_inverse=True)
+    named = number_strings(unique_numbers)
+    is_entry = np.ones(unique_numbers.size, bool) if empty is None else unique_numbers != empty
+    named = pc.if_else(pa.array(is_entry), named, "")
+    return _Implicit(
+        named.take(pa.array(codes)),
+        named.filter(pa.array(is_entry)),
+        is_rewritten=True,
+        empty_is_missing=not bool(is_entry.all()),
+    )
+
+
+def _entries(daf: DafWriter, axis: str, implicit: _Implicit) -> pa.Array:
+    """Return the entries of the new axis, which may be there already."""
+    if not daf.has_axis(axis):
+        return implicit.unique
+    entries = daf.get_pa_vector(axis, "name")
+    known = pc.is_in(implicit.unique, value_set=entries.cast(implicit.unique.type))
+    if not pc.all(known, min_count=0).as_py():
+        entry = implicit.unique.filter(pc.invert(known))[0].as_py()
+        raise errors.entry_not_found(daf.location, axis, entry, daf.axis_entries(axis))
+    return entries
+
+
+def _candidates(
+    daf: DafWriter,
+    axis: str,
+    implicit: str,
+    asked: Collection[str] | None,
+    skipped: Collection[str],
+) -> list[str]:
+    """Return the vectors that may be moved."""
+    for names, argument in ((asked or (), "implicit_properties"), (skipped, "skipped_properties")):
+        if isinstance(names, str):
+            raise errors.InvalidInputError(f"{argument} is a string; pass a list of names")
+        _check_names(daf, axis, names, argument)
+        if implicit in names:
+            raise errors.InvalidInputError(
+                f"{daf.location}: {argument} names {implicit!r}, which is the vector that the "
+                "axis is made of"
+            )
+    chosen = daf.vectors_set(axis) - {implicit} if asked is None else set(asked)
+    return sorted(chosen - set(skipped))
+
+
+def _check_names(daf: DafWriter, axis: str, names: Collection[str], argument: str) -> None:
+    known = daf.vectors_set(axis)
+    for name in names:
+        if name not in known:
+            missing = errors.vector_not_found(daf.location, axis, name, known)
+            raise errors.with_message(missing, f"{argument}: {missing}")
+
+
+def _moved(daf: DafWriter, axis: str, name: str, groups: _Groups) -> _Moved | None:
+    """Return a vector as one of the new axis; None if it depends on more than the new entries."""
+    if daf.open_vector(axis, name).info.storage_type.is_string:
+        strings = daf.get_pa_vector(axis, name)
+        codes = strings.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        if _differs(codes, groups).any():
+            return None
+        used = pa.array(groups.first, mask=groups.first < 0)
+        chosen = pc.fill_null(strings.take(used), "")
+        return _Moved(chosen.slice(0, len(chosen) - 1), _of_none(chosen[-1].as_py(), groups))
+    numbers = daf.get_np_vector(axis, name)
+    if _differs(numbers, groups).any():
+        return None
+    chosen = np.zeros(groups.first.size, numbers.dtype)
+    is_used = groups.first >= 0
+    chosen[is_used] = numbers[groups.first[is_used]]
+    return _Moved(chosen[:-1], _of_none(chosen[-1].item(), groups))
+
+
+def _of_none(value: Any, groups: _Groups) -> Any:
+    return value if groups.first[-1] >= 0 else None
+
+
+def _differs(values: Any, groups: _Groups) -> npt.NDArray[np.bool_]:
+    """Return where a value is not that of the first entry of the group; NaN is equal to itself."""
+    firsts = values[groups.first[groups.codes]]
+    differs: npt.NDArray[np.bool_] = values != firsts
+    if values.dtype.kind == "f":
+        differs &= ~(np.isnan(values) & np.isnan(firsts))
+    return differs
+
+
+def _inconsistent(
+    daf: DafWriter, axis: str, implicit: str, name: str, groups: _Groups
+) -> errors.InvalidInputError:
+    values = daf.get_np_vector(axis, name)
+    firsts = groups.first[groups.codes]
+    same = np.frompyfunc(lambda one, other: one == other or (one != one and other != other), 2, 1)  # noqa: PLR0124 - NaN
+    place = int(np.argmin(same(values, values[firsts]).astype(bool)))
+    code = int(groups.codes[place])
+    of = repr(groups.entries[code].as_py()) if code < len(groups.entries) else "no entry"
+    first = np.asarray(values[firsts[place]]).tolist()
+    return errors.InvalidInputError(
+        f"{daf.location}: vector {name!r} of axis {axis!r} has {first!r} and "
+        f"{np.asarray(values[place]).tolist()!r} for {of} of {implicit!r}, so it cannot be moved; "
+        "leave it out of implicit_properties"
+    )
+
+
+def _is_missing(daf: DafWriter, axis: str, name: str) -> bool:
+    return daf.open_vector(axis, name).info.empty_is_missing
