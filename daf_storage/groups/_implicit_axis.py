@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,21 +114,9 @@ def reconstruct_axis(  # noqa: PLR0913 - the choices of the reference
             moved[name] = found.with_default(
                 daf, groups, name, axis, (properties_defaults or {}).get(name)
             )
-    is_there = daf.has_axis(axis)
-    for name in moved if is_there else ():
-        if daf.has_vector(axis, name):
-            raise errors.ExistsError(
-                f"{daf.location}: vector {name!r} of axis {axis!r} exists already; delete it, or "
-                f"leave that of axis {existing_axis!r} there with skipped_properties=[{name!r}]"
-            )
+    _check_free(daf, existing_axis, axis, moved)
     with daf.batch():
-        missing = {name for name in moved if _is_missing(daf, existing_axis, name)}
-        if is_there:
-            for name, vector in moved.items():
-                daf.set_vector(axis, name, vector.values, empty_is_missing=name in missing)
-        else:
-            vectors = {name: vector.values for name, vector in moved.items()}
-            daf.add_axis(axis, entries, vectors=vectors, empty_is_missing=missing)
+        _add(daf, axis, entries, moved)
         if implicit.is_rewritten:
             daf.set_vector(
                 existing_axis,
@@ -185,6 +173,8 @@ class _Moved:
     """Numpy or Arrow, one for each entry of the new axis."""
     value_of_none: Any
     """The value of the entries that have no entry of the new axis; None if all have one."""
+    empty_is_missing: bool = False
+    """Whether an empty string stands for a missing value."""
 
     def with_default(
         self, daf: DafWriter, groups: _Groups, name: str, axis: str, default: Any
@@ -206,7 +196,7 @@ class _Moved:
             what = f"{daf.location}: the default of {name!r}"
             filled = self.values.copy()
             filled[is_unused] = stored_numbers(np.asarray(default), filled.dtype, what=what)
-        return _Moved(filled, self.value_of_none)
+        return replace(self, values=filled)
 
 
 def _implicit_values(daf: DafWriter, axis: str, name: str, empty: Any) -> _Implicit:
@@ -246,6 +236,26 @@ def _entries(daf: DafWriter, axis: str, implicit: _Implicit) -> pa.Array:
     return entries
 
 
+def _check_free(daf: DafWriter, existing_axis: str, axis: str, moved: Mapping[str, _Moved]) -> None:
+    for name in moved if daf.has_axis(axis) else ():
+        if daf.has_vector(axis, name):
+            raise errors.ExistsError(
+                f"{daf.location}: vector {name!r} of axis {axis!r} exists already; delete it, or "
+                f"leave that of axis {existing_axis!r} there with skipped_properties=[{name!r}]"
+            )
+
+
+def _add(daf: DafWriter, axis: str, entries: pa.Array, moved: Mapping[str, _Moved]) -> None:
+    """Store the new axis and its vectors."""
+    if not daf.has_axis(axis):
+        vectors = {name: vector.values for name, vector in moved.items()}
+        missing = [name for name, vector in moved.items() if vector.empty_is_missing]
+        daf.add_axis(axis, entries, vectors=vectors, empty_is_missing=missing)
+        return
+    for name, vector in moved.items():
+        daf.set_vector(axis, name, vector.values, empty_is_missing=vector.empty_is_missing)
+
+
 def _candidates(
     daf: DafWriter,
     axis: str,
@@ -277,14 +287,16 @@ def _check_names(daf: DafWriter, axis: str, names: Collection[str], argument: st
 
 def _moved(daf: DafWriter, axis: str, name: str, groups: _Groups) -> _Moved | None:
     """Return a vector as one of the new axis; None if it depends on more than the new entries."""
-    if daf.open_vector(axis, name).info.storage_type.is_string:
+    info = daf.open_vector(axis, name).info
+    if info.storage_type.is_string:
         strings = daf.get_pa_vector(axis, name)
         codes = strings.dictionary_encode().indices.to_numpy(zero_copy_only=False)
         if _differs(codes, groups).any():
             return None
         used = pa.array(groups.first, mask=groups.first < 0)
         chosen = pc.fill_null(strings.take(used), "")
-        return _Moved(chosen.slice(0, len(chosen) - 1), _of_none(chosen[-1].as_py(), groups))
+        of_none = _of_none(chosen[-1].as_py(), groups)
+        return _Moved(chosen.slice(0, len(chosen) - 1), of_none, info.empty_is_missing)
     numbers = daf.get_np_vector(axis, name)
     if _differs(numbers, groups).any():
         return None
@@ -322,7 +334,3 @@ def _inconsistent(
         f"{np.asarray(values[place]).tolist()!r} for {of} of {implicit!r}, so it cannot be moved; "
         "leave it out of implicit_properties"
     )
-
-
-def _is_missing(daf: DafWriter, axis: str, name: str) -> bool:
-    return daf.open_vector(axis, name).info.empty_is_missing
