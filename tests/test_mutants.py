@@ -140,7 +140,7 @@ def test_small_project(
         mutation(6, "1", "0"),
         mutation(11, "+", "-"),
     ]
-    monkeypatch.setattr("tests.mutants.trying.LIMIT_SECONDS", 8.0)
+    monkeypatch.setattr("tests.mutants.trying.LIMIT_SECONDS", 4.0)
     before = file.read_text()
     found = {one.mutation: one for one in try_all(tried, tmp_path, folder, jobs=1)}
     assert [found[one].is_noticed for one in tried] == [True, False, True, False]

@@ -820,3 +820,12 @@ def test_raw_is_written_as_anndata_writes_it(tmp_path: Path) -> None:
             })  # fmt: skip
     assert found[0] == found[1]
     assert found[0][""]["type"] == "raw"
+
+
+def test_nullable_integers_of_64_bits() -> None:
+    """They come back exactly, although no float has their last digit."""
+    values = pd.array([2**53 + 1, -(2**62) - 1], dtype="Int64")
+    adata = anndata.AnnData(obs=pd.DataFrame({"n": values}, index=["a", "b"]))
+    found = to_anndata(from_anndata(adata)).obs["n"]
+    assert found.dtype == "Int64"
+    assert found.tolist() == [2**53 + 1, -(2**62) - 1]
