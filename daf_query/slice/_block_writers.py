@@ -255,8 +255,6 @@ def _created(
 ) -> Any:
     if isinstance(group, zarr.Group):
         return group.create_array(name, shape=shape, chunks=chunks, dtype=dtype)
-    if 0 in shape and len(shape) > 1:  # HDF5 has no chunks of nothing
-        return group.create_dataset(name, shape=shape, dtype=dtype)
     maxshape = (None,) if len(shape) == 1 else shape
     return group.create_dataset(name, shape=shape, maxshape=maxshape, chunks=chunks, dtype=dtype)
 
