@@ -21,3 +21,10 @@ Without it, a commit survives a crash of the process, and of the system only onc
 the data to the disk.  With it, each commit takes some milliseconds longer.  Looked at when an
 archive is opened.
 """
+
+DAF_DECODED_CHUNKS_MAX_BYTES: int = 1 << 28
+"""How many bytes of decompressed chunks the process remembers; 256 MiB for all files by default.
+
+Looked at when the first file is opened, and for what is remembered of an array: of one that takes
+more than half of this, only the chunks of which a read used a part.
+"""

@@ -22,6 +22,10 @@ class ReadEstimate:
         """Whether anything of it is on a server."""
         self.is_exact = True
         """Whether the bytes are exact; where chunks are compressed, they may be those decoded."""
+        self.decoded_bytes = 0
+        """How many bytes the compressed chunks that they need expand to."""
+        self.used_bytes = 0
+        """How many of these they use; the rest is decoded in vain."""
         self._fetched: dict[str, set[int]] = {}
         self._sized: set[str] = set()
 
@@ -35,6 +39,11 @@ class ReadEstimate:
         self.requests += requests
         self.is_remote = self.is_remote or requests > 0
         self.is_exact = False
+
+    def add_decoded(self, decoded_bytes: int, *, used_bytes: int) -> None:
+        """Add what compressed chunks expand to, and how much of that is used."""
+        self.decoded_bytes += decoded_bytes
+        self.used_bytes += used_bytes
 
     def add_request(self, size_bytes: int) -> None:
         """Add a request, and what it downloads."""

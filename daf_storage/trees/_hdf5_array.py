@@ -1,7 +1,8 @@
 """Groups and datasets that are read.
 
-Datasets of fixed-size types that lie in the file as they are get mapped, not read through h5py;
-chunked and compressed ones are read through it, only the part that is asked for.
+Datasets of fixed-size types that lie in the file as they are get mapped, not read through h5py.
+The chunks of others are mapped and decoded here where that is known to be right (`Hdf5Chunks`); the
+rest is read through h5py, only the part that is asked for.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,12 +28,15 @@ from daf_storage.errors import (
     MissingDependencyError,
     UnsupportedDataError,
 )
+from daf_storage.stores import ReadEstimate
+from daf_storage.trees._chunk_reader import ChunkMemory
 from daf_storage.trees._hdf5_checks import (
     check_expansion,
     check_source,
     has_all_chunks,
     references_of,
 )
+from daf_storage.trees._hdf5_chunks import Hdf5Chunks, Pipeline, StoredChunks
 from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, open_below
 from daf_storage.trees._hdf5_heaps import check_heaps
 from daf_storage.trees._hdf5_types import (
@@ -108,6 +113,7 @@ class Hdf5Array(NotFileBacked):
         except H5PY_ERRORS as error:
             raise CorruptDataError(f"{what}: cannot be read ({reason_of(error)})") from error
         self._is_checked = False
+        self._opened: tuple[Hashable, Hdf5Chunks | None] | None = None
 
     @property
     def _dataset(self) -> Any:
@@ -173,6 +179,10 @@ class Hdf5Array(NotFileBacked):
         """Return all elements; a read-only view of the mapped file where that is possible."""
         if self.info.is_mappable:
             return self._mapped()
+        chunks = self._chunks()
+        if chunks is not None:
+            whole = chunks.whole()
+            return self.read_rows(Span(0, self.info.shape[0])) if whole is None else whole
         self._check_expansion(Span(0, self.info.shape[0] if self.info.shape else 1))
         return self._converted(self._attempt(lambda: self._dataset[()]))
 
@@ -180,15 +190,23 @@ class Hdf5Array(NotFileBacked):
         """Return a range of the first dimension; of a chunked dataset, only its chunks."""
         if self.info.is_mappable:
             return self._mapped()[span.slice]
+        chunks = self._chunks()
+        if chunks is not None:
+            return chunks.read_spans([span])[0]
         self._check_expansion(span)
         return self._converted(self._attempt(lambda: self._dataset[span.slice]))
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
-        """Return several ranges of the first dimension."""
+        """Return several ranges of the first dimension; each chunk is decoded once."""
+        if self.info.is_mappable:
+            mapped = self._mapped()
+            parts = [mapped[span.slice] for span in spans]
+            return parts if within is None else [part[:, within.slice] for part in parts]
+        chunks = self._chunks()
+        if chunks is not None:
+            return chunks.read_spans(spans, within)
         if within is None:
             return [self.read_rows(span) for span in spans]
-        if self.info.is_mappable:
-            return [self.read_rows(span)[:, within.slice] for span in spans]
         for span in spans:
             self._check_expansion(span)
         return [
@@ -197,6 +215,63 @@ class Hdf5Array(NotFileBacked):
             )
             for span in spans
         ]
+
+    def estimate(
+        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
+    ) -> None:
+        """Add the bytes of the elements, or the stored bytes of their chunks."""
+        chunks = self._chunks()
+        if chunks is None:
+            super().estimate(spans, estimate, within)
+        else:
+            chunks.estimate(spans, estimate, within)
+
+    def _chunks(self) -> Hdf5Chunks | None:
+        """Return the chunks as they are read without HDF5; None where they cannot be.
+
+        Where they are is asked when they are first needed, and again when the file has changed.
+        """
+        if not self._is_listable:
+            return None
+        self._shared.check_length(what=self._what)
+        current = self._shared.version_of_bytes()
+        if self._opened is None or self._opened[0] != current:
+            with self._shared.lock:
+                self._opened = (current, self._attempt(lambda: self._open_chunks(*current)))
+        return self._opened[1]
+
+    @cached_property
+    def _is_listable(self) -> bool:
+        """Whether it has chunks of numbers, in a file that nothing of this process writes to."""
+        info, shared = self.info, self._shared
+        if info.is_mappable or info.storage_type.is_string or 0 in info.shape or not info.shape:
+            return False
+        with shared.lock:
+            is_chunked = self._attempt(lambda: self._dataset.chunks) is not None
+            return is_chunked and shared.can_map and not (shared.is_writable or shared.has_preface)
+
+    def _open_chunks(self, version: Hashable, is_settled: bool) -> Hdf5Chunks | None:  # noqa: FBT001 - both are of the file
+        dataset = self._dataset
+        listing = self._shared.listing(dataset, self.info, what=self._what)
+        if listing is None:
+            return None
+        stored = StoredChunks(
+            listing,
+            Pipeline.of(dataset),
+            self._shared.whole().data,
+            fill_value=dataset.fillvalue,
+            version=version if is_settled else None,
+        )
+        memory = ChunkMemory(self._shared.chunk_cache, dataset.name)
+        return Hdf5Chunks(
+            self.info, stored, memory=memory, read_slow=self._read_slow, what=self._what
+        )
+
+    def _read_slow(self, picks: tuple[slice, ...]) -> AnyArray:
+        """Have HDF5 read a part."""
+        first, last, _ = picks[0].indices(self.info.shape[0])
+        self._check_expansion(Span(first, last))
+        return self._converted(self._attempt(lambda: self._dataset[picks]))
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, flattened in C order."""

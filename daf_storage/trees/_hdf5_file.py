@@ -26,10 +26,13 @@ from daf_storage.stores import (
     is_settled,
     map_range,
 )
+from daf_storage.trees._chunk_reader import new_chunk_cache
 from daf_storage.trees._free_space import require_space, write_errors
 from daf_storage.trees._hdf5_checks import check_links
+from daf_storage.trees._hdf5_chunks import MAX_LISTED_CHUNKS, ChunkListing, list_chunks
 from daf_storage.trees._hdf5_types import H5PY_ERRORS, reason_of
 from daf_storage.trees._index_place import index_store
+from daf_storage.trees._protocol import ArrayInfo
 
 
 class Hdf5File:
@@ -69,6 +72,11 @@ class Hdf5File:
         self._count = 0
         self._changed: dict[str, int] = {}
         self._changed_below: dict[str, int] = {}
+        self._whole: tuple[Fingerprint | None, AnyArray] | None = None
+        self._listings: dict[str, ChunkListing | None] = {}
+        self._listed_as: Fingerprint | None = None
+        self.chunk_cache = new_chunk_cache()
+        """What was decoded of its datasets."""
         self.index_store = index_store(file.filename if self.can_map else None, location)
         """Where the indexes of its data sets are."""
 
@@ -81,6 +89,9 @@ class Hdf5File:
         """Close the file; arrays that were mapped stay valid."""
         with self.lock, write_errors(self.location):
             self._reopen = None
+            self._whole = None
+            self._listings.clear()
+            self.chunk_cache.clear()
             self.file.close()
 
     def require_space(self, size_bytes: int) -> None:
@@ -150,6 +161,11 @@ class Hdf5File:
         """Whether the file is a plain file of the file system."""
         return self._is_plain and bool(self.file.id.valid)
 
+    @property
+    def has_preface(self) -> bool:
+        """Whether bytes of others come before those of HDF5, which some addresses do not count."""
+        return int(self.file.userblock_size) > 0
+
     def map(self, dataset: Any, size_bytes: int, *, is_writable: bool = False) -> memoryview:
         """Map the bytes of a contiguous dataset, given as h5py's low-level object.
 
@@ -181,8 +197,38 @@ class Hdf5File:
         os.close(descriptor)
         return os.dup(int(own))  # another file has this name by now
 
+    def version_of_bytes(self) -> tuple[Fingerprint | None, bool]:
+        """Return what changes with the bytes of the file, and whether the next change must show."""
+        status = self._status()
+        return (None, False) if status is None else (fingerprint(status), is_settled(status))
+
+    def listing(self, dataset: Any, info: ArrayInfo, *, what: str) -> ChunkListing | None:
+        """Return where the chunks of a dataset are; remembered until the file changes.
+
+        None if there are too many to be listed.
+        """
+        current = self._fingerprint()
+        if self._listed_as != current:
+            self._listings.clear()
+            self._listed_as = current
+        if dataset.name not in self._listings:
+            found = list_chunks(dataset, info, self.whole().size, what=what)
+            sizes = [0 if each is None else each.offsets.size for each in self._listings.values()]
+            if sum(sizes) > MAX_LISTED_CHUNKS:
+                self._listings.clear()
+            self._listings[dataset.name] = found
+        return self._listings[dataset.name]
+
     def whole(self) -> AnyArray:
-        """Map the whole file, to look at what HDF5 keeps in it."""
+        """Map the whole file, to look at what HDF5 keeps in it; of a reader, once."""
+        current = self._fingerprint()
+        if self._whole is not None and self._whole[0] == current and not self.is_writable:
+            return self._whole[1]
+        data = self._mapped_whole()
+        self._whole = (current, data)
+        return data
+
+    def _mapped_whole(self) -> AnyArray:
         descriptor = self._reopened(os.O_RDONLY)
         try:
             size_bytes = os.fstat(descriptor).st_size

@@ -76,6 +76,15 @@ def storage_type_of(dataset: Any, what: str) -> StorageType:
     return storage_type
 
 
+def is_native(dataset: Any) -> bool:
+    """Return whether h5py's dtype of some numbers says all of how they are stored, bit by bit."""
+    h5t = h5py().h5t
+    stored = dataset.id.get_type()
+    if stored.get_class() == h5t.BITFIELD:
+        return bool(stored.get_size() == 1)
+    return bool(stored == h5t.py_create(dataset.dtype, logical=True))
+
+
 def is_plain(dataset: Any, storage_type: StorageType) -> bool:
     """Return whether the elements lie in the file as they are in memory, in one piece."""
     if storage_type.is_string or dataset.id.get_offset() is None:

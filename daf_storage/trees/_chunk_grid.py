@@ -1,0 +1,156 @@
+"""The grid of the chunks of an array: which of them a read needs, and what it takes of each.
+
+Pure: knows shapes and numpy arrays; knows neither files nor codecs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from daf_storage.base import AnyArray, Span
+from daf_storage.errors import UnsupportedDataError
+from daf_storage.trees._protocol import ArrayInfo
+
+MAX_CHUNKS: Final = 1 << 24
+"""How many chunks are read at once."""
+
+Position = tuple[int, ...]
+"""The number of a chunk along each dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What the chunks at one place along a dimension, or more, give to the result."""
+
+    source: tuple[slice, ...]
+    """Elements within the chunk."""
+    target: tuple[slice, ...]
+    """Elements within the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkedRead:
+    """Ranges of the first dimension of an array, put one after the other, by chunks."""
+
+    info: ArrayInfo
+    """The array."""
+    shape: tuple[int, ...]
+    """The shape of the result."""
+    rows: dict[int, list[Part]]
+    """What is taken of each row of chunks that is needed, by its number."""
+    across: dict[Position, Part]
+    """What is taken of the chunks of each such row, by the rest of their position."""
+
+    @classmethod
+    def of(
+        cls, info: ArrayInfo, spans: list[Span], within: Span | None, *, what: str
+    ) -> ChunkedRead:
+        """Plan a read of some ranges; of a matrix, only of the range ``within`` of columns.
+
+        Raises
+        ------
+        UnsupportedDataError
+            It needs so many chunks that nobody would wait for them.
+        """
+        rest = [Span(0, n) for n in info.shape[1:]]
+        if within is not None:
+            rest[0] = within
+        total = sum(span.size for span in spans)
+        shape = (total, *(span.size for span in rest))
+        if 0 in shape:
+            return cls(info, shape, {}, {})
+        n_rows = sum(span.stop // info.chunks[0] - span.start // info.chunks[0] for span in spans)
+        widths = [
+            -(-span.stop // chunk) - span.start // chunk
+            for span, chunk in zip(rest, info.chunks[1:], strict=True)
+        ]
+        count = max(n_rows, 1) * math.prod(widths)
+        if count > MAX_CHUNKS:
+            raise UnsupportedDataError(
+                f"{what}: it is cut into {count:,} chunks of shape {list(info.chunks)}; write it "
+                "in larger ones"
+            )
+        dimensions = [
+            _along(span, chunk) for span, chunk in zip(rest, info.chunks[1:], strict=True)
+        ]
+        across = {
+            tuple(number for number, _, _ in combination): Part(
+                tuple(source for _, source, _ in combination),
+                tuple(target for _, _, target in combination),
+            )
+            for combination in itertools.product(*dimensions)
+        }
+        return cls(info, shape, _rows(spans, info.chunks[0]), across)
+
+    def positions(self) -> list[Position]:
+        """Return the chunks that are needed, in the order of the grid."""
+        return [(row, *rest) for row in sorted(self.rows) for rest in self.across]
+
+    def take(self, position: Position, chunk: AnyArray, out: AnyArray) -> None:
+        """Copy into the result what is needed of a chunk."""
+        across = self.across[position[1:]]
+        if not across.source:
+            for part in self.rows[position[0]]:
+                out[part.target[0]] = chunk[part.source[0]]
+            return
+        for part in self.rows[position[0]]:
+            out[part.target + across.target] = chunk[part.source + across.source]
+
+    def is_partial(self, position: Position) -> bool:
+        """Return whether some elements of a chunk are not needed."""
+        rows = sum(part.source[0].stop - part.source[0].start for part in self.rows[position[0]])
+        used = [rows, *(pick.stop - pick.start for pick in self.across[position[1:]].source)]
+        stored = (
+            min(length, n - number * length)
+            for number, length, n in zip(position, self.info.chunks, self.info.shape, strict=True)
+        )
+        return any(some < most for some, most in zip(used, stored, strict=True))
+
+
+def _along(span: Span, chunk: int) -> list[tuple[int, slice, slice]]:
+    """Return what a range of one dimension takes of each chunk along it."""
+    found = []
+    for number in range(span.start // chunk, -(-span.stop // chunk)):
+        start = number * chunk
+        first, last = max(span.start, start), min(span.stop, start + chunk)
+        source = slice(first - start, last - start)
+        found.append((number, source, slice(first - span.start, last - span.start)))
+    return found
+
+
+def _rows(spans: list[Span], chunk: int) -> dict[int, list[Part]]:
+    """Return what ranges take of the chunks along the first dimension; many at once."""
+    pairs = [(span.start, span.stop) for span in spans if span.size]
+    starts, stops = np.array(pairs, np.int64).T
+    targets = np.cumsum(stops - starts) - (stops - starts)
+    firsts = starts // chunk
+    counts = -(-stops // chunk) - firsts
+    span_of = np.repeat(np.arange(len(pairs)), counts)
+    numbers = firsts[span_of] + np.arange(span_of.size) - (np.cumsum(counts) - counts)[span_of]
+    first = np.maximum(starts[span_of], numbers * chunk)
+    last = np.minimum(stops[span_of], (numbers + 1) * chunk)
+    target = targets[span_of] + first - starts[span_of]
+    found: dict[int, list[Part]] = {}
+    columns = (numbers, first - numbers * chunk, last - first, target)
+    for number, begin, size, to in zip(*(column.tolist() for column in columns), strict=True):
+        part = Part((slice(begin, begin + size),), (slice(to, to + size),))
+        found.setdefault(number, []).append(part)
+    return found
+
+
+def split_rows(values: AnyArray, spans: list[Span]) -> list[AnyArray]:
+    """Return the result of a read as the ranges that were asked for."""
+    stops = itertools.accumulate(span.size for span in spans)
+    return [values[stop - span.size : stop] for span, stop in zip(spans, stops, strict=True)]
+
+
+def positions_within(info: ArrayInfo, span: Span) -> Iterator[Position]:
+    """Yield the chunks of a vector that have some of its elements."""
+    numbers = range(span.start // info.chunks[0], -(-span.stop // info.chunks[0]))
+    return ((number,) for number in (numbers if span.size else ()))

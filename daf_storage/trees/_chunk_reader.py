@@ -1,0 +1,171 @@
+"""Read parts of an array that is stored in chunks: each is decoded once, side by side, and kept.
+
+Whatever a format calls a chunk is a `ChunkSource`: one that fetches what is stored, and one
+that decodes it.  What was decoded is remembered by all arrays of the process together, within a
+budget; not where a read used whole chunks of an array larger than that, as a pass over it does.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from daf_storage import settings
+from daf_storage.base import AnyArray, DecodedCache, Span
+from daf_storage.stores import ReadEstimate
+from daf_storage.trees._chunk_grid import ChunkedRead, Position, split_rows
+from daf_storage.trees._decode_threads import run_all
+from daf_storage.trees._protocol import ArrayInfo
+
+_TASK_BYTES: Final = 1 << 18
+"""About how many decoded bytes a thread is given at a time."""
+
+
+class ChunkSource(Protocol):
+    """The chunks of one array of numbers."""
+
+    @property
+    def info(self) -> ArrayInfo:
+        """The array."""
+        ...
+
+    @property
+    def what(self) -> str:
+        """The array as messages name it."""
+        ...
+
+    @property
+    def decodes_in_threads(self) -> bool:
+        """Whether `decode` may run in several threads, and gains by it."""
+        ...
+
+    @property
+    def memory(self) -> ChunkMemory:
+        """Where decoded chunks are remembered."""
+        ...
+
+    def version(self, position: Position) -> Hashable | None:
+        """Return what changes whenever the chunk does; None if that cannot be told."""
+        ...
+
+    def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
+        """Yield what is stored of each chunk, in this order; None where nothing is."""
+        ...
+
+    def decode(self, position: Position, stored: Any) -> AnyArray:
+        """Return the elements of a chunk, in its shape; what is not stored is filled."""
+        ...
+
+
+class ChunkMemory:
+    """The chunks of one array among all that are remembered.
+
+    Parameters
+    ----------
+    cache
+        Those of one file or tree: a part of the process's.
+    array
+        What the array is called in it.
+    """
+
+    def __init__(self, cache: DecodedCache, array: Hashable) -> None:
+        self._cache = cache
+        self._array = array
+
+    def find(self, position: Position, version: Hashable | None) -> AnyArray | None:
+        """Return a chunk that is remembered; None if it is not."""
+        if version is None:
+            return None
+        found: AnyArray | None = self._cache.peek((self._array, position), version)
+        return found
+
+    def keep(self, position: Position, version: Hashable | None, chunk: AnyArray) -> None:
+        """Remember a chunk."""
+        if version is not None:
+            self._cache.get((self._array, position), version, lambda: chunk)
+
+
+@functools.cache
+def _process_cache() -> DecodedCache:
+    return DecodedCache(max_bytes=settings.DAF_DECODED_CHUNKS_MAX_BYTES)
+
+
+def new_chunk_cache() -> DecodedCache:
+    """Return a cache for the chunks of a file or tree, which shares its budget with all others."""
+    return _process_cache().part()
+
+
+def read_chunks(
+    source: ChunkSource, spans: list[Span], within: Span | None = None
+) -> list[AnyArray]:
+    """Return ranges of the first dimension; of a matrix, only the range ``within`` of columns.
+
+    Each chunk is decoded at most once.
+    """
+    read = ChunkedRead.of(source.info, spans, within, what=source.what)
+    out = np.empty(read.shape, source.info.storage_type.dtype)
+    missing: dict[Position, Hashable | None] = {}
+    for position in read.positions():
+        version = source.version(position)
+        chunk = source.memory.find(position, version)
+        if chunk is None:
+            missing[position] = version
+        else:
+            read.take(position, chunk, out)
+    if missing:
+        _read_missing(source, read, missing, out)
+    out.flags.writeable = False
+    return split_rows(out, spans)
+
+
+def _read_missing(
+    source: ChunkSource, read: ChunkedRead, missing: dict[Position, Hashable | None], out: AnyArray
+) -> None:
+    """Decode chunks and copy them into the result."""
+    info = source.info
+    item_bytes = info.storage_type.dtype.itemsize
+    chunk_bytes = math.prod(info.chunks) * item_bytes
+    is_small = 2 * info.size * item_bytes <= settings.DAF_DECODED_CHUNKS_MAX_BYTES
+
+    def run(stored: Iterable[tuple[Position, Any]]) -> None:
+        for position, data in stored:
+            chunk = source.decode(position, data)
+            read.take(position, chunk, out)
+            if is_small or read.is_partial(position):
+                source.memory.keep(position, missing[position], chunk)
+
+    stored = source.fetch(list(missing))
+    if not source.decodes_in_threads or len(missing) * chunk_bytes <= _TASK_BYTES:
+        run(stored)
+    else:
+        run_all(_tasks(stored, max(_TASK_BYTES // chunk_bytes, 1), run))
+
+
+def _tasks(
+    stored: Iterable[tuple[Position, Any]],
+    count: int,
+    run: Callable[[Iterable[tuple[Position, Any]]], None],
+) -> Iterator[Callable[[], None]]:
+    """Group chunks into tasks of so many."""
+    group: list[tuple[Position, Any]] = []
+    for item in stored:
+        group.append(item)
+        if len(group) == count:
+            yield functools.partial(run, group)
+            group = []
+    if group:
+        yield functools.partial(run, group)
+
+
+def estimate_decoded(read: ChunkedRead, estimate: ReadEstimate) -> None:
+    """Add what the chunks of a read expand to, and how much of that is used."""
+    item_bytes = read.info.storage_type.dtype.itemsize
+    count = len(read.rows) * len(read.across)
+    estimate.add_decoded(
+        count * math.prod(read.info.chunks) * item_bytes,
+        used_bytes=math.prod(read.shape) * item_bytes,
+    )

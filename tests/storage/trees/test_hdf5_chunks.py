@@ -1,0 +1,340 @@
+"""Tests of chunks of HDF5 files that are read without HDF5, beside h5py."""
+
+from __future__ import annotations
+
+import os
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anndata
+import h5py
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from scipy import sparse
+
+from daf_storage import errors
+from daf_storage.spi import Span
+from daf_storage.stores import ReadEstimate
+from daf_storage.trees import Hdf5File, Hdf5Tree
+from daf_storage.trees._hdf5_array import Hdf5Array
+from daf_storage.trees._hdf5_chunks import ChunkListing, Hdf5Chunks, list_chunks
+
+LENGTH = 1003
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "gzip": {"compression": "gzip"},
+    "shuffle": {"compression": "gzip", "shuffle": True},
+    "lzf": {"compression": "lzf", "shuffle": True},
+    "sum": {"fletcher32": True, "compression": "gzip"},
+}
+DTYPES = {
+    "f4": "<f4",
+    "big": ">i4",
+    "f8": ">f8",
+    "u1": "u1",
+    "u2": "<u2",
+    "i1": "i1",
+    "bool": "?",
+    "i8": "<i8",
+}
+NAMES = [
+    *(f"{name}/{dtype}/{kind}" for name in OPTIONS for dtype in DTYPES for kind in "12r"),
+    "gap/plain",
+    "gap/gzip",
+]
+
+
+def settle(path: Path) -> None:
+    """Make a file look as old as it must be for its times to tell versions apart."""
+    past = time.time_ns() - 10**9
+    os.utime(path, ns=(past, past))
+    while time.time_ns() - path.stat().st_ctime_ns < 110_000_000:
+        time.sleep(0.01)
+
+
+def tree_of(path: Path) -> Hdf5Tree:
+    """Open a file for reading."""
+    return Hdf5Tree(Hdf5File(h5py.File(path, "r"), location=str(path)))
+
+
+def array_of(tree: Hdf5Tree, path: str) -> Hdf5Array:
+    """Return an array that is there."""
+    node = tree.node(path)
+    assert node is not None
+    array = node.array()
+    assert array is not None
+    return array
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file with datasets of every type, in one and two dimensions, of every filter."""
+    path = tmp_path_factory.mktemp("chunks") / "x.h5"
+    numbers = np.random.default_rng(0).integers(0, 100, LENGTH)
+    with h5py.File(path, "w") as file:
+        for name, options in OPTIONS.items():
+            for called, dtype in DTYPES.items():
+                values = numbers > 50 if dtype == "?" else numbers
+                at = f"{name}/{called}"
+                grown = file.create_dataset(
+                    f"{at}/1", (0,), dtype, maxshape=(None,), chunks=(64,), **options
+                )
+                for start in range(0, LENGTH, 100):  # as a writer adds them: in several runs
+                    grown.resize((min(start + 100, LENGTH),))
+                    grown[start:] = values[start : start + 100]
+                    if start == 500:
+                        file.flush()
+                        file.create_dataset(f"{at}/between", data=np.ones(5000))
+                table = values[:1000].reshape(50, 20)
+                file.create_dataset(f"{at}/2", data=table.astype(dtype), chunks=(8, 7), **options)
+                file.create_dataset(f"{at}/r", data=table.astype(dtype), chunks=(8, 20), **options)
+        for name in ("plain", "gzip"):
+            gap = file.create_dataset(
+                f"gap/{name}", (30, 20), "<i2", chunks=(8, 8), fillvalue=7, **OPTIONS[name]
+            )
+            gap[8:20, 3:9] = 1
+    settle(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def opened(path: Path) -> Iterator[tuple[Hdf5Tree, h5py.File]]:
+    """Return the file as both read it."""
+    with h5py.File(path, "r") as file:
+        yield tree_of(path), file
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_parts_equal_those_of_h5py(opened: tuple[Hdf5Tree, h5py.File], data: st.DataObject) -> None:
+    """Any ranges of rows and of columns, of any type and filter; the type is the native one."""
+    tree, file = opened
+    name = data.draw(st.sampled_from(NAMES))
+    array, stored = array_of(tree, name), file[name]
+    assert isinstance(stored, h5py.Dataset)
+    picks = st.integers(0, stored.shape[0]).flatmap(
+        lambda start: st.integers(start, stored.shape[0]).map(lambda stop: Span(start, stop))
+    )
+    spans = data.draw(st.lists(picks, max_size=4))
+    within = None
+    if stored.ndim == 2 and data.draw(st.booleans()):
+        within = Span(*sorted(data.draw(st.tuples(*[st.integers(0, stored.shape[1])] * 2))))
+    columns = () if within is None else (within.slice,)
+    found = array.read_spans(spans, within)
+    assert array._chunks() is not None
+    for part, span in zip(found, spans, strict=True):
+        assert part.dtype == array.info.storage_type.dtype
+        assert not part.flags.writeable
+        assert np.array_equal(part, stored[(span.slice, *columns)])
+    assert np.array_equal(array.read(), stored[()])
+
+
+def test_parts_of_an_uncompressed_dataset_are_views(path: Path) -> None:
+    """Within a run of chunks nothing is copied, and HDF5 reads nothing; one run is a view."""
+    tree = tree_of(path)
+    array = array_of(tree, "plain/f4/1")
+    runs = array._chunks()._runs  # type: ignore[union-attr]
+    assert runs is not None
+    assert len(runs._views) == 2
+    parts = array.read_spans([Span(3, 5), Span(4, 60)])
+    assert np.shares_memory(parts[0], parts[1])
+    rows = array_of(tree, "plain/f4/r")
+    assert np.shares_memory(rows.read(), rows.read_rows(Span(3, 4)))
+    tree._shared.close()
+    assert parts[0].size == 2  # views live longer than the file is open
+
+
+def test_each_chunk_is_decoded_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a compressed dataset, only the chunks of the ranges are, and not again for the next read."""
+    decoded: list[tuple[int, ...]] = []
+    real = Hdf5Chunks.decode
+
+    def decode(self: Hdf5Chunks, position: tuple[int, ...], stored: Any) -> Any:
+        decoded.append(position)
+        return real(self, position, stored)
+
+    monkeypatch.setattr(Hdf5Chunks, "decode", decode)
+    for name in ("gzip", "lzf"):
+        tree = tree_of(path)
+        decoded.clear()
+        spans = [Span(0, 3), Span(5, 9), Span(60, 70), Span(1000, 1003)]
+        array_of(tree, f"{name}/f4/1").read_spans(spans)
+        assert sorted(decoded) == [(0,), (1,), (15,)]
+        array_of(tree, f"{name}/f4/1").read_spans([Span(10, 130)])
+        assert sorted(decoded) == [(0,), (1,), (2,), (15,)]
+        decoded.clear()
+        array_of(tree, f"{name}/f4/2").read_spans([Span(7, 9)], Span(6, 8))
+        assert sorted(decoded) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_estimates_say_what_is_decoded_and_what_is_used(path: Path) -> None:
+    """The stored bytes of the chunks, what they expand to, and what is needed of that."""
+    tree = tree_of(path)
+    for name, width in (("gzip", 4), ("lzf", 4), ("plain", 4)):
+        estimate = ReadEstimate()
+        array_of(tree, f"{name}/f4/1").estimate([Span(0, 3), Span(5, 9), Span(60, 70)], estimate)
+        assert estimate.is_exact
+        if name == "plain":
+            assert (estimate.size_bytes, estimate.decoded_bytes) == (17 * width, 0)
+            continue
+        assert (estimate.decoded_bytes, estimate.used_bytes) == (128 * width, 17 * width)
+        with h5py.File(path) as file:
+            sizes = [file[f"{name}/f4/1"].id.get_chunk_info(n).size for n in (0, 1)]  # type: ignore[union-attr]
+        assert estimate.size_bytes == sum(sizes)
+
+
+def test_a_file_that_is_written_to_meanwhile(tmp_path: Path) -> None:
+    """What was remembered of it is not used any more."""
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(100), chunks=(10,), compression="gzip")
+    settle(path)
+    shared = Hdf5File(
+        h5py.File(path, "r"),
+        location="x.h5",
+        file_identity=(path.stat().st_dev, path.stat().st_ino),
+        reopen=lambda: h5py.File(path, "r"),
+    )
+    tree = Hdf5Tree(shared)
+    assert array_of(tree, "x").read_rows(Span(15, 17)).tolist() == [15, 16]
+    assert shared.chunk_cache.nbytes
+    changed = tmp_path / "other.h5"
+    with h5py.File(changed, "w") as file:
+        file.create_dataset("x", data=np.arange(100) + 1000, chunks=(20,), compression="gzip")
+    path.write_bytes(changed.read_bytes())
+    assert array_of(tree, "x").read_rows(Span(15, 17)).tolist() == [1015, 1016]
+
+
+def test_files_that_are_open_for_writing_are_read_by_hdf5(tmp_path: Path) -> None:
+    """It may have chunks that are not in the file yet."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", data=np.arange(100), chunks=(10,), compression="gzip")
+        array = array_of(Hdf5Tree(Hdf5File(file, location="x.h5")), "x")
+        assert array._chunks() is None
+        assert array.read_rows(Span(3, 12)).tolist() == list(range(3, 12))
+
+
+def test_chunks_that_are_stored_otherwise(tmp_path: Path) -> None:
+    """Without their filters, in front of a user block, and of numbers of unusual bits."""
+    path = tmp_path / "x.h5"
+    values = np.arange(25, dtype="<u2")
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file.create_dataset("x", data=values, chunks=(10,), compression="gzip")
+    assert np.array_equal(array_of(tree_of(path), "x").read(), values)
+    with h5py.File(path, "w") as file:
+        mixed = file.create_dataset("x", (25,), "<u2", chunks=(10,), compression="gzip")
+        mixed.id.write_direct_chunk((0,), values[:10].tobytes(), 1)
+        mixed.id.write_direct_chunk((10,), zlib.compress(values[10:20].tobytes()), 0)
+        mixed.id.write_direct_chunk((20,), zlib.compress(bytes(20)), 0)
+        bits = h5py.h5t.NATIVE_UINT16.copy()
+        bits.set_precision(12)
+        bits.set_offset(2)
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((10,))
+        odd = h5py.h5d.create(file.id, b"odd", bits, h5py.h5s.create_simple((25,)), plist)
+        odd.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    tree = tree_of(path)
+    assert array_of(tree, "x").read().tolist() == [*range(20), 0, 0, 0, 0, 0]
+    assert np.array_equal(array_of(tree, "odd").read(), values)
+
+
+def test_a_chunk_that_expands_too_far(tmp_path: Path) -> None:
+    """It is an error that names the chunk, and costs no memory; so is one that is too short."""
+    for number, data in enumerate([zlib.compress(bytes(1 << 24)), zlib.compress(b"x"), b"bad"]):
+        path = tmp_path / f"{number}.h5"
+        with h5py.File(path, "w") as file:
+            dataset = file.create_dataset("x", (25,), "<u2", chunks=(10,), compression="gzip")
+            dataset[:] = 1
+            dataset.id.write_direct_chunk((10,), data, 0)
+        array = array_of(tree_of(path), "x")
+        assert array.read_rows(Span(0, 10)).tolist() == [1] * 10
+        with pytest.raises(errors.CorruptDataError, match=r"x: the chunk \[1\]"):
+            array.read()
+
+
+class _Listed:
+    """A dataset of which somebody has changed the list of chunks."""
+
+    def __init__(self, chunks: list[tuple[tuple[int, ...], int, Any, int]]) -> None:
+        self.id = self
+        self._chunks = chunks
+
+    def chunk_iter(self, note: Any) -> Any:
+        names = ("chunk_offset", "filter_mask", "byte_offset", "size")
+        for chunk in self._chunks:
+            problem = note(SimpleNamespace(**dict(zip(names, chunk, strict=True))))
+            if problem is not None:
+                return problem
+        return None
+
+
+@pytest.mark.parametrize(
+    ("chunks", "problem"),
+    [
+        ([((0,), 0, 990, 20)], "outside the file"),
+        ([((0,), 0, 2**40, 20)], "outside the file"),
+        ([((0,), 0, 2**63 - 1, 20)], "outside the file"),
+        ([((0,), 0, 100, 2**62)], "outside the file"),
+        ([((5,), 0, 100, 20)], "outside its shape"),
+        ([((30,), 0, 100, 20)], "outside its shape"),
+        ([((0,), 0, 100, 20), ((0,), 0, 200, 20)], "at the same place"),
+        ([((0,), 0, 2**64 - 1, 20)], "some nowhere"),
+        ([((0,), 0, None, 20)], "some nowhere"),
+        ([((0,), 0, 100, 20)] * 9, "more chunks than"),
+    ],
+)
+def test_lists_of_chunks_that_lie(path: Path, chunks: Any, problem: str) -> None:
+    """Nothing outside the file or the dataset is read: it is an error."""
+    info = array_of(tree_of(path), "plain/u2/1").info
+    small = type(info)((25,), info.storage_type, (10,), is_mappable=False)
+    with pytest.raises(errors.CorruptDataError, match=problem):
+        list_chunks(_Listed(chunks), small, 1000, what="x")
+    fine = list_chunks(_Listed([((10,), 1, 100, 20)]), small, 1000, what="x")
+    assert isinstance(fine, ChunkListing)
+    assert fine.offsets.tolist() == [-1, 100, -1]
+    assert fine.masks[1] == 1
+
+
+def test_lists_of_too_many_chunks_are_not_made(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HDF5 reads such a dataset itself."""
+    monkeypatch.setattr("daf_storage.trees._hdf5_chunks.MAX_LISTED_CHUNKS", 15)
+    array = array_of(tree_of(path), "gzip/f4/1")
+    assert array._chunks() is None
+    with h5py.File(path) as file:
+        assert np.array_equal(array.read(), file["gzip/f4/1"][()])  # type: ignore[index]
+
+
+@pytest.mark.parametrize("compression", [None, "gzip", "lzf"])
+def test_what_anndata_writes(tmp_path: Path, compression: Any) -> None:
+    """Every numeric array of a file equals what h5py reads, mapped, decoded or both."""
+    rng = np.random.default_rng(0)
+    data = anndata.AnnData(
+        sparse.random(60, 40, 0.2, "csr", np.float32, rng),
+        obs={"n": np.arange(60), "flag": rng.random(60) < 0.5},
+        obsm={"pca": rng.random((60, 3)).astype(np.float32)},
+        layers={"dense": rng.random((60, 40)), "csc": sparse.random(60, 40, 0.1, "csc", rng=rng)},
+    )
+    path = tmp_path / "x.h5ad"
+    data.write_h5ad(path, compression=compression)
+    tree = tree_of(path)
+    count = 0
+    with h5py.File(path) as file:
+
+        def check(name: str, item: Any) -> None:
+            nonlocal count
+            if isinstance(item, h5py.Dataset) and item.ndim and item.dtype.kind in "biuf":
+                array = array_of(tree, name)
+                assert np.array_equal(array.read(), item[()])
+                assert np.array_equal(array.read_rows(Span(1, 3)), item[1:3])
+                is_fast = array.info.is_mappable or array._chunks() is not None
+                assert is_fast
+                count += 1
+
+        file.visititems(check)
+    assert count >= 8
