@@ -49,7 +49,7 @@ class ChunkSource(Protocol):
         ...
 
     def version(self, position: Position) -> Hashable | None:
-        """Return what changes whenever the chunk does; None if that cannot be told."""
+        """Return what changes whenever the chunk does; None if nothing shows that."""
         ...
 
     def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:

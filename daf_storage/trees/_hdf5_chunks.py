@@ -147,7 +147,7 @@ class StoredChunks:
     fill_value: Any
     """What chunks hold that are not stored."""
     version: Hashable | None
-    """What changes with each write to the file; None if that cannot be told now."""
+    """What changes with each write to the file; None if nothing shows that now."""
 
 
 class Hdf5Chunks:
@@ -237,7 +237,7 @@ class Hdf5Chunks:
         return values.astype(self.info.storage_type.dtype, copy=False)
 
     def _may_be_unfiltered(self, position: Position, stored: memoryview) -> bool:
-        """Return whether a chunk could be one of those that HDF5 may be told not to compress.
+        """Return whether a chunk could be one of those that a file may ask HDF5 not to compress.
 
         These are the ones that reach beyond the end of the array; nothing beside them says so.
         """

@@ -259,7 +259,7 @@ def test_a_chunk_that_expands_too_far(tmp_path: Path) -> None:
 
 
 class _Listed:
-    """A dataset of which somebody has changed the list of chunks."""
+    """A dataset whose list of chunks was changed."""
 
     def __init__(self, chunks: list[tuple[tuple[int, ...], int, Any, int]]) -> None:
         self.id = self
