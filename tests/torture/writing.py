@@ -429,6 +429,7 @@ def _killed_writer(path: Path, form: Form, delay: float) -> int:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(reading)  # so that it ends with its parent: a pipe that nobody reads is an error
         with suppress(BaseException):
             _write_versions(path, form, writing)
         os._exit(0)
