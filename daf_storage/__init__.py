@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ShowProgress,
         VectorInfo,
     )
+    from daf_storage.combined import chain_reader, chain_writer
     from daf_storage.data import (
         MAJOR_VERSION,
         MINOR_VERSION,
@@ -60,7 +61,15 @@ if TYPE_CHECKING:
         import_h5ad,
         to_anndata,
     )
-    from daf_storage.opening import H5df, MemoryDaf, UnsafeAlignmentWarning, ZarrDaf, open_daf
+    from daf_storage.opening import (
+        H5df,
+        MemoryDaf,
+        UnsafeAlignmentWarning,
+        ZarrDaf,
+        complete_daf,
+        open_daf,
+        open_overlay,
+    )
     from daf_storage.stores import DAF_DATA_OFFSET_ALIGNMENT
     from daf_storage.upkeep import (
         DafServer,
@@ -107,8 +116,11 @@ __all__ = [
     "UnsafeAlignmentWarning",
     "VectorInfo",
     "ZarrDaf",
+    "chain_reader",
+    "chain_writer",
     "collect_group_members",
     "compact_groups",
+    "complete_daf",
     "convert",
     "copy_all",
     "errors",
@@ -117,6 +129,7 @@ __all__ = [
     "group_names",
     "import_h5ad",
     "open_daf",
+    "open_overlay",
     "reconstruct_axis",
     "reorder_axes",
     "repair",
@@ -138,6 +151,7 @@ __getattr__, __dir__ = lazy_names(
             "ShowProgress",
             "VectorInfo",
         ),
+        "daf_storage.combined": ("chain_reader", "chain_writer"),
         "daf_storage.data": (
             "MAJOR_VERSION",
             "MINOR_VERSION",
@@ -174,7 +188,9 @@ __getattr__, __dir__ = lazy_names(
             "MemoryDaf",
             "UnsafeAlignmentWarning",
             "ZarrDaf",
+            "complete_daf",
             "open_daf",
+            "open_overlay",
         ),
         "daf_storage.stores": ("DAF_DATA_OFFSET_ALIGNMENT",),
         "daf_storage.upkeep": (

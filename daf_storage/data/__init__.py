@@ -36,6 +36,7 @@ from daf_storage.data._layout import (
     StoredMatrix,
     StoredVector,
 )
+from daf_storage.data._new_axis import copy_entries
 from daf_storage.data._reader import DafReader, Origin, check_reader
 from daf_storage.data._relations import (
     Relation,
@@ -74,6 +75,7 @@ __all__ = [
     "check_writer",
     "column_blocks",
     "convention_problem",
+    "copy_entries",
     "damage_of",
     "digest",
     "entries_axis_problem",

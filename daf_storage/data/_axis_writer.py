@@ -177,8 +177,9 @@ class AxisWriter(DafReader):
                     changes.remove(path)
             is_there = self.has_axis(new.name)
             try:
-                others = sorted(self.axes_set() - {new.name})
-                publish_axis(self._tree, changes, new, others, replace=if_exists == "replace")
+                others = sorted(self._axes_beside(new.name))
+                target = self._tree_of_new(self._writable)
+                publish_axis(target, changes, new, others, replace=if_exists == "replace")
             except Exception:
                 if not is_there and not self.is_append_only:
                     self._clear_away(changes, new.name)
@@ -193,11 +194,11 @@ class AxisWriter(DafReader):
     def _replace_axis(self, new: NewAxis, nodes: Mapping[str, Node | None]) -> None:
         """Put a new axis in the place of another one, with all that belongs to either."""
         paths = [*self._paths_of_axis(new.name), layout.axis_path(new.name)]
-        others = sorted(self.axes_set() - {new.name})
+        others = sorted(self._axes_beside(new.name))
         with self._writable.rebuilt(uuid.uuid4().hex, paths) as tree, tree.transaction() as changes:
             what = f"axis {new.name!r}"
             self._check_axes_unchanged(what, tuple(nodes), list(nodes.values()))
-            publish_axis(tree, changes, new, others, replace=False)
+            publish_axis(self._tree_of_new(tree), changes, new, others, replace=False)
 
     def _check_other_axis(self, axis: str, other: str) -> None:
         if axis == other:
@@ -380,13 +381,23 @@ class AxisWriter(DafReader):
 
     def _is_occupied(self, path: str) -> bool:
         """Return whether there is a property below a group for one or for two axes."""
-        children = self._tree.children(path)
+        tree = self._tree_of_new(self._writable)
+        children = tree.children(path)
         if path.startswith(f"{layout.MATRICES}/") and path.count("/") == 1:
-            return any(self._tree.children(f"{path}/{other}") for other in children)
+            return any(tree.children(f"{path}/{other}") for other in children)
         return bool(children)
+
+    def _tree_of_new(self, tree: WritableTree) -> WritableTree:
+        """Return the tree in which new nodes are put in place: this one, unless it is a chain."""
+        return tree
+
+    def _axes_beside(self, axis: str) -> set[str]:
+        """Return the other axes that are stored where a new one is put."""
+        return set(self._tree_of_new(self._writable).children(layout.AXES)) - {axis}
 
     def _paths_of_axis(self, axis: str) -> list[str]:
         paths = [layout.vectors_path(axis), f"{layout.MATRICES}/{axis}"]
-        others = sorted(set(self._tree.children(layout.MATRICES)) - {axis})
+        tree = self._tree_of_new(self._writable)
+        others = sorted(set(tree.children(layout.MATRICES)) - {axis})
         paths += [layout.matrices_path(other, axis) for other in others]
-        return paths + kept.paths_of_axis(self._tree, axis)
+        return paths + kept.paths_of_axis(tree, axis)

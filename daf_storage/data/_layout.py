@@ -58,6 +58,10 @@ VECTORS: Final = "vectors"
 MATRICES: Final = "matrices"
 
 
+INDEXES: Final = "indexes"
+"""The group of the indexes, which other readers ignore."""
+
+
 SKELETON: Final = (SCALARS, AXES, VECTORS, MATRICES)
 
 

@@ -30,7 +30,7 @@ from daf_storage.data._encoding import (
     write_string_matrix,
 )
 from daf_storage.data._sparse_inputs import SparseMatrixInput, SparseVectorInput
-from daf_storage.trees import Tree, TreeTransaction
+from daf_storage.trees import Tree, TreeTransaction, WritableTree
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -186,6 +186,17 @@ def publish_axis(
     path = layout.axis_path(new.name)
     changes.write_strings(path, new.entries, (len(new.entries),))
     changes.publish(path, replace=replace)
+
+
+def copy_entries(source: Tree, target: WritableTree, axis: str) -> None:
+    """Add an axis of one tree to another, without properties; the caller holds the lock of that."""
+    array = layout.open_array(source, layout.axis_path(axis))
+    if array is None:
+        raise errors.CorruptDataError(f"{source.location}: axis {axis!r} is not stored as an array")
+    new = NewAxis(axis, array.read_strings(), {}, frozenset(), {})
+    others = sorted(set(target.children(layout.AXES)) - {axis})
+    with target.transaction() as changes:
+        publish_axis(target, changes, new, others, replace=False)
 
 
 def _prepare(changes: TreeTransaction, group: str, members: Mapping[str, _Member]) -> None:

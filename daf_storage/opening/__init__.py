@@ -10,6 +10,7 @@ Must not know AnnData, verification or copying.
 from daf_storage.opening import _archives as archives
 from daf_storage.opening._archives import groups_of
 from daf_storage.opening._atomic_create import new_data_set
+from daf_storage.opening._complete import complete_daf, open_overlay
 from daf_storage.opening._hdf5_files import UnsafeAlignmentWarning
 from daf_storage.opening._open import H5df, MemoryDaf, ZarrDaf, open_daf
 from daf_storage.opening._paths import SHARED_ARCHIVE_SUFFIX, DafPath, parse_path
@@ -24,10 +25,12 @@ __all__ = [
     "UnsafeAlignmentWarning",
     "ZarrDaf",
     "archives",
+    "complete_daf",
     "groups_of",
     "new_data_set",
     "open_daf",
     "open_directory_tree",
+    "open_overlay",
     "parse_path",
     "restore_backup",
 ]

@@ -27,10 +27,10 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.base import NAME_VECTOR, AnyArray, StorageType
-from daf_storage.data import DafReader, DafWriter
+from daf_storage.data import DafReader, DafWriter, layout
 from daf_storage.trees import Node, StoredArray, WritableZarrTree
 
-GROUP: Final = "indexes"
+GROUP: Final = layout.INDEXES
 """The group in which indexes are."""
 
 IndexKind: TypeAlias = Literal["lookup", "ranges", "points"]

@@ -1,0 +1,248 @@
+"""Several trees as one: of each property, the last tree that has it counts.
+
+A matrix is one property, however many orientations are stored: what a later tree has in either
+orientation hides both of the earlier ones.  Of an axis the first tree counts; the entries of the
+others have to be the same.  That is checked when something of the axis is read from another tree,
+once for each state of the two arrays: opening costs nothing that grows with the data, and an axis
+that another program changes later is noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final
+
+from daf_storage import errors
+from daf_storage.combined._property_paths import PropertyPath, axes_of_group, property_of
+from daf_storage.combined._same_entries import first_difference
+from daf_storage.data import layout
+from daf_storage.trees import Node, NodeKind, StoredArray, Tree
+
+_NAME: Final = "name"
+_POINTS: Final = "points"
+
+
+class ChainTree:
+    """Several trees as one.
+
+    Parameters
+    ----------
+    members
+        The trees, the one that counts most last.
+    """
+
+    def __init__(self, members: Sequence[Tree]) -> None:
+        self._members = tuple(members)
+        self._same: dict[tuple[str, int, int], Hashable] = {}
+
+    @property
+    def location(self) -> str:
+        """Where the trees are, for messages."""
+        return " + ".join(member.location for member in self._members)
+
+    @property
+    def index_tree(self) -> ChainTree:
+        """The tree of the indexes: this one."""
+        return self
+
+    def kind(self, path: str) -> NodeKind | None:
+        """Return what is at ``path``; None if nothing is."""
+        if _is_single(path):
+            owner = self.owner(path)
+            return None if owner is None else self._tree(owner, path).kind(path)
+        kinds = (self._tree(number, path).kind(path) for number in self._latest_first())
+        return next((kind for kind in kinds if kind is not None), None)
+
+    def children(self, path: str) -> dict[str, NodeKind]:
+        """Return the names directly below a group, of all trees, and what each is."""
+        if _is_single(path):
+            owner = self.owner(path)
+            return {} if owner is None else self._tree(owner, path).children(path)
+        axes = axes_of_group(path)
+        is_of_matrices = path.startswith(f"{layout.MATRICES}/") and len(axes) > 1
+        flipped = layout.matrices_path(axes[1], axes[0]) if is_of_matrices else path
+        visible: dict[str, NodeKind] = {}
+        hidden: set[str] = set()
+        for number in self._latest_first():
+            if not self._has_axes(number, axes):
+                continue
+            tree = self._tree(number, path)
+            below = tree.children(path)
+            visible |= {n: kind for n, kind in below.items() if n not in hidden | visible.keys()}
+            if flipped != path:
+                hidden |= tree.children(flipped).keys()
+        return visible
+
+    def identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever something at or below ``path`` does."""
+        return self._identity(path, lambda tree: tree.identity(path))
+
+    def listing_identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever a child of ``path`` comes, goes or is replaced."""
+        return self._identity(path, lambda tree: tree.listing_identity(path))
+
+    def node(self, path: str) -> Node | None:
+        """Return the group or array at ``path``, pinned, of the tree that counts.
+
+        Raises
+        ------
+        LengthError, LabelsError
+            It belongs to an axis of which this tree has other entries than the first one.
+        """
+        if not _is_single(path):
+            return None if self.kind(path) is None else MergedGroup(self, path)
+        owner = self.owner(path)
+        if owner is None:
+            return None
+        place = property_of(path)
+        for axis in () if place is None else place.axes:
+            self.check_same_entries(axis, owner)
+        return self._tree(owner, path).node(path)
+
+    def marker(self, name: str) -> Any:
+        """Return an attribute of the last root that has it."""
+        found = (self._members[number].marker(name) for number in self._latest_first())
+        return next((value for value in found if value is not None), None)
+
+    def owner(self, path: str) -> int | None:
+        """Return the number of the tree whose property is seen at a path; None if there is none."""
+        place = property_of(path)
+        if place is None:
+            return self._owner_of_index(path)
+        if place.path.startswith(f"{layout.AXES}/"):
+            return next((n for n, tree in enumerate(self._members) if tree.kind(place.path)), None)
+        for number in self._latest_first():
+            if self._holds(number, place.path, place.axes):
+                return number
+            if place.flipped is not None and self._holds(number, place.flipped, place.axes):
+                return None
+        return None
+
+    def holders(self, place: PropertyPath) -> list[Tree]:
+        """Return the trees that have a property, a matrix in either orientation; in their order."""
+        paths = [place.path] if place.flipped is None else [place.path, place.flipped]
+        return [
+            tree
+            for number, tree in enumerate(self._members)
+            if any(self._holds(number, path, place.axes) for path in paths)
+        ]
+
+    def check_lengths(self) -> None:
+        """Raise if two trees have an axis in different lengths; reads metadata only."""
+        for axis in self.children(layout.AXES):
+            for number, tree in enumerate(self._members):
+                if tree.kind(layout.axis_path(axis)) is not None:
+                    self._both(axis, number)
+
+    def check_same_entries(self, axis: str, number: int) -> None:
+        """Raise unless a tree has the same entries of an axis as the first that has it."""
+        path = layout.axis_path(axis)
+        first = self.owner(path)
+        if first is None or first == number or self._members[number].kind(path) is None:
+            return
+        state = self._members[first].identity(path), self._members[number].identity(path)
+        if self._same.get((axis, first, number)) == state:
+            return
+        ours, others = self._both(axis, number)
+        difference = first_difference(ours, others)
+        if difference is not None:
+            position, mine, theirs = difference
+            raise errors.LabelsError(
+                f"{self._members[number].location}: its entries of axis {axis!r} are not those of "
+                f"{self._members[first].location}: at position {position:,} it has {theirs!r} "
+                f"instead of {mine!r}, so what it has does not belong to them; reorder one as the "
+                "other, or begin another one"
+            )
+        self._same[axis, first, number] = state
+
+    def _both(self, axis: str, number: int) -> tuple[StoredArray, StoredArray]:
+        """Return the array of an axis in the first tree that has it, and that in another one."""
+        path = layout.axis_path(axis)
+        first = self.owner(path) or 0
+        ours, others = (_entries(self._members[n], axis) for n in (first, number))
+        if ours.info.size != others.info.size:
+            raise errors.LengthError(
+                f"{self._members[number].location}: its axis {axis!r} has {others.info.size:,} "
+                f"entries, and that of {self._members[first].location} has {ours.info.size:,}; "
+                "an axis that several data sets of a chain have must be the same in all"
+            )
+        return ours, others
+
+    def _holds(self, number: int, path: str, axes: tuple[str, ...]) -> bool:
+        is_there = self._members[number].kind(path) is not None
+        return is_there and self._has_axes(number, axes)
+
+    def _has_axes(self, number: int, axes: tuple[str, ...]) -> bool:
+        """Return whether a tree has axes; what has none may have been left by a crashed writer."""
+        tree = self._members[number]
+        return all(tree.kind(layout.axis_path(axis)) is not None for axis in axes)
+
+    def _owner_of_index(self, path: str) -> int | None:
+        """Return the number of the tree of an index; one of a vector that is hidden is as well."""
+        _, axis, column, kind, *rest = path.split("/")
+        columns = [column, *rest[:1]] if kind == _POINTS else [column]
+        owners = [
+            self.owner(layout.axis_path(axis) if name == _NAME else layout.vector_path(axis, name))
+            for name in columns
+        ]
+        earliest = max((owner for owner in owners if owner is not None), default=0)
+        for number in self._latest_first():
+            if number >= earliest and self._tree(number, path).kind(path) is not None:
+                return number
+        return None
+
+    def _identity(self, path: str, identity_in: Callable[[Tree], Hashable]) -> Hashable:
+        if not _is_single(path):
+            trees = (self._tree(number, path) for number in range(len(self._members)))
+            return tuple(identity_in(tree) for tree in trees)
+        owner = self.owner(path)
+        return None if owner is None else (owner, identity_in(self._tree(owner, path)))
+
+    def _latest_first(self) -> range:
+        return range(len(self._members) - 1, -1, -1)
+
+    def _tree(self, number: int, path: str) -> Tree:
+        tree = self._members[number]
+        return tree.index_tree if path.partition("/")[0] == layout.INDEXES else tree
+
+
+class MergedGroup:
+    """A group that several trees may have; see `Node`."""
+
+    kind: NodeKind = "group"
+
+    def __init__(self, tree: ChainTree, path: str) -> None:
+        self._tree = tree
+        self._path = path
+        self._identity = tree.identity(path)
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for two nodes only if they hold the same data."""
+        return self._identity
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is the same group in the same state."""
+        return isinstance(other, MergedGroup) and other.identity == self._identity
+
+    def array(self, name: str = "") -> StoredArray | None:
+        """Return the array of that name below this group; None if absent."""
+        node = self._tree.node(f"{self._path}/{name}") if name else None
+        return None if node is None else node.array()
+
+    def attribute(self, name: str) -> Any:  # noqa: ARG002 - as every node has it
+        """Return None: attributes are those of properties."""
+        return
+
+
+def _is_single(path: str) -> bool:
+    """Return whether what is at a path comes from one tree: a property, an index, or below one."""
+    is_index = path.startswith(f"{layout.INDEXES}/") and path.count("/") > len(("axis", "column"))
+    return is_index or property_of(path) is not None
+
+
+def _entries(tree: Tree, axis: str) -> StoredArray:
+    array = layout.open_array(tree, layout.axis_path(axis))
+    if array is None:
+        raise errors.CorruptDataError(f"{tree.location}: axis {axis!r} is not stored as an array")
+    return array

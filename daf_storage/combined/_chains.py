@@ -1,0 +1,298 @@
+"""Chains: several data sets as one, of which the last one that has a property counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from daf_storage import errors
+from daf_storage.base import IfExists, unique_name
+from daf_storage.combined._chain_tree import ChainTree
+from daf_storage.combined._property_paths import property_of
+from daf_storage.combined._writable_chain import WritableChainTree
+from daf_storage.data import DafReader, DafWriter, Origin, check_reader, layout
+from daf_storage.errors import REPLACE, ReadOnlyError, Remedy, with_remedy
+from daf_storage.trees import WritableTree
+
+
+def chain_reader(dafs: Sequence[DafReader], *, name: str | None = None) -> DafReader:
+    """Return several data sets as one that can be read; of each property, the last one counts.
+
+    A scalar, a vector or a matrix that several have is that of the last.  A matrix is one,
+    whichever orientations are stored: what a later data set has in either hides both of the
+    earlier ones.  An axis that several have must have the same entries in the same order: lengths
+    are compared at once; entries when something of the axis is first read from another data set
+    than the first that has it, and again if they change.
+
+    Parameters
+    ----------
+    dafs
+        Open data sets, the one that counts most last.  They stay yours: closing the chain does not
+        close them, and the chain cannot be read once one of them is closed.
+    name
+        Its name; by default their names, joined by ``;``.
+
+    Returns
+    -------
+    DafReader
+        Of one data set, its ``read_only()``.  It is pickled by their paths, if all have one.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no data set.
+    LengthError
+        An axis has different lengths.
+
+    Warnings
+    --------
+    Reading something of an axis whose entries differ raises ``LabelsError``.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> base, mine = daf_storage.MemoryDaf(), daf_storage.MemoryDaf()
+    >>> base.add_axis("cell", ["A", "B"])
+    >>> base.set_vector("cell", "type", ["T", "T"])
+    >>> mine.add_axis("cell", ["A", "B"])
+    >>> mine.set_vector("cell", "type", ["CD4", "CD8"])
+    >>> chain_reader([base, mine]).get_np_vector("cell", "type").tolist()
+    ['CD4', 'CD8']
+    """
+    members = _members(dafs, "chain_reader()")
+    if len(members) == 1:
+        only = members[0].read_only()
+        if name is not None:
+            only.rename(name)
+        return only
+    return ChainReader(members, name=_name(members, name))
+
+
+def chain_writer(dafs: Sequence[DafReader], *, name: str | None = None) -> DafWriter:
+    """Return several data sets as one of which the last is written; see `chain_reader`.
+
+    What is set goes into the last one; so does an axis that it lacks, before its first property.
+    ``if_exists="replace"`` hides what an earlier one has, and leaves it there.
+
+    Parameters
+    ----------
+    dafs, name
+        As for `chain_reader`; the last one is open for writing.
+
+    Returns
+    -------
+    DafWriter
+        Of one data set, this itself.
+
+    Raises
+    ------
+    ReadOnlyError
+        The last one is open for reading.  Later, from methods that would delete what an earlier one
+        has, or replace an axis of it.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> base, mine = daf_storage.MemoryDaf(), daf_storage.MemoryDaf()
+    >>> base.add_axis("cell", ["A", "B"])
+    >>> chain_writer([base, mine]).set_vector("cell", "label", ["x", "y"])
+    >>> mine.axis_entries("cell").tolist(), base.vectors_set("cell")
+    (['A', 'B'], set())
+    """
+    members = _members(dafs, "chain_writer()")
+    *bases, last = members
+    if not isinstance(last, DafWriter):
+        raise ReadOnlyError(
+            f"{last.location}: the last data set of chain_writer() is written to, and this one is "
+            "open for reading; open it with mode 'r+'"
+        )
+    if not bases:
+        if name is not None:
+            last.rename(name)
+        return last
+    return ChainWriter(bases, last, name=_name(members, name))
+
+
+class ChainReader(DafReader):
+    """Several data sets as one; `chain_reader` returns it.
+
+    Parameters
+    ----------
+    on_close
+        What to do when it is closed: by default nothing.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[DafReader],
+        *,
+        name: str,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
+        tree = ChainTree([member.tree for member in members])
+        tree.check_lengths()
+        super().__init__(tree, name=name, on_close=on_close)
+        self._members = tuple(members)
+        self.origin = _origin(members, name)
+
+    def _check_open(self) -> None:
+        super()._check_open()
+        for member in self._members:
+            member._check_open()  # noqa: SLF001 - one data set
+
+
+class ChainWriter(DafWriter):
+    """Several data sets as one, of which the last is written; `chain_writer` returns it."""
+
+    def __init__(
+        self,
+        bases: Sequence[DafReader],
+        last: DafWriter,
+        *,
+        name: str,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
+        tree = WritableChainTree([base.tree for base in bases], last.writable_tree)
+        tree.check_lengths()
+        super().__init__(tree, name=name, on_close=on_close)
+        self._members = (*bases, last)
+        self._chain = tree
+        self._bases = ChainTree([base.tree for base in bases])
+        self.origin = _origin(self._members, name)
+
+    def add_axis(
+        self,
+        axis: str,
+        entries: Iterable[str],
+        *,
+        if_exists: IfExists = "error",
+        vectors: Mapping[str, Any] | None = None,
+        empty_is_missing: Iterable[str] = (),
+        matrices: Mapping[tuple[str, str], Any] | None = None,
+    ) -> None:
+        """Add an axis to the last data set; see `DafWriter.add_axis`."""
+        if if_exists == "replace":
+            self._check_not_in_base(layout.axis_path(axis), f"axis {axis!r}", "replaced")
+        with self._chain.lock():
+            for other in dict.fromkeys(other for other, _ in matrices or {}):
+                if self.has_axis(other):
+                    self._chain.adopt_axis(other)
+        super().add_axis(
+            axis,
+            entries,
+            if_exists=if_exists,
+            vectors=vectors,
+            empty_is_missing=tuple(empty_is_missing),
+            matrices=matrices,
+        )
+
+    def delete_scalar(self, name: str, *, must_exist: bool = True) -> None:
+        """Delete a scalar that only the last data set has; see `DafWriter.delete_scalar`."""
+        self._check_not_in_base(layout.scalar_path(name), f"scalar {name!r}", "deleted")
+        super().delete_scalar(name, must_exist=must_exist)
+
+    def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
+        """Delete an axis that only the last data set has; see `DafWriter.delete_axis`."""
+        self._check_not_in_base(layout.axis_path(axis), f"axis {axis!r}", "deleted")
+        super().delete_axis(axis, must_exist=must_exist)
+
+    def delete_vector(self, axis: str, name: str, *, must_exist: bool = True) -> None:
+        """Delete a vector that only the last data set has; see `DafWriter.delete_vector`."""
+        what = f"vector {name!r} of axis {axis!r}"
+        self._check_not_in_base(layout.vector_path(axis, name), what, "deleted")
+        super().delete_vector(axis, name, must_exist=must_exist)
+
+    def delete_matrix(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        relayout: bool = True,
+        must_exist: bool = True,
+    ) -> None:
+        """Delete a matrix that only the last data set has; see `DafWriter.delete_matrix`."""
+        what = f"matrix {name!r} of axes {rows_axis!r} and {columns_axis!r}"
+        self._check_not_in_base(layout.matrix_path(rows_axis, columns_axis, name), what, "deleted")
+        super().delete_matrix(
+            rows_axis, columns_axis, name, relayout=relayout, must_exist=must_exist
+        )
+
+    def check_orders(self, orders: Mapping[str, Any]) -> dict[str, Any]:
+        """Return which old position comes to each new one; of axes of the last data set only."""
+        for axis in orders:
+            self._check_not_in_base(layout.axis_path(axis), f"axis {axis!r}", "reordered")
+        return super().check_orders(orders)
+
+    def _tree_of_new(self, tree: WritableTree) -> WritableTree:
+        return tree.last if isinstance(tree, WritableChainTree) else tree
+
+    def _check_not_in_base(self, path: str, what: str, change: str) -> None:
+        """Raise if an earlier data set has a property: only the last one is changed."""
+        self._check_open()
+        place = property_of(path)
+        holders = [] if place is None else self._bases.holders(place)
+        if holders:
+            hidden = "" if change == "reordered" else "; what the last one stores instead hides it"
+            raise ReadOnlyError(
+                f"{self.location}: {what} cannot be {change}: {holders[-1].location} has it, and "
+                f"only {self._chain.last.location} is changed{hidden}"
+            )
+
+    def _check_free(self, exists: bool, if_exists: IfExists, what: str) -> None:  # noqa: FBT001 - a fact, not a mode
+        try:
+            super()._check_free(exists, if_exists, what)
+        except errors.ExistsError as error:
+            if not self.is_append_only and not what.startswith("axis "):
+                replace = Remedy("pass ", REPLACE, " to hide it, where it is of an earlier one")
+                raise with_remedy(error, replace) from None
+            raise
+
+    def _check_open(self) -> None:
+        super()._check_open()
+        for member in self._members:
+            member._check_open()  # noqa: SLF001 - one data set
+
+
+def _members(dafs: Sequence[DafReader], function: str) -> list[DafReader]:
+    members = list(dafs)
+    if not members:
+        raise errors.InvalidInputError(f"{function} was given no data set: the chain is empty")
+    for member in members:
+        check_reader(member, function)
+    return members
+
+
+def _name(members: Sequence[DafReader], name: str | None) -> str:
+    return unique_name(name or ";".join(member.name for member in members))
+
+
+def _origin(members: Sequence[DafReader], name: str) -> Origin | None:
+    """Return how a chain is opened again for reading: each by its path; None if one has none."""
+    origins = [member.origin for member in members]
+    known = tuple(origin for origin in origins if origin is not None)
+    if len(known) < len(origins):
+        return None
+    return Origin(partial(_open_again, known), known[-1].path, name)
+
+
+def _open_again(origins: Sequence[Origin], path: str) -> DafReader:  # noqa: ARG001 - each has its own
+    members = [origin.open() for origin in origins]
+    return owning_reader(members, name=";".join(origin.name for origin in origins))
+
+
+def owning_reader(members: Sequence[DafReader], *, name: str) -> DafReader:
+    """Return a chain that closes its data sets when it is closed."""
+    return ChainReader(members, name=name, on_close=partial(_close_all, tuple(members)))
+
+
+def owning_writer(bases: Sequence[DafReader], last: DafWriter, *, name: str) -> DafWriter:
+    """Return a chain that is written, and closes its data sets when it is closed."""
+    closing = partial(_close_all, (*bases, last))
+    return ChainWriter(bases, last, name=name, on_close=closing)
+
+
+def _close_all(members: Sequence[DafReader]) -> None:
+    for member in members:
+        member.close()

@@ -1,0 +1,270 @@
+"""Data sets that name the one they are based on: opened together with it, as a chain.
+
+The scalar ``base_daf_repository`` is the path of the base, relative to the directory in which the
+data set is, so that both can be moved together.  Source: docs/reference/format.md, "Chains".
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal, TypeAlias, overload
+from urllib.parse import urljoin
+
+from daf_storage import errors
+from daf_storage.base import OpenMode, unique_name
+from daf_storage.combined import owning_reader, owning_writer
+from daf_storage.data import DafReader, DafWriter, Origin, check_reader
+from daf_storage.opening._open import open_daf
+from daf_storage.stores import is_remote
+
+BASE: Final = "base_daf_repository"
+"""The scalar that has the path of the base."""
+
+BASE_VIEW: Final = "base_daf_view"
+"""The scalar that says which part of the base is meant."""
+
+_MOST_BASES: Final = 64
+
+CompleteMode: TypeAlias = Literal["r", "r+"]
+"""Whether the last data set of a chain is opened for reading, or can be changed."""
+
+
+@overload
+def complete_daf(
+    path: str | Path, mode: Literal["r"] = "r", *, name: str | None = None
+) -> DafReader: ...
+@overload
+def complete_daf(
+    path: str | Path, mode: Literal["r+"], *, name: str | None = None
+) -> DafWriter: ...
+@overload
+def complete_daf(path: str | Path, mode: CompleteMode, *, name: str | None = None) -> DafReader: ...
+def complete_daf(
+    path: str | Path, mode: CompleteMode = "r", *, name: str | None = None
+) -> DafReader:
+    """Open a data set with all that it is based on, as a chain.
+
+    Its scalar ``base_daf_repository`` is the path of its base, which may have a base too.
+
+    Parameters
+    ----------
+    path
+        As of `open_daf`.
+    mode
+        ``r+`` to write to it; the bases are only read.
+    name
+        Its name; by default its path and ``.complete``.
+
+    Returns
+    -------
+    DafReader
+        A chain, which closes what it opened when it is closed; without a base, the data set.  A
+        `DafWriter` for mode ``r+``.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is nothing at a path.
+    LengthError
+        An axis has another length in the base; other entries are a ``LabelsError``, see
+        `chain_reader`.
+    FormatError
+        The bases form a circle, or one is no string.
+
+    Examples
+    --------
+    >>> import daf_storage, os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with daf_storage.open_daf(os.path.join(folder, "base.daf.zarr"), "w") as base:
+    ...     base.add_axis("cell", ["A", "B"])
+    >>> mine = os.path.join(folder, "mine.daf.zarr")
+    >>> with daf_storage.open_daf(mine, "w") as daf:
+    ...     daf.set_scalar("base_daf_repository", "base.daf.zarr")
+    >>> with daf_storage.complete_daf(mine) as daf:
+    ...     daf.axis_length("cell")
+    2
+    """
+    if mode not in ("r", "r+"):
+        raise errors.InvalidModeError(
+            f"{path}: complete_daf() has the modes 'r' and 'r+', not {mode!r}; create a data set "
+            "with open_daf() or open_overlay()"
+        )
+    members = _opened_with_bases(str(path), mode)
+    chain = _chain(members, name=name or f"{path}.complete")
+    if chain.origin is not None:
+        chain.origin = Origin(complete_daf, chain.origin.path, chain.name)
+    return chain
+
+
+def open_overlay(
+    base: DafReader,
+    overlay: str | Path | DafWriter,
+    mode: OpenMode = "w+",
+    *,
+    name: str | None = None,
+) -> DafReader:
+    """Open a data set on top of another one, which is only read; see `chain_writer`.
+
+    The overlay has what is set; its scalar ``base_daf_repository`` has the path of the base,
+    relative to its own directory, so that `complete_daf` opens both again.
+
+    Parameters
+    ----------
+    base
+        An open data set; it is closed with the chain.
+    overlay
+        The path of the data set that is written, as of `open_daf`; or one that is open.
+    mode
+        ``w+`` makes the overlay if it is missing; ``r+`` needs one; ``w`` empties it first; ``r``
+        only reads it.
+    name
+        The name of the chain; by default both names, joined by ``;``.
+
+    Returns
+    -------
+    DafReader
+        A `DafWriter` unless the mode is ``r``.
+
+    Raises
+    ------
+    InvalidInputError
+        The overlay is of another base, which is still there.
+    LengthError
+        An axis has other entries than that of the base: `chain_reader` says when that is noticed.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> atlas, mine = daf_storage.MemoryDaf(), daf_storage.MemoryDaf()
+    >>> atlas.add_axis("cell", ["A", "B"])
+    >>> both = open_overlay(atlas.read_only(), mine)
+    >>> both.set_vector("cell", "label", ["x", "y"])
+    >>> mine.get_np_vector("cell", "label").tolist()
+    ['x', 'y']
+    """
+    check_reader(base, "open_overlay()")
+    last = overlay if isinstance(overlay, DafWriter) else open_daf(overlay, mode)
+    try:
+        _record_base(base, last)
+        return _chain([base, last], name=name or f"{base.name};{last.name}")
+    except Exception:
+        if last is not overlay:
+            last.close()
+        raise
+
+
+def _opened_with_bases(path: str, mode: CompleteMode) -> list[DafReader]:
+    """Open a data set and all it is based on; the first base comes first."""
+    opened: list[DafReader] = []
+    seen: set[str] = set()
+    try:
+        while True:
+            key = path if is_remote(path) else os.path.realpath(path)
+            if key in seen or len(seen) > _MOST_BASES:
+                raise errors.CorruptDataError(
+                    f"{path}: the data sets that {BASE!r} names form a circle; correct that scalar "
+                    "of one of them"
+                )
+            seen.add(key)
+            daf = _opened_base(path, opened[-1]) if opened else open_daf(path, mode)
+            opened.append(daf)
+            base = daf.get_scalar(BASE, default=None)
+            if base is None:
+                return opened[::-1]
+            path = _base_path(daf, path, base)
+    except Exception:
+        for daf in opened:
+            daf.close()
+        raise
+
+
+def _opened_base(path: str, child: DafReader) -> DafReader:
+    try:
+        return open_daf(path)
+    except errors.SourceNotFoundError as error:
+        raise errors.SourceNotFoundError(
+            f"{child.location}: its base {path} is not there ({error}); put it back, or correct "
+            f"the scalar {BASE!r}"
+        ) from error
+
+
+def _base_path(daf: DafReader, path: str, base: object) -> str:
+    if not isinstance(base, str) or not base:
+        raise errors.CorruptDataError(
+            f"{daf.location}: the scalar {BASE!r} is {base!r}, and not the path of a data set"
+        )
+    if daf.has_scalar(BASE_VIEW):
+        raise errors.UnsupportedDataError(
+            f"{daf.location}: it is based on a view of {base} (its scalar {BASE_VIEW!r}), which "
+            "complete_daf() does not read; open both, and chain them with chain_reader()"
+        )
+    if is_remote(base):
+        return base
+    if is_remote(path):
+        return urljoin(path, base)
+    container, separator, group = base.partition("#/")
+    return f"{os.path.normpath(_folder(path) / container)}{separator}{group}"
+
+
+def _folder(path: str) -> Path:
+    """Return the directory in which a data set is."""
+    return Path(_container(path)).parent
+
+
+def _container(path: str) -> str:
+    """Return a path without the group in the file, and without a slash at its end."""
+    return path.partition("#/")[0].rstrip("/")
+
+
+def _chain(members: list[DafReader], *, name: str) -> DafReader:
+    *bases, last = members
+    if not bases:
+        return last
+    unique = unique_name(name)
+    if isinstance(last, DafWriter):
+        return owning_writer(bases, last, name=unique)
+    return owning_reader(members, name=unique)
+
+
+def _record_base(base: DafReader, overlay: DafReader) -> None:
+    """Write into an overlay what it is based on, or check what it says."""
+    recorded = overlay.get_scalar(BASE, default=None)
+    if base.origin is None or overlay.origin is None:
+        return
+    path, own = base.origin.path, overlay.origin.path
+    if recorded is not None:
+        named = _base_path(overlay, own, recorded)
+        if _is_same(named, path):
+            return
+        if _exists(named):
+            raise errors.InvalidInputError(
+                f"{overlay.location}: it was made on top of {named}, not of {path}; make another "
+                f"overlay, or correct its scalar {BASE!r}"
+            )
+    if isinstance(overlay, DafWriter) and not (recorded is not None and overlay.is_append_only):
+        overlay.set_scalar(BASE, _relative(path, own), if_exists="replace")
+
+
+def _relative(path: str, own: str) -> str:
+    if is_remote(path) or is_remote(own):
+        return path
+    container, separator, group = path.partition("#/")
+    relative = os.path.relpath(container, _folder(own))
+    return posixpath.join(*Path(relative).parts) + separator + group
+
+
+def _is_same(path: str, other: str) -> bool:
+    if is_remote(path) or is_remote(other):
+        return path == other
+    groups = (each.partition("#/")[2] for each in (path, other))
+    containers = (os.path.realpath(_container(each)) for each in (path, other))
+    return len(set(groups)) == 1 and len(set(containers)) == 1
+
+
+def _exists(path: str) -> bool:
+    with suppress(OSError):
+        return is_remote(path) or Path(_container(path)).exists()
+    return False

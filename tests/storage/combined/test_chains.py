@@ -1,0 +1,285 @@
+"""Chains of data sets: which one counts, what is refused, and what is written where."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daf_query.index import build_index
+from daf_storage import (
+    DafReader,
+    DafWriter,
+    H5df,
+    MemoryDaf,
+    ZarrDaf,
+    chain_reader,
+    chain_writer,
+    copy_all,
+    errors,
+    open_daf,
+)
+from daf_storage.spi import IndexPlace, IndexStorage
+from daf_storage.testing import AppendOnlyDafSuite, ChangingDafSuite, ReadOnlyDafSuite
+from tests.support import CELLS, GENES, UMIS, contents, dense, fill, fill_served
+
+
+def memory(**vectors: Any) -> DafWriter:
+    """Return a data set with the axis ``cell`` and vectors of it."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", CELLS)
+    for name, values in vectors.items():
+        daf.set_vector("cell", name, values)
+    return daf
+
+
+class TestAChainIsADataSet(ReadOnlyDafSuite):
+    """What two data sets hold in part, their chain holds all of."""
+
+    @pytest.fixture
+    def daf(self) -> DafReader:
+        """Return a chain of which either member lacks something, or has another value of it."""
+        first, second = fill_served(MemoryDaf()), fill_served(MemoryDaf())
+        first.set_vector("cell", "type", ["x", "y", "z"], if_exists="replace")
+        first.set_matrix("cell", "gene", "UMIs", np.zeros((3, 4)), if_exists="replace")
+        first.set_scalar("depth", 7, if_exists="replace")
+        second.delete_axis("batch")
+        for name in ("sparse_UMIs", "one", "labels"):
+            second.delete_matrix("cell", "gene", name)
+        second.delete_vector("gene", "counts")
+        second.delete_scalar("name")
+        return chain_reader([first, second], name="chain.read_only")
+
+
+class TestAChainIsWritten(ChangingDafSuite):
+    """A chain on top of nothing is a data set as any other."""
+
+    @pytest.fixture
+    def daf(self) -> DafWriter:
+        """Return a chain of two empty data sets."""
+        return chain_writer([MemoryDaf(), MemoryDaf()])
+
+
+class TestAnArchiveOnTop(AppendOnlyDafSuite):
+    """What is on top may be an archive, which can only be added to."""
+
+    @pytest.fixture
+    def daf(self, tmp_path: Path) -> DafWriter:
+        """Return a chain whose last data set is an archive."""
+        return chain_writer([MemoryDaf(), ZarrDaf(tmp_path / "x.daf.zarr.zip", "w")])
+
+
+@pytest.mark.parametrize("form", ["memory", "directory", "hdf5"])
+def test_what_is_written_equals_a_copy_that_is_changed(tmp_path: Path, form: str) -> None:
+    """Replacing, adding and deleting on top of a base: as on a copy of the base, left untouched."""
+    base = fill(MemoryDaf())
+    before = contents(base)
+    mine = {
+        "memory": MemoryDaf,
+        "directory": lambda: ZarrDaf(tmp_path / "m.daf.zarr", "w"),
+        "hdf5": lambda: H5df(tmp_path / "m.h5df", "w"),
+    }[form]()
+    chain, copy = chain_writer([base, mine]), MemoryDaf()
+    copy_all(base, copy)
+    for daf in (chain, copy):
+        daf.set_scalar("n", 8, if_exists="replace")
+        daf.set_vector("cell", "type", ["a", "", "c"], if_exists="replace", empty_is_missing=True)
+        daf.set_vector("gene", "flag", sp.csr_array(np.eye(1, 4)), if_exists="replace")
+        daf.set_matrix("gene", "cell", "UMIs", UMIS.T * 2, if_exists="replace", relayout=False)
+        daf.add_axis(
+            "donor",
+            ["N1", "N2"],
+            vectors={"age": [30, 60]},
+            matrices={("gene", "mean"): np.arange(8.0).reshape(2, 4)},
+        )
+        daf.set_matrix("donor", "cell", "of", sp.csr_array(np.eye(2, 3)))
+        daf.add_axis("gone", ["x"], vectors={"y": [1]})
+        daf.delete_axis("gone")
+        daf.reorder_axis("donor", ["N2", "N1"], progress="never")
+        with daf.empty_dense_matrix("cell", "cell", "square", "float32") as filled:
+            filled[:] = np.arange(9).reshape(3, 3)
+    assert contents(chain) == contents(copy)
+    assert chain.vector_info("cell", "type").empty_is_missing
+    assert contents(base) == before
+    assert contents(chain_reader([base, mine])) == contents(copy)
+    assert contents(chain.read_only()) == contents(copy)
+    chain.close()
+    with pytest.raises(errors.InvalidInputError, match="was closed"):
+        chain.axes_set()
+    assert mine.axes_set() == {"cell", "gene", "donor"}  # whoever opened it closes it
+
+
+def test_a_matrix_of_a_later_one_hides_both_orientations() -> None:
+    """Whichever is stored, both that are asked for are of the later one, and none of the base."""
+    base, mine = fill(MemoryDaf()), fill(MemoryDaf())
+    mine.set_matrix("gene", "cell", "UMIs", UMIS.T + 5, if_exists="replace", relayout=False)
+    chain = chain_reader([base, mine])
+    for rows, columns in (("cell", "gene"), ("gene", "cell")):
+        values = dense(chain.get_np_matrix(rows, columns, "UMIs"))
+        assert (values if rows == "cell" else values.T).tolist() == (UMIS + 5).tolist()
+        assert chain.matrices_set(rows, columns) == {"UMIs", "sparse"}
+    mine.delete_matrix("cell", "gene", "UMIs")
+    mine.set_matrix("gene", "cell", "UMIs", UMIS.T + 6, relayout=False)
+    assert not chain.has_matrix("cell", "gene", "UMIs", relayout=False)
+    assert chain.matrices_set("cell", "gene", relayout=False) == {"sparse"}
+    assert chain.get_np_matrix("cell", "gene", "UMIs").tolist() == (UMIS + 6).tolist()
+    writer = chain_writer([base, MemoryDaf()])
+    with pytest.raises(errors.ExistsError, match="to hide it"):
+        writer.set_matrix("cell", "gene", "UMIs", UMIS)
+    writer.set_matrix("cell", "gene", "UMIs", UMIS * 0, if_exists="replace", relayout=False)
+    assert writer.get_np_matrix("gene", "cell", "UMIs").sum() == 0
+    writer.relayout_matrix("cell", "gene", "UMIs")
+    assert writer.get_np_matrix("gene", "cell", "UMIs", relayout=True).sum() == 0
+
+
+def test_what_an_earlier_one_has_is_not_deleted_nor_are_its_axes_changed() -> None:
+    """The message names the data set that has it; vectors of the last one are hidden no more."""
+    base, mine = fill(MemoryDaf()), MemoryDaf()
+    chain = chain_writer([base, mine])
+    chain.set_vector("cell", "mine", [1, 2, 3])
+    chain.set_vector("cell", "age", [1, 2, 3], if_exists="replace")
+    before = contents(chain)
+    refused = [
+        lambda: chain.delete_vector("cell", "age"),
+        lambda: chain.delete_matrix("gene", "cell", "UMIs", relayout=False),
+        lambda: chain.delete_scalar("n"),
+        lambda: chain.delete_axis("cell"),
+        lambda: chain.add_axis("cell", ["A"], if_exists="replace"),
+        lambda: chain.reorder_axis("cell", [2, 1, 0]),
+    ]
+    for change in refused:
+        with pytest.raises(errors.ReadOnlyError, match="<memory> has it, and only <memory> is"):
+            change()
+    with pytest.raises(errors.ExistsError, match="axis 'cell' exists already"):
+        chain.add_axis("cell", ["A"])
+    with pytest.raises(errors.ExistsError, match="vector 'age' of axis 'cell' exists"):
+        chain.set_vector("cell", "age", [1, 2, 3])
+    assert contents(chain) == before
+    chain.delete_vector("cell", "mine")
+    assert mine.vectors_set("cell") == {"age"}
+
+
+def test_axes_that_differ_are_refused() -> None:
+    """Lengths at once; entries when something of another data set is read, or is written."""
+    base, other = memory(age=[1, 2, 3]), MemoryDaf()
+    other.add_axis("cell", ["TATA", "GATA"])
+    with pytest.raises(errors.LengthError, match=r"axis 'cell' has 2 entries, .* has 3"):
+        chain_reader([base, other])
+    moved = MemoryDaf()
+    moved.add_axis("cell", ["TATA", "CATA", "GATA"])
+    moved.set_vector("cell", "label", ["a", "b", "c"])
+    chain = chain_reader([base, moved])
+    assert chain.get_np_vector("cell", "age").tolist() == [1, 2, 3]
+    message = "not those of <memory>: at position 1 it has 'CATA' instead of 'GATA'"
+    with pytest.raises(errors.LabelsError, match=message):
+        chain.get_np_vector("cell", "label")
+    writer = chain_writer([base, moved])
+    with pytest.raises(errors.LabelsError, match=message):
+        writer.set_vector("cell", "more", [1, 2, 3])
+    assert moved.vectors_set("cell") == {"label"}
+    moved.reorder_axis("cell", CELLS, progress="never")
+    assert chain.get_np_vector("cell", "label").tolist() == ["a", "c", "b"]
+    base.reorder_axis("cell", CELLS[::-1], progress="never")  # noticed, though it was equal before
+    with pytest.raises(errors.LabelsError):
+        chain.get_np_vector("cell", "label")
+
+
+def test_entries_are_compared_in_every_form(tmp_path: Path) -> None:
+    """Stored plainly, packed, or in HDF5; also where only the bytes of all together are equal."""
+    chain_of: dict[str, DafWriter] = {
+        "plain": ZarrDaf(tmp_path / "a.daf.zarr", "w"),
+        "packed": ZarrDaf(tmp_path / "b.daf.zarr", "w", zarr_format=3, packed=True),
+        "hdf5": H5df(tmp_path / "c.h5df", "w"),
+    }
+    for daf in chain_of.values():
+        daf.add_axis("cell", ["ab", "c", "é"])
+        daf.set_vector("cell", "x", [1, 2, 3])
+    other = MemoryDaf()
+    other.add_axis("cell", ["a", "bc", "é"])
+    for daf in chain_of.values():
+        for again in chain_of.values():
+            assert chain_reader([again, daf]).get_np_vector("cell", "x").tolist() == [1, 2, 3]
+        with pytest.raises(errors.LabelsError, match="at position 0 it has 'ab' instead of 'a'"):
+            chain_reader([other, daf]).get_np_vector("cell", "x")
+
+
+def test_what_is_not_a_chain() -> None:
+    """No data set, a path, a last one that is only read; one alone is itself."""
+    daf = memory()
+    with pytest.raises(errors.InvalidInputError, match="the chain is empty"):
+        chain_reader([])
+    with pytest.raises(errors.InvalidInputError, match=r"pass open_daf\('x.daf.zarr'\)"):
+        chain_writer(["x.daf.zarr"])  # type: ignore[list-item] # wrong on purpose
+    with pytest.raises(errors.ReadOnlyError, match="the last data set of chain_writer"):
+        chain_writer([daf, daf.read_only()])
+    assert chain_writer([daf], name="one") is daf
+    assert daf.name == "one"
+    only = chain_reader([daf], name="two")
+    assert (only.is_writable, only.name) == (False, "two")
+    assert chain_reader([daf, memory()]).name.startswith("one;memory")
+    daf.close()
+    with pytest.raises(errors.InvalidInputError, match="was closed"):
+        only.axes_set()
+
+
+def test_leftovers_of_a_data_set_without_the_axis_are_not_seen() -> None:
+    """A crashed writer may leave vectors of an axis that was not put in place."""
+    base, mine = memory(age=[1, 2, 3]), memory(label=["a", "b", "c"])
+    with mine.writable_tree.transaction() as changes:
+        changes.remove("axes/cell")
+    chain = chain_reader([base, mine])
+    assert chain.vectors_set("cell") == {"age"}
+    assert not chain.has_vector("cell", "label")
+
+
+def test_a_chain_is_pickled_by_its_paths(tmp_path: Path) -> None:
+    """As other readers are; a chain with a part in memory says that it cannot be."""
+    for name, value in (("a", [1, 2, 3]), ("b", [4, 5, 6])):
+        with ZarrDaf(tmp_path / f"{name}.daf.zarr", "w") as daf:
+            daf.add_axis("cell", CELLS)
+            daf.set_vector("cell", "x", value)
+    parts = [open_daf(tmp_path / f"{name}.daf.zarr") for name in "ab"]
+    chain = chain_reader(parts, name="both")
+    again = pickle.loads(pickle.dumps(chain))
+    assert again.name == "both"
+    assert again.get_np_vector("cell", "x").tolist() == [4, 5, 6]
+    with pytest.raises(errors.InvalidInputError, match="no path leads to this data set"):
+        pickle.dumps(chain_reader([parts[0], memory()]))
+
+
+def test_indexes_are_of_the_vector_that_is_seen(tmp_path: Path) -> None:
+    """One of a vector that is hidden is not used; new ones are stored beside the last data."""
+    for base in (memory(age=[3, 1, 2]), H5df(tmp_path / "b.h5df", "w")):
+        if not base.axes_set():
+            base.add_axis("cell", CELLS)
+            base.set_vector("cell", "age", [3, 1, 2])
+        build_index(base, "cell", "age", progress="never")
+        mine = ZarrDaf(tmp_path / f"{type(base.tree).__name__}.daf.zarr", "w")
+        chain = chain_writer([base, mine])
+        place = IndexPlace("cell", "lookup", ("age",))
+        stored = IndexStorage(chain).load(place)
+        assert stored is not None
+        assert stored.state == "fit"
+        chain.set_vector("cell", "age", [1, 1, 1], if_exists="replace")
+        assert IndexStorage(chain).load(place) is None
+        build_index(chain, "cell", "age", progress="never")
+        assert IndexStorage(chain).places() == IndexStorage(mine).places() != []
+        stored = IndexStorage(chain).load(place)
+        assert stored is not None
+        assert stored.state == "fit"
+
+
+def test_an_axis_of_the_last_one_only_has_its_groups_there() -> None:
+    """What is written is a data set of its own: it names no axis that it lacks."""
+    base, mine = fill(MemoryDaf()), MemoryDaf()
+    chain = chain_writer([base, mine])
+    chain.add_axis("donor", ["N1"])
+    assert set(mine.tree.children("matrices")) == {"donor"}
+    chain.set_vector("gene", "x", [1, 2, 3, 4])
+    assert mine.axes_set() == {"donor", "gene"}
+    assert set(mine.tree.children("matrices/gene")) == {"donor", "gene"}
+    assert mine.axis_entries("gene").tolist() == GENES

@@ -1,0 +1,150 @@
+"""Data sets that name the one they are based on, and overlays."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, complete_daf, errors, open_daf, open_overlay
+from tests.support import CELLS, contents, fill, served
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """Return the path of a data set."""
+    path = tmp_path / "data" / "base.daf.zarr"
+    path.parent.mkdir()
+    with ZarrDaf(path, "w") as daf:
+        fill(daf)
+    return path
+
+
+def test_an_overlay_is_opened_again_with_its_base(tmp_path: Path, base: Path) -> None:
+    """The path is relative, so that both can be moved; the base is never written."""
+    before = sorted((path, path.stat().st_mtime_ns) for path in base.rglob("*"))
+    with open_overlay(open_daf(base), tmp_path / "mine.daf.zarr") as daf:
+        assert isinstance(daf, DafWriter)
+        daf.set_vector("cell", "label", ["x", "y", "z"])
+        expected = contents(daf)
+    assert expected["scalars"]["base_daf_repository"] == "data/base.daf.zarr"
+    assert sorted((path, path.stat().st_mtime_ns) for path in base.rglob("*")) == before
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("data", "mine.daf.zarr"):
+        shutil.move(tmp_path / name, moved / name)
+    with complete_daf(moved / "mine.daf.zarr") as daf:
+        assert contents(daf) == expected
+        assert daf.name == f"{moved / 'mine.daf.zarr'}.complete"
+        assert not daf.is_writable
+        again = pickle.loads(pickle.dumps(daf))
+        assert contents(again) == expected
+        again.close()
+    with complete_daf(moved / "mine.daf.zarr", "r+") as daf:
+        assert isinstance(daf, DafWriter)
+        daf.set_scalar("more", 1)
+    with open_daf(moved / "mine.daf.zarr") as mine:
+        assert mine.scalars_set() == {"base_daf_repository", "more"}
+
+
+def test_bases_of_bases(tmp_path: Path) -> None:
+    """A chain of three; one without a base is opened alone; a circle is refused."""
+    paths = [tmp_path / f"{name}.daf.zarr" for name in "abc"]
+    for number, path in enumerate(paths):
+        with ZarrDaf(path, "w") as daf:
+            daf.add_axis("cell", CELLS)
+            daf.set_vector("cell", "x", [number] * 3)
+            daf.set_vector("cell", f"x{number}", [number] * 3)
+            if number:
+                daf.set_scalar("base_daf_repository", paths[number - 1].name)
+    with complete_daf(paths[2]) as daf:
+        assert daf.get_np_vector("cell", "x").tolist() == [2, 2, 2]
+        assert daf.vectors_set("cell") == {"x", "x0", "x1", "x2"}
+    with complete_daf(paths[0], name="only") as daf:
+        assert daf.vectors_set("cell") == {"x", "x0"}
+    with ZarrDaf(paths[0], "r+") as daf:
+        daf.set_scalar("base_daf_repository", "c.daf.zarr")
+    with pytest.raises(errors.CorruptDataError, match="form a circle"):
+        complete_daf(paths[2])
+    with pytest.raises(errors.InvalidModeError, match="modes 'r' and 'r\\+', not 'w'"):
+        complete_daf(paths[2], "w")  # type: ignore[call-overload] # wrong on purpose
+
+
+def test_a_base_that_is_gone_or_no_path(tmp_path: Path) -> None:
+    """The message names the data set that asks for it, and the scalar."""
+    path = tmp_path / "mine.daf.zarr"
+    for base, error in (
+        ("gone.daf.zarr", errors.SourceNotFoundError),
+        (5, errors.CorruptDataError),
+        ("", errors.CorruptDataError),
+    ):
+        with ZarrDaf(path, "w") as daf:
+            daf.set_scalar("base_daf_repository", base)
+        with pytest.raises(error, match="mine.daf.zarr: .*base_daf_repository"):
+            complete_daf(path)
+
+
+def test_an_overlay_of_other_entries_is_refused(tmp_path: Path, base: Path) -> None:
+    """Fewer cells at once, the same number of others when what is on top is read."""
+    mine = tmp_path / "mine.daf.zarr"
+    with open_overlay(open_daf(base), mine) as daf:
+        assert isinstance(daf, DafWriter)
+        daf.set_vector("cell", "label", ["x", "y", "z"])
+    with open_daf(base, "r+") as daf:
+        daf.reorder_axis("cell", [1, 0, 2], progress="never")
+    for chain in (open_overlay(open_daf(base), mine), complete_daf(mine)):
+        with pytest.raises(errors.LabelsError, match="its entries of axis 'cell' are not those of"):
+            chain.get_np_vector("cell", "label")
+        chain.close()
+    with open_daf(base, "r+") as daf:
+        daf.add_axis("cell", ["one"], if_exists="replace")
+    with pytest.raises(errors.LengthError, match="axis 'cell' has 3 entries"):
+        open_overlay(open_daf(base), mine)
+    with pytest.raises(errors.LengthError):
+        complete_daf(mine)
+
+
+def test_an_overlay_belongs_to_one_base(tmp_path: Path, base: Path) -> None:
+    """One of another base, which is there, is refused; if that is gone, the new one is noted."""
+    mine, other = tmp_path / "mine.daf.zarr", tmp_path / "other.daf.zarr"
+    shutil.copytree(base, other)
+    open_overlay(open_daf(base), mine).close()
+    with pytest.raises(errors.InvalidInputError, match="made on top of .*base.daf.zarr, not of"):
+        open_overlay(open_daf(other), mine)
+    shutil.rmtree(base)
+    with open_overlay(open_daf(other), mine) as daf:
+        assert daf.get_scalar("base_daf_repository") == "other.daf.zarr"
+    with open_overlay(open_daf(other), mine, "r") as daf:
+        assert not daf.is_writable
+        assert daf.axes_set() == {"cell", "gene"}
+    with pytest.raises(errors.SourceNotFoundError):
+        open_overlay(open_daf(other), tmp_path / "none.daf.zarr", "r")
+
+
+def test_groups_of_files_and_servers(tmp_path: Path, base: Path) -> None:
+    """Paths with a group lead to another one; a base on a server is named by its URL."""
+    archive = tmp_path / "x.dafs.zarr.zip"
+    with ZarrDaf(f"{archive}#/one", "w+") as daf:
+        fill(daf)
+    with open_overlay(open_daf(f"{archive}#/one"), tmp_path / "a.daf.zarr") as daf:
+        assert daf.get_scalar("base_daf_repository") == "x.dafs.zarr.zip#/one"
+    with ZarrDaf(f"{tmp_path}/y.dafs.zarr.zip#/two", "w+") as daf:
+        daf.set_scalar("base_daf_repository", "x.dafs.zarr.zip#/one")
+    for path in (tmp_path / "a.daf.zarr", f"{tmp_path}/y.dafs.zarr.zip#/two"):
+        with complete_daf(path) as daf:
+            assert daf.axis_entries("cell").tolist() == CELLS
+    with served(base) as server:
+        url = server.url
+        with open_overlay(open_daf(url), tmp_path / "s.daf.zarr") as daf:
+            assert daf.get_scalar("base_daf_repository") == url
+        with complete_daf(tmp_path / "s.daf.zarr") as daf:
+            assert daf.axis_entries("cell").tolist() == CELLS
+
+
+def test_a_base_in_memory_is_not_recorded() -> None:
+    """No path leads to it."""
+    mine = MemoryDaf()
+    with open_overlay(fill(MemoryDaf()), mine) as daf:
+        assert "base_daf_repository" not in daf.scalars_set()
