@@ -90,6 +90,8 @@ class MatrixWriter:
             self._stream_sparse(source, rows_axis, columns_axis, name, part)
         except _NotCanonical:
             whole = source.to_scipy()
+            if isinstance(source.data, np.ndarray):
+                whole = whole.copy()  # the caller's matrix is left as it is
             whole.sum_duplicates()
             indptr = whole.indptr.astype(np.int64)
             summed = SparseSource(source.shape, source.layout, indptr, whole.indices, whole.data)
@@ -140,7 +142,9 @@ class MatrixWriter:
         if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= n_minor):
             raise CorruptDataError(f"{part}: a column index is outside 0 to {n_minor - 1:,}")
         if not _is_rising(indices, pointers):
-            block = sp.csr_array((data, indices, pointers), shape=(span.size, n_minor))
+            block = sp.csr_array(
+                (data, indices, pointers), shape=(span.size, n_minor), copy=True
+            )  # scipy sorts in place, and these may be the caller's arrays
             block.sort_indices()
             indices, data = block.indices, block.data
             if not _is_rising(indices, pointers):

@@ -542,6 +542,22 @@ def test_elements_out_of_order_and_twice() -> None:
     assert daf.get_np_matrix("obs", "var", "X").toarray().tolist() == [[0, 3, 0]]
 
 
+def test_an_import_leaves_the_callers_matrices_as_they_are() -> None:
+    """Indices out of order and elements stored twice are mended in a copy."""
+    values, pointers = np.arange(1.0, 7), np.array([0, 2, 4, 6])
+    for indices in ([2, 1, 1, 0, 2, 0], [1, 1, 2, 0, 2, 2]):
+        matrix = sp.csr_matrix((values.copy(), np.array(indices), pointers.copy()), shape=(3, 3))
+        adata = anndata.AnnData(matrix, layers={"by_column": matrix.T}, obsp={"graph": matrix})
+        held = [adata.X, adata.layers["by_column"], adata.obsp["graph"]]
+        before = [array.copy() for part in held for array in (part.data, part.indices, part.indptr)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from_anndata(adata)
+        after = [array for part in held for array in (part.data, part.indices, part.indptr)]
+        for found, expected in zip(after, before, strict=True):
+            assert found.tolist() == expected.tolist()
+
+
 def test_exporting_a_data_set_that_was_never_an_anndata(tmp_path: Path) -> None:
     """The caller says which axes are which; all vectors become columns."""
     daf = MemoryDaf()
