@@ -24,6 +24,11 @@ from daf_storage.spi import lazy_names
 if TYPE_CHECKING:
     from daf_query._provenance import provenance
     from daf_query._zarr_append import append_rows, build_spatial_index
+    from daf_query.collection import (
+        CollectionExplanation,
+        CollectionSlice,
+        DuplicateNamesWarning,
+    )
     from daf_query.filter import Diagnosis
     from daf_query.index import UnusedIndexWarning, rebuild_indexes
     from daf_query.matrix import DamagedLayoutWarning
@@ -50,10 +55,13 @@ if TYPE_CHECKING:
 __all__ = [
     "AlphabeticalOrderWarning",
     "AxisDataset",
+    "CollectionExplanation",
+    "CollectionSlice",
     "DafSession",
     "DamagedLayoutWarning",
     "Diagnosis",
     "DuplicateColumnsWarning",
+    "DuplicateNamesWarning",
     "Explanation",
     "LayoutCost",
     "MatrixSlice",
@@ -83,6 +91,11 @@ __getattr__, __dir__ = lazy_names(
         "daf_query._zarr_append": (
             "append_rows",
             "build_spatial_index",
+        ),
+        "daf_query.collection": (
+            "CollectionExplanation",
+            "CollectionSlice",
+            "DuplicateNamesWarning",
         ),
         "daf_query.filter": ("Diagnosis",),
         "daf_query.index": (

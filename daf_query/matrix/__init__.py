@@ -5,7 +5,8 @@ orders in which a matrix may be stored; its *major* axis is the one whose entrie
 columns, the *minor* axis the other.  A *slice plan* says what a selection costs in a layout.
 *Gathering* reads the elements of a selection from a layout; its *candidates*
 are the same elements one major after the other, to be read block by block.  An *estimate* says
-before how many there are, and how many bytes and requests that takes.
+before how many there are, and how many bytes and requests that takes.  Of several data sets as one,
+an axis is *concatenated* (the entries of one after those of another) or *aligned* by name.
 
 Must not know tables, SQL, sessions or the command line.
 """
@@ -29,17 +30,33 @@ from daf_query.matrix._layouts import (
     plan_layouts,
     read_first,
 )
+from daf_query.matrix._member_axes import (
+    AlignedAxis,
+    ConcatenatedAxis,
+    EntryAxis,
+    Join,
+    aligned,
+    aligned_axis,
+    concatenated_axis,
+)
 from daf_query.matrix._selection import Selection
 
 __all__ = [
+    "AlignedAxis",
+    "ConcatenatedAxis",
     "DamagedLayoutWarning",
     "ElementBlock",
     "ElementCount",
     "Elements",
+    "EntryAxis",
+    "Join",
     "Layout",
     "PlannedLayouts",
     "Selection",
     "SlicePlan",
+    "aligned",
+    "aligned_axis",
+    "concatenated_axis",
     "copy_runs",
     "count_elements",
     "elements_of",

@@ -20,7 +20,7 @@ from daf_query.moments._prepared_profile import (
     PreparedProfile,
 )
 from daf_query.moments._profile_table import STATISTICS
-from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions
+from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions, in_order
 
 __all__ = [
     "DEFAULT_BLOCKS",
@@ -35,4 +35,5 @@ __all__ = [
     "PreparedProfile",
     "group_moments",
     "group_rows",
+    "in_order",
 ]

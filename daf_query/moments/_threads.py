@@ -41,21 +41,31 @@ def keep_freed_memory() -> None:
     np.empty(_KEPT_BYTES, np.uint8)
 
 
-def in_order(tasks: Iterable[Callable[[], _T]], *, threads: int) -> Iterator[_T]:
+def in_order(
+    tasks: Iterable[Callable[[], _T]], *, threads: int, ahead: int | None = None
+) -> Iterator[_T]:
     """Yield the results of tasks in their order; few more are begun than there are threads.
 
+    Parameters
+    ----------
+    ahead
+        How many results may wait for those before them; twice the threads by default.
+
+    Examples
+    --------
     >>> list(in_order([lambda: 1, lambda: 2], threads=2))
     [1, 2]
     """
     if threads == 1:
         yield from (task() for task in tasks)
         return
+    most = 2 * threads if ahead is None else ahead
     pending: deque[Future[_T]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="daf-moments") as pool:
         try:
             for task in tasks:
                 pending.append(pool.submit(task))
-                if len(pending) > 2 * threads:
+                if len(pending) > most:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from daf_query.matrix import Selection
+from daf_query.collection import CollectionRequest, collection_slice
+from daf_query.matrix import Join, Selection
 from daf_query.moments import PROFILE_MAX_BYTES
 from daf_query.profile import Profile, ProfileRequest, make_profile
 from daf_query.session._connected import Connected
@@ -17,7 +18,7 @@ from daf_query.slice import (
     slice_matrix,
     written_selector,
 )
-from daf_query.sql import By, Params, bind_all, written_items
+from daf_query.sql import By, CollectionSchema, Params, bind_all, written_items
 from daf_query.table import TableDataset
 from daf_storage import ShowProgress, errors
 
@@ -36,8 +37,15 @@ class MatrixQuestions(Connected):
         params: Params | None = None,
         max_bytes: ByteSize | None = None,
         schema: str | None = None,
+        join: Join = "inner",
+        fill_value: float | str | None = None,
+        along: str | None = None,
     ) -> MatrixSlice:
         """Choose a slice of a matrix; its values are read when they are asked for.
+
+        Of several data sets as one (``connect("runs/*.daf.zarr")``) it has the entries of all of
+        them: those of one axis one after the other, in the order of the union table, and those of
+        the other axis aligned by name.
 
         Parameters
         ----------
@@ -59,12 +67,23 @@ class MatrixQuestions(Connected):
             else dense.  By default there is no limit.
         schema
             Which data set, where several are connected.
+        join
+            Of several data sets as one, which entries the aligned axis has: those that all data
+            sets with this matrix have (``inner``), or those of any (``outer``).
+        fill_value
+            Of several data sets as one, what stands where one of them lacks an entry.  By default
+            0 if the matrix is sparse in any of them, else NaN; of strings the empty string.
+        along
+            Of several data sets as one, the axis whose entries are put one after the other.  By
+            default that of the observations: what ``obs_is`` of an imported AnnData says, or
+            ``obs``, ``cell`` or ``metacell``; if neither axis is, that of the rows.
 
         Returns
         -------
         MatrixSlice
             With ``to_scipy``, ``to_numpy``, ``to_pandas``, ``to_polars``, ``to_arrow``,
-            ``to_anndata`` and ``save``.  A filter that matches nothing yields an empty slice.
+            ``to_anndata`` and ``save``.  A filter that matches nothing yields an empty slice.  Of
+            several data sets as one it is a `CollectionSlice`.
 
         Raises
         ------
@@ -92,7 +111,14 @@ class MatrixQuestions(Connected):
         """
         if max_bytes is not None:
             max_bytes = byte_count(max_bytes, keyword="max_bytes")
-        schema_name = self._connections.schema(schema).name
+        tables = self._connections.schema(schema)
+        if isinstance(tables, CollectionSchema):
+            rows, columns = _bound(rows, columns, params)
+            request = CollectionRequest(
+                (rows_axis, columns_axis), name, rows, columns, join, fill_value, along
+            )
+            return collection_slice(self._engine, tables, request, max_bytes=max_bytes)
+        schema_name = tables.name
         daf = self.reader(schema_name)
         for axis in (rows_axis, columns_axis):
             if not daf.has_axis(axis):

@@ -8,13 +8,31 @@ the slice has too.
 Must not know sessions or the command line.
 """
 
-from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
+from daf_query.slice._anndata import (
+    ANNDATA_MAX_BYTES,
+    AnnDataChoice,
+    Choice,
+    Companion,
+    Companions,
+    Contents,
+    companion_selections,
+    find_companions,
+    select_companions,
+    warn_of_left_out,
+)
 from daf_query.slice._asked import Asked, written_selector
+from daf_query.slice._blocks import BLOCK_BYTES
 from daf_query.slice._byte_sizes import ByteSize, byte_count, shown_bytes
 from daf_query.slice._empty_selection import EmptySelection, empty_selection
-from daf_query.slice._entry_list import positions_in
-from daf_query.slice._explanation import LayoutCost, SliceExplanation
-from daf_query.slice._export import FORMATS, TEXT, check_format
+from daf_query.slice._entry_list import is_table, positions_in, positions_of
+from daf_query.slice._explanation import (
+    Figures,
+    LayoutCost,
+    SliceExplanation,
+    axis_bytes,
+    check_budget,
+)
+from daf_query.slice._export import FORMATS, TEXT, AxisNames, Labels, check_format
 from daf_query.slice._expression import expression_table
 from daf_query.slice._matrix_slice import MatrixSlice, slice_matrix
 from daf_query.slice._selector import (
@@ -22,34 +40,54 @@ from daf_query.slice._selector import (
     explained_of,
     is_select,
     order_of,
+    predicate_rows,
     resolve,
+    select_rows,
 )
-from daf_query.slice._wrapped_sql import WrappedSql
+from daf_query.slice._wrapped_sql import RowKey, WrappedSql
 
 __all__ = [
     "ANNDATA_MAX_BYTES",
+    "BLOCK_BYTES",
     "FORMATS",
     "TEXT",
     "AnnDataChoice",
     "Asked",
+    "AxisNames",
     "ByteSize",
     "Choice",
+    "Companion",
+    "Companions",
+    "Contents",
     "EmptySelection",
+    "Figures",
+    "Labels",
     "LayoutCost",
     "MatrixSlice",
+    "RowKey",
     "Selector",
     "SliceExplanation",
     "WrappedSql",
+    "axis_bytes",
     "byte_count",
+    "check_budget",
     "check_format",
+    "companion_selections",
     "empty_selection",
     "explained_of",
     "expression_table",
+    "find_companions",
     "is_select",
+    "is_table",
     "order_of",
     "positions_in",
+    "positions_of",
+    "predicate_rows",
     "resolve",
+    "select_companions",
+    "select_rows",
     "shown_bytes",
     "slice_matrix",
+    "warn_of_left_out",
     "written_selector",
 ]

@@ -8,9 +8,10 @@ sizes fit a budget of bytes.  The rules of the parts are those of `daf_storage.t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
 
@@ -67,6 +68,10 @@ class Slice(Protocol):
 
     def values(self) -> Any:
         """Return a CSR array or a dense one."""
+        ...
+
+    def contents(self, choice: AnnDataChoice, record: Record | None) -> Contents:
+        """Return what an AnnData of the slice has beside its large matrices."""
         ...
 
     def unchanged_axes(self) -> AbstractContextManager[None]:
@@ -238,7 +243,7 @@ def to_anndata(part: Slice, choice: AnnDataChoice, record: Record | None) -> Any
     A record of the provenance is put into ``uns``.
     """
     with part.unchanged_axes():
-        contents = contents_of(part, choice, record)
+        contents = part.contents(choice, record)
         values = part.values()
         main = contents.main.restore(
             values.copy() if sp.issparse(values) else values, index=None, columns=None
@@ -253,7 +258,6 @@ def to_anndata(part: Slice, choice: AnnDataChoice, record: Record | None) -> Any
 class Contents:
     """What an AnnData of a slice has beside its large matrices, which are gathered one by one."""
 
-    part: Slice
     main: AlignedMatrix
     """The matrix of the slice, which is ``X``."""
     companions: tuple[Companion, ...]
@@ -261,6 +265,8 @@ class Contents:
     obs: Any
     var: Any
     uns: Mapping[str, Any]
+    gather: Callable[[AlignedMatrix], tuple[Any, Any]]
+    """Reads the selected part of a companion; returns it, and the labels of its columns."""
 
     def without_matrices(self, **more: Any) -> Any:
         """Return an AnnData of ``obs``, ``var`` and ``uns``, and what else is given."""
@@ -282,10 +288,9 @@ class Contents:
 
     def gathered(self, companion: Companion) -> Any:
         """Return the selected part of a companion, as AnnData had it."""
-        matrix, daf = companion.matrix, self.part.daf
+        matrix = companion.matrix
         frame = self.var if matrix.part in ("varm", "varp") else self.obs
-        columns = daf.axis_entries(matrix.columns_axis) if matrix.is_annotation else None
-        values = _gathered(self.part, matrix)
+        values, columns = self.gather(matrix)
         return matrix.restore(values, index=frame.index, columns=columns)
 
 
@@ -294,7 +299,7 @@ def contents_of(part: Slice, choice: AnnDataChoice, record: Record | None) -> Co
     optional_import("anndata", extra="anndata")
     companions = find_companions(part)
     selected = select_companions(part.daf.location, companions, choice)
-    _warn_of(companions, selected, choice)
+    warn_of_left_out(companions, selected, choice)
     frames, colours = {}, {}
     for name, axis, selection in zip(
         ("var", "obs"),
@@ -305,14 +310,21 @@ def contents_of(part: Slice, choice: AnnDataChoice, record: Record | None) -> Co
         frames[name], of_axis = axis_frame(part.daf, axis, selection.positions, unreadable="warn")
         colours.update(of_axis)
     uns = colours if record is None else {**colours, KEY: as_json(record)}
-    return Contents(part, companions.main, selected.chosen, frames["obs"], frames["var"], uns)
+    return Contents(
+        companions.main,
+        selected.chosen,
+        frames["obs"],
+        frames["var"],
+        uns,
+        partial(_gathered, part),
+    )
 
 
-def _gathered(part: Slice, matrix: AlignedMatrix) -> Any:
+def _gathered(part: Slice, matrix: AlignedMatrix) -> tuple[Any, Any]:
     axes = (matrix.rows_axis, matrix.columns_axis)
-    return gather_first(
-        plan_layouts(part.daf, axes, matrix.name, *companion_selections(part, matrix))
-    )[0]
+    columns = part.daf.axis_entries(matrix.columns_axis) if matrix.is_annotation else None
+    layouts = plan_layouts(part.daf, axes, matrix.name, *companion_selections(part, matrix))
+    return gather_first(layouts)[0], columns
 
 
 def save_anndata(
@@ -349,7 +361,7 @@ def describe(part: Slice) -> str:
     return line
 
 
-def _warn_of(companions: Companions, selected: Selected, choice: AnnDataChoice) -> None:
+def warn_of_left_out(companions: Companions, selected: Selected, choice: AnnDataChoice) -> None:
     """Warn of what is left out, unless its part was chosen by the caller."""
     for (part, key), error in companions.unavailable.items():
         if _by_part(choice)[part] in (None, True):

@@ -293,7 +293,7 @@ def _write_delimited(delimiter: str, part: BlockSlice, file: IO[bytes], reading:
 
 def _long_tables(part: BlockSlice, record: Record | None, reading: Reading) -> Iterator[pa.Table]:
     """Yield the long form block by block, all with the same dictionaries."""
-    names = export.long_names(part)
+    names = part.axis_names()
     for block in reading.blocks(part):
         yield export.long_table(block, record, names)
 

@@ -76,6 +76,20 @@ def _row_counts(layouts: Sequence[Layout]) -> npt.NDArray[np.int64]:
     return minor_counts(layouts[0].plan)
 
 
+def likely_row_counts(figures: Figures, layouts: Sequence[Layout]) -> npt.NDArray[np.float64]:
+    """Return about how many elements each row has; nothing is read.
+
+    Where the matrix is stored by columns alone, all rows are taken to have equally many.
+    """
+    n_rows, n_columns = figures.shape
+    if not figures.is_sparse:
+        return np.full(n_rows, float(n_columns))
+    for layout in layouts:
+        if layout.rows_are_major:
+            return major_counts(layout.plan).astype(np.float64)
+    return np.full(n_rows, figures.elements.count / max(n_rows, 1))
+
+
 def planned_rows(planned: PlannedLayouts, span: Span) -> PlannedLayouts:
     """Return the layouts with plans of some rows; nothing is read."""
     layouts = [layout.of_rows(span.start, span.stop) for layout in planned.whole]

@@ -10,12 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from daf_query.matrix import EntryAxis
 from daf_query.scan import INDEX, NAME
 from daf_query.table import arrow_table, is_user_table
-from daf_storage import DafReader, errors
+from daf_storage import errors
 
 
-def positions_of(daf: DafReader, axis: str, selector: Any, keyword: str) -> npt.NDArray[np.int64]:
+def positions_of(daf: EntryAxis, axis: str, selector: Any, keyword: str) -> npt.NDArray[np.int64]:
     """Return the positions that a selector other than SQL chooses.
 
     Lists, columns and tables keep their order and their duplicates; a set has the order of the
@@ -29,7 +30,7 @@ def positions_of(daf: DafReader, axis: str, selector: Any, keyword: str) -> npt.
         return _of_values(daf, axis, list(selector), keyword)
     if isinstance(selector, pa.ChunkedArray | pa.Array):
         return _of_arrow(daf, axis, selector, keyword)
-    if _is_table(selector):
+    if is_table(selector):
         return positions_in(arrow_table(selector), daf, axis, keyword)
     dtype_kind = getattr(getattr(selector, "dtype", None), "kind", None)
     if hasattr(selector, "to_arrow") and hasattr(selector, "dtype"):
@@ -43,7 +44,8 @@ def positions_of(daf: DafReader, axis: str, selector: Any, keyword: str) -> npt.
     return _of_values(daf, axis, selector, keyword)
 
 
-def _is_table(selector: object) -> bool:
+def is_table(selector: object) -> bool:
+    """Return whether a selector has columns: a data frame, a result, an Arrow table."""
     is_column = hasattr(selector, "dtype") and not hasattr(selector, "columns")
     return is_user_table(selector) and not is_column
 
@@ -58,7 +60,7 @@ def _arrow_of_pandas(selector: Any, keyword: str) -> Any:
         ) from error
 
 
-def positions_in(table: pa.Table, daf: DafReader, axis: str, keyword: str) -> npt.NDArray[np.int64]:
+def positions_in(table: pa.Table, daf: EntryAxis, axis: str, keyword: str) -> npt.NDArray[np.int64]:
     """Return the positions of the entries that the rows of a result name."""
     for name in (INDEX, NAME):
         if name in table.column_names:
@@ -74,7 +76,7 @@ def positions_in(table: pa.Table, daf: DafReader, axis: str, keyword: str) -> np
 
 
 def _of_arrow(
-    daf: DafReader, axis: str, column: Any, keyword: str, labels: Any = None
+    daf: EntryAxis, axis: str, column: Any, keyword: str, labels: Any = None
 ) -> npt.NDArray[np.int64]:
     column = _strings(column)
     data_type = column.type
@@ -96,7 +98,7 @@ def _of_arrow(
     )
 
 
-def _of_values(daf: DafReader, axis: str, selector: Any, keyword: str) -> npt.NDArray[np.int64]:
+def _of_values(daf: EntryAxis, axis: str, selector: Any, keyword: str) -> npt.NDArray[np.int64]:
     values = np.asarray(selector)
     if values.ndim != 1:
         raise errors.InvalidInputError(
@@ -117,7 +119,7 @@ def _of_values(daf: DafReader, axis: str, selector: Any, keyword: str) -> npt.ND
 
 
 def _of_mask(
-    daf: DafReader, axis: str, mask: Any, keyword: str, labels: Any
+    daf: EntryAxis, axis: str, mask: Any, keyword: str, labels: Any
 ) -> npt.NDArray[np.int64]:
     what = f"the mask passed as {keyword}="
     length = daf.axis_length(axis)
@@ -166,7 +168,7 @@ def _refuse_missing(column: Any, keyword: str) -> None:
 
 
 def _checked(
-    positions: npt.NDArray[np.int64], daf: DafReader, axis: str, keyword: str
+    positions: npt.NDArray[np.int64], daf: EntryAxis, axis: str, keyword: str
 ) -> npt.NDArray[np.int64]:
     length = daf.axis_length(axis)
     outside = positions[(positions < 0) | (positions >= length)]

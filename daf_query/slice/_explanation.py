@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -248,7 +248,7 @@ def _beside_x_bytes(part: _anndata.Slice) -> int:
     """Return about how much memory an AnnData takes beside ``X``; no values are read."""
     total = 0
     for axis, selection in zip((part.rows_axis, part.columns_axis), part.selections, strict=True):
-        total += selection.positions.size * _entry_bytes(part.daf, axis)
+        total += axis_bytes(part.daf, axis, selection.positions.size)
     try:
         companions = _anndata.find_companions(part)
     except errors.FormatError:  # one that cannot be read does not come along
@@ -257,8 +257,12 @@ def _beside_x_bytes(part: _anndata.Slice) -> int:
     return total + sum(companion.estimated_bytes for companion in selected.chosen)
 
 
+def axis_bytes(daf: DafReader, axis: str, count: int) -> int:
+    """Return about how many bytes the vectors of an axis have for some of its entries."""
+    return count * _entry_bytes(daf, axis)
+
+
 def _entry_bytes(daf: DafReader, axis: str) -> int:
-    """Return about how many bytes the vectors of an axis have for an entry."""
     total = _STRING_BYTES
     for name in daf.vectors_set(axis):
         try:
@@ -269,7 +273,71 @@ def _entry_bytes(daf: DafReader, axis: str) -> int:
     return total
 
 
-def check_budget(explanation: SliceExplanation, max_bytes: int) -> None:
+class Explained(Protocol):
+    """What a budget is compared to, and what is said where it is too small."""
+
+    @property
+    def location(self) -> str:
+        """The data set."""
+        ...
+
+    @property
+    def matrix(self) -> str:
+        """The name of the matrix."""
+        ...
+
+    @property
+    def rows_axis(self) -> str:
+        """The axis of the rows."""
+        ...
+
+    @property
+    def columns_axis(self) -> str:
+        """The axis of the columns."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        ...
+
+    @property
+    def stored_elements(self) -> int:
+        """How many elements the slice has."""
+        ...
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether there are so many, or at most."""
+        ...
+
+    @property
+    def read_bytes(self) -> int:
+        """How many bytes are read."""
+        ...
+
+    @property
+    def requests(self) -> int | None:
+        """In about how many requests."""
+        ...
+
+    @property
+    def result_bytes(self) -> int:
+        """How much memory the result takes."""
+        ...
+
+    @property
+    def memory_bytes(self) -> Mapping[str, int]:
+        """How much memory each form takes."""
+        ...
+
+
+def check_budget(explanation: Explained, max_bytes: int) -> None:
     """Refuse a slice whose result may take more memory than a budget.
 
     Raises

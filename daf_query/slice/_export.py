@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ import pyarrow as pa
 from daf_query._provenance import Record, described
 from daf_query._row_files import COMPRESSED, compressed
 from daf_query.scan import NAME, number_array
+from daf_query.table import DATASET
 from daf_storage import DafReader, errors
 from daf_storage.spi import find_output, lazy_module, open_output, optional_import
 
@@ -39,7 +40,6 @@ _DATA_SETS: Final = (".daf.zarr", ".dafs.zarr")
 class Slice(Protocol):
     """What an export needs of a matrix slice."""
 
-    daf: DafReader
     rows_axis: str
     columns_axis: str
 
@@ -48,14 +48,12 @@ class Slice(Protocol):
         """Numbers of rows and of columns."""
         ...
 
-    @property
-    def rows(self) -> npt.NDArray[np.object_]:
-        """The entries of the rows axis."""
+    def labels(self) -> tuple[Labels, Labels]:
+        """Return what the rows and the columns are called."""
         ...
 
-    @property
-    def columns(self) -> npt.NDArray[np.object_]:
-        """The entries of the columns axis."""
+    def axis_names(self) -> tuple[AxisNames, AxisNames]:
+        """Return the selected entries of both axes, each once."""
         ...
 
     @property
@@ -72,9 +70,46 @@ class Slice(Protocol):
         """Return a CSR array or a dense one."""
         ...
 
+
+class NamedSlice(Protocol):
+    """A slice of one data set, whose entries have names."""
+
+    daf: DafReader
+    rows_axis: str
+    columns_axis: str
+
+    @property
+    def row_positions(self) -> npt.NDArray[np.int64]:
+        """The positions of the rows along their axis."""
+        ...
+
+    @property
+    def column_positions(self) -> npt.NDArray[np.int64]:
+        """The positions of the columns along their axis."""
+        ...
+
     def unchanged_axes(self) -> AbstractContextManager[None]:
         """Refuse what is read meanwhile by positions, if an axis was replaced or reordered."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What the rows or the columns of a slice are called."""
+
+    axis: str
+    names: Any
+    """The entry of each, strings of numpy or Arrow."""
+    unique: Any
+    """A label of each that no other entry has."""
+    datasets: Any = None
+    """The data set of each, as Arrow strings; None where there is but one."""
+
+    def as_columns(self, taken: Collection[str] = ()) -> dict[str, pa.Array]:
+        """Return them as columns of a table that has others, of the names ``taken``."""
+        columns = {} if self.datasets is None else {DATASET: self.datasets}
+        columns[self.axis if self.axis not in columns else f"{self.axis}_2"] = _strings(self.names)
+        return {_unused(name, taken): column for name, column in columns.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +119,17 @@ class AxisNames:
     positions: npt.NDArray[np.int64]
     """Their positions along the axis, ascending."""
     names: pa.Array
+    datasets: pa.DictionaryArray | None = None
+    """The data set of each; None where there is but one."""
+
+    def dataset(
+        self, positions: npt.NDArray[np.int64], offsets: npt.NDArray[Any]
+    ) -> dict[str, pa.Array]:
+        """Return a column of the data set of each element, if there are several."""
+        if self.datasets is None:
+            return {}
+        codes = np.searchsorted(self.positions, positions)
+        return {DATASET: self.datasets.take(pa.array(codes[offsets]))}
 
     def column(
         self, positions: npt.NDArray[np.int64], offsets: npt.NDArray[Any]
@@ -93,7 +139,7 @@ class AxisNames:
         return pa.DictionaryArray.from_arrays(pa.array(codes[offsets]), self.names)
 
 
-def long_names(part: Slice) -> tuple[AxisNames, AxisNames]:
+def axis_names(part: NamedSlice) -> tuple[AxisNames, AxisNames]:
     """Return the entries of the rows and of the columns of a slice."""
     with part.unchanged_axes():
         rows, columns = (
@@ -121,7 +167,7 @@ def long_table(
         The dictionaries; those of this slice by default.
     """
     values = part.values()
-    row_names, column_names = long_names(part) if names is None else names
+    row_names, column_names = part.axis_names() if names is None else names
     if sp.issparse(values):
         counts = np.diff(values.indptr)
         row = np.repeat(np.arange(part.shape[0]), counts)
@@ -129,13 +175,16 @@ def long_table(
     else:
         row, column = np.nonzero(values)
         data = values[row, column]
-    second = part.columns_axis
-    if second == part.rows_axis:
+    datasets = row_names.dataset(part.row_positions, row)
+    datasets |= column_names.dataset(part.column_positions, column)
+    first, second = (f"{axis}_2" if axis in datasets else axis for axis in axes_of(part))
+    if second == first:
         second = f"{second}_2"
     # As in the table of the whole matrix: an axis may be called "value".
-    value = f"{VALUE}_2" if VALUE in (part.rows_axis, second) else VALUE
+    value = f"{VALUE}_2" if VALUE in (first, second) else VALUE
     columns = {
-        part.rows_axis: row_names.column(part.row_positions, row),
+        **datasets,
+        first: row_names.column(part.row_positions, row),
         second: column_names.column(part.column_positions, column),
         value: _strings(data) if data.dtype == object else number_array(data),
     }
@@ -143,17 +192,39 @@ def long_table(
     return table if record is None else described(table, record)
 
 
+def axes_of(part: Slice) -> tuple[str, str]:
+    """Return the axis of the rows, and that of the columns."""
+    return part.rows_axis, part.columns_axis
+
+
 def _strings(values: Any) -> pa.Array:
-    return pa.array(values, pa.string())
+    return values if isinstance(values, pa.Array) else pa.array(values, pa.string())
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    """Return a name, with underscores if it is taken."""
+    while name in taken:
+        name = f"{name}_"
+    return name
 
 
 def wide_pandas(part: Slice) -> Any:
     """Return a pandas DataFrame; sparse columns for a sparse matrix."""
     pandas = optional_import("pandas", extra="pandas")
     values = part.values()
+    rows, columns = (_pandas_index(pandas, labels) for labels in part.labels())
     if sp.issparse(values):
-        return pandas.DataFrame.sparse.from_spmatrix(values, index=part.rows, columns=part.columns)
-    return pandas.DataFrame(values, index=part.rows, columns=part.columns, copy=True)
+        return pandas.DataFrame.sparse.from_spmatrix(values, index=rows, columns=columns)
+    return pandas.DataFrame(values, index=rows, columns=columns, copy=True)
+
+
+def _pandas_index(pandas: Any, labels: Labels) -> Any:
+    """Return an index; of several data sets one of two levels, that of the data set first."""
+    if labels.datasets is None:
+        return labels.unique
+    columns = labels.as_columns()
+    arrays = [column.to_numpy(zero_copy_only=False) for column in columns.values()]
+    return pandas.MultiIndex.from_arrays(arrays, names=list(columns))
 
 
 def wide_polars(part: Slice) -> Any:
@@ -165,10 +236,8 @@ def wide_table(part: Slice) -> pa.Table:
     """Return an Arrow table: the row entries, then a column per column entry."""
     values = part.values()
     dense = np.asfortranarray(values.toarray() if sp.issparse(values) else values)
-    names = list(part.columns)
-    first = part.rows_axis
-    while first in names:
-        first = f"{first}_"
+    rows, columns = part.labels()
+    names = list(columns.unique)
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise errors.DuplicateEntriesError(
@@ -177,7 +246,8 @@ def wide_table(part: Slice) -> pa.Table:
         )
     array = _strings if dense.dtype == object else pa.array
     arrays = [array(dense[:, position]) for position in range(len(names))]
-    return pa.table([_strings(part.rows), *arrays], names=[first, *names])
+    leading = rows.as_columns(names)
+    return pa.table([*leading.values(), *arrays], names=[*leading, *names])
 
 
 def save(part: Slice, path: Path, file_format: str, record: Record | None) -> None:
@@ -254,14 +324,24 @@ def _save_names(part: Slice, path: Path) -> None:
             f"cannot write {str(path)!r}: mtx is a file with two more beside it, for the names; "
             "choose a format that has all of it in one"
         )
-    for names, suffix in ((part.rows, ".rows.tsv"), (part.columns, ".columns.tsv")):
+    for labels, suffix in zip(part.labels(), (".rows.tsv", ".columns.tsv"), strict=True):
+        columns = [labels.names]
+        if labels.datasets is not None:
+            columns.append(labels.datasets.to_pylist())
         with open_output(_uncompressed(path).with_suffix(suffix)) as file:
-            file.write("".join(f"{name}\n" for name in names).encode())
+            lines = ("\t".join(map(str, line)) for line in zip(*columns, strict=True))
+            file.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def _write_npz(part: Slice, file: IO[bytes]) -> None:
     """Write what ``scipy.sparse.load_npz`` reads, and the names beside it."""
     matrix = sp.csr_array(part.values())
+    rows, columns = part.labels()
+    datasets: dict[str, Any] = {
+        name: np.asarray(labels.datasets.to_pylist(), str)
+        for name, labels in (("row_datasets", rows), ("column_datasets", columns))
+        if labels.datasets is not None
+    }
     np.savez_compressed(
         file,
         format=np.array(b"csr"),
@@ -270,8 +350,9 @@ def _write_npz(part: Slice, file: IO[bytes]) -> None:
         indices=matrix.indices,
         indptr=matrix.indptr,
         _is_array=np.array(True),  # noqa: FBT003 - scipy's own mark
-        row_names=part.rows.astype(str),
-        column_names=part.columns.astype(str),
+        row_names=rows.names.astype(str),
+        column_names=columns.names.astype(str),
+        **datasets,
     )
 
 

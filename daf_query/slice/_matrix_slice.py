@@ -13,11 +13,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query._provenance import Record, record_of
-from daf_query.matrix import PlannedLayouts, Selection, SlicePlan, find_layouts, gather_first
+from daf_query.matrix import (
+    ElementCount,
+    PlannedLayouts,
+    Selection,
+    SlicePlan,
+    find_layouts,
+    gather_first,
+)
 from daf_query.slice import _anndata
 from daf_query.slice import _explanation as explaining
 from daf_query.slice import _export as export
-from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
+from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice, Contents
 from daf_query.slice._asked import Asked
 from daf_query.slice._block_writers import (
     BLOCK_FORMATS,
@@ -26,11 +33,18 @@ from daf_query.slice._block_writers import (
     save_anndata,
     save_rows,
 )
-from daf_query.slice._blocks import BLOCK_BYTES, planned_rows, row_spans, without_damaged
+from daf_query.slice._blocks import (
+    BLOCK_BYTES,
+    likely_row_counts,
+    planned_rows,
+    row_spans,
+    without_damaged,
+)
 from daf_query.slice._byte_sizes import ByteSize, byte_count
 from daf_query.slice._current_axes import CurrentAxes
 from daf_query.slice._empty_selection import EmptySelection
 from daf_query.slice._explanation import SliceExplanation
+from daf_query.slice._export import AxisNames, Labels
 from daf_storage import DafReader, Origin, errors
 from daf_storage.spi import AlignedMatrix, ForkLock, Span, lazy_module
 
@@ -206,6 +220,14 @@ class MatrixSlice:
 
     def _figures(self) -> explaining.Figures:
         return explaining.figures_of(self.shape, self.dtype, self._layouts, self._gathered)
+
+    def element_count(self) -> ElementCount:
+        """Return how many elements the slice has, at most; nothing is read."""
+        return self._figures().elements
+
+    def row_counts(self) -> npt.NDArray[np.float64]:
+        """Return about how many elements each row has; nothing is read."""
+        return likely_row_counts(self._figures(), self._layouts)
 
     def load(self, *, progress: Callable[[int], None] = lambda _: None) -> MatrixSlice:
         """Read the values now, reporting stored elements done; returns the slice itself."""
@@ -398,11 +420,24 @@ class MatrixSlice:
         reading = Reading(max(budget, 1), progress)
         if is_anndata:
             with self.unchanged_axes():
-                contents = _anndata.contents_of(self, choice, record)
+                contents = self.contents(choice, record)
             save_anndata(contents, self, path, file_format, self._companion, reading)
         else:
             save_rows(self, path, file_format, record, reading)
         self._nnz = reading.nnz
+
+    def contents(self, choice: AnnDataChoice, record: Record | None) -> Contents:
+        """Return what an AnnData of the slice has beside its large matrices."""
+        return _anndata.contents_of(self, choice, record)
+
+    def labels(self) -> tuple[Labels, Labels]:
+        """Return what rows and columns are called in tables and files."""
+        rows, columns = self.rows, self.columns
+        return Labels(self.rows_axis, rows, rows), Labels(self.columns_axis, columns, columns)
+
+    def axis_names(self) -> tuple[AxisNames, AxisNames]:
+        """Return the selected entries of both axes, each once."""
+        return export.axis_names(self)
 
     def _record(self, *, is_wanted: bool | None) -> Record | None:
         """Return the provenance if that is wanted; None: as the session was connected."""
@@ -467,20 +502,28 @@ class MatrixSlice:
         return self._blocks(spans)
 
     def _blocks(self, spans: Iterator[Span]) -> Iterator[MatrixSlice]:
-        axes = (self.rows_axis, self.columns_axis)
         planned = PlannedLayouts(self._layouts, self._faults)
         for span in spans:
             layouts = planned_rows(planned, span)
-            selections = (self.selections[0].part(span.start, span.stop), self.selections[1])
-            asked = None if self._asked is None else self._asked.of_rows(span)
-            block = MatrixSlice(
-                self.daf, axes, self.name, selections, layouts, self._current, asked=asked
-            )
-            if self._gathered is not None:
-                block._gathered = self._gathered[span.slice]
+            block = self._block(span, layouts)
             yield block
-            planned = without_damaged(planned, block._layouts[0], layouts.whole[0])
+            planned = without_damaged(planned, block._layouts[0], layouts.whole[0])  # noqa: SLF001 - of this class
             del block  # its values, before those of the next are read
+
+    def of_rows(self, span: Span) -> MatrixSlice:
+        """Return some of the rows, by their offsets; nothing is read."""
+        return self._block(span, planned_rows(PlannedLayouts(self._layouts, self._faults), span))
+
+    def _block(self, span: Span, layouts: PlannedLayouts) -> MatrixSlice:
+        axes = (self.rows_axis, self.columns_axis)
+        selections = (self.selections[0].part(span.start, span.stop), self.selections[1])
+        asked = None if self._asked is None else self._asked.of_rows(span)
+        block = MatrixSlice(
+            self.daf, axes, self.name, selections, layouts, self._current, asked=asked
+        )
+        if self._gathered is not None:
+            block._gathered = self._gathered[span.slice]
+        return block
 
     def unchanged_axes(self) -> AbstractContextManager[None]:
         """Refuse what is read meanwhile by positions, if an axis was replaced or reordered."""

@@ -14,7 +14,7 @@ from daf_query.filter import Edit, edited, python_edits, type_mismatches, value_
 from daf_query.matrix import Selection
 from daf_query.scan import INDEX, NAME
 from daf_query.slice._entry_list import positions_in, positions_of
-from daf_query.slice._wrapped_sql import WrappedSql, predicate_query
+from daf_query.slice._wrapped_sql import INDEX_KEY, RowKey, WrappedSql, predicate_query
 from daf_query.sql import (
     Engine,
     QueryResult,
@@ -71,23 +71,47 @@ def resolve(
 def _from_predicate(
     engine: Engine, schema: str, axis: str, predicate: str, keyword: str, other: str
 ) -> npt.NDArray[np.int64]:
+    table, is_ordered = predicate_rows(
+        engine, schema, axis, predicate, keyword=keyword, other=other
+    )
+    positions: npt.NDArray[np.int64] = table.column(0).to_numpy().astype(np.int64)
+    return positions if is_ordered else np.sort(positions)
+
+
+def predicate_rows(
+    engine: Engine,
+    schema: str,
+    axis: str,
+    predicate: str,
+    *,
+    keyword: str,
+    other: str,
+    key: RowKey = INDEX_KEY,
+) -> tuple[pa.Table, bool]:
+    """Return the rows that a predicate chooses, by their key, and whether it has an order.
+
+    Raises
+    ------
+    QueryError
+        The predicate is wrong.
+    VectorNotFoundError
+        It names an unknown column.
+    """
     if not predicate.strip():
         raise errors.QueryError(f"{keyword}= is an empty predicate; leave it out to take all")
     edits = _python_edits(engine, schema, axis, predicate, keyword)
-    wrapped, is_ordered = predicate_query(schema, axis, predicate, edits)
+    wrapped, is_ordered = predicate_query(schema, axis, predicate, edits, key)
     try:
-        table = engine.plan_raw(wrapped.query).to_arrow_table()
+        return engine.plan_raw(wrapped.query).to_arrow_table(), is_ordered
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         explained = explained_of(error, wrapped, engine)
-        daf = engine.connections.reader(schema)
         if not isinstance(explained, errors.VectorNotFoundError):
             columns = engine.connections.schemas[schema].dataset(axis).schema
             hints = type_mismatches(edited(predicate, edits), columns)
             message = "; ".join([f"{keyword}= on axis {axis!r}: {explained}", *hints])
             raise errors.with_message(explained, message) from None
-        raise _wrong_axis(explained, daf, predicate, keyword, axis, other) from None
-    positions: npt.NDArray[np.int64] = table.column(0).to_numpy().astype(np.int64)
-    return positions if is_ordered else np.sort(positions)
+        readers = [daf for daf, _ in engine.connections.schemas[schema].data_sets()]
+        raise _wrong_axis(explained, readers, predicate, keyword, axis, other) from None
 
 
 def _python_edits(
@@ -121,7 +145,7 @@ def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.
 
 def _wrong_axis(
     error: errors.VectorNotFoundError,
-    daf: DafReader,
+    readers: Sequence[DafReader],
     predicate: str,
     keyword: str,
     axis: str,
@@ -134,8 +158,11 @@ def _wrong_axis(
         hint = f": pass this predicate as {opposite}="
     else:
         bare = predicate.strip().strip("'\"")
-        positions = daf.axis_indices(axis, [bare], allow_missing=True, allow_empty=True)
-        if positions[0] >= 0:
+        if any(
+            daf.axis_indices(axis, [bare], allow_missing=True, allow_empty=True)[0] >= 0
+            for daf in readers
+            if daf.has_axis(axis)
+        ):
             hint = f"; to take an entry by its name pass a list: {keyword}=[{bare!r}]"
     return errors.with_message(error, f"{keyword}= on axis {axis!r}: {error}{hint}")
 
@@ -157,12 +184,23 @@ def explained_of(
 def _from_select(
     engine: Engine, daf: DafReader, axis: str, query: str, keyword: str
 ) -> npt.NDArray[np.int64]:
-    frame = engine.plan(query, once=(INDEX, NAME))
+    table, frame = select_rows(engine, query, keyword)
+    return _in_order(table, frame, daf, axis, keyword)
+
+
+def select_rows(engine: Engine, query: str, keyword: str, *more: str) -> tuple[pa.Table, Any]:
+    """Return the rows of a whole query, and the frame, which has its order.
+
+    Parameters
+    ----------
+    more
+        Columns that may be there once only, beside ``index`` and ``name``.
+    """
+    frame = engine.plan(query, once=(INDEX, NAME, *more))
     try:
-        table = frame.to_arrow_table()
+        return frame.to_arrow_table(), frame
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         raise errors.QueryError(f"{keyword}=: {strip_prefixes(str(error))}") from None
-    return _in_order(table, frame, daf, axis, keyword)
 
 
 def _in_order(

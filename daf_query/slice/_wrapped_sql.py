@@ -6,10 +6,25 @@ Errors of the engine count lines and columns of the whole; here they are those o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from daf_query.filter import Edit, clauses_of, edited
 from daf_query.scan import INDEX
 from daf_query.sql import quoted_name, tokens_of
+
+
+@dataclass(frozen=True, slots=True)
+class RowKey:
+    """How a query says which rows of a table it chooses."""
+
+    columns: str
+    """What it selects."""
+    order: str
+    """What it orders by: the order of the table."""
+
+
+INDEX_KEY: Final = RowKey(quoted_name(INDEX), quoted_name(INDEX))
+"""Of the table of one data set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +71,11 @@ class WrappedSql:
 
 
 def predicate_query(
-    schema: str, axis: str, predicate: str, edits: tuple[Edit, ...] = ()
+    schema: str,
+    axis: str,
+    predicate: str,
+    edits: tuple[Edit, ...] = (),
+    key: RowKey = INDEX_KEY,
 ) -> tuple[WrappedSql, bool]:
     """Return the query for the positions that a predicate chooses, and whether it has an order.
 
@@ -67,6 +86,8 @@ def predicate_query(
     ----------
     edits
         What is written differently in the condition.
+    key
+        What says which rows are chosen.
 
     Examples
     --------
@@ -76,7 +97,7 @@ def predicate_query(
     """
     table = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: the query is read-only, one statement, and the predicate is SQL by design.
-    start = f"SELECT {quoted_name(INDEX)} FROM {table} "  # noqa: S608
+    start = f"SELECT {key.columns} FROM {table} "  # noqa: S608
     clauses = clauses_of(predicate)
     order = next((clause.start for clause in clauses if clause.is_word("ORDER")), None)
     limit = next((clause.start for clause in clauses if not clause.is_word("ORDER")), None)
@@ -86,11 +107,9 @@ def predicate_query(
     if has_filter:
         inserted.append((first, ") " if clauses else "\n)"))
     if order is None and limit is not None:
-        inserted.append((limit, f"ORDER BY {quoted_name(INDEX)} "))
+        inserted.append((limit, f"ORDER BY {key.order} "))
     elif order is not None:
         is_last = limit is None or limit < order
         end = len(predicate) if is_last or limit is None else limit
-        inserted.append(
-            (end, f"\n, {quoted_name(INDEX)}" if is_last else f", {quoted_name(INDEX)} ")
-        )
+        inserted.append((end, f"\n, {key.order}" if is_last else f", {key.order} "))
     return WrappedSql(predicate, tuple(inserted), edits), bool(clauses)

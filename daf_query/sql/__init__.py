@@ -11,6 +11,7 @@ Must not know matrix slices or sessions.
 
 from datafusion import SessionContext
 
+from daf_query.sql._catalog import CollectionSchema
 from daf_query.sql._category_sorting import AlphabeticalOrderWarning
 from daf_query.sql._connections import Collection, Connections
 from daf_query.sql._engine import Allow, Engine
@@ -38,6 +39,7 @@ __all__ = [
     "AlphabeticalOrderWarning",
     "By",
     "Collection",
+    "CollectionSchema",
     "Connections",
     "DuplicateColumnsWarning",
     "Engine",

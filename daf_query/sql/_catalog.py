@@ -370,6 +370,10 @@ class CollectionSchema(AxisSchema):
         """Return the data sets, each with the cache of its tables."""
         return [pair for member in self.members.values() for pair in member.data_sets()]
 
+    def readers(self) -> dict[str, DafReader]:
+        """Return the data sets by name."""
+        return {name: member.daf for name, member in self.members.items()}
+
     def axes_set(self) -> set[str]:
         """Return the axes that some data set has."""
         return {axis for member in self.members.values() for axis in member.axes_set()}

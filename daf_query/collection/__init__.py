@@ -1,0 +1,28 @@
+"""Several data sets as one in matrices: slices of all of them, with their columns aligned by name.
+
+**Nouns.** A *member* is a data set of a collection.  Of the two axes of a matrix, one is
+*concatenated*: its entries are those of the first member, then those of the second, and so on.  The
+other is *aligned*: its entries are the same where their names are.  A *join* says which names an
+aligned axis has: those that all members have (``inner``), or those of any (``outer``); what a
+member lacks is *filled*.
+
+Must not know sessions, profiles or the command line.
+"""
+
+from daf_query.collection._collection_slice import CollectionSlice, DuplicateNamesWarning
+from daf_query.collection._explanation import CollectionExplanation
+from daf_query.collection._make import CollectionRequest, collection_slice, has_matrix
+from daf_query.collection._orientation import concatenated_of
+from daf_query.collection._selectors import resolve_aligned, resolve_concatenated
+
+__all__ = [
+    "CollectionExplanation",
+    "CollectionRequest",
+    "CollectionSlice",
+    "DuplicateNamesWarning",
+    "collection_slice",
+    "concatenated_of",
+    "has_matrix",
+    "resolve_aligned",
+    "resolve_concatenated",
+]

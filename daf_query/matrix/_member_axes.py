@@ -1,0 +1,326 @@
+"""The axes of several data sets that are asked as one: concatenated, or aligned by name.
+
+Each of them looks like the axis of one data set: it has a length, and positions of its entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_storage import DafReader, errors
+
+Join: TypeAlias = Literal["inner", "outer"]
+"""Which entries an aligned axis has: those that all data sets have, or those of any."""
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+_NAME: Final = "name"
+
+
+class EntryAxis(Protocol):
+    """What selecting entries needs of an axis, or of a data set that has it."""
+
+    @property
+    def location(self) -> str:
+        """Where it is, for messages."""
+        ...
+
+    def axis_length(self, axis: str) -> int:
+        """Return the number of entries."""
+        ...
+
+    def axis_indices(self, axis: str, entries: Iterable[str]) -> Positions:
+        """Return the 0-based positions of entries."""
+        ...
+
+    def check_labels(self, axis: str, labels: Any, what: str) -> None:
+        """Refuse the labels of a mask that are not the entries."""
+        ...
+
+
+@dataclass(frozen=True)
+class ConcatenatedAxis:
+    """An axis of several data sets, the entries of one after those of the one before.
+
+    Positions count through: they are those of the rows of the union table.
+    """
+
+    axis: str
+    location: str
+    members: Mapping[str, DafReader]
+    """The data sets that have the axis, by name, in their order."""
+
+    @cached_property
+    def starts(self) -> Positions:
+        """Where the entries of each data set begin, and the length of all."""
+        lengths = [daf.axis_length(self.axis) for daf in self.members.values()]
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the data sets, in their order."""
+        return tuple(self.members)
+
+    @property
+    def length(self) -> int:
+        """The number of entries of all."""
+        return int(self.starts[-1])
+
+    def split(self, positions: Positions) -> tuple[npt.NDArray[np.int32], Positions]:
+        """Return the number of the data set of each position, and the position within it."""
+        owners = np.searchsorted(self.starts, positions, side="right") - 1
+        return owners.astype(np.int32), positions - self.starts[owners]
+
+    def joined(self, datasets: Any, positions: Positions) -> Positions:
+        """Return positions that count through, of names of data sets and positions within them.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such data set.
+        OutOfBoundsError, EntryNotFoundError
+            A position is none of its data set.
+        """
+        owners = self.owners(datasets)
+        lengths = np.diff(self.starts)[owners] if positions.size else positions
+        outside = np.flatnonzero((positions < 0) | (positions >= lengths))
+        if outside.size:
+            first = int(outside[0])
+            raise errors.EntryNotFoundError(
+                f"{self.location}: axis {self.axis!r} of {self.names[owners[first]]!r} has no "
+                f"position {positions[first]:,}; its positions count from 0 to "
+                f"{lengths[first] - 1:,}"
+            )
+        return self.starts[owners] + positions
+
+    def owners(self, datasets: Any) -> Positions:
+        """Return the numbers of data sets, by their names.
+
+        Raises
+        ------
+        NotFoundError
+            One of them is none of these.
+        """
+        found = pc.index_in(datasets.cast(pa.string()), value_set=pa.array(self.names, pa.string()))
+        if found.null_count:
+            missing = datasets.filter(pc.is_null(found))[0].as_py()
+            has = errors.known_names(self.names, none="none")
+            raise errors.NotFoundError(
+                f"{self.location}: no data set {missing!r} has the axis {self.axis!r}; those that "
+                f"have it are {has}{errors.nearest(str(missing), self.names)}"
+            )
+        owners: Positions = _combined(found).to_numpy(zero_copy_only=False).astype(np.int64)
+        return owners
+
+    def named(self, datasets: Any, entries: Any) -> Positions:
+        """Return the positions of entries by the name of their data set and their own.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such data set, or it has no such entry.
+        """
+        owners = self.owners(datasets)
+        plain = _combined(entries)
+        positions = np.empty(owners.size, np.int64)
+        for number, daf in enumerate(self.members.values()):
+            rows = np.flatnonzero(owners == number)
+            if rows.size:
+                found = daf.axis_indices(self.axis, plain.take(pa.array(rows)))
+                positions[rows] = self.starts[number] + found
+        return positions
+
+    def axis_length(self, axis: str) -> int:  # noqa: ARG002 - there is one axis
+        """Return the number of entries of all."""
+        return self.length
+
+    def axis_indices(self, axis: str, entries: Iterable[str]) -> Positions:
+        """Return the positions of entries by name alone.
+
+        Raises
+        ------
+        EntryNotFoundError
+            No data set has an entry of that name.
+        InvalidInputError
+            Several have; the message names them.
+        """
+        asked = entries if isinstance(entries, pa.Array | pa.ChunkedArray) else list(entries)
+        positions = np.full(len(asked), -1, np.int64)
+        for number, daf in enumerate(self.members.values()):
+            found = daf.axis_indices(axis, asked, allow_missing=True, allow_empty=True)
+            twice = np.flatnonzero((found >= 0) & (positions >= 0))
+            if twice.size:
+                raise self._ambiguous(str(_item(asked, int(twice[0]))))
+            positions = np.where(found >= 0, self.starts[number] + found, positions)
+        missing = np.flatnonzero(positions < 0)
+        if missing.size:
+            entry = str(_item(asked, int(missing[0])))
+            raise errors.EntryNotFoundError(
+                f"{self.location}: no data set has an entry {entry!r} on axis {axis!r}"
+            )
+        return positions
+
+    def _ambiguous(self, entry: str) -> errors.InvalidInputError:
+        having = [
+            name
+            for name, daf in self.members.items()
+            if daf.axis_indices(self.axis, [entry], allow_missing=True, allow_empty=True)[0] >= 0
+        ]
+        return errors.InvalidInputError(
+            f"{self.location}: the name {entry!r} of axis {self.axis!r} occurs in "
+            f"{len(having):,} data sets ({errors.known_names(having, none='none')}); pass a table "
+            "with the columns dataset and name, or a predicate: "
+            f"\"dataset = '{having[0]}' AND name = '{entry}'\", or name = '{entry}' for all"
+        )
+
+    def check_labels(self, axis: str, labels: Any, what: str) -> None:
+        """Refuse the labels of a mask that are not the entries."""
+        if labels is None or callable(labels) or type(labels).__name__ == "RangeIndex":
+            return
+        position = 0
+        for daf in self.members.values():
+            stop = position + daf.axis_length(axis)
+            daf.check_labels(axis, labels[position:stop], what)
+            position = stop
+
+
+@dataclass(frozen=True)
+class AlignedAxis:
+    """An axis of several data sets whose entries are the same where their names are."""
+
+    axis: str
+    location: str
+    join: Join
+    entries: pa.Array
+    """The names: in the order of the first data set, then those of the second, and so on."""
+    positions: Mapping[str, Positions]
+    """Of each data set, where its entries are among the names; -1 for those that are left out."""
+    lacking: Callable[[str], list[str]]
+    """Returns the data sets that have no entry of some name."""
+
+    @property
+    def length(self) -> int:
+        """The number of names."""
+        return len(self.entries)
+
+    def sources(self, member: str, selected: Positions) -> Positions:
+        """Return the position within a data set of each selected name; -1 if it has none."""
+        own = self.positions[member]
+        places = np.full(self.length, -1, np.int64)
+        is_kept = own >= 0
+        places[own[is_kept]] = np.flatnonzero(is_kept)
+        return places[selected]
+
+    def axis_length(self, axis: str) -> int:  # noqa: ARG002 - there is one axis
+        """Return the number of names."""
+        return self.length
+
+    def axis_indices(self, axis: str, entries: Iterable[str]) -> Positions:
+        """Return the positions of names.
+
+        Raises
+        ------
+        EntryNotFoundError
+            No data set has an entry of that name; or not all have, and ``join`` is ``inner``.
+        """
+        asked = _strings(entries)
+        found = pc.index_in(asked, value_set=self.entries)
+        if not found.null_count:
+            indices: Positions = found.to_numpy(zero_copy_only=False).astype(np.int64)
+            return indices
+        entry = str(asked.filter(pc.is_null(found))[0].as_py())
+        lacking = self.lacking(entry)
+        if len(lacking) == len(self.positions):
+            near = errors.nearest(entry, self.entries.slice(0, 20_000).to_pylist())
+            raise errors.EntryNotFoundError(
+                f"{self.location}: no data set has an entry {entry!r} on axis {axis!r}{near}"
+            )
+        raise errors.EntryNotFoundError(
+            f"{self.location}: {errors.known_names(lacking, none='none')} has no entry {entry!r} "
+            f"on axis {axis!r}, and join='inner' keeps those that all have; pass join='outer'"
+        )
+
+    def check_labels(self, axis: str, labels: Any, what: str) -> None:
+        """Refuse the labels of a mask that are not the names."""
+        if labels is None or callable(labels) or type(labels).__name__ == "RangeIndex":
+            return
+        if not _strings(list(labels)).equals(self.entries):
+            raise errors.wrong_labels(self.location, what, axis)
+
+
+def concatenated_axis(
+    members: Mapping[str, DafReader], axis: str, *, location: str
+) -> ConcatenatedAxis:
+    """Return an axis of those of several data sets that have it; no entries are read."""
+    having = {name: daf for name, daf in members.items() if daf.has_axis(axis)}
+    return ConcatenatedAxis(axis, location, having)
+
+
+def aligned_axis(
+    members: Mapping[str, DafReader], axis: str, join: Join, *, location: str
+) -> AlignedAxis:
+    """Align an axis that several data sets have, by the names of its entries, which are read."""
+    entries = {
+        name: daf.get_pa_vector(axis, _NAME).cast(pa.string()) for name, daf in members.items()
+    }
+
+    def lacking(entry: str) -> list[str]:
+        found = {name: pc.index(names, entry).as_py() for name, names in entries.items()}
+        return [name for name, position in found.items() if position < 0]
+
+    names, positions = aligned(entries, join)
+    return AlignedAxis(axis, location, join, names, positions, lacking)
+
+
+def aligned(entries: Mapping[str, pa.Array], join: Join) -> tuple[pa.Array, dict[str, Positions]]:
+    """Return the names of an aligned axis, and where those of each data set are among them.  Pure.
+
+    >>> runs = {"a": pa.array(["x", "y"]), "b": pa.array(["z", "y"])}
+    >>> names, positions = aligned(runs, "outer")
+    >>> names.to_pylist(), positions["b"].tolist()
+    (['x', 'y', 'z'], [2, 1])
+    >>> names, positions = aligned(runs, "inner")
+    >>> names.to_pylist(), positions["b"].tolist()
+    (['y'], [-1, 0])
+    """
+    first = next(iter(entries.values()), pa.array([], pa.string()))
+    if all(each is first or each.equals(first) for each in entries.values()):
+        return first, {name: np.arange(len(first)) for name in entries}
+    encoded = pa.chunked_array(list(entries.values())).combine_chunks()
+    encoded = _combined(encoded).dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    names = encoded.dictionary
+    if join == "inner":
+        is_common = np.bincount(codes, minlength=len(names)) == len(entries)
+        places = np.where(is_common, np.cumsum(is_common) - 1, -1)
+        codes, names = places[codes], names.filter(pa.array(is_common))
+    ends = np.cumsum([len(each) for each in entries.values()])
+    parts = np.split(codes, ends[:-1])
+    return names, dict(zip(entries, parts, strict=True))
+
+
+def _strings(entries: Iterable[str]) -> pa.Array:
+    if isinstance(entries, pa.Array | pa.ChunkedArray):
+        return _combined(entries).cast(pa.string())
+    return pa.array([str(entry) for entry in entries], pa.string())
+
+
+def _combined(column: Any) -> Any:
+    """Return a column as one array."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    chunks = column.combine_chunks()
+    return pa.concat_arrays(chunks.chunks) if isinstance(chunks, pa.ChunkedArray) else chunks
+
+
+def _item(entries: Any, position: int) -> Any:
+    item = entries[position]
+    return item.as_py() if isinstance(item, pa.Scalar) else item

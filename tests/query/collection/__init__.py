@@ -1,0 +1,1 @@
+"""Tests of matrices of several data sets as one."""

@@ -1,0 +1,401 @@
+"""Tests of slices of several data sets: values, forms, files, errors; pandas and anndata judge."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daf_query import CollectionSlice, DafSession, DuplicateNamesWarning, connect, provenance
+from daf_query.collection import _reading as reading
+from daf_storage import AnnDataWarning, convert, errors, open_daf
+from tests.query.collection.cases import (
+    RUNS,
+    Run,
+    daf_of,
+    expected_of,
+    frame_of,
+    names_of,
+    same,
+    session_of,
+    session_with,
+    table,
+)
+
+
+@pytest.fixture(scope="module")
+def db() -> DafSession:
+    """Return a session of four data sets as one."""
+    return session_of()
+
+
+@pytest.mark.parametrize("join", ["inner", "outer"])
+@pytest.mark.parametrize("fill", [None, 0, 7, 1.5, np.nan, True])
+def test_all_rows_with_columns_by_name(db: DafSession, join: Any, fill: Any) -> None:
+    """In the order of the union table; what a data set lacks is the fill value, 0 by default."""
+    part = db.matrix("cell", "gene", "X", join=join, fill_value=fill)
+    same(part, expected_of(RUNS, join, 0 if fill is None else fill))
+    values = part.values()
+    assert sp.issparse(values)
+    assert values.has_sorted_indices
+    is_float = join == "outer" and isinstance(fill, float)
+    assert part.dtype == np.result_type("f4", "i2", "u1", "i4", "f4" if is_float else "u1")
+    assert values.dtype == part.dtype
+
+
+def test_the_order_of_columns_is_not_that_of_anndata_but_the_values_are(db: DafSession) -> None:
+    """anndata.concat sorts the names of an outer join; here they come as they are first met."""
+    adatas = {
+        name: anndata.AnnData(
+            sp.csr_matrix(frame_of(name, run).to_numpy()),
+            obs=pd.DataFrame(index=run.cells),
+            var=pd.DataFrame(index=run.genes),
+        )
+        for name, run in RUNS.items()
+    }
+    for join in ("inner", "outer"):
+        judge = anndata.concat(adatas, join=join, index_unique="-", label="dataset")
+        with pytest.warns(DuplicateNamesWarning, match="1 name occurs .* 'a' in monday and tuesd"):
+            ours = db.matrix("cell", "gene", "X", join=join).to_anndata()
+        assert list(ours.obs_names) == list(judge.obs_names)
+        assert list(ours.obs["dataset"]) == list(judge.obs["dataset"])
+        assert set(ours.var_names) == set(judge.var_names)
+        np.testing.assert_array_equal(ours.X.toarray(), judge[:, list(ours.var_names)].X.toarray())
+
+
+def test_the_other_way_round(db: DafSession) -> None:
+    """Genes x cells: the cells are concatenated all the same, as the axis of that name."""
+    part = db.matrix("gene", "cell", "X", join="outer", rows=["g5", "g0"], columns="age > 5")
+    whole = db.matrix("cell", "gene", "X", join="outer", rows="age > 5", columns=["g5", "g0"])
+    np.testing.assert_array_equal(part.to_numpy(), whole.to_numpy().T)
+    assert isinstance(part, CollectionSlice)
+    assert isinstance(whole, CollectionSlice)
+    assert list(part.datasets) == list(whole.datasets)
+    assert part.to_polars().columns[:2] == ["gene", "a-monday"]
+    assert part.to_arrow().sort_by("value").column_names == ["dataset", "gene", "cell", "value"]
+    blocks = [block.to_numpy() for block in part.blocks(1)]
+    np.testing.assert_array_equal(np.vstack(blocks), part.to_numpy())
+    with pytest.warns(DuplicateNamesWarning, match="'a-monday'"):
+        assert list(part.to_anndata().var["dataset"]) == list(part.datasets)
+    along = db.matrix("gene", "cell", "X", along="gene", join="outer", fill_value=np.nan)
+    assert along.shape == (5 + 5 + 5 + 4, 8)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "fill", "dtype"),
+    [
+        (["float32", "float32"], None, "float32"),
+        (["int16", "uint8"], None, "float32"),
+        (["int32", "uint8"], None, "float64"),
+        (["int32", "uint8"], 0, "int32"),
+        (["bool", "bool"], 0, "uint8"),
+        (["uint8", "uint8"], 300, "uint16"),
+        (["uint8", "uint8"], -1, "int16"),
+    ],
+)
+def test_dense_members(dtypes: list[str], fill: Any, dtype: str) -> None:
+    """NaN is what a dense data set lacks; integers become floats where that is filled in."""
+    runs = {
+        "one": Run(["a", "b"], ["g1", "g2"], dtypes[0], is_sparse=False),
+        "two": Run(["c"], ["g2", "g3"], dtypes[1], is_sparse=False),
+    }
+    part = session_of(runs).matrix("cell", "gene", "X", join="outer", fill_value=fill)
+    same(part, expected_of(runs, "outer", np.nan if fill is None else fill))
+    assert not part.is_sparse
+    assert part.dtype == dtype == part.to_numpy().dtype
+    inner = session_of(runs).matrix("cell", "gene", "X")
+    assert inner.dtype == np.result_type(*dtypes)
+    same(inner, expected_of(runs, "inner", None))
+
+
+def test_sparse_and_dense_members_make_a_sparse_slice() -> None:
+    """As anndata.concat does; 0 is filled in, and the zeros of the dense one are not stored."""
+    runs = {
+        "one": Run(["a", "b"], ["g1", "g2"], is_sparse=False),
+        "two": Run(["c"], ["g2", "g3"]),
+    }
+    part = session_of(runs).matrix("cell", "gene", "X", join="outer")
+    same(part, expected_of(runs, "outer", 0))
+    assert part.is_sparse
+    assert part.nnz == np.count_nonzero(part.to_numpy())
+    assert not part.explain().is_exact
+
+
+def test_strings_are_filled_with_the_empty_one() -> None:
+    """And do not mix with numbers."""
+    dafs = {name: daf_of(name, Run([name], [gene])) for name, gene in (("a", "g1"), ("b", "g2"))}
+    dafs["a"].set_matrix("cell", "gene", "call", [["hi"]])
+    dafs["b"].set_matrix("cell", "gene", "call", [["lo"]])
+    dafs["a"].set_matrix("cell", "gene", "mixed", [["hi"]])
+    dafs["b"].set_matrix("cell", "gene", "mixed", [[1]])
+    db = session_with(dafs)
+    part = db.matrix("cell", "gene", "call", join="outer")
+    assert part.to_numpy().tolist() == [["hi", ""], ["", "lo"]]
+    with pytest.raises(errors.InvalidInputError, match="fill_value=1 is no string"):
+        db.matrix("cell", "gene", "call", join="outer", fill_value=1)
+    with pytest.raises(errors.UnsupportedDataError, match=r"a: String, b: Int64"):
+        db.matrix("cell", "gene", "mixed", join="outer")
+    with pytest.raises(errors.InvalidInputError, match="fill_value='x' is no number"):
+        db.matrix("cell", "gene", "X", join="outer", fill_value="x")
+
+
+_SESSION = session_of()
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_selections_are_those_of_the_whole(data: st.DataObject) -> None:
+    """Positions in any order and repeated, of both axes, in blocks of any size: numpy indexes."""
+    db = _SESSION
+    join: Any = data.draw(st.sampled_from(["inner", "outer"]))
+    whole = expected_of(RUNS, join, 3)
+    rows = data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=12))
+    columns = data.draw(st.lists(st.integers(0, whole.shape[1] - 1), max_size=9))
+    part = db.matrix(
+        "cell",
+        "gene",
+        "X",
+        rows=rows,
+        columns=columns,
+        join=join,
+        fill_value=3,
+    )
+    assert isinstance(part, CollectionSlice)
+    expected = whole.iloc[rows, columns]
+    bounds = part.explain()
+    block_bytes = data.draw(st.sampled_from([1, 40, 1 << 20]))
+    before = reading.BLOCK_BYTES
+    try:
+        reading.BLOCK_BYTES = block_bytes  # type: ignore[misc] # for smaller blocks
+        same(part, expected)
+    finally:
+        reading.BLOCK_BYTES = before  # type: ignore[misc] # as it was
+    assert part.nnz <= bounds.stored_elements
+    turned = db.matrix(
+        "gene",
+        "cell",
+        "X",
+        rows=columns,
+        columns=rows,
+        join=join,
+        fill_value=3,
+    )
+    np.testing.assert_array_equal(turned.to_numpy(), part.to_numpy().T)
+    heights = [block.shape[0] for block in part.blocks(max_bytes=max(block_bytes, 8))]
+    assert sum(heights) == len(rows)
+
+
+def test_forms(db: DafSession) -> None:
+    """Pandas has two levels of labels, tables the column dataset; blocks have what is theirs."""
+    part = db.matrix("cell", "gene", "X", join="outer", rows="donor = 'N0' ORDER BY age")
+    expected = expected_of(RUNS, "outer", 0)
+    order = [("monday", "a"), ("friday", "g"), ("tuesday", "e"), ("monday", "c"), ("tuesday", "f")]
+    same(part, expected.loc[order])
+    frame = part.to_pandas()
+    assert list(frame.index) == order
+    assert frame.index.names == ["dataset", "cell"]
+    wide = part.to_polars()
+    assert wide.columns == ["dataset", "cell", *expected.columns]
+    assert wide["dataset"].to_list() == [dataset for dataset, _ in order]
+    long = part.to_arrow().to_pylist()
+    got = {(row["dataset"], row["cell"], row["gene"]): row["value"] for row in long}
+    assert got == {
+        (*row, gene): value
+        for gene, column in expected.loc[order].items()
+        for row, value in zip(order, column, strict=True)
+        if value
+    }
+    both = [table(block) for block in part.blocks(2)]
+    pd.testing.assert_frame_equal(pd.concat(both), table(part))
+    blocks = [block.to_numpy() for block in part.load().blocks(max_bytes=60)]
+    np.testing.assert_array_equal(np.vstack(blocks), part.to_numpy())
+    with pytest.raises(errors.InvalidInputError, match="max_bytes=0 has no room"):
+        part.blocks(max_bytes=0)
+    assert "5 cell x 7 gene, sparse float64, of 3 data sets" in repr(part)
+    assert "monday 2, tuesday 2, friday 1" in part._repr_html_()
+    for attribute in ("daf", "plan"):
+        with pytest.raises(errors.InvalidInputError, match="connect the data set that you want"):
+            getattr(part, attribute)
+
+
+def test_files(db: DafSession, tmp_path: Path) -> None:
+    """Every format says of which data set a row is, written as a whole or in blocks."""
+    part = db.matrix("cell", "gene", "X", join="outer", rows="donor = 'N0'")
+    assert isinstance(part, CollectionSlice)
+    for block_bytes in (1, 1 << 20):
+        path = tmp_path / f"{block_bytes}.h5ad"
+        part.save(path, block_bytes=block_bytes)
+        again = anndata.read_h5ad(path)
+        np.testing.assert_array_equal(again.X.toarray(), part.to_numpy())
+        assert list(again.obs["dataset"]) == list(part.datasets)
+        part = db.matrix("cell", "gene", "X", join="outer", rows="donor = 'N0'")
+        assert isinstance(part, CollectionSlice)
+        part.save(tmp_path / f"{block_bytes}.parquet", block_bytes=block_bytes)
+        part.save(tmp_path / f"{block_bytes}.csv", block_bytes=block_bytes)
+    assert pq.read_table(tmp_path / "1.parquet").equals(pq.read_table(tmp_path / "1048576.parquet"))
+    assert (tmp_path / "1.csv").read_text() == (tmp_path / "1048576.csv").read_text()
+    assert pl.read_csv(tmp_path / "1.csv").to_dicts() == part.to_polars().to_dicts()
+    record = provenance(tmp_path / "1.parquet")
+    assert record is not None
+    assert set(record["data_sets"]["runs"]) == set(RUNS)
+    assert (record["join"], record["along"], record["fill_value"]) == ("outer", "cell", 0)
+    assert record["rows"] == "donor = 'N0'"
+    part.save(tmp_path / "x.npz")
+    with np.load(tmp_path / "x.npz") as arrays:
+        assert arrays["row_datasets"].tolist() == list(part.datasets)
+        assert arrays["row_names"].tolist() == list(part.rows)
+    np.testing.assert_array_equal(sp.load_npz(tmp_path / "x.npz").toarray(), part.to_numpy())
+    part.save(tmp_path / "x.mtx")
+    np.testing.assert_array_equal(scipy.io.mmread(tmp_path / "x.mtx").toarray(), part.to_numpy())
+    lines = (tmp_path / "x.rows.tsv").read_text().splitlines()
+    assert lines == [
+        f"{name}\t{dataset}" for name, dataset in zip(part.rows, part.datasets, strict=True)
+    ]
+
+
+def test_pickling_opens_the_data_sets_again(tmp_path: Path) -> None:
+    """Of what has a path; the values are read by the other process."""
+    for name, run in RUNS.items():
+        with open_daf(tmp_path / f"{name}.daf.zarr", "w") as target:
+            source = daf_of(name, run)
+            for axis in ("cell", "gene"):
+                target.add_axis(axis, source.axis_entries(axis))
+            target.set_matrix("cell", "gene", "X", source.get_np_matrix("cell", "gene", "X"))
+    convert(tmp_path / "friday.daf.zarr", tmp_path / "friday.h5df")
+    paths = [tmp_path / f"{name}.daf.zarr" for name in list(RUNS)[:3]]
+    db = connect([*paths, tmp_path / "friday.h5df"])
+    part = db.matrix("cell", "gene", "X", join="outer", rows=[5, 1, 7])
+    again = pickle.loads(pickle.dumps(part))
+    pd.testing.assert_frame_equal(table(again), table(part))
+    assert again.provenance() == part.provenance()
+    same(part, expected_of(RUNS, "outer", 0).iloc[[5, 1, 7]])
+
+
+def test_a_member_that_lacks_the_matrix() -> None:
+    """Its rows are refused by name, rather than left out or filled; it has no part in the join."""
+    plain = daf_of("plain", Run(["p", "q"], ["g9"]))
+    plain.delete_matrix("cell", "gene", "X")
+    both = session_with({**{n: daf_of(n, r) for n, r in RUNS.items()}, "plain": plain})
+    with pytest.raises(errors.MatrixNotFoundError, match="'plain', which has no matrix 'X' .*<>"):
+        both.matrix("cell", "gene", "X")
+    part = both.matrix("cell", "gene", "X", rows="dataset <> 'plain'")
+    same(part, expected_of(RUNS, "inner", 0))
+    with pytest.raises(errors.MatrixNotFoundError, match="'Y'"):
+        both.matrix("cell", "gene", "Y")
+    with pytest.raises(errors.AxisNotFoundError, match="did you mean 'gene'"):
+        both.matrix("cell", "genes", "X")
+
+
+def test_choices_that_make_no_sense(db: DafSession) -> None:
+    """Are errors that say what there is instead."""
+    with pytest.raises(errors.InvalidInputError, match="join='left' is neither"):
+        db.matrix("cell", "gene", "X", join="left")  # type: ignore[arg-type] # that is tested
+    with pytest.raises(errors.InvalidInputError, match="along='donor' is none of the axes"):
+        db.matrix("cell", "gene", "X", along="donor")
+    disjoint = session_of({name: RUNS[name] for name in ("monday", "friday")})
+    with pytest.raises(errors.InvalidInputError, match="no entry of axis 'cell' occurs in all"):
+        disjoint.matrix("cell", "gene", "X", along="gene")
+    dafs = [daf_of(name, Run([name], ["g1"])) for name in ("a", "b")]
+    for daf in dafs:
+        daf.set_matrix("gene", "gene", "corr", [[1.0]])
+    with pytest.raises(errors.InvalidInputError, match="matrix of axis 'gene' with itself"):
+        connect(dafs).matrix("gene", "gene", "corr")
+
+
+def test_an_obs_axis_of_another_name_is_concatenated() -> None:
+    """The scalar obs_is of an import says so, or var_is which is aligned."""
+    for scalar in ({"obs_is": "spot"}, {"var_is": "probe"}):
+        dafs = []
+        for name in ("a", "b"):
+            daf = daf_of(name, Run(["c"], ["g1"]))
+            daf.add_axis("spot", [f"s{name}"])
+            daf.add_axis("probe", ["p1", "p2"])
+            daf.set_matrix("spot", "probe", "Y", [[1, 2]])
+            for key, value in scalar.items():
+                daf.set_scalar(key, value)
+            dafs.append(daf)
+        part = connect(dafs).matrix("probe", "spot", "Y")
+        assert part.to_numpy().tolist() == [[1, 1], [2, 2]]
+        assert list(part.columns) == ["sa", "sb"]
+
+
+def test_a_budget_holds_for_the_sum(db: DafSession) -> None:
+    """It is checked before anything is read, with the figures of the whole."""
+    part = db.matrix("cell", "gene", "X", join="outer", fill_value=1)
+    explanation = part.explain()
+    size = explanation.result_bytes
+    values = part.values()
+    stored = values.data.nbytes + values.indices.nbytes + values.indptr.nbytes
+    assert stored <= size < stored + 200
+    db.matrix("cell", "gene", "X", join="outer", fill_value=1, max_bytes=size)
+    with pytest.raises(errors.BudgetError, match=f"takes up to {size:,} bytes .*nothing was read"):
+        db.matrix("cell", "gene", "X", join="outer", fill_value=1, max_bytes=size - 1)
+
+
+def test_the_explanation_has_a_part_for_each(db: DafSession) -> None:
+    """With figures that add up, as text, HTML and JSON."""
+    explanation = db.matrix("cell", "gene", "X", join="outer", rows=[0, 4, 5]).explain()
+    assert list(explanation.members) == ["monday", "tuesday"]  # type: ignore[attr-defined] # of several
+    described = json.loads(json.dumps(explanation.to_dict()))
+    assert described["members"]["tuesday"]["rows"] == 2
+    assert described["read_bytes"] == sum(m["read_bytes"] for m in described["members"].values())
+    assert described["filled_elements"] == 1 * 2 + 2 * 2
+    text = repr(explanation)
+    assert "3 cell x 7 gene" in text
+    assert "tuesday: 2 x 5, by cell" in text
+    assert explanation._repr_html_().startswith("<pre>")
+
+
+def test_an_empty_selection(db: DafSession, tmp_path: Path) -> None:
+    """Has the columns all the same, and can be written."""
+    part = db.matrix("cell", "gene", "X", rows="age > 1000")
+    assert part.shape == (0, 3)
+    assert part.to_numpy().shape == (0, 3)
+    assert part.to_arrow().num_rows == 0
+    part.save(tmp_path / "none.h5ad")
+    assert anndata.read_h5ad(tmp_path / "none.h5ad").shape == (0, 3)
+    assert db.matrix("cell", "gene", "X", columns="is_odd AND rank > 90").shape == (9, 0)
+
+
+def test_companions_come_along(tmp_path: Path) -> None:
+    """Layers and obsm of all data sets; what one lacks is left out with a warning."""
+    dafs = {}
+    for name, run in (("one", Run(["a", "b"], ["g1", "g2"])), ("two", Run(["c"], ["g2", "g3"]))):
+        daf = daf_of(name, run)
+        values = frame_of(name, run).to_numpy()
+        daf.set_matrix("cell", "gene", "doubled", sp.csc_array(values * 2))
+        daf.add_axis("pc", ["0", "1"] if name == "one" else ["1", "2"])
+        daf.set_matrix("cell", "pc", "pca", np.arange(len(run.cells) * 2.0).reshape(-1, 2))
+        daf.set_matrix("cell", "cell", "graph", np.eye(len(run.cells)))
+        dafs[name] = daf
+    dafs["one"].set_matrix("cell", "gene", "only", sp.csc_array((2, 2)))
+    db = session_with(dafs)
+    part = db.matrix("cell", "gene", "X", join="outer")
+    with pytest.warns(AnnDataWarning, match=r"layers\['only'\] is left out: .* two has no layers"):
+        adata = part.to_anndata()
+    np.testing.assert_array_equal(adata.layers["doubled"].toarray(), adata.X.toarray() * 2)
+    expected = [[0, 1, np.nan], [2, 3, np.nan], [np.nan, 0, 1]]
+    np.testing.assert_array_equal(adata.obsm["pca"], expected)
+    assert "obsp" not in adata.obsp
+    with pytest.warns(AnnDataWarning, match="only"):
+        db.matrix("cell", "gene", "X", join="outer").save(tmp_path / "x.h5ad", block_bytes=1)
+    again = anndata.read_h5ad(tmp_path / "x.h5ad")
+    np.testing.assert_array_equal(
+        again.layers["doubled"].toarray(), adata.layers["doubled"].toarray()
+    )
+    with pytest.raises(errors.MatrixNotFoundError, match="obsp belongs to each data set"):
+        part.to_anndata(layers=False, obsp=["graph"])
+    assert list(part.to_anndata(layers=["doubled"], obsm=False).layers) == ["doubled"]
+    assert names_of({"one": Run([], ["g1"])}, "inner") == ["g1"]
