@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from daf_query.matrix import DamagedLayoutWarning
     from daf_query.profile import Profile, ProfilePlots
     from daf_query.scan import ScanOptions
-    from daf_query.session import DafSession, connect
+    from daf_query.session import Annotation, DafSession, connect
     from daf_query.slice import LayoutCost, MatrixSlice, SliceExplanation
     from daf_query.sql import (
         AlphabeticalOrderWarning,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlphabeticalOrderWarning",
+    "Annotation",
     "AxisDataset",
     "CollectionExplanation",
     "CollectionSlice",
@@ -106,6 +107,7 @@ __getattr__, __dir__ = lazy_names(
         "daf_query.profile": ("Profile", "ProfilePlots"),
         "daf_query.scan": ("ScanOptions",),
         "daf_query.session": (
+            "Annotation",
             "DafSession",
             "connect",
         ),

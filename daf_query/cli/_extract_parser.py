@@ -12,6 +12,7 @@ from daf_query.cli._parser_parts import (
     Commands,
     add_command,
     add_no_provenance,
+    add_overlay,
     add_param,
     add_quiet,
 )
@@ -94,6 +95,7 @@ def add_extract(commands: Commands) -> None:
             help=f"of .h5ad, the other matrices {matrices}: A,B, all or none (default: what fits "
             "1 GiB)",
         )
+    add_overlay(parser)
     add_no_provenance(parser)
     add_quiet(parser)
     parser.any_of = ("output", "dry_run")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 
-from daf_storage import open_daf
+from daf_storage import open_daf, open_overlay
 
 
 def info_command(options: argparse.Namespace) -> None:
     """Print what a data set holds."""
-    with open_daf(options.path) as daf:
+    base = open_daf(options.path)
+    with base if options.overlay is None else open_overlay(base, options.overlay, "r") as daf:
         if options.diagram:
             print(daf.diagram())
         elif options.format == "json":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
+from daf_query.cli._annotate_parser import add_annotate
 from daf_query.cli._diagnose_parser import add_diagnose
 from daf_query.cli._extract_parser import add_extract
 from daf_query.cli._parser_parts import (
@@ -17,6 +18,7 @@ from daf_query.cli._parser_parts import (
     Parser,
     add_command,
     add_no_provenance,
+    add_overlay,
     add_param,
     add_quiet,
     add_strict,
@@ -91,6 +93,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
     _add_export(commands)
     _add_convert(commands)
     add_saving(commands)
+    add_annotate(commands)
     _add_reorder(commands)
     _add_index(commands)
     add_provenance(commands)
@@ -155,6 +158,7 @@ def _add_info(commands: Commands) -> None:
     output.add_argument(
         "--diagram", action="store_true", help="the axes and their relations, for Mermaid"
     )
+    add_overlay(parser)
     parser.set_defaults(command="_info.info_command")
 
 
@@ -173,6 +177,7 @@ def _add_sql(commands: Commands) -> None:
         "  daf sql 'runs/*.daf.zarr' \"SELECT dataset, count(*) FROM cell GROUP BY dataset\"\n"
         "  daf sql pbmc.daf.zarr -f query.sql -o old.arrow --no-provenance\n"
         "  daf sql pbmc.daf.zarr 'SELECT name FROM cell WHERE donor = $who' --param who=N3\n"
+        '  daf sql atlas.daf.zarr --overlay notes.daf.zarr "SELECT label, age FROM cell"\n'
         "  daf sql pbmc.daf.zarr --table samples=samples.csv \\\n"
         '      "SELECT cell.name, centre FROM cell JOIN samples ON donor = samples.id"',
     )
@@ -213,6 +218,7 @@ def _add_sql(commands: Commands) -> None:
         action="store_true",
         help="execute it, and print which ranges and values it read instead of the rows",
     )
+    add_overlay(parser)
     add_no_provenance(parser)
     add_quiet(parser)
     parser.one_of = ("query", "file")

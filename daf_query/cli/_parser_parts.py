@@ -80,6 +80,15 @@ def add_param(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_overlay(parser: Parser) -> None:
+    """Add ``--overlay``."""
+    parser.add_argument(
+        "--overlay",
+        metavar="OVERLAY",
+        help="a data set on top of PATH, such as 'daf annotate' makes; it is only read",
+    )
+
+
 def add_no_provenance(parser: Parser) -> None:
     """Add ``--no-provenance``."""
     parser.add_argument(

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import cast
 
 from daf_query.cli import _output
+from daf_query.cli._connected import reading
 from daf_query.cli._entries import entries_or_sql
 from daf_query.cli._matrix_axes import matrix_axes
 from daf_query.cli._query_text import named_values
 from daf_query.cli._summary import progress_of
 from daf_query.profile import H5AD
-from daf_query.session import connect
 from daf_storage import errors
 
 
@@ -32,7 +32,7 @@ def profile_command(options: argparse.Namespace) -> None:
             "statistic; leave it out, or give -o FILE.h5ad"
         )
     file_format = options.format if is_h5ad else options.format or _format_of(output)
-    with connect(options.path, provenance=not options.no_provenance) as session:
+    with reading(options) as session:
         daf = session.reader()
         axes = matrix_axes(daf, options.matrix, options.rows_axis, options.columns_axis)
         rows = entries_or_sql(daf, axes[0], options.rows)

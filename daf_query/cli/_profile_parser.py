@@ -11,6 +11,7 @@ from daf_query.cli._parser_parts import (
     Commands,
     add_command,
     add_no_provenance,
+    add_overlay,
     add_param,
     add_quiet,
     whole_number,
@@ -69,6 +70,7 @@ def add_profile(commands: Commands) -> None:
         metavar="N",
         help="rows of a table on a terminal (default: 40; 0: all)",
     )
+    add_overlay(parser)
     add_no_provenance(parser)
     add_quiet(parser)
     parser.set_defaults(command="_profile.profile_command")

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from daf_query.cli import _output
 from daf_query.cli._anndata_choice import anndata_choice
+from daf_query.cli._connected import reading
 from daf_query.cli._entries import entries_or_sql
 from daf_query.cli._matrix_axes import matrix_axes
 from daf_query.cli._query_text import named_table, named_values, query_of
 from daf_query.cli._summary import described, progress_of
-from daf_query.session import DafSession, connect
+from daf_query.session import DafSession
 from daf_query.slice import MatrixSlice, check_format
 from daf_query.table import is_user_table
 from daf_storage import errors
@@ -26,7 +27,7 @@ def sql_command(options: argparse.Namespace) -> None:
     output = _output.file_of(options.output)
     file_format: _output.OutputFormat = options.format or _output.format_of(output)
     query, params = query_of(options), named_values(options.param)
-    with connect(options.path, provenance=not options.no_provenance) as session:
+    with reading(options) as session:
         for name, path in map(named_table, options.table):
             if not is_user_table(path):
                 raise errors.InvalidInputError(
@@ -52,7 +53,7 @@ def extract_command(options: argparse.Namespace) -> None:
     output = _output.file_of(options.output)
     target = output or _output.to_standard_output(options.format)
     check_format(Path(target), options.format)
-    with connect(options.path, provenance=not options.no_provenance) as session:
+    with reading(options) as session:
         part = _chosen_slice(session, options)
         element_bytes = part.dtype.itemsize + 4
         with progress_bar("extract", part.plan.cost_bytes, show=progress_of(options)) as progress:
@@ -84,7 +85,7 @@ def _dry_run(options: argparse.Namespace) -> None:
     """Print what a slice would cost; nothing of its values is read, and nothing is written."""
     if options.format != "json" and options.output not in (None, "-"):
         check_format(Path(options.output), options.format)
-    with connect(options.path) as session:
+    with reading(options) as session:
         part = _chosen_slice(session, options)
         explanation = part.explain()
     _note_empty(part, options.path)

@@ -55,7 +55,7 @@ def named_table(given: str) -> tuple[str | None, str]:
     return (name, path) if separator else (None, given)
 
 
-def named_values(given: Iterable[str]) -> dict[str, Any] | None:
+def named_values(given: Iterable[str], *, option: str = "--param") -> dict[str, Any] | None:
     """Return the values of parameters: ``NAME=VALUE``, of which the value may be JSON.
 
     >>> named_values(["least=60", "donor=N3", 'code="60"', "types=[1, 2]"])
@@ -71,9 +71,9 @@ def named_values(given: Iterable[str]) -> dict[str, Any] | None:
         name, separator, value = each.partition("=")
         name = name.removeprefix("$")
         if not separator or not name:
-            raise errors.InvalidInputError(f"--param {each}: write NAME=VALUE")
+            raise errors.InvalidInputError(f"{option} {each}: write NAME=VALUE")
         if name in values:
-            raise errors.InvalidInputError(f"--param {name} is given twice")
+            raise errors.InvalidInputError(f"{option} {name} is given twice")
         values[name] = value_of(value)
     return values or None
 

@@ -7,7 +7,8 @@ say what is asked, and call the room that answers.
 Must not know the command line.
 """
 
+from daf_query.session._annotation import Annotation
 from daf_query.session._saved_profile import group_axis_of
 from daf_query.session._session import DafSession, connect
 
-__all__ = ["DafSession", "connect", "group_axis_of"]
+__all__ = ["Annotation", "DafSession", "connect", "group_axis_of"]

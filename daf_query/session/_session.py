@@ -6,14 +6,15 @@ import html
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from daf_query.filter import Diagnosis, diagnose
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.session._connected import CACHE_BYTES
 from daf_query.session._matrices import MatrixQuestions
-from daf_query.session._sources import Frame, Mode, Source, opened, schema_name
+from daf_query.session._sources import Frame, Mode, Source, opened, opened_overlay, schema_name
 from daf_query.session._writing import AxisWriting
 from daf_query.slice import is_select
 from daf_query.sql import (
@@ -30,7 +31,7 @@ from daf_query.sql import (
     reporting,
 )
 from daf_query.table import Categoricals, TableDataset, with_matrix_columns
-from daf_storage import DafReader, Relation, errors
+from daf_storage import DafReader, DafWriter, Relation, errors
 
 
 class DafSession(MatrixQuestions, AxisWriting):
@@ -361,7 +362,8 @@ class DafSession(MatrixQuestions, AxisWriting):
 def connect(
     source: Source | Mapping[str, Source | Frame],
     *,
-    mode: Mode = "r",
+    mode: Mode | None = None,
+    overlay: str | Path | DafWriter | None = None,
     cache_bytes: int = CACHE_BYTES,
     scan_options: ScanOptions = DEFAULT_OPTIONS,
     categoricals: Categoricals = "string",
@@ -379,7 +381,12 @@ def connect(
         directory or archive with a group ``meta`` is one table, ``meta`` (see `zarr_table`).
         In a mapping also tables of your own, see `DafSession.register`.
     mode
-        ``r+`` opens paths so that `DafSession.save_vector` and `DafSession.reorder_axis` work.
+        ``r+`` opens paths so that `DafSession.save_vector` and `DafSession.reorder_axis` work; by
+        default ``r``.
+    overlay
+        The path of a data set of your own on top of one that is only read: what is saved goes
+        there, and hides what it replaces. It is made if it is missing, unless ``mode="r+"``; with
+        ``mode="r"`` it is only read. See `daf_storage.open_overlay`.
     cache_bytes
         How much of what was decoded (strings, their codes, packed chunks) is remembered for later
         queries, about; the least recently used is forgotten first.
@@ -402,6 +409,8 @@ def connect(
     ------
     SourceNotFoundError
         There is nothing at a path, or a pattern matches nothing.
+    InvalidInputError
+        There are several data sets below an overlay, or it is of another one.
 
     Examples
     --------
@@ -412,12 +421,15 @@ def connect(
     >>> connect(daf).sql("SELECT name FROM cell WHERE age > 40").to_pydict()
     {'name': ['GATA']}
     """
-    if isinstance(source, Mapping):
+    named: dict[str, Any]
+    if overlay is not None:
+        named = dict([opened_overlay(source, overlay, mode)])
+    elif isinstance(source, Mapping):
         if not source:
             raise errors.InvalidInputError("connect() was given no data set")
-        named = {name: opened(each, mode) for name, each in source.items()}
+        named = {name: opened(each, mode or "r") for name, each in source.items()}
     else:
-        connected = opened(source, mode)
+        connected = opened(source, mode or "r")
         named = {schema_name(source, connected): connected}
     data_sets = {
         name: each for name, each in named.items() if isinstance(each, DafReader | Collection)

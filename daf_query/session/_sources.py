@@ -19,7 +19,7 @@ from daf_query.table import (
     user_table,
     zarr_table,
 )
-from daf_storage import DafReader, DafWriter, errors, open_daf
+from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
 from daf_storage.spi import INDEXES_SUFFIX, is_remote
 
 Source: TypeAlias = str | Path | DafReader | TableDataset | Sequence[str | Path | DafReader]
@@ -47,10 +47,7 @@ def opened(source: object, mode: Mode = "r") -> Connected:
     InvalidModeError
         The mode is neither ``r`` nor ``r+``; or ``r+`` was asked for what is only read.
     """
-    if mode not in ("r", "r+"):
-        raise errors.InvalidModeError(
-            f"connect() has the modes 'r' and 'r+', not {mode!r}; create a data set with open_daf()"
-        )
+    check_mode(mode)
     if isinstance(source, DafReader):
         return _in_mode(source, mode)
     if isinstance(source, TableDataset):
@@ -67,6 +64,50 @@ def opened(source: object, mode: Mode = "r") -> Connected:
         f"cannot connect to {source!r} of type {type(source).__name__}; pass a path, a reader, a "
         "pattern of paths, a list, a data frame, or a mapping of names to any of them"
     )
+
+
+def check_mode(mode: Mode) -> None:
+    """Refuse a mode that `connect` does not have."""
+    if mode not in ("r", "r+"):
+        raise errors.InvalidModeError(
+            f"connect() has the modes 'r' and 'r+', not {mode!r}; create a data set with open_daf()"
+        )
+
+
+def opened_overlay(
+    source: object, overlay: str | Path | DafWriter, mode: Mode | None
+) -> tuple[str, DafReader]:
+    """Open one data set for reading, and another one on top of it; return its name, too.
+
+    Parameters
+    ----------
+    mode
+        ``r`` opens the overlay for reading; else it is written, and made if it is missing unless
+        the mode is ``r+``.
+
+    Raises
+    ------
+    InvalidInputError
+        There are several data sets, or none that an overlay can be on top of.
+    """
+    check_mode(mode or "r")
+    if isinstance(source, Sequence) and not isinstance(source, str) and len(source) == 1:
+        source = source[0]
+    base = opened(source)
+    if isinstance(base, Collection) and len(base.members) == 1:
+        base = next(iter(base.members.values()))
+    if not isinstance(base, DafReader):
+        what = f"{base.location} holds several" if isinstance(base, Collection) else "it is a table"
+        raise errors.InvalidInputError(
+            f"overlay={str(overlay)!r} is on top of one data set, and {what}; connect that alone"
+        )
+    name = schema_name(source, base)
+    try:
+        return name, open_overlay(base, overlay, mode or "w+")
+    except Exception:
+        if base is not source:
+            base.close()
+        raise
 
 
 def _in_mode(daf: DafReader, mode: Mode) -> DafReader:

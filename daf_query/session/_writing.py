@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from daf_query.index import build_index, build_point_index
 from daf_query.profile import Profile, Statistic
 from daf_query.scan import INDEX, NAME
+from daf_query.session._annotation import Annotation, AnnotationChoice, annotate, table_of
 from daf_query.session._connected import Connected
 from daf_query.session._derived_axis import derived_axis, is_rows, rows_of
 from daf_query.session._derived_vector import derived
@@ -126,6 +128,76 @@ class AxisWriting(Connected):
         has_missing = values.null_count > 0
         values = values.fill_null("") if has_missing else values
         daf.set_vector(axis, name, values, if_exists=if_exists, empty_is_missing=has_missing)
+
+    def annotate(  # noqa: PLR0913 - how a table is read
+        self,
+        axis: str,
+        rows: str | Path | QueryResult | Frame,
+        *,
+        key: str | None = None,
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        fill: Mapping[str, Any] | None = None,
+        strict: bool = False,
+        params: Params | None = None,
+        if_exists: IfExists = "error",
+        schema: str | None = None,
+    ) -> Annotation:
+        """Store columns of a table as vectors; its rows belong to the entries that a key names.
+
+        Entries without a row have no value: an empty string that counts as missing, or NaN. So
+        whole numbers become floats where one is missing.  Dates are stored as strings.
+
+        Parameters
+        ----------
+        rows
+            A file (CSV, TSV, Parquet, Arrow), a data frame, a SELECT, or the result of one; a row
+            for an entry, in any order.
+        key
+            The column that has the entries; by default ``name``.
+        columns
+            Which columns, or a mapping of vectors to columns; by default all but the key.
+        fill
+            Values for entries without one, by vector.
+        strict
+            Whether a key that is no entry is an error; by default such rows are counted.
+        params
+            Values for the parameters of the query, as for `sql`.
+        if_exists
+            What becomes of a vector of this name: ``"error"`` leaves it, ``"replace"`` replaces it.
+        schema
+            Which data set, where several are connected.
+
+        Returns
+        -------
+        Annotation
+            What was stored, how many entries have a row, and how many keys are no entries.
+
+        Raises
+        ------
+        EntryNotFoundError
+            No key is an entry; or, with ``strict``, one is not.
+        DuplicateEntriesError
+            An entry has several rows.
+        InvalidInputError
+            There is no such column; or a Bool has no value for an entry, and there is no ``fill``.
+        ExistsError, ReadOnlyError
+            There is such a vector; or the data set was opened for reading.
+
+        Examples
+        --------
+        >>> import daf_storage, pyarrow
+        >>> from daf_query import connect
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> labels = pyarrow.table({"barcode": ["C", "A", "X"], "label": ["t", "b", "t"]})
+        >>> print(connect(daf).annotate("cell", labels, key="barcode"))
+        label (String): 2 of 3 entries of cell have a row; 1 key is no entry of cell: 'X'
+        >>> daf.get_np_vector("cell", "label").tolist()
+        ['b', '', 't']
+        """
+        _, daf = self._writable(schema, axis)
+        choice = AnnotationChoice(key, columns, fill or {}, strict, if_exists)
+        return annotate(daf, axis, table_of(self._engine, rows, key, params), choice)
 
     def save_axis(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -72,8 +73,13 @@ def table_name(path: str | Path) -> str:
     return _FILE.sub("", Path(path).name)
 
 
-def user_table(source: Any) -> UserTable:
+def user_table(source: Any, *, strings: Collection[str] = ()) -> UserTable:
     """Return the rows of a frame or a file.
+
+    Parameters
+    ----------
+    strings
+        Columns of a text file whose values are strings, also where they look like numbers.
 
     Raises
     ------
@@ -85,7 +91,7 @@ def user_table(source: Any) -> UserTable:
         The object is not a table, or has two columns of one name.
     """
     if isinstance(source, str | Path):
-        return _of_file(Path(source))
+        return _of_file(Path(source), strings)
     location = f"a {type(source).__module__.partition('.')[0]} {type(source).__name__}"
     if isinstance(source, ds.Dataset):
         _check_columns(source.schema.names, location)
@@ -215,7 +221,7 @@ def _is_string(kind: pa.DataType) -> bool:
     return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
-def _of_file(path: Path) -> UserTable:
+def _of_file(path: Path, strings: Collection[str]) -> UserTable:
     if not path.exists():
         raise errors.SourceNotFoundError(f"no such file: {path}")
     kind = table_format(path)
@@ -225,7 +231,10 @@ def _of_file(path: Path) -> UserTable:
             ".tsv, .csv.gz and .tsv.gz"
         )
     try:
-        rows = _read_csv(path, kind) if kind not in _STREAMED else _dataset(path, _STREAMED[kind])
+        if kind in _STREAMED:
+            rows = _dataset(path, _STREAMED[kind])
+        else:
+            rows = _read_csv(path, kind, strings)
     except pa.ArrowException as error:
         reason = " ".join(str(error).split())
         raise errors.CorruptDataError(f"{path}: this is not a {kind} file: {reason}") from error
@@ -242,14 +251,17 @@ def _dataset(path: Path, kind: str) -> ds.Dataset:
     return ds.dataset(str(path), format=kind, partitioning="hive")
 
 
-def _read_csv(path: Path, kind: str) -> pa.Table:
+def _read_csv(path: Path, kind: str, strings: Collection[str]) -> pa.Table:
     """Read a text file: types by the values; an empty text is missing, of a number also NA."""
     table = pacsv.read_csv(
         str(path),
         parse_options=pacsv.ParseOptions(
             delimiter="\t" if kind == "tsv" else ",", newlines_in_values=True
         ),
-        convert_options=pacsv.ConvertOptions(null_values=list(_MISSING_NUMBERS)),
+        convert_options=pacsv.ConvertOptions(
+            null_values=list(_MISSING_NUMBERS),
+            column_types=dict.fromkeys(strings, pa.string()),
+        ),
     )
     for place, field in enumerate(table.schema):
         if pa.types.is_binary(field.type):

@@ -1,0 +1,206 @@
+"""Vectors out of tables with a key, and overlays of sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from daf_query import DafSession, connect
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, complete_daf, errors, open_daf
+from tests.support import CELLS, contents, fill
+
+
+@pytest.fixture
+def daf() -> DafWriter:
+    """Return a data set in memory."""
+    return fill(MemoryDaf())
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv.gz", "parquet", "frame", "query"])
+def test_columns_find_their_entries(tmp_path: Path, daf: DafWriter, form: str) -> None:
+    """Rows in another order, some unknown, some entries without: as a join of pandas has it."""
+    frame = pd.DataFrame(
+        {
+            "barcode": ["CATA", "NADA", "TATA"],
+            "label": ["t", "x", "b"],
+            "n": [5, 6, 7],
+            "score": [0.5, 1.5, 2.5],
+        }
+    )
+    rows: Any = tmp_path / f"labels.{form}"
+    db = connect(daf)
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pandas(frame), rows)
+    elif form == "frame":
+        rows = frame
+    elif form == "query":
+        db.register(frame, "labels")
+        rows = "SELECT * FROM labels WHERE barcode <> $no"
+    else:
+        frame.to_csv(rows, sep="\t" if "tsv" in form else ",", index=False)
+    params = {"no": "nothing"} if form == "query" else None
+    found = db.annotate("cell", rows, key="barcode", params=params)
+    assert found.to_dict() == {
+        "axis": "cell",
+        "vectors": {"label": "String", "n": "Float64", "score": "Float64"},
+        "entries": 3,
+        "matched": 2,
+        "unmatched_keys": 1,
+        "examples": ["NADA"],
+    }
+    joined = pd.DataFrame({"barcode": CELLS}).merge(frame, how="left", on="barcode")
+    for name in ("n", "score"):
+        assert np.array_equal(daf.get_np_vector("cell", name), joined[name], equal_nan=True)
+    assert db.sql("SELECT label FROM cell").to_pydict() == {"label": ["b", None, "t"]}
+
+
+def test_types_of_what_is_complete(daf: DafWriter) -> None:
+    """Integers and booleans stay what they are; dates are strings; ``fill=`` completes a column."""
+    table = pa.table(
+        {
+            "name": ["TATA", "GATA", "CATA"],
+            "n": pa.array([1, 2, 3], pa.int8()),
+            "flag": [True, False, True],
+            "day": pa.array([0, 1, 2], pa.date32()),
+            "kind": pa.array(["x", "y", "x"]).dictionary_encode(),
+        }
+    )
+    db = connect(daf)
+    assert db.annotate("cell", table).vectors == {
+        "n": "Int8",
+        "flag": "Bool",
+        "day": "String",
+        "kind": "String",
+    }
+    assert daf.get_np_vector("cell", "day").tolist() == ["1970-01-01", "1970-01-02", "1970-01-03"]
+    part = table.slice(1)
+    with pytest.raises(
+        errors.InvalidInputError, match="Bool cannot be missing; say with fill= which"
+    ):
+        db.annotate("cell", part, if_exists="replace")
+    db.annotate(
+        "cell", part, columns=["flag", "n"], fill={"flag": True, "n": 9}, if_exists="replace"
+    )
+    assert daf.get_np_vector("cell", "flag").tolist() == [True, False, True]
+    assert daf.vector_info("cell", "n").storage_type.value == "Int8"
+    assert daf.get_np_vector("cell", "n").tolist() == [9, 2, 3]
+
+
+def test_keys_that_look_like_numbers(tmp_path: Path) -> None:
+    """``007`` is a name, in a text file too."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["007", "7"])
+    (tmp_path / "x.csv").write_text("id,v\n7,a\n007,b\n")
+    connect(daf).annotate("cell", tmp_path / "x.csv", key="id", columns={"label": "v"})
+    assert daf.get_np_vector("cell", "label").tolist() == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "error", "message"),
+    [
+        ({"key": "nope"}, errors.InvalidInputError, "no column 'nope'; it has id, v"),
+        ({}, errors.InvalidInputError, "say which column has the entries with key=; there are id"),
+        ({"key": "id", "columns": "w"}, errors.InvalidInputError, "no column 'w'"),
+        ({"key": "id", "columns": {"index": "v"}}, errors.InvalidNameError, "'index', since every"),
+        ({"key": "id", "fill": {"w": 1}}, errors.InvalidInputError, "fill= has a value for 'w'"),
+        ({"key": "id", "fill": {"v": "x"}}, errors.InvalidInputError, "fill= has 'x' for it"),
+        ({"key": "v"}, errors.InvalidInputError, "the key 'v' holds double"),
+        ({"key": "id", "strict": True}, errors.EntryNotFoundError, "1 key is no entry of cell: 'N"),
+        ({"key": "id", "columns": ["v", "age"]}, errors.ExistsError, "vector 'age' of axis 'cell'"),
+    ],
+)
+def test_what_is_refused(
+    daf: DafWriter, choice: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """Nothing is stored of a table of which one column is refused."""
+    table = pa.table({"id": ["TATA", "NADA"], "v": [1.5, 2.5], "age": [1.5, 2.5]})
+    before = contents(daf)
+    if "columns" not in choice:
+        table = table.drop_columns(["age"])
+    with pytest.raises(error, match=message):
+        connect(daf).annotate("cell", table, **choice)
+    assert contents(daf) == before
+
+
+def test_ambiguous_and_hopeless_tables(daf: DafWriter) -> None:
+    """Two rows for an entry; no row for any; integers that no float holds; params of a file."""
+    db = connect(daf)
+    with pytest.raises(errors.DuplicateEntriesError, match="1 entries .* the first is 'GATA'"):
+        db.annotate("cell", pa.table({"name": ["GATA", "TATA", "GATA"], "v": [1, 2, 3]}))
+    with pytest.raises(errors.EntryNotFoundError, match="the table has 'TATA-1', the axis 'TATA'"):
+        db.annotate("cell", pa.table({"name": ["TATA-1"], "v": [1]}))
+    with pytest.raises(errors.InvalidInputError, match="cannot hold 9,007,199,254,740,993"):
+        db.annotate("cell", pa.table({"name": ["TATA"], "v": [2**53 + 1]}))
+    with pytest.raises(errors.InvalidInputError, match="no column beside the key"):
+        db.annotate("cell", pa.table({"name": ["TATA"]}))
+    with pytest.raises(errors.InvalidInputError, match="params= are of a query"):
+        db.annotate("cell", "x.csv", params=[1])
+    assert daf.vectors_set("cell") == {"age", "type"}
+
+
+@pytest.fixture
+def atlas(tmp_path: Path) -> Path:
+    """Return the path of a data set that is not to be changed."""
+    with ZarrDaf(tmp_path / "atlas.daf.zarr", "w") as daf:
+        fill(daf)
+    return tmp_path / "atlas.daf.zarr"
+
+
+def test_a_session_writes_into_its_overlay(tmp_path: Path, atlas: Path) -> None:
+    """Whatever is saved; the base is as it was, and complete_daf has both."""
+    mine = tmp_path / "mine.daf.zarr"
+    with open_daf(atlas) as base:
+        before = contents(base)
+    with connect([str(atlas)], overlay=mine) as db:
+        assert list(db.schemas) == ["atlas"]
+        db.save_vector("cell", "is_old", "age > 30")
+        db.save_axis("type", "SELECT type AS name, count(*) AS n FROM cell GROUP BY 1 ORDER BY 1")
+        db.save_matrix(db.profile("cell", "gene", "UMIs", by="is_old"))
+        part = db.matrix("cell", "gene", "UMIs", rows="is_old")
+        db.save_matrix(part, name="old", fill=0)
+        assert db.build_index("cell", "age") == ["age"]
+        with pytest.raises(errors.ExistsError, match="vector 'age' of axis 'cell' exists already"):
+            db.save_vector("cell", "age", "age + 1")
+        db.save_vector("cell", "age", "age + 1", if_exists="replace")
+        assert db.sql("SELECT name FROM cell WHERE is_old AND age > 61").to_pydict() == {
+            "name": ["CATA"]
+        }
+        with pytest.raises(errors.ReadOnlyError, match="atlas.daf.zarr has it, and only"):
+            db.reorder_axis("cell", "name")
+        expected = contents(db.reader())
+    with open_daf(atlas) as base:
+        assert contents(base) == before
+    with complete_daf(mine) as both:
+        assert contents(both) == expected
+    with connect(atlas, overlay=mine, mode="r") as db:
+        assert contents(db.reader()) == expected
+        with pytest.raises(errors.ReadOnlyError):
+            db.save_vector("cell", "more", "age")
+    with connect(atlas, overlay=mine, mode="r+") as db:
+        db.save_vector("cell", "more", "age")
+
+
+def test_what_an_overlay_cannot_be_on_top_of(tmp_path: Path, atlas: Path) -> None:
+    """Several data sets, a table, nothing; or a mode that there is not."""
+    cases: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
+        ([MemoryDaf(name="a"), MemoryDaf(name="b")], {}, errors.InvalidInputError, "2 data sets"),
+        (pa.table({"x": [1]}), {}, errors.InvalidInputError, "it is a table"),
+        (tmp_path / "none.daf.zarr", {}, errors.SourceNotFoundError, "no such directory"),
+        (atlas, {"mode": "r"}, errors.SourceNotFoundError, "no such directory"),
+        (atlas, {"mode": "r+"}, errors.SourceNotFoundError, "no such directory"),
+        (atlas, {"mode": "w"}, errors.InvalidModeError, "modes 'r' and 'r\\+', not 'w'"),
+    ]
+    for source, options, error, message in cases:
+        with pytest.raises(error, match=message):
+            connect(source, overlay=tmp_path / "new.daf.zarr", **options)
+    assert not (tmp_path / "new.daf.zarr").exists()
+    pattern = str(atlas.with_name("atlas*"))
+    with connect(pattern, overlay=MemoryDaf()) as db:
+        assert isinstance(db, DafSession)
+        assert db.tables() == ["cell", "gene", "matrices", "relations", "scalars"]
