@@ -7,13 +7,13 @@
 Must not know formats, SQL or queries.
 """
 
+from daf_storage.anndata_rules import AnnDataWarning, Report, ReportItem
 from daf_storage.h5ad._aligned import ANNDATA_PARTS, AlignedMatrix, aligned_matrices
 from daf_storage.h5ad._export import export_h5ad, to_anndata
 from daf_storage.h5ad._file_values import write_anndata
 from daf_storage.h5ad._frames import axis_frame
 from daf_storage.h5ad._import import from_anndata, import_h5ad
 from daf_storage.h5ad._recorded_types import RecordedType, recorded_types
-from daf_storage.h5ad._report import AnnDataWarning, Report, ReportItem
 
 __all__ = [
     "ANNDATA_PARTS",

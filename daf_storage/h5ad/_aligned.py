@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 
 from daf_storage._lazy import lazy_module
+from daf_storage.anndata_rules import Notes
+from daf_storage.anndata_rules import annotations as _annotations
+from daf_storage.anndata_rules import columns as _columns
+from daf_storage.anndata_rules import notes as _notes
 from daf_storage.data import DafReader
-from daf_storage.h5ad import _annotations, _columns, _notes
-from daf_storage.h5ad._notes import Notes
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

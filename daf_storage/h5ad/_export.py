@@ -10,6 +10,8 @@ import numpy as np
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
+from daf_storage.anndata_rules import Notes, Report
+from daf_storage.anndata_rules import notes as _notes
 from daf_storage.base import (
     IfExists,
     Progress,
@@ -18,7 +20,6 @@ from daf_storage.base import (
     progress_bar,
 )
 from daf_storage.data import DafReader, StoredMatrix, check_reader, kept
-from daf_storage.h5ad import _notes
 from daf_storage.h5ad._aligned import AlignedMatrix, Part, axis_annotations, restore_matrix
 from daf_storage.h5ad._file_values import writable_frame, write_value
 from daf_storage.h5ad._frames import COLOR, axis_frame, column_rules
@@ -29,8 +30,6 @@ from daf_storage.h5ad._matrix_output import (
     write_dense,
     write_sparse,
 )
-from daf_storage.h5ad._notes import Notes
-from daf_storage.h5ad._report import Report
 from daf_storage.h5ad._restore import KeptParts
 from daf_storage.stores import check_output, output_path
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from daf_storage._lazy import lazy_module
+from daf_storage.anndata_rules import Report
 from daf_storage.base import optional_import, pandas
-from daf_storage.h5ad._report import Report
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

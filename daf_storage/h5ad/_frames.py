@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
+from daf_storage.anndata_rules import AnnDataWarning
+from daf_storage.anndata_rules import columns as _columns
+from daf_storage.anndata_rules import notes as _notes
 from daf_storage.base import (
     NAME_VECTOR,
     pandas,
 )
 from daf_storage.data import DafReader
-from daf_storage.h5ad import _columns, _notes
-from daf_storage.h5ad._report import AnnDataWarning
 from daf_storage.h5ad._restore import with_kept_columns
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -16,6 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
+from daf_storage.anndata_rules import Report, free_name, part_label, scalar_value
+from daf_storage.anndata_rules import annotations as _annotations
+from daf_storage.anndata_rules import columns as _columns
+from daf_storage.anndata_rules import notes as _notes
 from daf_storage.base import (
     RESERVED_VECTORS,
     IfExists,
@@ -26,9 +30,7 @@ from daf_storage.base import (
     progress_bar,
 )
 from daf_storage.data import DafWriter, kept, strings_input
-from daf_storage.h5ad import _annotations, _columns, _notes
 from daf_storage.h5ad._matrices import MatrixWriter
-from daf_storage.h5ad._report import Report
 from daf_storage.h5ad._sources import (
     AnnDataSource,
     MatrixSource,
@@ -314,7 +316,7 @@ class Importer:
                 continue
             if encoded.note:
                 self._report.changed(what, encoded.note)
-            name = self._free_name(str(column), taken)
+            name = free_name(str(column), taken)
             if name != column:
                 self._report.renamed(what, f"stored as the vector {name!r}")
             columns.append({"column": str(column), "vector": name, **encoded.rule})
@@ -329,7 +331,7 @@ class Importer:
             )
             taken.add(name)
             if encoded.is_missing is not None:
-                missing = self._free_name(f"{name}{_columns.MISSING_SUFFIX}", taken)
+                missing = free_name(f"{name}{_columns.MISSING_SUFFIX}", taken)
                 self._daf.set_vector(axis, missing, encoded.is_missing)
                 columns[-1]["is_missing"] = missing
                 taken.add(missing)
@@ -385,7 +387,7 @@ class Importer:
                 if isinstance(matrix, OtherSource):
                     self._add_matrix(writer, matrix, self._var, "", "layers", key)
                     continue
-                name = self._free_name(key, taken)
+                name = free_name(key, taken)
                 if name != key:
                     self._report.renamed(f"layers[{key!r}]", f"stored as the matrix {name!r}")
                     self._notes.setdefault("layers", {})[name] = key
@@ -406,7 +408,7 @@ class Importer:
         if isinstance(source, OtherSource):
             self._keep((self._obs, axis), part, key, source.value, source.problem)
         else:
-            writer.write(source, self._obs, axis, name, part=_label(part, key))
+            writer.write(source, self._obs, axis, name, part=part_label(part, key))
 
     def _add_square(
         self, writer: MatrixWriter, source: MatrixSource, axis: str, key: str, part: str
@@ -417,7 +419,7 @@ class Importer:
         elif problem is not None:
             self._keep((axis, axis), part, key, source.whole(), f"its name {problem}")
         else:
-            writer.write_square(source, axis, key, part=_label(part, key))
+            writer.write_square(source, axis, key, part=part_label(part, key))
 
     def _add_annotations(self, axis: str, parts: dict[str, Any], part: str) -> None:
         """Store ``obsm`` and ``varm``: each is a matrix to an axis of its own."""
@@ -451,7 +453,7 @@ class Importer:
                 self._keep((), "uns", key, value.value, value.problem)
                 continue
             if name_problem(key) is None and key not in _notes.AXIS_KEYS and key != _notes.SCALAR:
-                scalar = _scalar(value)
+                scalar = scalar_value(value)
                 if scalar is not None:
                     self._daf.set_scalar(key, scalar)
                     kind = "python" if not isinstance(value, np.generic | np.ndarray) else "numpy"
@@ -465,7 +467,7 @@ class Importer:
 
     def _keep(self, axes: tuple[str, ...], part: str, key: str, value: Any, why: str) -> str | None:
         """Keep a value beside the data; return under which name, None if that is not possible."""
-        what = _label(part, key)
+        what = part_label(part, key)
         try:
             name = kept.keep(self._daf.writable_tree, axes, part, key, value)
         except errors.UnsupportedInputError as error:
@@ -474,34 +476,8 @@ class Importer:
         self._report.kept(what, why)
         return name
 
-    def _free_name(self, name: str, taken: Iterable[str]) -> str:
-        """Return a name that every format can hold and that is not taken."""
-        if name_problem(name) is not None:
-            name = name.replace("/", "_").replace("\0", "_")[:120] or "_"
-            if name_problem(name) is not None:
-                name = f"_{name}"
-        while name in taken:
-            name = f"{name}_"
-        return name
-
     def _free_axis(self, name: str) -> str:
-        return self._free_name(name, {*self._daf.axes_set(), self._obs, self._var})
-
-
-def _scalar(value: Any) -> Any:
-    """Return a value that Daf can hold as a scalar; None for anything else."""
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return None
-    if isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.str_):
-        return str(value)
-    is_number = isinstance(value, np.generic) and value.dtype.kind in "biuf"
-    return value if is_number and value.dtype != np.float16 else None
-
-
-def _label(part: str, key: str) -> str:
-    return f"{part}[{key!r}]" if key else part
+        return free_name(name, {*self._daf.axes_set(), self._obs, self._var})
 
 
 def _text_or_none(value: Any) -> str | None:

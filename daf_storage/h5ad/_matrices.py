@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_storage._lazy import lazy_module
+from daf_storage.anndata_rules import Report
 from daf_storage.base import Progress, Span, StorageType
 from daf_storage.data import DafWriter, EmptySparse, column_blocks
 from daf_storage.errors import CorruptDataError
-from daf_storage.h5ad._report import Report
 from daf_storage.h5ad._sources import DenseSource, SparseSource
 
 if TYPE_CHECKING:

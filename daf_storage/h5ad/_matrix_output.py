@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_storage._lazy import lazy_module
+from daf_storage.anndata_rules import columns as _columns
 from daf_storage.base import (
     Progress,
     Span,
 )
 from daf_storage.data import StoredMatrix, column_blocks, scipy_index_dtype
-from daf_storage.h5ad import _columns
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -14,9 +14,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from daf_storage.anndata_rules import notes as _notes
 from daf_storage.data import DafReader
 from daf_storage.errors import FormatError, ReadOnlyError
-from daf_storage.h5ad import _notes
 
 _DATE: Final = re.compile(
     r"(?:datetime64|timestamp)\[(?P<unit>s|ms|us|ns)(?:, (?:tz=)?(?P<zone>[^\]]+))?\]"

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daf_storage.anndata_rules import Report
 from daf_storage.data import DafReader, kept
 from daf_storage.data.kept import KeptPart
 from daf_storage.h5ad._file_values import write_value
-from daf_storage.h5ad._report import Report
 
 _COLUMNS = frozenset({"obs", "var", "raw.var"})
 """Parts that are columns of a DataFrame; `axis_frame` has them."""

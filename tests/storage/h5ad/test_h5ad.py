@@ -31,10 +31,10 @@ from daf_storage import (
     import_h5ad,
     to_anndata,
 )
+from daf_storage.anndata_rules._columns import encode_column
 from daf_storage.data import kept
 from daf_storage.errors import UnsupportedInputError
 from daf_storage.h5ad import _matrices
-from daf_storage.h5ad._columns import encode_column
 from daf_storage.spi import axis_frame
 from tests.support import PBMC, UMIS, contents, create, dense
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from daf_storage._lazy import lazy_module
+from daf_storage.anndata_rules import _columns
 from daf_storage.base import StorageType, pandas
 from daf_storage.errors import UnsupportedInputError
-from daf_storage.h5ad import _columns
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from daf_storage.anndata_rules._annotations import decode_annotation, encode_annotation
 from daf_storage.errors import UnsupportedInputError
-from daf_storage.h5ad._annotations import decode_annotation, encode_annotation
 
 LABELS = ["a", "b"]
 
