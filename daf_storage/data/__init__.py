@@ -21,11 +21,13 @@ from daf_storage.data._casting import stored_numbers
 from daf_storage.data._coercion import strings_input
 from daf_storage.data._containers import plain_values
 from daf_storage.data._convention import (
+    ENTRIES_OF,
     Convention,
     ConventionWarning,
     convention_problem,
     entries_axis_problem,
 )
+from daf_storage.data._convention import attributes_of as convention_attributes
 from daf_storage.data._conversions import arrow_of, number_strings, scipy_index_dtype
 from daf_storage.data._damage import Damage, damage_of, one_each
 from daf_storage.data._digest import check_bools, digest
@@ -50,6 +52,7 @@ from daf_storage.data._summary import axes_in_order
 from daf_storage.data._writer import DafWriter, check_writer
 
 __all__ = [
+    "ENTRIES_OF",
     "MAJOR_VERSION",
     "MINOR_VERSION",
     "REQUIRED",
@@ -74,6 +77,7 @@ __all__ = [
     "check_reader",
     "check_writer",
     "column_blocks",
+    "convention_attributes",
     "convention_problem",
     "copy_entries",
     "damage_of",

@@ -29,7 +29,7 @@ from daf_storage.data._sparse_parts import (
     SparseVectorParts,
 )
 from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError
-from daf_storage.trees import Node, StoredArray, Tree
+from daf_storage.trees import CodedArray, Node, StoredArray, Tree
 
 MAJOR_VERSION: Final = 1
 """The version of the format that is read and written; another one is refused."""
@@ -206,6 +206,9 @@ class StoredVector:
         Where they are stored plainly, no more than a piece is in memory.
         """
         array = self.string_array()
+        if isinstance(array, CodedArray):
+            yield from array.coded_batches()
+            return
         data = array.plain_strings() if array.info.size else None
         if data is None:
             yield array.read_strings()

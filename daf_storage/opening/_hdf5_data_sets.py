@@ -12,6 +12,7 @@ from daf_storage import errors
 from daf_storage.base import OpenMode, Packing
 from daf_storage.data import DafReader, DafWriter, layout
 from daf_storage.opening import _hdf5_files as hdf5_files
+from daf_storage.opening._foreign_data_sets import readable_tree, refuse_writing
 from daf_storage.opening._paths import (
     SHARED_HDF5_SUFFIX,
     DafPath,
@@ -93,10 +94,10 @@ def _open_tree(
         raise errors.NotADafError(f"not a daf data set: {tree.location}; there is no such group")
     is_daf = root_kind is not None and layout.is_daf(tree)
     if mode == "r":
-        layout.check_version(tree)
-        return DafReader(
-            tree.read_only(), name=reader_name(tree, name, full_name), on_close=on_close
-        )
+        readable = readable_tree(tree.read_only())
+        return DafReader(readable, name=reader_name(readable, name, full_name), on_close=on_close)
+    if root_kind is not None:
+        refuse_writing(tree, mode)
     children = sorted(tree.children("")) if root_kind is not None else []
     if children and not is_daf and mode != "r+":
         raise errors.NotADafError(

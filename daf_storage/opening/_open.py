@@ -13,7 +13,8 @@ from typing import Any, Literal, overload
 
 from daf_storage import errors
 from daf_storage.base import OpenMode, Packing, check_mode, packing_of, unique_name
-from daf_storage.data import DafReader, DafWriter, Origin, layout
+from daf_storage.data import DafReader, DafWriter, Origin
+from daf_storage.opening._foreign_data_sets import foreign_path, open_foreign, readable_tree
 from daf_storage.opening._hdf5_data_sets import (
     is_hdf5_handle,
     open_hdf5_file,
@@ -22,7 +23,7 @@ from daf_storage.opening._hdf5_data_sets import (
 )
 from daf_storage.opening._paths import DafPath, parse_path, path_input
 from daf_storage.opening._remote import open_remote_tree
-from daf_storage.opening._skeleton import check_group, create_skeleton, reader_name
+from daf_storage.opening._skeleton import create_skeleton, reader_name
 from daf_storage.opening._style import Style
 from daf_storage.opening._zarr_archives import open_archive, parsed
 from daf_storage.opening._zarr_directories import read_directory, write_directory
@@ -83,6 +84,8 @@ def open_daf(
         ``something.h5df``, an HDF5 file; ``something.h5dfs#/group``, one of several in a file.
         The Zarr ones may be URLs too, for reading: ``https://...``, ``s3://...``, ``gs://...``.
         ``something.h5`` and ``something.hdf5`` are HDF5 files too, with or without ``#/group``.
+        An AnnData is read in place, whatever the suffix: ``atlas.h5ad``, ``atlas.zarr``,
+        ``atlas.zarr.zip``.
         A mutable mapping of keys to bytes is a Zarr store (`MappingStore`).
     mode
         ``r`` to read, ``r+`` to read and write, ``w+`` to create it if missing, ``w`` to create
@@ -114,6 +117,11 @@ def open_daf(
         return ZarrDaf(path, mode, name=name, zarr_format=zarr_format, packed=packed)
     if is_remote(path):
         return _open_remote(str(path), mode, name)
+    foreign = foreign_path(path)
+    if foreign is not None:
+        check_mode(mode)
+        with errors.os_errors(foreign.given):
+            return _with_origin(open_foreign(foreign, mode, name), open_daf, foreign.full)
     if parsed(path).kind == "hdf5":
         if zarr_format is not None:
             raise errors.InvalidInputError(f"{path}: an HDF5 file has no zarr_format")
@@ -204,9 +212,7 @@ def _open_remote(url: str, mode: OpenMode, name: str | None) -> DafReader:
             f"can't open a ZarrDaf on a server in mode: {mode}; it is read-only there: "
             f"{shown_url(url)}"
         )
-    tree = open_remote_tree(url)
-    check_group(tree)
-    layout.check_version(tree)
+    tree = readable_tree(open_remote_tree(url))
     reader = DafReader(tree, name=reader_name(tree, name, tree.location))
     return _with_origin(reader, ZarrDaf, url)
 

@@ -8,6 +8,7 @@ from daf_storage import errors
 from daf_storage.base import OpenMode
 from daf_storage.data import DafReader, DafWriter, archive_recovery, layout
 from daf_storage.opening import _archives as archives
+from daf_storage.opening._foreign_data_sets import readable_tree
 from daf_storage.opening._paths import (
     SHARED_ARCHIVE_SUFFIX,
     DafPath,
@@ -58,9 +59,10 @@ def open_archive(where: DafPath, mode: OpenMode, name: str | None, style: Style)
         if mode == "r":
             tree = ZarrTree(lease.resource, where.group)
             style.check_found(tree)
-            check_group(tree)
-            layout.check_version(tree)
-            return DafReader(tree, name=reader_name(tree, name, where.full), on_close=lease.release)
+            readable = readable_tree(tree)
+            return DafReader(
+                readable, name=reader_name(readable, name, where.full), on_close=lease.release
+            )
         writable = WritableZarrTree(
             lease.resource,
             where.group,

@@ -7,7 +7,8 @@ from typing import Any
 
 from daf_storage import errors
 from daf_storage.base import OpenMode
-from daf_storage.data import DafReader, DafWriter, layout
+from daf_storage.data import DafReader, DafWriter
+from daf_storage.opening._foreign_data_sets import readable_tree
 from daf_storage.opening._skeleton import check_group, make_or_check, reader_name, writer_name
 from daf_storage.opening._style import Style
 from daf_storage.stores import (
@@ -29,9 +30,8 @@ def open_mapping(
     if mode == "r":
         tree = ZarrTree(store)
         style.check_found(tree)
-        check_group(tree)
-        layout.check_version(tree)
-        return DafReader(tree, name=reader_name(tree, name, store.location))
+        readable = readable_tree(tree)
+        return DafReader(readable, name=reader_name(readable, name, store.location))
     version = find_version(store)
     if mode == "w":
         if len(mapping) and version is None:

@@ -16,6 +16,7 @@ from daf_storage.trees._index_place import INDEXES_SUFFIX, indexes_beside
 from daf_storage.trees._metadata import ZarrFormat, ZarrVersion
 from daf_storage.trees._protocol import (
     ArrayInfo,
+    CodedArray,
     Node,
     NodeKind,
     NotFileBacked,
@@ -30,6 +31,7 @@ __all__ = [
     "ALIGNMENT",
     "INDEXES_SUFFIX",
     "ArrayInfo",
+    "CodedArray",
     "Hdf5File",
     "Hdf5Tree",
     "Node",

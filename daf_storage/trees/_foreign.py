@@ -12,6 +12,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
+import zarr
 from zarr.abc.store import ByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 
@@ -19,10 +20,15 @@ from daf_storage.base import METADATA_NAMES
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
 from daf_storage.stores import BytesZarrStore, Snapshot, SnapshotZarrStore
 from daf_storage.trees._decompress import decompress, limit_of_filtered, limit_of_strings
-from daf_storage.trees._metadata import ArrayMetadata
+from daf_storage.trees._metadata import ArrayMetadata, ZarrVersion
 
 _DOCUMENTS = {2: ".zarray", 3: "zarr.json"}
 _COUNT_BYTES = 4
+
+
+def element_of(snapshot: Snapshot, path: str, version: ZarrVersion) -> Any:
+    """Return a group or an array as zarr-python has it."""
+    return zarr.open(SnapshotZarrStore(snapshot), path=path, mode="r", zarr_format=version)
 
 
 class ForeignChunks(SnapshotZarrStore):

@@ -110,6 +110,15 @@ class Hdf5Tree:
             version = self._shared.version(self.path_in_file(path))
             return Hdf5Node(self._shared, found, kind, version, what=what)
 
+    @contextmanager
+    def element(self, path: str) -> Iterator[Any]:
+        """Hand out a group or a dataset as h5py has it, for the length of a block."""
+        with self._shared.lock:
+            found = self._get(path)
+            if found is None:
+                raise CorruptDataError(f"{self.location}: {path} is missing")
+            yield found
+
     @property
     def index_tree(self) -> WritableZarrTree:
         """The tree of its indexes, beside the file."""

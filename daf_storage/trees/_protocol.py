@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
@@ -110,6 +110,15 @@ class StoredArray(Protocol):
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all elements of an array of strings, flattened in C order."""
+        ...
+
+
+@runtime_checkable
+class CodedArray(Protocol):
+    """An array of strings that is stored as numbers, each of which stands for one of a few."""
+
+    def coded_batches(self) -> Iterator[pa.DictionaryArray]:
+        """Yield the elements in pieces, without nulls."""
         ...
 
 

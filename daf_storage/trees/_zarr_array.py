@@ -296,7 +296,7 @@ class ZarrArray:
                 mode="r",
                 zarr_format=self._metadata.version,
             )
-            values = np.asarray(array[picks])
+            values = np.asarray(array[picks if self.info.shape else ()])
         except DafError:
             raise
         except Exception as error:  # zarr raises many kinds for data that it cannot read
@@ -320,6 +320,10 @@ class ZarrArray:
 
     def _refuse_missing_chunks(self, rows: slice) -> None:
         if self._metadata.fill_value is not None or self.info.size == 0:
+            return
+        if not self.info.shape:
+            if self._snapshot.size(self._chunk_key()) is None:
+                raise self._missing(self._metadata.first_chunk_key)
             return
         first, last, _ = rows.indices(self.info.shape[0])
         height = self.info.chunks[0]

@@ -12,10 +12,12 @@ import copy
 import posixpath
 from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from daf_storage._lazy import lazy_module
 from daf_storage.base import METADATA_NAMES, Packing
 from daf_storage.errors import (
+    CorruptDataError,
     FormatError,
     InvalidInputError,
     ReadOnlyError,
@@ -28,6 +30,11 @@ from daf_storage.trees._metadata_v3 import NODE_FILE, ZarrV3
 from daf_storage.trees._protocol import NodeKind
 from daf_storage.trees._zarr_array import ZarrNode
 from daf_storage.trees._zarr_write import ZarrTransaction
+
+if TYPE_CHECKING:
+    from daf_storage.trees import _foreign as foreign
+else:
+    foreign = lazy_module("daf_storage.trees._foreign")
 
 _FORMATS: dict[ZarrVersion, ZarrFormat] = {2: ZarrV2(), 3: ZarrV3()}
 
@@ -121,6 +128,14 @@ class ZarrTree:
         if snapshot is None or kind is None:
             return None
         return ZarrNode(snapshot, kind, self.format, what=f"{self.location}: {path}")
+
+    @contextmanager
+    def element(self, path: str) -> Iterator[Any]:
+        """Hand out a group or an array as zarr-python has it, for the length of a block."""
+        snapshot = self._snapshot("")
+        if snapshot is None or self.kind(path) is None:
+            raise CorruptDataError(f"{self.location}: {path} is missing")
+        yield foreign.element_of(snapshot, path, self.format.version)
 
     @property
     def index_tree(self) -> Self:

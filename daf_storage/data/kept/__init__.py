@@ -9,13 +9,17 @@ Knows trees, h5py and anndata; knows neither readers nor which value belongs whe
 Source: docs/reference/format.md, "Parts of an AnnData".
 """
 
+from daf_storage.data.kept._image import read_element
 from daf_storage.data.kept._parts import (
     GROUP,
+    LEVELS,
     KeptPart,
     aligned_paths,
     arrays,
     check_part,
     delete_part,
+    free_name,
+    image_of,
     keep,
     make_groups,
     parts,
@@ -26,6 +30,7 @@ from daf_storage.data.kept._values import decode, encode
 
 __all__ = [
     "GROUP",
+    "LEVELS",
     "KeptPart",
     "aligned_paths",
     "arrays",
@@ -33,9 +38,12 @@ __all__ = [
     "decode",
     "delete_part",
     "encode",
+    "free_name",
+    "image_of",
     "keep",
     "make_groups",
     "parts",
     "paths_of_axis",
+    "read_element",
     "write_reordered",
 ]

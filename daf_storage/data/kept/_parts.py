@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, StorageType, name_problem, optional_import
 from daf_storage.data.kept import _image
@@ -21,7 +23,7 @@ else:
 GROUP: Final = "anndata"
 """The group beside ``scalars``, ``axes``, ``vectors`` and ``matrices``."""
 
-_LEVELS: Final = ("scalars", "vectors", "matrices")
+LEVELS: Final = ("scalars", "vectors", "matrices")
 """Groups of the parts that are aligned to no axis, to one, and to two."""
 
 _MOST_CHARACTERS = 60
@@ -75,18 +77,30 @@ def keep(tree: WritableTree, axes: tuple[str, ...], part: str, key: str, value: 
         Anndata cannot write it either; nothing was stored.
     """
     with _image.Image(part, key) as image:
-        if not _is_of_hdf5(value):
-            image.write(value)
-        elif _image.is_copied_as_it_is(value):
-            image.copy(value)
-        else:
-            image.write(_image.read_element(value))
+        _fill(image, value)
         path = _free_path(tree, axes, f"{part}.{key}" if key else part)
         with tree.transaction() as changes, tree.lock():
             make_groups(tree, changes, path)
             _write(changes, path, image)
             changes.publish(path, replace=False)
     return posixpath.basename(path)
+
+
+def _fill(image: _image.Image, value: Any) -> None:
+    if not _is_of_hdf5(value):
+        image.write(value)
+    elif _image.is_copied_as_it_is(value):
+        image.copy(value)
+    else:
+        image.write(_image.read_element(value))
+
+
+def image_of(part: str, key: str, value: Any) -> AnyArray:
+    """Return the bytes that `keep` would store of a part."""
+    with _image.Image(part, key) as image:
+        _fill(image, value)
+        image.finish()
+        return np.concatenate([np.empty(0, np.uint8), *image.blocks()])
 
 
 def parts(tree: Tree, *, axes: tuple[str, ...] | None = None) -> Iterator[KeptPart]:
@@ -105,7 +119,7 @@ def arrays(tree: Tree) -> dict[str, StoredArray]:
     found: dict[str, StoredArray] = {}
     if tree.kind(GROUP) is None:
         return found
-    for depth, level in enumerate(_LEVELS):
+    for depth, level in enumerate(LEVELS):
         groups = [posixpath.join(GROUP, level)]
         for _ in range(depth):
             groups = [f"{g}/{name}" for g in groups for name in sorted(tree.children(g))]
@@ -202,8 +216,17 @@ def _axes_of(path: str) -> tuple[str, ...]:
 
 
 def _free_path(tree: Tree, axes: tuple[str, ...], wanted: str) -> str:
-    group = posixpath.join(GROUP, _LEVELS[len(axes)], *axes)
+    group = posixpath.join(GROUP, LEVELS[len(axes)], *axes)
     taken = set(tree.children(group)) if tree.kind(group) is not None else set()
+    return posixpath.join(group, free_name(wanted, taken))
+
+
+def free_name(wanted: str, taken: Collection[str]) -> str:
+    """Return the last component of the path of a part.
+
+    >>> free_name("uns.a/b", {"uns.a_b"})
+    'uns.a_b.2'
+    """
     name = wanted.replace("/", "_").replace("\0", "_")[:_MOST_CHARACTERS]
     if name_problem(name) is not None:
         name = "part"
@@ -211,7 +234,7 @@ def _free_path(tree: Tree, axes: tuple[str, ...], wanted: str) -> str:
     while free in taken:
         count += 1
         free = f"{name}.{count}"
-    return posixpath.join(group, free)
+    return free
 
 
 def _is_of_hdf5(value: Any) -> bool:

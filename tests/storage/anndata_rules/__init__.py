@@ -1,1 +1,1 @@
-"""Tests of daf_storage.h5ad."""
+"""Tests of daf_storage.anndata_rules."""

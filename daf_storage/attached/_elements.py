@@ -1,0 +1,160 @@
+"""What the metadata of a file of AnnData say of one of its elements; no data is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from daf_storage.base import StorageType
+from daf_storage.data import kept
+from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
+from daf_storage.trees import Hdf5Tree, Node, StoredArray, Tree, ZarrTree
+
+MatrixLayout: TypeAlias = Literal["dense", "csr", "csc"]
+"""Whether all elements of a matrix are stored, or those of its rows or columns that are not 0."""
+
+NO_MATRIX: Final = "Daf has no matrices of "
+
+_DIMENSIONS: Final = 2
+
+
+def text_of(value: Any) -> str:
+    """Return an attribute as text; empty if there is none."""
+    if isinstance(value, bytes):
+        return value.decode()
+    return "" if value is None else str(value)
+
+
+def encoding_of(node: Node) -> str:
+    """Return how anndata encoded an element, such as ``categorical``; empty if it says nothing."""
+    return text_of(node.attribute("encoding-type"))
+
+
+def encoding_at(tree: Tree, path: str) -> str:
+    """Return the encoding of the element at a path."""
+    node = tree.node(path)
+    return "" if node is None else encoding_of(node)
+
+
+def names_of(value: Any) -> list[str]:
+    """Return an attribute that is a list of strings."""
+    if value is None:
+        return []
+    return [text_of(name) for name in np.asarray(value, dtype=object).reshape(-1).tolist()]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixHeader:
+    """What the metadata say of a matrix."""
+
+    layout: MatrixLayout
+    """Whether all elements are stored, or those of its rows or of its columns that are not 0."""
+    shape: tuple[int, int]
+    """As AnnData has it."""
+    dtype: np.dtype[Any]
+    """The type of the stored elements."""
+    problem: str = ""
+    """Why Daf has no such matrix; empty if it has."""
+
+
+def matrix_header(tree: Tree, path: str) -> MatrixHeader:
+    """Return what is known of a matrix, or why it is none."""
+    node = tree.node(path)
+    if node is None:
+        raise CorruptDataError(f"{tree.location}: {path} is missing")
+    if node.kind == "array":
+        shape, dtype = shape_and_dtype(tree, path)
+        if len(shape) != _DIMENSIONS:
+            return _no_matrix(f"it has {len(shape)} dimensions; matrices have two", dtype)
+        return MatrixHeader("dense", (shape[0], shape[1]), dtype, dtype_problem(dtype))
+    kind = encoding_of(node) or text_of(node.attribute("h5sparse_format"))
+    if not kind.startswith(("csr", "csc")):
+        return _no_matrix(f"{NO_MATRIX}the kind {kind or 'dict'}", np.dtype(float))
+    shape_attribute = node.attribute("shape")
+    if shape_attribute is None:
+        shape_attribute = node.attribute("h5sparse_shape")
+    try:
+        height, width = (int(n) for n in np.asarray(shape_attribute).reshape(-1))
+    except (TypeError, ValueError):
+        raise CorruptDataError(
+            f"{tree.location}: {path}: the shape of the sparse matrix is {shape_attribute!r}"
+        ) from None
+    _, dtype = shape_and_dtype(tree, f"{path}/data")
+    layout: MatrixLayout = "csc" if kind.startswith("csc") else "csr"
+    return MatrixHeader(layout, (height, width), dtype, dtype_problem(dtype))
+
+
+def _no_matrix(problem: str, dtype: np.dtype[Any]) -> MatrixHeader:
+    return MatrixHeader("dense", (0, 0), dtype, problem)
+
+
+def shape_and_dtype(tree: Tree, path: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and the type of an array, also of a type that Daf has not."""
+    node = tree.node(path)
+    try:
+        array = None if node is None else node.array()
+    except UnsupportedDataError:
+        with element(tree, path) as found:
+            return tuple(found.shape or ()), np.dtype(found.dtype)
+    if array is None:
+        raise CorruptDataError(f"{tree.location}: {path} is missing")
+    kind = array.info.storage_type
+    return array.info.shape, np.dtype(object) if kind.is_string else kind.dtype
+
+
+def dtype_problem(dtype: np.dtype[Any]) -> str:
+    """Return why Daf has no matrices of numbers of a type; empty if it has."""
+    kind = None if dtype.kind not in "biuf" else StorageType.from_numpy(dtype)
+    is_known = dtype == np.float16 or (kind is not None and not kind.is_string)
+    return "" if is_known else f"{NO_MATRIX}dtype {dtype}"
+
+
+def array_at(tree: Tree, path: str) -> StoredArray:
+    """Return the array at a path.
+
+    Raises
+    ------
+    CorruptDataError
+        There is none.
+    """
+    node = tree.node(path)
+    array = None if node is None else node.array()
+    if array is None:
+        raise CorruptDataError(f"{tree.location}: the array {path!r} is missing")
+    return array
+
+
+@contextmanager
+def element(tree: Tree, path: str) -> Iterator[Any]:
+    """Hand out an element as h5py or zarr have it."""
+    if not isinstance(tree, Hdf5Tree | ZarrTree):
+        raise UnsupportedDataError(f"{tree.location}: {path} cannot be read here")
+    with tree.element(path) as found:
+        yield found
+
+
+def read_value(tree: Tree, path: str) -> Any:
+    """Return an element as anndata reads it.
+
+    Raises
+    ------
+    CorruptDataError
+        It cannot be read.
+    """
+    with element(tree, path) as found:
+        return read_element(found, what=f"{tree.location}: {path}")
+
+
+def read_element(found: Any, *, what: str) -> Any:
+    """Return an element of h5py or zarr as anndata reads it."""
+    try:
+        return kept.read_element(found)
+    except DafError:
+        raise
+    except Exception as error:  # anndata raises many kinds for what it cannot read
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise CorruptDataError(f"{what}: anndata cannot read it ({reason})") from error

@@ -1,0 +1,260 @@
+"""obs, var and raw.var as they lie in a file: the names of an axis, and its vectors."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from daf_storage import errors
+from daf_storage.anndata_rules import AnnDataWarning, free_name
+from daf_storage.anndata_rules import columns as rules
+from daf_storage.attached import _elements as elements
+from daf_storage.attached._columns import (
+    BrokenColumn,
+    Column,
+    Nodes,
+    SeriesColumn,
+    column_at,
+)
+from daf_storage.attached._virtual import MadeOf, MemoryArray
+from daf_storage.base import (
+    RESERVED_VECTORS,
+    StorageType,
+    first_duplicate,
+    optional_import,
+    pandas,
+)
+from daf_storage.data import strings_input
+from daf_storage.trees import StoredArray, Tree
+
+
+class Frame(Protocol):
+    """A DataFrame of an AnnData."""
+
+    @property
+    def index_sources(self) -> tuple[str, ...]:
+        """The paths of its index."""
+        ...
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The path of all of it."""
+        ...
+
+    @property
+    def index_name(self) -> str | None:
+        """What the index is called."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """How many rows it has."""
+        ...
+
+    def column_names(self) -> list[str]:
+        """Return the names of its columns, in order."""
+        ...
+
+    def column(self, position: int) -> Column:
+        """Return a column."""
+        ...
+
+    def names(self, nodes: Nodes) -> StoredArray:
+        """Return the index as entries of an axis."""
+        ...
+
+
+class StoredFrame:
+    """A DataFrame whose columns lie side by side in a group."""
+
+    def __init__(self, tree: Tree, path: str) -> None:
+        self._tree = tree
+        self._path = path
+        node = tree.node(path)
+        if node is None:
+            raise errors.CorruptDataError(f"{tree.location}: {path} is missing")
+        index = elements.text_of(node.attribute("_index")) or "_index"
+        self.index_name = None if index == "_index" else index
+        self._index_path = f"{path}/{index}"
+        self.index_sources = (self._index_path,)
+        self.sources: tuple[str, ...] = (path,)
+        self._order = elements.names_of(node.attribute("column-order"))
+        self._columns: dict[int, Column] = {}
+
+    @property
+    def length(self) -> int:
+        """How many rows it has."""
+        return int(_index_array(self._tree, self._index_path).info.shape[0])
+
+    def column_names(self) -> list[str]:
+        """Return the names of its columns, in order."""
+        return self._order
+
+    def column(self, position: int) -> Column:
+        """Return a column; its metadata are read once."""
+        if position not in self._columns:
+            self._columns[position] = column_at(self._tree, f"{self._path}/{self._order[position]}")
+        return self._columns[position]
+
+    def names(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - it may consist of several
+        """Return the index as entries of an axis."""
+        what = f"{self._tree.location}: {self._path} names"
+        return EntryNames(_index_array(self._tree, self._index_path), what=what)
+
+
+def _index_array(tree: Tree, path: str) -> StoredArray:
+    """Return an index; anndata writes an array, or a column of strings that may be missing."""
+    node = tree.node(path)
+    if node is None:
+        raise errors.CorruptDataError(f"{tree.location}: the index {path!r} is missing")
+    column = column_at(tree, path)
+    if column.problem:
+        raise errors.UnsupportedDataError(f"{tree.location}: {path}: {column.problem}")
+    return column.array(tuple(tree_node(tree, source) for source in column.sources))
+
+
+def tree_node(tree: Tree, path: str) -> Any:
+    """Return the node at a path.
+
+    Raises
+    ------
+    CorruptDataError
+        There is nothing.
+    """
+    node = tree.node(path)
+    if node is None:
+        raise errors.CorruptDataError(f"{tree.location}: {path} is missing")
+    return node
+
+
+class MemoryFrame:
+    """A DataFrame that was read, since only anndata understands how it is stored."""
+
+    def __init__(self, frame: Any, path: str) -> None:
+        self._frame = frame
+        self._path = path
+        self.index_sources = self.sources = (path,)
+        name = frame.index.name
+        self.index_name = None if name is None else str(name)
+        self.length = len(frame)
+
+    def column_names(self) -> list[str]:
+        """Return the names of its columns, in order."""
+        return [str(name) for name in self._frame.columns]
+
+    def column(self, position: int) -> Column:
+        """Return a column."""
+        return self._columns[position]
+
+    @functools.cached_property
+    def _columns(self) -> list[Column]:
+        return [
+            SeriesColumn(self.sources, functools.partial(self._series, position))
+            for position in range(self._frame.shape[1])
+        ]
+
+    def _series(self, position: int) -> Any:
+        return self._frame.iloc[:, position]
+
+    def names(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - it was read
+        """Return the index as entries of an axis."""
+        index = self._frame.index
+        return EntryNames(
+            MemoryArray(lambda: strings_input(index.map(str), what=f"{self._path} names")),
+            what=f"{self._path} names",
+        )
+
+
+class EntryNames(MadeOf):
+    """Names of observations or variables as entries: strings, each of which occurs once.
+
+    Names that occur more than once get anndata's suffixes, with a warning.
+    """
+
+    def __init__(self, stored: StoredArray, *, what: str) -> None:
+        self._parts = (stored,)
+        self._what = what
+        info = stored.info
+        self.info = MemoryArray(
+            lambda: None, shape=info.shape, storage_type=StorageType.STRING
+        ).info
+
+    def read(self) -> Any:
+        """Return all names as objects."""
+        return self.read_strings().to_numpy(zero_copy_only=False)
+
+    def read_rows(self, span: Any) -> Any:
+        """Return a range of the names as objects."""
+        return self.read()[span.slice]
+
+    def read_spans(self, spans: Any, within: Any = None) -> Any:  # noqa: ARG002 - one dimension
+        """Return several ranges of the names as objects."""
+        values = self.read()
+        return [values[span.slice] for span in spans]
+
+    def read_strings(self) -> Any:
+        """Return all names."""
+        stored = self._parts[0]
+        if stored.info.storage_type.is_string:
+            names = stored.read_strings()
+        else:  # as AnnData has them
+            index = pandas().Index(stored.read()).map(str)
+            names = strings_input(index, what=self._what)
+        twice = first_duplicate(names)
+        return names if twice is None else self._unique(names, twice)
+
+    def _unique(self, names: pa.Array, twice: str) -> pa.Array:
+        warnings.warn(
+            f"{self._what} are not unique: {twice!r} occurs more than once; they are made unique "
+            f"as AnnData does it, such as {twice + '-1'!r}",
+            AnnDataWarning,
+            stacklevel=2,
+        )
+        make_unique = optional_import("anndata.utils", extra="anndata").make_index_unique
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            unique = make_unique(pandas().Index(names.to_pylist(), dtype=object))
+        return pa.array(unique.tolist(), pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class FrameVector:
+    """A vector of a frame, and the column that it is."""
+
+    column_name: str
+    column: Column
+    name: str
+    """The name of the vector; empty if Daf has no such vector."""
+    companion: str = ""
+    """The name of the vector that says what is missing, if there is one."""
+    problem: str = ""
+    """Why there is no such vector."""
+
+
+def frame_vectors(frame: Frame) -> Iterator[FrameVector]:
+    """Yield the vectors of a frame under the names that an import gives them.
+
+    A column whose metadata cannot be read is a vector that raises when it is used.
+    """
+    taken = set(RESERVED_VECTORS)
+    for position, column_name in enumerate(frame.column_names()):
+        column: Column
+        try:
+            column = frame.column(position)
+            problem = column.problem
+            has_companion = not problem and column.has_companion()
+        except errors.FormatError as error:
+            column, problem, has_companion = BrokenColumn(error), "", False
+        if problem:
+            yield FrameVector(column_name, column, "", problem=problem)
+            continue
+        name = free_name(column_name, taken)
+        taken.add(name)
+        companion = free_name(f"{name}{rules.MISSING_SUFFIX}", taken) if has_companion else ""
+        taken.add(companion)
+        yield FrameVector(column_name, column, name, companion)

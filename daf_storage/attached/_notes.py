@@ -1,0 +1,59 @@
+"""The notes that an import of an AnnData would have stored, made when they are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from daf_storage.anndata_rules import Notes
+from daf_storage.attached._columns import BrokenColumn
+from daf_storage.attached._plan import Plan
+
+
+def notes_text(plan: Plan, uns: list[list[Any]], kept_names: Mapping[tuple[str, str], str]) -> str:
+    """Return the notes as an import stores them.
+
+    Parameters
+    ----------
+    uns
+        What they hold of ``uns``.
+    kept_names
+        The last components of the paths of kept columns, by their axis and column.
+    """
+    notes: Notes = {
+        "version": 1,
+        "axes": {axis: _axis_notes(plan, axis, kept_names) for axis in plan.frames},
+        "matrices": plan.matrix_notes,
+        "uns": uns,
+        **plan.annotations,
+    }
+    if plan.layers:
+        notes["layers"] = plan.layers
+    if plan.raw_axis is not None:
+        notes["raw"] = {"axis": plan.raw_axis}
+    return json.dumps(notes, separators=(",", ":"))
+
+
+def _axis_notes(plan: Plan, axis: str, kept_names: Mapping[tuple[str, str], str]) -> dict[str, Any]:
+    frame, _ = plan.frames[axis]
+    columns = []
+    for vector in plan.vectors(axis):
+        if isinstance(vector.column, BrokenColumn):
+            continue
+        if vector.problem:
+            name = kept_names.get((axis, vector.column_name))
+            if name is not None:
+                columns.append({"column": vector.column_name, "kept": name})
+            continue
+        rule = {"column": vector.column_name, "vector": vector.name, **vector.column.rule()}
+        categories = vector.column.categories()
+        category_axis = plan.category_axes.get((axis, vector.column_name))
+        if category_axis is not None:
+            rule["axis"] = category_axis.axis
+        elif categories is not None:
+            rule["categories"] = categories.to_pylist()
+        if vector.companion:
+            rule["is_missing"] = vector.companion
+        columns.append(rule)
+    return {"index_name": frame.index_name, "columns": columns}

@@ -1,0 +1,179 @@
+"""Where the parts of an AnnData lie in a file.
+
+Of a file from before AnnData 0.7, anndata itself reads all but the large matrices.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from daf_storage import errors
+from daf_storage.attached import _elements as elements
+from daf_storage.attached._frames import Frame, MemoryFrame, StoredFrame
+from daf_storage.attached._matrices import Place
+from daf_storage.base import optional_import
+from daf_storage.trees import Tree
+
+_KNOWN: Final = frozenset(
+    {"X", "layers", "obs", "var", "obsm", "varm", "obsp", "varp", "uns", "raw"}
+    | {"raw.X", "raw.var", "raw.varm"}
+)
+_LARGE: Final = frozenset({"X", "layers", "raw.X", "raw"})
+_NEIGHBORS: Final = ("distances", "connectivities")
+GROUPS: Final = (
+    *("", "obs", "var", "layers", "obsm", "varm", "obsp", "varp", "uns"),
+    *("raw", "raw/var", "raw/varm"),
+)
+"""The groups whose children decide what properties there are."""
+
+
+@dataclass(slots=True)
+class Parts:
+    """The parts of an AnnData: where each lies in a file, or what it is."""
+
+    obs: Frame
+    var: Frame
+    main: Place | None
+    layers: Mapping[str, Place]
+    obsm: Mapping[str, Place]
+    varm: Mapping[str, Place]
+    obsp: dict[str, Place]
+    varp: Mapping[str, Place]
+    uns: dict[str, Place]
+    raw_var: Frame | None = None
+    raw_main: Place | None = None
+    raw_varm: Mapping[str, Place] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+    """Groups and arrays that AnnData does not know."""
+
+
+def is_anndata(tree: Tree) -> bool:
+    """Return whether a tree holds an AnnData; by its root alone."""
+    root = tree.node("")
+    if root is None or root.kind != "group":
+        return False
+    if elements.encoding_of(root) == "anndata":
+        return True
+    return all(tree.kind(part) is not None for part in ("obs", "var"))
+
+
+def parts_of(tree: Tree) -> Parts:
+    """Return the parts of an AnnData, by metadata.
+
+    Raises
+    ------
+    FormatError
+        Its obs or var cannot be read.
+    """
+    children = tree.children("")
+    if any(_is_old_frame(tree, part) for part in ("obs", "var")) or "raw.X" in children:
+        return _old_parts(tree, children)
+    raw = tree.node("raw") if "raw" in children else None
+    has_raw = raw is not None and raw.kind == "group" and elements.encoding_of(raw) != "null"
+    parts = Parts(
+        obs=StoredFrame(tree, "obs"),
+        var=StoredFrame(tree, "var"),
+        main=_main(tree, "X"),
+        layers=_places(tree, "layers"),
+        obsm=_places(tree, "obsm"),
+        varm=_places(tree, "varm"),
+        obsp=_places(tree, "obsp"),
+        varp=_places(tree, "varp"),
+        uns=_places(tree, "uns"),
+        raw_var=StoredFrame(tree, "raw/var") if has_raw else None,
+        raw_main=_main(tree, "raw/X") if has_raw else None,
+        raw_varm=_places(tree, "raw/varm") if has_raw else {},
+        unknown=tuple(sorted(set(children) - _KNOWN)),
+    )
+    _add_neighbors(tree, parts)
+    return parts
+
+
+def _is_old_frame(tree: Tree, path: str) -> bool:
+    """Return whether a frame is one array of records, or a group that does not say what it is."""
+    node = tree.node(path)
+    if node is None:
+        raise errors.CorruptDataError(
+            f"{tree.location}: this AnnData has no {path}; is it complete?"
+        )
+    return node.kind == "array" or node.attribute("column-order") is None
+
+
+def _main(tree: Tree, path: str) -> Place | None:
+    node = tree.node(path)
+    return None if node is None or elements.encoding_of(node) == "null" else Place(path)
+
+
+def _places(tree: Tree, path: str) -> dict[str, Place]:
+    if tree.kind(path) != "group":
+        return {}
+    return {key: Place(posixpath.join(path, key)) for key in tree.children(path)}
+
+
+def _add_neighbors(tree: Tree, parts: Parts) -> None:
+    """Take the matrices of neighbours from where AnnData 0.7 kept them."""
+    if "neighbors" not in parts.uns or tree.kind("uns/neighbors") != "group":
+        return
+    for key in _NEIGHBORS:
+        path = f"uns/neighbors/{key}"
+        node = tree.node(path)
+        if node is not None and elements.encoding_of(node).startswith(("csr", "csc")):
+            parts.obsp.setdefault(key, Place(path))
+
+
+def _old_parts(tree: Tree, children: Mapping[str, Any]) -> Parts:
+    """Return the parts of a file of which anndata has to read all but the large matrices."""
+    adata = _read_small(tree, [name for name in children if name in _KNOWN - _LARGE])
+    parts = Parts(
+        obs=MemoryFrame(adata.obs, "obs"),
+        var=MemoryFrame(adata.var, "var"),
+        main=_main(tree, "X"),
+        layers=_places(tree, "layers"),
+        obsm=_values(adata.obsm),
+        varm=_values(adata.varm),
+        obsp=_values(adata.obsp),
+        varp=_values(adata.varp),
+        uns=_values(adata.uns),
+    )
+    if "raw.X" in children:
+        raw = _read_small(tree, ["obs"], renamed={"raw.var": "var", "raw.varm": "varm"})
+        parts.raw_var = MemoryFrame(raw.var, "raw.var")
+        parts.raw_main = _main(tree, "raw.X")
+        parts.raw_varm = _values(raw.varm)
+    elif "raw" in children and tree.kind("raw/var") is not None:
+        is_old = _is_old_frame(tree, "raw/var")
+        parts.raw_var = None if is_old else StoredFrame(tree, "raw/var")
+        parts.raw_main = None if is_old else _main(tree, "raw/X")
+        parts.raw_varm = _places(tree, "raw/varm")
+    return parts
+
+
+def _values(values: Mapping[str, Any]) -> dict[str, Place]:
+    """Return places of values that were read; anything in the file may change them."""
+    return {key: Place("", value) for key, value in values.items()}
+
+
+def _read_small(tree: Tree, names: list[str], renamed: Mapping[str, str] | None = None) -> Any:
+    """Let anndata read a file that has only some parts of this one."""
+    h5py = optional_import("h5py", extra="anndata")
+    anndata = optional_import("anndata", extra="anndata")
+    image = io.BytesIO()
+    with h5py.File(image, "w") as target:
+        for name, new_name in {**{n: n for n in names}, **(renamed or {})}.items():
+            if tree.kind(name) is not None:
+                with elements.element(tree, name) as found:
+                    found.file.copy(found, target, new_name)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return anndata.read_h5ad(image)
+    except Exception as error:  # anndata raises many kinds for files that it cannot read
+        reason = " ".join(str(error).split())
+        raise errors.FormatError(
+            f"{tree.location}: anndata cannot read this file ({reason}); is it complete?"
+        ) from error

@@ -1,0 +1,317 @@
+"""What the parts of an AnnData are called as properties of a Daf data set, and where each lies.
+
+The names are those that an import gives.  A plan is made from metadata alone; the vectors of a
+frame and the values of ``uns`` are looked at when they are first listed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage import errors
+from daf_storage.anndata_rules import Report, free_name, part_label
+from daf_storage.anndata_rules import notes as rules
+from daf_storage.attached import _elements as elements
+from daf_storage.attached._elements import MatrixHeader
+from daf_storage.attached._frames import Frame, FrameVector, frame_vectors
+from daf_storage.attached._matrices import (
+    MatrixOf,
+    Place,
+    annotation_at,
+    annotation_property,
+    matrix_property,
+)
+from daf_storage.attached._parts import Parts
+from daf_storage.attached._properties import (
+    Property,
+    array_property,
+    companion_property,
+    entries_property,
+    memory_property,
+    vector_property,
+)
+from daf_storage.attached._virtual import MemoryArray
+from daf_storage.base import name_problem
+from daf_storage.data import layout
+from daf_storage.trees import Tree
+
+_COLORS: Final = "_colors"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlace:
+    """A part that Daf has no place for."""
+
+    axes: tuple[str, ...]
+    """To which axes it is aligned."""
+    part: str
+    key: str
+    place: Place
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryAxis:
+    """An axis of the categories of a column that has colours."""
+
+    axis: str
+    colors: Place
+    is_list: bool
+    """Whether the colours were a list rather than an array."""
+
+
+class Plan:
+    """The properties of one AnnData.
+
+    Parameters
+    ----------
+    names
+        What the caller calls obs, var and X, by ``obs_is``, ``var_is`` and ``X_is``.
+    """
+
+    def __init__(self, tree: Tree, parts: Parts, names: Mapping[str, str | None]) -> None:
+        self._tree = tree
+        self.parts = parts
+        self.report = Report()
+        self.uns = dict(parts.uns)
+        self.names = {key: self._name_of(key, names.get(key)) for key in rules.AXIS_KEYS}
+        self.obs, self.var, self.main = (self.names[key] for key in rules.AXIS_KEYS)
+        if self.obs == self.var:
+            raise errors.InvalidInputError(
+                f"{tree.location}: both axes would be called {self.obs!r}; pass different obs_is= "
+                "and var_is="
+            )
+        self.properties: dict[str, Property] = {}
+        self.kept: list[KeptPlace] = []
+        self.category_axes: dict[tuple[str, str], CategoryAxis] = {}
+        self.layers: dict[str, str] = {}
+        self.annotations: dict[str, dict[str, Any]] = {}
+        self.matrix_notes: dict[str, dict[str, Any]] = {}
+        self._entries: dict[str, list[str] | None] = {}
+        self.frames: dict[str, tuple[Frame, str]] = {}
+        self.raw_axis = self._add_frames()
+        self._add_category_axes()
+        self._add_matrices()
+        for path in parts.unknown:
+            why = "this part of the file is not known to AnnData"
+            self.kept.append(KeptPlace((), path, "", Place(path), why))
+
+    def _name_of(self, key: str, given: str | None) -> str:
+        place = self.uns.pop(key, None)
+        if given is not None:
+            return given
+        return rules.AXIS_KEYS[key] if place is None else str(place.read(self._tree))
+
+    # Axes
+
+    def _add_frames(self) -> str | None:
+        self._add_frame(self.obs, self.parts.obs, "obs")
+        self._add_frame(self.var, self.parts.var, "var")
+        if self.parts.raw_var is None:
+            return None
+        axis = self._free_axis(f"{self.var}_raw")
+        self._add_frame(axis, self.parts.raw_var, "raw.var")
+        return axis
+
+    def _add_frame(self, axis: str, frame: Frame, part: str) -> None:
+        self._entries[axis] = None
+        self.frames[axis] = (frame, part)
+        self.properties[layout.axis_path(axis)] = entries_property(frame)
+
+    def _free_axis(self, name: str) -> str:
+        return free_name(name, {*self._entries, self.obs, self.var})
+
+    def _add_category_axes(self) -> None:
+        """Make axes of the categories of columns that have colours."""
+        for axis, (frame, part) in list(self.frames.items()):
+            names = frame.column_names()
+            for column_name in names if any(f"{n}{_COLORS}" in self.uns for n in names) else []:
+                self._add_colors(axis, frame, part, column_name)
+
+    def _add_colors(self, axis: str, frame: Frame, part: str, column_name: str) -> None:
+        place = self.uns.get(f"{column_name}{_COLORS}")
+        if place is None:
+            return
+        try:
+            column = frame.column(frame.column_names().index(column_name))
+            count = column.category_count()
+            if count is None or column.problem or not _are_colors(self._tree, place, count):
+                return
+        except errors.FormatError:
+            return
+        name = column_name
+        if name_problem(name) is not None:
+            name = next(v.name for v in frame_vectors(frame) if v.column_name == column_name)
+        if name in self._entries:
+            name = f"{name}_{part}"
+        name = self._free_axis(name)
+        self._entries[name] = None
+        sources = column.sources
+        self.properties[layout.axis_path(name)] = memory_property(
+            sources, lambda: MemoryArray(column.categories)
+        )
+        self.properties[layout.vector_path(name, "color")] = _strings_property(place)
+        del self.uns[f"{column_name}{_COLORS}"]
+        is_list = isinstance(place.value, list)
+        self.category_axes[axis, column_name] = CategoryAxis(name, place, is_list)
+
+    # Matrices
+
+    def _add_matrices(self) -> None:
+        parts = self.parts
+        if parts.main is not None:
+            self._add_matrix(parts.main, self.var, self.main, "X", "")
+        if parts.raw_main is not None and self.raw_axis is not None:
+            self._add_matrix(parts.raw_main, self.raw_axis, self.main, "raw.X", "")
+        taken = {self.main}
+        for key, place in parts.layers.items():
+            name = free_name(key, taken)
+            if self._add_matrix(place, self.var, name, "layers", key):
+                taken.add(name)
+                if name != key:
+                    label = part_label("layers", key)
+                    self.report.renamed(label, f"stored as the matrix {name!r}")
+                    self.layers[name] = key
+        for axis, part in ((self.obs, "obsp"), (self.var, "varp")):
+            for key, place in getattr(parts, part).items():
+                self._add_square(place, axis, part, key)
+        self._add_annotations(self.obs, parts.obsm, "obsm")
+        self._add_annotations(self.var, parts.varm, "varm")
+        if self.raw_axis is not None:
+            self._add_annotations(self.raw_axis, parts.raw_varm, "raw.varm")
+
+    def _add_matrix(self, place: Place, axis: str, name: str, part: str, key: str) -> bool:
+        header = self._header(place, part, key)
+        if header is None:
+            return False
+        if header.problem:
+            self.kept.append(KeptPlace((self.obs, axis), part, key, place, header.problem))
+            return False
+        self._put(place, header, MatrixOf(self.obs, axis, name), part_label(part, key))
+        return True
+
+    def _add_square(self, place: Place, axis: str, part: str, key: str) -> None:
+        header = self._header(place, part, key)
+        if header is None:
+            return
+        problem = header.problem or (f"its name {name_problem(key)}" if name_problem(key) else "")
+        if problem:
+            self.kept.append(KeptPlace((axis, axis), part, key, place, problem))
+            return
+        self._put(place, header, MatrixOf(axis, axis, key), part_label(part, key))
+
+    def _header(self, place: Place, part: str, key: str) -> MatrixHeader | None:
+        """Return what is known of a matrix; None if its metadata are broken."""
+        try:
+            return place.header(self._tree)
+        except errors.FormatError as error:
+            self.report.lost(part_label(part, key), str(error))
+            return None
+
+    def _put(self, place: Place, header: MatrixHeader, target: MatrixOf, label: str) -> None:
+        is_square = target.rows_axis == target.columns_axis
+        self.properties[target.path(header)] = matrix_property(
+            self._tree, place, header, is_square=is_square
+        )
+        note = self.matrix_notes.setdefault(label, {})
+        if header.layout != "dense":
+            note["format"] = header.layout
+        if header.dtype == np.float16:
+            note["dtype"] = "float16"
+        if not note:
+            del self.matrix_notes[label]
+
+    def _add_annotations(self, axis: str, places: Mapping[str, Place], part: str) -> None:
+        for key, place in places.items():
+            problem = name_problem(key)
+            try:
+                if problem is not None:
+                    raise errors.UnsupportedInputError(f"its name {problem}")
+                annotation = annotation_at(self._tree, place)
+            except errors.UnsupportedInputError as error:
+                self.kept.append(KeptPlace((axis,), part, key, place, str(error)))
+                continue
+            except errors.FormatError as error:
+                self.report.lost(part_label(part, key), str(error))
+                continue
+            columns_axis = self._columns_axis(axis, key, annotation.labels, place)
+            self.annotations.setdefault(part, {})[key] = {**annotation.note, "axis": columns_axis}
+            target = MatrixOf(axis, columns_axis, key)
+            self.properties[target.path(annotation.header)] = annotation_property(
+                self._tree, place, annotation
+            )
+
+    def _columns_axis(self, axis: str, key: str, labels: list[str], place: Place) -> str:
+        """Return an axis with these entries, adding it; the same key shares one if it can."""
+        if key in self._entries:
+            if key not in (self.obs, self.var) and self._entries_of(key) == labels:
+                return key
+            key = self._free_axis(f"{key}_{axis}")
+        self._entries[key] = labels
+        self.properties[layout.axis_path(key)] = memory_property(
+            (place.path,), lambda: MemoryArray(lambda: pa.array(labels, pa.string()))
+        )
+        return key
+
+    def _entries_of(self, axis: str) -> list[str]:
+        """Return the entries of an axis that was added before; those of a frame are not asked."""
+        known = self._entries[axis]
+        if known is not None:
+            return known
+        array = self.properties[layout.axis_path(axis)].node(self._tree).array()
+        entries: list[str] = [] if array is None else array.read_strings().to_pylist()
+        return entries
+
+    # Vectors
+
+    @functools.cache  # noqa: B019 - a plan lives as long as its tree
+    def vectors(self, axis: str) -> tuple[FrameVector, ...]:
+        """Return the columns of an axis; looked at when first asked for."""
+        return tuple(frame_vectors(self.frames[axis][0])) if axis in self.frames else ()
+
+    def vector_properties(self, axis: str) -> Iterator[tuple[str, Property]]:
+        """Yield the paths and the vectors of the columns of an axis."""
+        for vector in self.vectors(axis):
+            if not vector.name:
+                continue
+            categories = self.category_axes.get((axis, vector.column_name))
+            entries_of = None if categories is None else categories.axis
+            path = layout.vector_path(axis, vector.name)
+            yield path, vector_property(vector, entries_of)
+            if vector.companion:
+                path = layout.vector_path(axis, vector.companion)
+                yield path, companion_property(vector.column)
+
+
+def _are_colors(tree: Tree, place: Place, count: int) -> bool:
+    """Return whether a value is a list of as many strings."""
+    if place.value is not None:
+        colors = place.value
+        if not isinstance(colors, list | np.ndarray) or np.ndim(colors) != 1:
+            return False
+        return len(colors) == count and all(isinstance(color, str) for color in colors)
+    if tree.kind(place.path) != "array":
+        return False
+    array = elements.array_at(tree, place.path)
+    return array.info.shape == (count,) and array.info.storage_type.is_string
+
+
+def _strings_property(place: Place) -> Property:
+    if place.value is not None:
+        colors = [str(color) for color in place.value]
+        return memory_property(
+            (place.path,), lambda: MemoryArray(lambda: pa.array(colors, pa.string()))
+        )
+    return array_property((place.path,), lambda nodes: _required(nodes[0].array(), place.path))
+
+
+def _required(array: Any, path: str) -> Any:
+    if array is None:
+        raise errors.CorruptDataError(f"the array {path!r} is missing")
+    return array

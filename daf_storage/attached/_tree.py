@@ -1,0 +1,290 @@
+"""An AnnData as the tree of a Daf data set, over the tree of the file that holds it."""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+import time
+from collections.abc import Hashable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from daf_storage.anndata_rules import Report, part_label
+from daf_storage.anndata_rules import notes as rules
+from daf_storage.attached._columns import BrokenColumn, SeriesColumn
+from daf_storage.attached._kept import kept_properties
+from daf_storage.attached._matrices import Place
+from daf_storage.attached._notes import notes_text
+from daf_storage.attached._parts import GROUPS, parts_of
+from daf_storage.attached._plan import KeptPlace, Plan
+from daf_storage.attached._properties import Property, memory_property
+from daf_storage.attached._uns import UnsValues, encoded_values, uns_values
+from daf_storage.attached._virtual import MemoryArray, VirtualNode
+from daf_storage.data import kept, layout
+from daf_storage.trees import NodeKind, Tree
+
+_CHECK_SECONDS: Final = 0.005
+"""How long what there is in the file is believed to be the same, within one question."""
+
+
+class AnnDataTree:
+    """An AnnData, read in place; see `Tree`.
+
+    Parameters
+    ----------
+    base
+        The tree of an h5ad file, or of a Zarr store that anndata wrote.
+    obs_is, var_is, X_is
+        Names of the two axes and of the main matrix; by default what ``uns`` says, else ``obs``,
+        ``var`` and ``X``.
+    """
+
+    def __init__(
+        self,
+        base: Tree,
+        *,
+        obs_is: str | None = None,
+        var_is: str | None = None,
+        X_is: str | None = None,  # noqa: N803 - the reference's spelling
+    ) -> None:
+        self.base = base
+        """The tree of the file."""
+        self._names = {"obs_is": obs_is, "var_is": var_is, "X_is": X_is}
+        self._checked_at = time.monotonic()
+        self._state = self._base_state()
+        self._contents = _Contents(base, self._names)
+
+    @property
+    def location(self) -> str:
+        """Where the tree is, for messages."""
+        return self.base.location
+
+    def kind(self, path: str) -> NodeKind | None:
+        """Return what is at ``path``; None if nothing is."""
+        contents = self._current()
+        found = contents.find(path)
+        if found is not None:
+            return found.kind
+        return "group" if contents.is_group(path) else None
+
+    def children(self, path: str) -> dict[str, NodeKind]:
+        """Return the names directly below a group, and what each is."""
+        return self._current().children(path)
+
+    def identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever something at or below ``path`` does."""
+        contents = self._current(is_exact=True)
+        if contents.find(path) is None and not contents.is_group(path):
+            return None
+        sources = contents.sources(path)
+        return tuple(self.base.identity(source) for source in sources)
+
+    def listing_identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever a child of ``path`` does."""
+        contents = self._current(is_exact=True)
+        if not contents.is_group(path):
+            return None
+        return tuple(self.base.listing_identity(group) for group in contents.groups(path))
+
+    def node(self, path: str) -> VirtualNode | None:
+        """Return the group or array at ``path``, pinned; None if there is none."""
+        contents = self._current()
+        found = contents.find(path)
+        if found is not None:
+            return found.node(self.base)
+        root = self.base.node("")
+        if root is None or not contents.is_group(path):
+            return None
+        return VirtualNode("group", (root,), {}, dict)
+
+    @property
+    def index_tree(self) -> AnnDataTree:
+        """The tree of its indexes: this one, which has none."""
+        return self
+
+    def marker(self, name: str) -> Any:
+        """Return the version of Daf that it presents itself as."""
+        return list(layout.VERSION) if name == layout.DAF else None
+
+    def report(self) -> Report:
+        """Return what differs from the AnnData: parts that are not shown, changed or renamed."""
+        return self._current().report()
+
+    def _current(self, *, is_exact: bool = False) -> _Contents:
+        """Return what there is, which another program may have changed in place."""
+        now = time.monotonic()
+        if is_exact or now - self._checked_at >= _CHECK_SECONDS:
+            self._checked_at = now
+            state = self._base_state()
+            if state != self._state:
+                self._contents = _Contents(self.base, self._names)
+                self._state = state
+        return self._contents
+
+    def _base_state(self) -> Hashable:
+        return tuple(self.base.listing_identity(group) for group in GROUPS)
+
+
+class _Contents:
+    """What there is in a file, at one time."""
+
+    def __init__(self, base: Tree, names: dict[str, str | None]) -> None:
+        self._base = base
+        self._plan = Plan(base, parts_of(base), names)
+
+    def find(self, path: str) -> Property | None:
+        """Return the property at a path."""
+        top, _, rest = path.partition("/")
+        if top == layout.SCALARS:
+            return self._scalars.get(path)
+        if top == kept.GROUP:
+            known = self._kept.get(path)
+            return None if known is None else known[1]
+        static = self._plan.properties.get(path)
+        if static is not None or top != layout.VECTORS:
+            return static
+        return self._vectors(rest.partition("/")[0]).get(path)
+
+    @functools.cache  # noqa: B019 - it lives as long as the contents are current
+    def _vectors(self, axis: str) -> dict[str, Property]:
+        return dict(self._plan.vector_properties(axis))
+
+    @functools.cached_property
+    def _uns(self) -> UnsValues:
+        return uns_values(self._base, self._plan.uns)
+
+    @functools.cached_property
+    def _scalars(self) -> dict[str, Property]:
+        scalars = dict(self._uns.scalars)
+        for key, name in self._plan.names.items():
+            scalars[layout.scalar_path(key)] = _text_scalar(lambda name=name: name)
+        scalars[layout.scalar_path(rules.SCALAR)] = _text_scalar(lambda: self._notes)
+        return scalars
+
+    @functools.cached_property
+    def _notes(self) -> str:
+        names = {
+            (place.axes[0], place.key): posixpath.basename(path)
+            for path, (place, _) in self._kept.items()
+            if place.part in ("obs", "var", "raw.var")
+        }
+        uns: list[list[Any]] = []
+        for axis in self._plan.category_axes.items():
+            note = {"type": "colors", "list": axis[1].is_list}
+            uns.append([f"{axis[0][1]}_colors", note])
+        noted = dict(self._uns.notes)
+        noted.update((key, note) for key, note, _ in self._encoded_uns if note is not None)
+        uns += [[key, noted[key]] for key in self._plan.uns if key in noted]
+        return notes_text(self._plan, uns, names)
+
+    @functools.cached_property
+    def _encoded_uns(self) -> list[tuple[str, dict[str, Any] | None, str]]:
+        squares = self._plan.parts.obsp.values()
+        moved = frozenset(place.path for place in squares if place.path.startswith("uns/"))
+        return list(encoded_values(self._base, self._uns.others, moved))
+
+    @functools.cached_property
+    def _kept(self) -> dict[str, tuple[KeptPlace, Property]]:
+        places = [*self._kept_columns(), *self._plan.kept]
+        for key, note, why in self._encoded_uns:
+            if note is None:
+                places.append(KeptPlace((), "uns", key, self._uns.others[key], why))
+        return kept_properties(self._base, places)
+
+    def _kept_columns(self) -> Iterator[KeptPlace]:
+        for axis, (_, part) in self._plan.frames.items():
+            for vector in self._plan.vectors(axis):
+                if not vector.problem:
+                    continue
+                column = vector.column
+                value = column.value() if isinstance(column, SeriesColumn) else None
+                place = Place(column.sources[0], getattr(value, "array", None))
+                yield KeptPlace((axis,), part, vector.column_name, place, vector.problem)
+
+    def report(self) -> Report:
+        """Return what differs from the AnnData."""
+        report = Report([*self._plan.report.items])
+        for axis, (_, part) in self._plan.frames.items():
+            for vector in self._plan.vectors(axis):
+                what = part_label(part, vector.column_name)
+                if isinstance(vector.column, BrokenColumn):
+                    report.lost(what, str(vector.column.error))
+                elif not vector.problem and vector.column.note:
+                    report.changed(what, vector.column.note)
+                if vector.name and vector.name != vector.column_name:
+                    report.renamed(what, f"it is the vector {vector.name!r}")
+        for place, _ in self._kept.values():
+            report.kept(part_label(place.part, place.key), place.why)
+        return report
+
+    # Groups
+
+    def _paths(self, path: str) -> list[str]:
+        """Return the paths of the properties at or below a path."""
+        top, _, rest = path.partition("/")
+        paths: list[str] = []
+        if top in ("", layout.SCALARS):
+            paths += self._scalars
+        if top in ("", kept.GROUP):
+            paths += self._kept
+        if top in ("", layout.AXES, layout.VECTORS, layout.MATRICES):
+            paths += self._plan.properties
+        if top in ("", layout.VECTORS):
+            axis = rest.partition("/")[0]
+            for known in [axis] if axis else self._plan.frames:
+                paths += self._vectors(known)
+        return [
+            known for known in paths if not path or known == path or known.startswith(f"{path}/")
+        ]
+
+    def is_group(self, path: str) -> bool:
+        """Return whether there is a group at a path."""
+        parts = path.split("/") if path else []
+        if not parts or path in layout.SKELETON:
+            return True
+        if parts[0] == layout.VECTORS and len(parts) == 2:
+            return layout.axis_path(parts[1]) in self._plan.properties
+        return any(known != path for known in self._paths(path))
+
+    def children(self, path: str) -> dict[str, NodeKind]:
+        """Return the names directly below a group, and what each is."""
+        names: dict[str, NodeKind] = {}
+        if not path:
+            names = dict.fromkeys(layout.SKELETON, "group")
+            return {**names, kept.GROUP: "group"} if self._kept else names
+        if path == layout.VECTORS:
+            axes = [known for known in self._plan.properties if known.startswith(f"{layout.AXES}/")]
+            return {posixpath.basename(axis): "group" for axis in axes}
+        start = f"{path}/"
+        for known in self._paths(path):
+            if known == path:
+                return {}
+            name, _, below = known.removeprefix(start).partition("/")
+            found = self.find(known)
+            names[name] = "group" if below or found is None else found.kind
+        return names
+
+    # Identities
+
+    def sources(self, path: str) -> list[str]:
+        """Return the paths of the elements of a file that a path is made of."""
+        found = self.find(path)
+        if found is not None:
+            return list(found.sources)
+        if path == layout.scalar_path(rules.SCALAR) or not path:
+            return [""]
+        every = (self.find(known) for known in self._paths(path))
+        sources = [source for each in every if each is not None for source in each.sources]
+        return list(dict.fromkeys(sources))
+
+    def groups(self, path: str) -> list[str]:
+        """Return the groups of a file whose children decide what is directly below a path."""
+        top, _, axis = path.partition("/")
+        if top == layout.VECTORS and axis in self._plan.frames:
+            return [*self._plan.frames[axis][0].sources, "uns"]
+        return list(GROUPS)
+
+
+def _text_scalar(make: Any) -> Property:
+    return memory_property(("",), lambda: MemoryArray(lambda: pa.array([make()], pa.string())))

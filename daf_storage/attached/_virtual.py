@@ -1,0 +1,308 @@
+"""Nodes and arrays that a tree of Daf has and the file has not: made of what is in the file.
+
+Nothing is read before it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage.base import AnyArray, Span, StorageType
+from daf_storage.errors import CorruptDataError
+from daf_storage.stores import ReadEstimate
+from daf_storage.trees import ArrayInfo, Node, NodeKind, NotFileBacked, StoredArray
+
+_BATCH_ROWS: Final = 1 << 20
+
+ArrayMaker = Callable[[], StoredArray | None]
+
+
+class VirtualNode:
+    """A group or an array made of pinned nodes of a file; see `Node`."""
+
+    def __init__(
+        self,
+        kind: NodeKind,
+        sources: tuple[Node, ...],
+        arrays: Mapping[str, ArrayMaker],
+        attributes: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        self.kind = kind
+        self._sources = sources
+        self._makers = arrays
+        self._arrays: dict[str, StoredArray | None] = {}
+        self._attributes = attributes
+
+    @property
+    def identity(self) -> Hashable:
+        """What a cache goes by: that of all that it is made of."""
+        return tuple(source.identity for source in self._sources)
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is made of the very same stored ones."""
+        if not isinstance(other, VirtualNode):
+            return False
+        mine, theirs = self._sources, other._sources  # noqa: SLF001 - of the same class
+        is_long = len(mine) == len(theirs)
+        return is_long and all(map(_is_same, mine, theirs))
+
+    def array(self, name: str = "") -> StoredArray | None:
+        """Return this array, or the array of that name below this group; made once."""
+        if name not in self._arrays:
+            self._arrays[name] = self._makers[name]() if name in self._makers else None
+        return self._arrays[name]
+
+    def attribute(self, name: str) -> Any:
+        """Return an attribute; those of the file itself do not count."""
+        return self._attributes().get(name)
+
+
+def _is_same(node: Node, other: Node) -> bool:
+    return node.is_same(other)
+
+
+class MadeOf(NotFileBacked):
+    """What virtual arrays have in common that are made of stored ones."""
+
+    _parts: tuple[StoredArray, ...] = ()
+
+    def check_stored(self, *, is_complete: bool = False) -> None:
+        """Raise if what it is made of cannot hold its elements."""
+        for part in self._parts:
+            part.check_stored(is_complete=is_complete)
+
+    def fingerprint(self) -> list[int] | None:
+        """Return numbers that change with what it is made of."""
+        return _joined_fingerprints(self._parts)
+
+    def estimate(
+        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
+    ) -> None:
+        """Add what reading the stored arrays costs."""
+        for part in self._parts:
+            part.estimate(spans, estimate, within)
+
+
+class MemoryArray(NotFileBacked):
+    """An array whose elements are in memory, or are made when they are first asked for.
+
+    Parameters
+    ----------
+    make
+        Returns numpy, or Arrow strings.
+    shape, storage_type
+        If they are known before.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        *,
+        shape: tuple[int, ...] | None = None,
+        storage_type: StorageType | None = None,
+        sources: tuple[StoredArray, ...] = (),
+    ) -> None:
+        self._make = make
+        self._made: Any = None
+        self._known = (shape, storage_type)
+        self._sources = sources
+
+    @property
+    def _values(self) -> Any:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    @property
+    def info(self) -> ArrayInfo:  # type: ignore[override]  # computed, where others have it ready
+        """Its metadata."""
+        shape, kind = self._known
+        if shape is None or kind is None:
+            values = self._values
+            is_numpy = isinstance(values, np.ndarray)
+            shape = values.shape if is_numpy else (len(values),)
+            kind = StorageType.of(values.dtype) if is_numpy else StorageType.STRING
+            self._known = shape, kind
+        return ArrayInfo(shape, kind, shape, is_mappable=False)
+
+    def fingerprint(self) -> list[int] | None:
+        """Return numbers that change with what it is made of."""
+        return _joined_fingerprints(self._sources)
+
+    def read(self) -> AnyArray:
+        """Return all elements."""
+        kind = self.info.storage_type
+        if kind.is_string:
+            strings: AnyArray = self._values.to_numpy(zero_copy_only=False)
+            return strings.reshape(self.info.shape)
+        values: AnyArray = np.ascontiguousarray(self._values, kind.dtype).reshape(self.info.shape)
+        values = values.view()
+        values.flags.writeable = False
+        return values
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the first dimension."""
+        return self.read()[span.slice]
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
+        """Return several ranges of the first dimension."""
+        values = self.read() if within is None else self.read()[:, within.slice]
+        return [values[span.slice] for span in spans]
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings."""
+        return self._values
+
+
+class ShiftedIndices(MadeOf):
+    """Positions that count from 0 in the file, counted from 1."""
+
+    def __init__(self, stored: StoredArray, storage_type: StorageType) -> None:
+        self._parts = (stored,)
+        self._dtype = storage_type.dtype
+        info = stored.info
+        self.info = ArrayInfo(info.shape, storage_type, info.chunks, is_mappable=False)
+
+    def read(self) -> AnyArray:
+        """Return all positions."""
+        return self._shifted(self._parts[0].read())
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of them."""
+        return self._shifted(self._parts[0].read_rows(span))
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
+        """Return several ranges."""
+        return [self._shifted(part) for part in self._parts[0].read_spans(spans, within)]
+
+    def read_strings(self) -> pa.StringArray:
+        """Refuse: they are numbers."""
+        raise TypeError("positions are no strings")
+
+    def _shifted(self, values: AnyArray) -> AnyArray:
+        shifted: AnyArray = values.astype(self._dtype)
+        shifted += 1
+        shifted.flags.writeable = False
+        return shifted
+
+
+class Converted(MadeOf):
+    """Numbers of a type that Daf has not, read through the library of the file.
+
+    Parameters
+    ----------
+    read_range
+        Returns a range of the first dimension, and of the second one, as stored.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        chunks: tuple[int, ...],
+        storage_type: StorageType,
+        read_range: Callable[[slice, slice | None], AnyArray],
+    ) -> None:
+        self.info = ArrayInfo(shape, storage_type, chunks, is_mappable=False)
+        self._read_range = read_range
+
+    def read(self) -> AnyArray:
+        """Return all elements."""
+        return self._read(slice(None), None)
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the first dimension."""
+        return self._read(span.slice, None)
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
+        """Return several ranges of the first dimension."""
+        return [self._read(span.slice, None if within is None else within.slice) for span in spans]
+
+    def read_strings(self) -> pa.StringArray:
+        """Refuse: they are numbers."""
+        raise TypeError("numbers are no strings")
+
+    def estimate(
+        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
+    ) -> None:
+        """Add the bytes of the chunks, decoded."""
+        NotFileBacked.estimate(self, spans, estimate, within)
+
+    def _read(self, rows: slice, columns: slice | None) -> AnyArray:
+        stored = self._read_range(rows, columns)
+        values: AnyArray = np.asarray(stored).astype(self.info.storage_type.dtype)
+        values.flags.writeable = False
+        return values
+
+
+class CodedStrings(MadeOf):
+    """Strings given by numbers that say which of a few strings each is.
+
+    Parameters
+    ----------
+    codes
+        The numbers; negative ones stand for a missing value, which is an empty string here.
+    strings
+        Returns the few strings.
+    what
+        The array as messages name it.
+    """
+
+    def __init__(self, codes: StoredArray, strings: Callable[[], pa.Array], *, what: str) -> None:
+        self._parts = (codes,)
+        self._strings = strings
+        self._what = what
+        info = codes.info
+        self.info = ArrayInfo(info.shape, StorageType.STRING, info.chunks, is_mappable=False)
+
+    def codes(self, span: Span) -> AnyArray:
+        """Return a range of the codes, after checking them."""
+        stored = self._parts[0].read_rows(span)
+        codes: AnyArray = stored.astype(np.int64) if stored.dtype.kind == "u" else stored
+        count = len(self._strings())
+        if codes.size and (int(codes.min()) < -1 or int(codes.max()) >= count):
+            raise CorruptDataError(
+                f"{self._what}: a code leaves the range -1 to {count - 1:,} of its categories"
+            )
+        return codes
+
+    def coded_batches(self) -> Iterator[pa.DictionaryArray]:
+        """Yield the elements in pieces: numbers, and the few strings."""
+        strings = self._strings().cast(pa.string())
+        missing = len(strings)
+        dictionary = pa.concat_arrays([strings, pa.array([""], pa.string())])
+        length = self.info.shape[0]
+        for start in range(0, length, _BATCH_ROWS):
+            codes = self.codes(Span(start, min(start + _BATCH_ROWS, length)))
+            numbers = np.where(codes < 0, missing, codes).astype(np.int32)
+            yield pa.DictionaryArray.from_arrays(pa.array(numbers), dictionary)
+
+    def read(self) -> AnyArray:
+        """Return all strings as objects."""
+        values: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
+        return values
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the strings as objects."""
+        return self.read()[span.slice]
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:  # noqa: ARG002 - one dimension
+        """Return several ranges of the strings as objects."""
+        values = self.read()
+        return [values[span.slice] for span in spans]
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings; the missing ones are empty."""
+        decoded = [batch.dictionary_decode() for batch in self.coded_batches()]
+        return pa.concat_arrays(decoded) if decoded else pa.array([], pa.string())
+
+
+def _joined_fingerprints(arrays: tuple[StoredArray, ...]) -> list[int] | None:
+    """Return the numbers of all arrays; None if changes of one of them cannot be detected."""
+    prints = [array.fingerprint() for array in arrays]
+    if not prints or None in prints:
+        return None
+    return [number for each in prints for number in each or ()]

@@ -1,0 +1,127 @@
+"""Data sets that others wrote, opened in place for reading: AnnData in HDF5 and in Zarr."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+from daf_storage.base import OpenMode
+from daf_storage.data import DafReader, layout
+from daf_storage.opening import _archives as archives
+from daf_storage.opening import _hdf5_files as hdf5_files
+from daf_storage.opening._paths import ContainerKind, DafPath, path_input
+from daf_storage.opening._skeleton import reader_name
+from daf_storage.opening._zarr_directories import siblings
+from daf_storage.stores import DirectoryStore
+from daf_storage.trees import Hdf5Tree, Tree, ZarrTree
+
+if TYPE_CHECKING:
+    from daf_storage import attached
+else:
+    attached = lazy_module("daf_storage.attached")
+
+H5AD_SUFFIX: Final = ".h5ad"
+_ZARR_SUFFIX: Final = ".zarr"
+_ZIP_SUFFIX: Final = ".zarr.zip"
+_OF_DAF: Final = (".daf", ".dafs")
+
+
+def foreign_path(path: str | Path) -> DafPath | None:
+    """Return what a path means whose suffix is none of Daf's, but one that AnnData are stored by.
+
+    >>> foreign_path("a/atlas.h5ad").kind, foreign_path("x.daf.zarr") is None
+    ('hdf5', True)
+    """
+    given = path_input(path)
+    plain = given.rstrip("/")
+    container = Path(os.path.abspath(plain))
+    if plain.endswith(H5AD_SUFFIX):
+        return DafPath(given, container, "hdf5", "")
+    for suffix in (_ZIP_SUFFIX, _ZARR_SUFFIX):
+        if plain.endswith(suffix) and not plain.removesuffix(suffix).endswith(_OF_DAF):
+            kind: ContainerKind = "archive" if suffix == _ZIP_SUFFIX else "directory"
+            return DafPath(given, container, kind, "")
+    return None
+
+
+def open_foreign(where: DafPath, mode: OpenMode, name: str | None) -> DafReader:
+    """Open an AnnData in place; or a data set of Daf under such a name.
+
+    Raises
+    ------
+    ReadOnlyError
+        It was to be written.
+    NotADafError
+        It is neither.
+    """
+    if mode != "r":
+        raise written_in_place(where.given, mode)
+    if not where.container.exists():
+        raise errors.SourceNotFoundError(
+            f"no such file or directory: {where.container}{siblings(where.container)}"
+        )
+    tree, release = _tree_of(where)
+    try:
+        readable = readable_tree(tree)
+        return DafReader(readable, name=reader_name(readable, name, where.full), on_close=release)
+    except BaseException:
+        if release is not None:
+            release()
+        raise
+
+
+def _tree_of(where: DafPath) -> tuple[Tree, Callable[[], None] | None]:
+    """Return the tree of what is at a path, and how to let go of it."""
+    if where.kind == "directory":
+        if not where.container.is_dir():
+            raise errors.NotADafError(
+                f"{where.given}: there is a file of this name, not a directory"
+            )
+        if not os.access(where.container, os.R_OK | os.X_OK):
+            raise errors.ReadOnlyError(f"{where.given}: no permission to read this directory")
+        return ZarrTree(DirectoryStore(where.container, location=where.given)), None
+    if where.kind == "hdf5":
+        file = hdf5_files.lease(where.container, "r", where.given)
+        return Hdf5Tree(file.resource), file.release
+    if not where.container.is_file():
+        raise errors.NotADafError(f"{where.given}: this is not a regular file")
+    archive = archives.lease(where.container, "r", where.given)
+    return ZarrTree(archive.resource), archive.release
+
+
+def readable_tree(tree: Tree) -> Tree:
+    """Return the tree of a data set to be read: itself if it is Daf's, else that of an AnnData.
+
+    Raises
+    ------
+    NotADafError, VersionError
+        It is neither, or of a version that this code does not know.
+    """
+    if not layout.is_daf(tree):
+        if attached.is_anndata(tree):
+            return attached.AnnDataTree(tree)
+        if not isinstance(tree, Hdf5Tree) and tree.kind("") != "group":
+            raise errors.NotADafError(
+                f"not a zarr group: {tree.location}; it has no .zgroup or zarr.json"
+            )
+    layout.check_version(tree)
+    return tree
+
+
+def refuse_writing(tree: Tree, mode: OpenMode) -> None:
+    """Raise if an AnnData is to be written."""
+    if mode != "r" and not layout.is_daf(tree) and attached.is_anndata(tree):
+        raise written_in_place(tree.location, mode)
+
+
+def written_in_place(location: str, mode: OpenMode) -> errors.ReadOnlyError:
+    """Say that an AnnData is not written."""
+    return errors.ReadOnlyError(
+        f"{location}: an AnnData is read in place and never written, so it cannot be opened with "
+        f"mode {mode!r}; import it into a data set of its own (daf import {location} "
+        f'OUT.daf.zarr), or write beside it: connect([{location!r}], overlay="mine.daf.zarr")'
+    )

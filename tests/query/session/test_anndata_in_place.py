@@ -1,0 +1,108 @@
+"""Queries of an AnnData that is read in place give what those of its import give."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from anndata.tests.helpers import assert_equal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pandas.testing import assert_frame_equal
+
+from daf_query import DafSession, connect
+from daf_storage import errors, import_h5ad
+from tests.storage.attached.example import N_OBS, N_VAR, example, write
+
+Sessions = tuple[DafSession, DafSession]
+
+QUERIES = (
+    "SELECT * FROM obs ORDER BY index",
+    "SELECT * FROM var_raw ORDER BY index",
+    "SELECT count(*) AS n, sum(nullable), sum(large) FROM obs WHERE category = 'B' AND maybe",
+    "SELECT with_gaps, count(*) AS n FROM obs GROUP BY 1 ORDER BY 1",
+    "SELECT name FROM obs WHERE with_gaps IS NULL OR missing LIKE 'N%' ORDER BY name",
+    "SELECT name FROM obs WHERE numbered IN ('10', '33') AND float32 > 0.5 ORDER BY name",
+    "SELECT name, \"var.counts\"['gene3'] AS g, \"var.dense\"['gene4'] AS d FROM obs ORDER BY g, name",
+    "SELECT half['gene1'] AS h, csc['gene2'] AS c FROM obs WHERE csc['gene2'] > 0 ORDER BY index",
+    "SELECT o.name, c.color FROM obs o JOIN category c ON o.category = c.name ORDER BY 1",
+)
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
+    """Connect the example in place, as a sharded Zarr, and its import from h5ad."""
+    folder = tmp_path_factory.mktemp("attached")
+    adata = example()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import_h5ad(write(adata, folder, "h5ad"), folder / "all.daf.zarr", progress="never")
+    path = write(adata, folder, "zarr3")
+    with connect(path) as attached, connect(folder / "all.daf.zarr") as imported:
+        yield attached, imported
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_sql(sessions: Sessions, query: str) -> None:
+    """Rows, types and missing values are the same."""
+    attached, imported = (session.sql(query).to_arrow_table() for session in sessions)
+    assert attached.schema.types == imported.schema.types
+    assert_frame_equal(attached.to_pandas(), imported.to_pandas())
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    rows=st.lists(st.integers(0, N_OBS - 1), max_size=6),
+    columns=st.none() | st.lists(st.integers(0, N_VAR - 1), max_size=6),
+    name=st.sampled_from(["counts", "dense", "csc", "half", "bools"]),
+)
+def test_slices(sessions: Sessions, rows: list[int], columns: list[int] | None, name: str) -> None:
+    """Any rows and columns of any matrix, in any order, are the same."""
+    cells = [f"cell{n}" for n in rows]
+    genes = None if columns is None else [f"gene{n}" for n in columns]
+    attached, imported = (
+        session.matrix("obs", "var", name, rows=cells, columns=genes) for session in sessions
+    )
+    ours, theirs = attached.to_numpy(), imported.to_numpy()
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_slice_as_anndata(sessions: Sessions) -> None:
+    """The other matrices over its axes come along, in their dtypes and formats."""
+    attached, imported = (
+        session.matrix("obs", "var", "counts", rows="category = 'B'").to_anndata()
+        for session in sessions
+    )
+    del attached.uns["daf_query"], imported.uns["daf_query"]
+    assert_equal(attached, imported)
+
+
+def test_profiles(sessions: Sessions) -> None:
+    """Means and variances by group are the same, sparse and dense."""
+    for name in ("counts", "dense"):
+        attached, imported = (
+            session.profile("obs", "var", name, by="category") for session in sessions
+        )
+        np.testing.assert_allclose(
+            attached.to_pandas().select_dtypes("number"),
+            imported.to_pandas().select_dtypes("number"),
+        )
+
+
+def test_a_session_is_called_by_the_file_and_writes_nothing(sessions: Sessions) -> None:
+    """The schema is the stem of the file; saving says how to write beside it."""
+    attached, _ = sessions
+    assert attached.sql("SELECT count(*) AS n FROM atlas.obs").to_pydict() == {"n": [N_OBS]}
+    with pytest.raises(errors.ReadOnlyError):
+        attached.save_vector("obs", "new", "SELECT name, index AS new FROM obs")
+
+
+def test_mode_r_plus_is_refused(tmp_path: Path) -> None:
+    """An AnnData is never written."""
+    path = write(example(), tmp_path, "h5ad")
+    with pytest.raises(errors.ReadOnlyError, match="never written"):
+        connect(path, mode="r+")

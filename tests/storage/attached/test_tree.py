@@ -1,0 +1,181 @@
+"""An AnnData that is read in place answers as the data set that an import makes of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any, Literal
+
+import anndata
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from anndata.tests.helpers import assert_equal
+
+from daf_query.demo import find_pbmc
+from daf_storage import DafReader, MemoryDaf, errors, import_h5ad, open_daf, to_anndata
+from daf_storage.attached import AnnDataTree
+from tests.storage.attached.example import FORMS, Form, example, write
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[Form, Path]:
+    """Write the example in each form."""
+    adata = example()
+    return {form: write(adata, tmp_path_factory.mktemp(form), form) for form in FORMS}
+
+
+@pytest.fixture(scope="module")
+def imported(paths: dict[Form, Path]) -> DafReader:
+    """Import the example."""
+    daf = MemoryDaf()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import_h5ad(paths["h5ad"], daf, progress="never")
+    return daf
+
+
+def dense(values: Any) -> Any:
+    """Return a matrix as numpy."""
+    return values.toarray() if sp.issparse(values) else values
+
+
+def assert_same_matrices(attached: DafReader, imported: DafReader) -> None:
+    """Compare all matrices."""
+    axes = sorted(imported.axes_set())
+    for rows, columns in [(rows, columns) for rows in axes for columns in axes]:
+        names = imported.matrices_set(rows, columns)
+        assert attached.matrices_set(rows, columns) == names, (rows, columns)
+        for name in names:
+            ours = attached.get_np_matrix(rows, columns, name)
+            theirs = imported.get_np_matrix(rows, columns, name)
+            assert ours.dtype == theirs.dtype, (rows, columns, name)
+            assert sp.issparse(ours) == sp.issparse(theirs), (rows, columns, name)
+            np.testing.assert_array_equal(dense(ours), dense(theirs))
+
+
+def assert_same(attached: DafReader, imported: DafReader) -> None:
+    """Compare everything but the notes."""
+    assert attached.axes_set() == imported.axes_set()
+    assert attached.scalars_set() == imported.scalars_set()
+    for name in imported.scalars_set() - {"anndata_notes"}:
+        assert attached.get_scalar(name) == imported.get_scalar(name)
+        assert attached.scalar_type(name) is imported.scalar_type(name)
+    for axis in imported.axes_set():
+        assert attached.axis_length(axis) == imported.axis_length(axis)
+        assert attached.axis_entries(axis).tolist() == imported.axis_entries(axis).tolist()
+        assert attached.vectors_set(axis) == imported.vectors_set(axis)
+        for name in imported.vectors_set(axis):
+            ours, theirs = (daf.vector_info(axis, name) for daf in (attached, imported))
+            assert ours.storage_type is theirs.storage_type, name
+            assert ours.entries_of == theirs.entries_of, name
+            values = imported.get_np_vector(axis, name)
+            np.testing.assert_array_equal(attached.get_np_vector(axis, name), values)
+            if ours.empty_is_missing != theirs.empty_is_missing:  # then nothing is missing
+                assert "" not in values
+    assert_same_matrices(attached, imported)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_all_properties_are_those_of_an_import(
+    form: Form, paths: dict[Form, Path], imported: DafReader
+) -> None:
+    """Axes, vectors, matrices and scalars have the same names, types and values."""
+    with open_daf(paths[form]) as attached:
+        assert isinstance(attached.tree, AnnDataTree)
+        assert_same(attached, imported)
+        ours, theirs = (json.loads(daf.get_scalar("anndata_notes")) for daf in (attached, imported))
+        for notes in (ours, theirs):  # dtypes of objects are called differently by Zarr
+            notes["uns"] = sorted(json.dumps(note).replace("|O", "O") for note in notes["uns"])
+        assert ours == theirs
+
+
+@pytest.mark.parametrize("form", ["gzip", "zip"])
+def test_to_anndata_gives_back_what_was_written(
+    form: Form, paths: dict[Form, Path], imported: DafReader
+) -> None:
+    """Categories, their order, dtypes, kept parts and nested uns come back."""
+    with open_daf(paths[form]) as attached:
+        ours, theirs = to_anndata(attached), to_anndata(imported)
+    assert_equal(ours, theirs)
+    assert set(ours.uns) == set(theirs.uns)
+    assert "complex" in ours.layers
+    assert "complex" in ours.obs
+
+
+def test_the_report_says_what_is_not_shown(paths: dict[Form, Path]) -> None:
+    """Parts that Daf has no place for, and other names, are listed with a reason."""
+    with open_daf(paths["h5ad"]) as attached:
+        assert isinstance(attached.tree, AnnDataTree)
+        found = {(item.kind, item.what) for item in attached.tree.report().items}
+    assert found == {
+        ("renamed", "obs['name']"),
+        ("kept", "obs['complex']"),
+        ("kept", "layers['complex']"),
+        ("kept", "obsm['cube']"),
+        ("kept", "obsm['words']"),
+        ("kept", "uns['sparse']"),
+        ("kept", "uns['table']"),
+    }
+
+
+def test_a_file_from_before_0_7() -> None:
+    """Records as obs, categories in uns and ``raw.X`` are read as anndata reads them."""
+    daf = MemoryDaf()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import_h5ad(find_pbmc(), daf, progress="never")
+    with open_daf(find_pbmc()) as attached:
+        assert_same(attached, daf)
+        ours, theirs = (json.loads(each.get_scalar("anndata_notes")) for each in (attached, daf))
+        assert ours == theirs
+        assert_equal(to_anndata(attached), to_anndata(daf))
+
+
+def test_writing_is_refused(paths: dict[Form, Path], tmp_path: Path) -> None:
+    """The error names an import and an overlay; nothing of the file is touched."""
+    other = tmp_path / "atlas.h5"
+    shutil.copy(paths["h5ad"], other)
+    before = other.read_bytes()
+    modes: tuple[Literal["r+", "w+", "w"], ...] = ("r+", "w+", "w")
+    for path in (*paths.values(), other):
+        for mode in modes if path != other else modes[:2]:
+            with pytest.raises(errors.ReadOnlyError, match=r"daf import .*overlay="):
+                open_daf(path, mode)
+    with pytest.raises(errors.NotADafError):
+        open_daf(other, "w")
+    assert other.read_bytes() == before
+
+
+def test_what_is_no_anndata_is_refused(tmp_path: Path) -> None:
+    """A file of something else is named as such; a missing one is not found."""
+    with h5py.File(tmp_path / "x.h5ad", "w") as file:
+        file["obs"] = [1]
+    with pytest.raises(errors.NotADafError, match="x.h5ad"):
+        open_daf(tmp_path / "x.h5ad")
+    for name in ("none.h5ad", "none.zarr", "none.zarr.zip"):
+        with pytest.raises(errors.SourceNotFoundError, match=name):
+            open_daf(tmp_path / name)
+    (tmp_path / "file.zarr").write_text("no directory")
+    with pytest.raises(errors.NotADafError, match="file.zarr"):
+        open_daf(tmp_path / "file.zarr")
+
+
+def test_names_that_are_not_unique(tmp_path: Path) -> None:
+    """They get anndata's suffixes, with a warning."""
+    names = ["a", "b", "a", "a-1", "a"]
+    adata = anndata.AnnData(np.eye(5, dtype=np.float32))
+    adata.obs_names = [f"c{n}" for n in range(5)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        adata.var_names = names
+        adata.write_h5ad(tmp_path / "twice.h5ad")
+        adata.var_names_make_unique()
+    with (
+        open_daf(tmp_path / "twice.h5ad") as daf,
+        pytest.warns(UserWarning, match="var names are not unique: 'a' occurs"),
+    ):
+        assert daf.axis_entries("var").tolist() == adata.var_names.tolist()
