@@ -1,4 +1,4 @@
-"""What the parts of an AnnData are in Daf, and what they were: the rules, without any file.
+"""The rules by which parts of an AnnData become those of a Daf data set and back; no file is read.
 
 **Nouns.** Each *column* of obs and var becomes a vector and a *rule* that restores it; each value
 of ``obsm`` and ``varm``, an *annotation*, a matrix and a note.  The *notes* are all rules of a data

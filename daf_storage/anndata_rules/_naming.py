@@ -1,4 +1,4 @@
-"""Which names the parts of an AnnData get in a Daf data set; pure."""
+"""Names that the parts of an AnnData get in a Daf data set; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the metadata of a file of AnnData say of one of its elements; no data is read."""
+"""The metadata of the elements of a file of AnnData; no data is read."""
 
 from __future__ import annotations
 

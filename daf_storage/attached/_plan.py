@@ -1,4 +1,4 @@
-"""What the parts of an AnnData are called as properties of a Daf data set, and where each lies.
+"""The properties of a Daf data set that the parts of an AnnData are, and where each lies.
 
 The names are those that an import gives.  A plan is made from metadata alone; the vectors of a
 frame and the values of ``uns`` are looked at when they are first listed.
