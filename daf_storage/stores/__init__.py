@@ -24,7 +24,14 @@ from daf_storage.stores._output_files import (
     output_directory,
     output_path,
 )
-from daf_storage.stores._protocol import ReadableStore, Snapshot, Transaction, WritableStore
+from daf_storage.stores._protocol import (
+    ReadableStore,
+    Snapshot,
+    Transaction,
+    WritableStore,
+    bytes_version,
+    is_mapped,
+)
 from daf_storage.stores._read_estimate import ReadEstimate, estimate_ranges
 from daf_storage.stores._regular import open_regular
 from daf_storage.stores._remote import RemoteFiles, RemoteStore, is_remote, shown_url
@@ -69,6 +76,7 @@ __all__ = [
     "ZarrArchiveStore",
     "abandoned",
     "allocate",
+    "bytes_version",
     "check_length",
     "check_output",
     "estimate_ranges",
@@ -77,6 +85,7 @@ __all__ = [
     "fingerprint",
     "follow_links",
     "interrupted_exchange",
+    "is_mapped",
     "is_remote",
     "is_settled",
     "map_range",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from daf_storage.base import AnyArray
 
@@ -114,6 +114,42 @@ class LocalReads:
         if data is None:
             raise KeyError(key)
         return [data[start:stop] for start, stop in ranges]
+
+
+@runtime_checkable
+class EntriesOfArchive(Protocol):
+    """A snapshot of entries, whose `identity` tells the bytes of each from any others."""
+
+    def identity(self) -> Hashable:
+        """Return a value that differs whenever something was added or rewritten; cheap."""
+        ...
+
+    def is_entry_mapped(self, key: str, alignment: int) -> bool:
+        """Return whether the bytes of ``key`` lie in the file as they are, at such a multiple."""
+        ...
+
+
+def bytes_version(snapshot: Snapshot, key: str) -> Hashable | None:
+    """Return what is another value whenever the bytes of ``key`` are; None if nothing shows that.
+
+    To be asked for before they are read.
+    """
+    found = snapshot.fingerprint(key)
+    if found is not None:
+        return tuple(found)
+    if snapshot.is_local and not isinstance(snapshot, EntriesOfArchive):
+        return None
+    return snapshot.identity()
+
+
+def is_mapped(snapshot: Snapshot, key: str, *, alignment: int = 1) -> bool:
+    """Return whether `Snapshot.map` hands out bytes of a file of this machine, so aligned.
+
+    Entries of archives may be compressed, and begin anywhere.
+    """
+    if not isinstance(snapshot, EntriesOfArchive):
+        return snapshot.is_local
+    return snapshot.is_entry_mapped(key, alignment)
 
 
 class ReadableStore(Protocol):

@@ -13,16 +13,23 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Final, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from daf_storage import settings
 from daf_storage.base import AnyArray, DecodedCache, Span
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees._chunk_grid import ChunkedRead, Position, split_rows
+from daf_storage.trees._chunk_grid import ChunkedRead, Position, positions_within, split_rows
 from daf_storage.trees._decode_threads import run_all
 from daf_storage.trees._protocol import ArrayInfo
 
 _TASK_BYTES: Final = 1 << 18
 """About how many decoded bytes a thread is given at a time."""
+
+_TASK_STRINGS: Final = 1 << 14
+"""About how many strings a thread is given at a time."""
+
+LARGE_BYTES: Final = 2**31
+"""From this size on, the offsets of strings need 64 bits."""
 
 
 class ChunkSource(Protocol):
@@ -61,6 +68,23 @@ class ChunkSource(Protocol):
         ...
 
 
+class StringChunks(Protocol):
+    """The chunks of one vector of strings."""
+
+    @property
+    def info(self) -> ArrayInfo:
+        """The vector."""
+        ...
+
+    def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
+        """Yield what is stored of each chunk, in this order; None where nothing is."""
+        ...
+
+    def decode_strings(self, position: Position, stored: Any) -> pa.Array:
+        """Return the strings of a whole chunk."""
+        ...
+
+
 class ChunkMemory:
     """The chunks of one array among all that are remembered.
 
@@ -76,17 +100,17 @@ class ChunkMemory:
         self._cache = cache
         self._array = array
 
-    def find(self, position: Position, version: Hashable | None) -> AnyArray | None:
-        """Return a chunk that is remembered; None if it is not."""
+    def find(self, place: Hashable, version: Hashable | None) -> AnyArray | None:
+        """Return the chunk of a place that is remembered; None if it is not."""
         if version is None:
             return None
-        found: AnyArray | None = self._cache.peek((self._array, position), version)
+        found: AnyArray | None = self._cache.peek((self._array, place), version)
         return found
 
-    def keep(self, position: Position, version: Hashable | None, chunk: AnyArray) -> None:
+    def keep(self, place: Hashable, version: Hashable | None, chunk: AnyArray) -> None:
         """Remember a chunk."""
         if version is not None:
-            self._cache.get((self._array, position), version, lambda: chunk)
+            self._cache.get((self._array, place), version, lambda: chunk)
 
 
 @functools.cache
@@ -169,3 +193,29 @@ def estimate_decoded(read: ChunkedRead, estimate: ReadEstimate) -> None:
         count * math.prod(read.info.chunks) * item_bytes,
         used_bytes=math.prod(read.shape) * item_bytes,
     )
+
+
+def read_string_chunks(source: StringChunks, span: Span) -> pa.StringArray | pa.LargeStringArray:
+    """Return a range of a vector of strings; only its chunks are decoded, side by side."""
+    height = source.info.chunks[0]
+    positions = list(positions_within(source.info, span))
+    parts: dict[Position, pa.Array] = {}
+
+    def run(stored: Iterable[tuple[Position, Any]]) -> None:
+        for position, data in stored:
+            strings = source.decode_strings(position, data)
+            start = position[0] * height
+            first, last = max(span.start, start), min(span.stop, start + height)
+            parts[position] = strings.slice(first - start, last - first)
+
+    if len(positions) * height <= _TASK_STRINGS:
+        run(source.fetch(positions))
+    else:
+        run_all(_tasks(source.fetch(positions), max(_TASK_STRINGS // height, 1), run))
+    found = [parts[position] for position in positions] or [pa.array([], pa.string())]
+    if (
+        any(pa.types.is_large_string(part.type) for part in found)
+        or sum(part.nbytes for part in found) >= LARGE_BYTES
+    ):
+        found = [part.cast(pa.large_string()) for part in found]
+    return found[0] if len(found) == 1 else pa.concat_arrays(found)

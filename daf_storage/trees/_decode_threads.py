@@ -1,20 +1,25 @@
-"""The threads that decode chunks: as many as cores, for all arrays of the process.
+"""The threads that decode chunks, as many as cores, and those that wait for servers, a few more.
 
-Decompression releases the interpreter's lock, and so does numpy when it copies.
+They are shared by all arrays of the process.  Decompression releases the interpreter's lock, and so
+does numpy when it copies.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
+from typing import Final, TypeVar
 
 from daf_storage.base import ForkLock
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
 _THREADS: Final = os.cpu_count() or 1
-_pools: dict[int, ThreadPoolExecutor] = {}
+_CONNECTIONS: Final = 16
+_pools: dict[tuple[str, int], ThreadPoolExecutor] = {}
 _lock: Final = ForkLock()
 
 
@@ -42,7 +47,7 @@ def run_all(tasks: Iterable[Callable[[], object]]) -> None:
     pending: deque[Future[object]] = deque()
     try:
         for task in tasks:
-            pending.append(_pool().submit(task))
+            pending.append(_pool("decode", _THREADS).submit(task))
             if len(pending) > 2 * _THREADS:
                 pending.popleft().result()
         while pending:
@@ -53,12 +58,32 @@ def run_all(tasks: Iterable[Callable[[], object]]) -> None:
                 future.exception()
 
 
-def _pool() -> ThreadPoolExecutor:
-    """Return the threads of this process: a fork has none of its parent's."""
-    pid = os.getpid()
+def fetched(items: list[_T], fetch: Callable[[_T], _R]) -> Iterator[tuple[_T, _R]]:
+    """Yield what is fetched for each item, in their order; several are fetched at a time.
+
+    >>> list(fetched([1, 2], str))
+    [(1, '1'), (2, '2')]
+    """
+    pending: deque[tuple[_T, Future[_R]]] = deque()
+    try:
+        for item in items:
+            pending.append((item, _pool("fetch", _CONNECTIONS).submit(fetch, item)))
+            if len(pending) > 2 * _CONNECTIONS:
+                first, future = pending.popleft()
+                yield first, future.result()
+        while pending:
+            first, future = pending.popleft()
+            yield first, future.result()
+    finally:
+        for _, future in pending:
+            future.cancel()
+
+
+def _pool(name: str, count: int) -> ThreadPoolExecutor:
+    """Return threads of this process: a fork has none of its parent's."""
+    key = (name, os.getpid())
     with _lock:
-        pool = _pools.get(pid)
+        pool = _pools.get(key)
         if pool is None:
-            _pools.clear()
-            pool = _pools[pid] = ThreadPoolExecutor(_THREADS, thread_name_prefix="daf-decode")
+            pool = _pools[key] = ThreadPoolExecutor(count, thread_name_prefix=f"daf-{name}")
     return pool

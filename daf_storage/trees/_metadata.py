@@ -85,6 +85,10 @@ class ArrayMetadata:
     """Whether others remain to be undone, but for what makes bytes of elements."""
     is_sharded: bool = False
     """Whether a file holds small chunks, whoever reads them."""
+    chunk_dtype: np.dtype[Any] | None = None
+    """The elements of a chunk without its compressions; None where it is not those, in C order."""
+    has_plain_strings: bool = False
+    """Whether a chunk without its compressions is strings one after the other."""
     document: bytes | None = None
     """The metadata to show to zarr-python instead of the stored ones: without ``compressions``,
     and mended where it would refuse them."""

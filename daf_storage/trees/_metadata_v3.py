@@ -12,6 +12,8 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from daf_storage.base import Packing, StorageType
 from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError, UnsupportedDataError
 from daf_storage.stores import Snapshot
@@ -277,6 +279,10 @@ def parse_array(document: Mapping[str, Any], *, what: str) -> ArrayMetadata:
         compressions=tuple(compressions),
         is_sharded=left[0][0] == "sharding_indexed",
         has_filters=len(left) > 1 or left[0][0] not in ("bytes", "vlen-utf8"),
+        chunk_dtype=_chunk_dtype(left, kind) if _is_native(data_type) else None,
+        has_plain_strings=len(shape) <= 1
+        and kind.is_string
+        and _is_serializer(left, kind, data_type),
         document=_shown_instead(document, outer, codecs, left),
     )
 
@@ -375,6 +381,18 @@ def _is_serializer(
         return name == "vlen-utf8"
     is_little = options.get("endian", "little") == "little"
     return name == "bytes" and (is_little or kind.dtype.itemsize == 1)
+
+
+def _chunk_dtype(
+    left: list[tuple[str, Mapping[str, Any]]], kind: StorageType
+) -> np.dtype[Any] | None:
+    """Return the elements of a chunk of numbers; None if they are not simply bytes."""
+    if kind.is_string or len(left) != 1 or left[0][0] != "bytes":
+        return None
+    endian = left[0][1].get("endian", "little")
+    if endian not in ("little", "big"):
+        return None
+    return kind.dtype.newbyteorder("<" if endian == "little" else ">")
 
 
 def _shard(

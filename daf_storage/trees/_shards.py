@@ -8,12 +8,10 @@ specification of ``sharding_indexed``.
 
 from __future__ import annotations
 
-import itertools
 import math
 import posixpath
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
 from tempfile import SpooledTemporaryFile, gettempdir
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,8 +22,15 @@ import pyarrow as pa
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Packing, Span, StorageType
 from daf_storage.base import strings as vlen
-from daf_storage.errors import CorruptDataError, UnsupportedDataError, os_errors
-from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges
+from daf_storage.errors import CorruptDataError, os_errors
+from daf_storage.stores import ReadEstimate, Snapshot, bytes_version, estimate_ranges, is_mapped
+from daf_storage.trees._chunk_grid import ChunkedRead, Position
+from daf_storage.trees._chunk_reader import (
+    ChunkMemory,
+    estimate_decoded,
+    read_chunks,
+    read_string_chunks,
+)
 from daf_storage.trees._decompress import decompress, limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout
 
@@ -34,7 +39,6 @@ if TYPE_CHECKING:
 else:
     numcodecs = lazy_module("numcodecs")
 
-_MAX_CHUNKS: Final = 1 << 24
 _ABSENT: Final = 2**64 - 1
 _CHECKSUM_BYTES: Final = 4
 _ENTRY_BYTES: Final = 16
@@ -42,31 +46,27 @@ _FETCHED_CHUNKS: Final = 4096
 _COPY_BYTES: Final = 1 << 24
 _SPOOLED_BYTES: Final = 1 << 26
 _BITSHUFFLE: Final = 2
-_LARGE_BYTES: Final = 2**31
-"""From this size on, the offsets of strings need 64 bits."""
-
-Position = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Box:
-    """The part of an array that is read: a range of each dimension."""
-
-    spans: tuple[Span, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(span.size for span in self.spans)
 
 
 class _ShardFile:
     """One file of small chunks: where each of them is."""
 
-    def __init__(self, snapshot: Snapshot, key: str, layout: ShardLayout, *, what: str) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        key: str,
+        layout: ShardLayout,
+        *,
+        memory: ChunkMemory,
+        what: str,
+    ) -> None:
         self.key = key
+        self._memory = memory
         self._snapshot = snapshot
         self._layout = layout
         self._what = what
+        self.version = bytes_version(snapshot, key)
+        """What changes with its bytes, looked at before they are read."""
         self.size = snapshot.size(key)
         self._index: AnyArray | None = None
 
@@ -97,7 +97,7 @@ class _ShardFile:
         layout = self._layout
         index_bytes, needed = self.index_bytes(size)
         start = 0 if layout.index_at_start else size - needed
-        data = self._snapshot.read_ranges(self.key, [(start, start + needed)])[0]
+        data = self.read_ranges([(start, start + needed)])[0]
         stored = data[:index_bytes]
         if layout.has_checksum:
             checksum = struct.unpack("<I", data[index_bytes:])[0]
@@ -107,6 +107,16 @@ class _ShardFile:
                     "the file is damaged"
                 )
         return np.frombuffer(stored, "<u8").reshape(-1, 2)
+
+    def read_ranges(self, ranges: list[tuple[int, int]]) -> list[memoryview]:
+        """Return parts of the file; one that is compressed itself, in an archive, is remembered."""
+        if not self._snapshot.is_local or is_mapped(self._snapshot, self.key):
+            return self._snapshot.read_ranges(self.key, ranges)
+        whole = self._memory.find(self.key, self.version)
+        if whole is None:
+            whole = np.frombuffer(self._snapshot.map(self.key) or b"", np.uint8)
+            self._memory.keep(self.key, self.version, whole)
+        return [whole[start:stop].data for start, stop in ranges]
 
     def index_bytes(self, size: int) -> tuple[int, int]:
         """Return the length of the index without and with its checksum; a file may be too short."""
@@ -135,7 +145,13 @@ class ShardReader:
     """
 
     def __init__(
-        self, snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, what: str
+        self,
+        snapshot: Snapshot,
+        path: str,
+        metadata: ArrayMetadata,
+        *,
+        memory: ChunkMemory,
+        what: str,
     ) -> None:
         if metadata.shard is None:
             raise TypeError("the array is not one of many small chunks")
@@ -143,20 +159,24 @@ class ShardReader:
         self._path = path
         self._metadata = metadata
         self._layout: ShardLayout = metadata.shard
-        self._info = metadata.info
+        self.info = metadata.info
+        self.what = what
+        self.memory = memory
+        self.decodes_in_threads = self._layout.codec is not None
         self._fill_value = metadata.fill_value
-        self._what = what
         self._files: dict[Position, _ShardFile] = {}
-        per_file = zip(self._layout.grid, self._info.chunks, strict=True)
+        per_file = zip(self._layout.grid, self.info.chunks, strict=True)
         heights = [count * chunk for count, chunk in per_file]
-        self._grid = [-(-n // h) for n, h in zip(self._info.shape, heights, strict=True)]
+        self._grid = [-(-n // h) for n, h in zip(self.info.shape, heights, strict=True)]
         self._first = self._file((0,) * len(self._grid))
 
     def _file(self, outer: Position) -> _ShardFile:
         """Return the file at a position of the grid of files."""
         if outer not in self._files:
             key = posixpath.join(self._path, self._metadata.chunk_key(outer))
-            self._files[outer] = _ShardFile(self._snapshot, key, self._layout, what=self._what)
+            self._files[outer] = _ShardFile(
+                self._snapshot, key, self._layout, memory=self.memory, what=self.what
+            )
         return self._files[outer]
 
     @property
@@ -170,7 +190,7 @@ class ShardReader:
             file = self._file(outer)
             if file.size is None and (is_complete or self._fill_value is None):
                 name = self._metadata.chunk_key(outer)
-                raise CorruptDataError(f"{self._what}: the chunk file {name!r} is missing")
+                raise CorruptDataError(f"{self.what}: the chunk file {name!r} is missing")
             if file.size is not None:
                 file.index_bytes(file.size)
 
@@ -182,92 +202,50 @@ class ShardReader:
         within
             Of the second dimension of a matrix, only this range.
         """
-        rest = [Span(0, n) for n in self._info.shape[1:]]
-        if within is not None:
-            rest[0] = within
-        boxes = [_Box((span, *rest)) for span in spans]
-        dtype = self._info.storage_type.dtype
-        out = [np.empty(box.shape, dtype) for box in boxes]
         if self._has_no_file:
-            self._refuse_missing()
-            for values in out:
-                values[...] = self._fill_value
-                values.flags.writeable = False
-            return out
-        wanted: dict[Position, list[int]] = {}
-        for number, box in enumerate(boxes):
-            for position in self._positions(box):
-                wanted.setdefault(position, []).append(number)
-        for position, data in self._chunks(list(wanted)):
-            chunk = self._numbers(position, data)
-            for number in wanted[position]:
-                self._paste(position, chunk, boxes[number], out[number])
+            return self._filled_spans(spans, within)
+        return read_chunks(self, spans, within)
+
+    def _filled_spans(self, spans: list[Span], within: Span | None) -> list[AnyArray]:
+        """Return ranges of an array of which nothing is stored."""
+        self._refuse_missing()
+        rest = list(self.info.shape[1:])
+        if within is not None:
+            rest[0] = within.size
+        dtype = self.info.storage_type.dtype
+        out = [np.full((span.size, *rest), self._fill_value, dtype) for span in spans]
         for values in out:
             values.flags.writeable = False
         return out
 
     def estimate(self, spans: list[Span], estimate: ReadEstimate, within: Span | None) -> None:
         """Add what the chunks of `read_spans` cost; where they are is read from the indexes."""
-        rest = [Span(0, n) for n in self._info.shape[1:]]
-        if within is not None:
-            rest[0] = within
-        boxes = [_Box((span, *rest)) for span in spans]
-        wanted = list(dict.fromkeys(p for box in boxes for p in self._positions(box)))
+        read = ChunkedRead.of(self.info, spans, within, what=self.what)
+        wanted = read.positions()
         for first in range(0, len(wanted), _FETCHED_CHUNKS):
             for file, places in self._places(wanted[first : first + _FETCHED_CHUNKS]).items():
                 estimate_ranges(self._snapshot, file.key, list(places.values()), estimate)
+        if self.decodes_in_threads:
+            estimate_decoded(read, estimate)
 
     def read_strings(self, span: Span) -> pa.StringArray | pa.LargeStringArray:
         """Return a range of a vector of strings; only its chunks are decoded."""
-        height = self._info.chunks[0]
-        if self._has_no_file:
-            return self._filled(span.size)
-        parts = [pa.array([], pa.string())]
-        for position, data in self._chunks(list(self._positions(_Box((span,))))):
-            start = position[0] * height
-            strings = self._strings(position, data)
-            first, last = max(span.start, start), min(span.stop, start + height)
-            parts.append(strings.slice(first - start, last - first))
-        if (
-            any(pa.types.is_large_string(part.type) for part in parts)
-            or sum(part.nbytes for part in parts) >= _LARGE_BYTES
-        ):
-            parts = [part.cast(pa.large_string()) for part in parts]
-        return pa.concat_arrays(parts)
+        return self._filled(span.size) if self._has_no_file else read_string_chunks(self, span)
 
-    def _positions(self, box: _Box) -> Iterator[Position]:
-        """Return the chunks that overlap a box, in the order of the grid."""
-        if 0 in box.shape:
-            return iter(())
-        ranges = [
-            range(span.start // chunk, -(-span.stop // chunk))
-            for span, chunk in zip(box.spans, self._info.chunks, strict=True)
-        ]
-        count = math.prod(len(numbers) for numbers in ranges)
-        if count > _MAX_CHUNKS:
-            raise UnsupportedDataError(
-                f"{self._what}: it is cut into {count:,} chunks of shape "
-                f"{list(self._info.chunks)}; write it in larger ones"
-            )
-        return itertools.product(*ranges)
+    def version(self, position: Position) -> Hashable | None:
+        """Return what changes with the file of a chunk; None where nothing is decoded."""
+        if self._layout.codec is None:
+            return None
+        outer = tuple(n // g for n, g in zip(position, self._layout.grid, strict=True))
+        return self._file(outer).version
 
-    def _paste(self, position: Position, chunk: AnyArray, box: _Box, out: AnyArray) -> None:
-        """Copy what a chunk and a box share."""
-        source, target = [], []
-        for number, length, span in zip(position, self._info.chunks, box.spans, strict=True):
-            start = number * length
-            first, last = max(span.start, start), min(span.stop, start + length)
-            source.append(slice(first - start, last - start))
-            target.append(slice(first - span.start, last - span.start))
-        out[tuple(target)] = chunk[tuple(source)]
-
-    def _chunks(self, positions: list[Position]) -> Iterator[tuple[Position, memoryview | None]]:
+    def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
         """Yield the compressed bytes of chunks; None for one that is not stored."""
         for first in range(0, len(positions), _FETCHED_CHUNKS):
             some = positions[first : first + _FETCHED_CHUNKS]
             found: dict[Position, memoryview] = {}
             for file, places in self._places(some).items():
-                parts = self._snapshot.read_ranges(file.key, list(places.values()))
+                parts = file.read_ranges(list(places.values()))
                 found.update(zip(places, parts, strict=True))
             for position in some:
                 yield position, found.get(position)
@@ -285,8 +263,10 @@ class ShardReader:
                 found.setdefault(file, {})[position] = place
         return found
 
-    def _numbers(self, position: Position, data: memoryview | None) -> AnyArray:
-        dtype, shape = self._info.storage_type.dtype, self._info.chunks
+    def decode(self, position: Position, stored: Any) -> AnyArray:
+        """Return the elements of a chunk."""
+        data: memoryview | None = stored
+        dtype, shape = self.info.storage_type.dtype, self.info.chunks
         if data is None:
             self._refuse_missing()
             return np.broadcast_to(np.array(self._fill_value, dtype), shape)
@@ -294,16 +274,18 @@ class ShardReader:
         decoded = self._decoded(position, data, size_bytes)
         if len(decoded) != size_bytes:
             raise CorruptDataError(
-                f"{self._what}: chunk {list(position)} holds {len(decoded):,} bytes, but "
+                f"{self.what}: chunk {list(position)} holds {len(decoded):,} bytes, but "
                 f"{list(shape)} of {dtype} needs {size_bytes:,}"
             )
         return np.frombuffer(decoded, dtype).reshape(shape)
 
-    def _strings(self, position: Position, data: memoryview | None) -> pa.Array:
-        count = self._info.chunks[0]
+    def decode_strings(self, position: Position, stored: Any) -> pa.Array:
+        """Return the strings of a chunk."""
+        data: memoryview | None = stored
+        count = self.info.chunks[0]
         if data is None:
             return self._filled(count)
-        what = f"{self._what}: chunk {list(position)}"
+        what = f"{self.what}: chunk {list(position)}"
         strings = vlen.decode_vlen_utf8(memoryview(self._decoded(position, data, None)), what=what)
         if len(strings) != count:
             raise CorruptDataError(f"{what} holds {len(strings):,} strings instead of {count:,}")
@@ -316,13 +298,13 @@ class ShardReader:
             return pa.repeat(pa.scalar(self._fill_value, pa.string()), count)
         except pa.ArrowException as error:
             raise CorruptDataError(
-                f"{self._what}: {count:,} times the fill value does not fit into memory ({error})"
+                f"{self.what}: {count:,} times the fill value does not fit into memory ({error})"
             ) from None
 
     def _refuse_missing(self) -> None:
         if self._fill_value is None:
             raise CorruptDataError(
-                f"{self._what}: chunks are missing, and the array has no fill value"
+                f"{self.what}: chunks are missing, and the array has no fill value"
             )
 
     def _decoded(
@@ -333,13 +315,13 @@ class ShardReader:
             return data
         limit = size_bytes
         if limit is None:
-            limit = limit_of_strings(self._info.chunks[0], len(data))
+            limit = limit_of_strings(self.info.chunks[0], len(data))
         try:
             return decompress(self._layout.codec, data, limit)
         except Exception as error:  # each codec raises its own
             reason = " ".join(str(error).split()) or type(error).__name__
             raise CorruptDataError(
-                f"{self._what}: chunk {list(position)} cannot be decompressed ({reason})"
+                f"{self.what}: chunk {list(position)} cannot be decompressed ({reason})"
             ) from error
 
 

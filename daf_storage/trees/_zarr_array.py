@@ -13,14 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import lazy_module
-from daf_storage.base import AnyArray, Span
+from daf_storage.base import AnyArray, DecodedCache, Span
 from daf_storage.base import strings as vlen
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
     UnsupportedDataError,
 )
-from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges
+from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges, is_mapped
+from daf_storage.trees._chunk_files import ChunkFiles
+from daf_storage.trees._chunk_reader import ChunkMemory
 from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat
 from daf_storage.trees._protocol import NodeKind, NotFileBacked, chunks_of, decoded_bytes
 from daf_storage.trees._shards import ShardReader
@@ -46,8 +48,15 @@ class ZarrNode:
     """A pinned group or array; see `Node`."""
 
     def __init__(
-        self, snapshot: Snapshot, kind: NodeKind, documents: ZarrFormat, *, what: str
+        self,
+        snapshot: Snapshot,
+        kind: NodeKind,
+        documents: ZarrFormat,
+        *,
+        chunk_cache: DecodedCache,
+        what: str,
     ) -> None:
+        self._chunk_cache = chunk_cache
         self.kind = kind
         self._identity: Hashable | None = None
         self._format = documents
@@ -77,9 +86,10 @@ class ZarrNode:
         metadata = self._format.array(self.snapshot, name, what=what)
         if metadata is None:
             return None
+        memory = ChunkMemory(self._chunk_cache, what)
         if metadata.shard is not None:
-            return PackedArray(self.snapshot, name, metadata, what=what)
-        return ZarrArray(self.snapshot, name, metadata, what=what)
+            return PackedArray(self.snapshot, name, metadata, memory=memory, what=what)
+        return ZarrArray(self.snapshot, name, metadata, memory=memory, what=what)
 
     def attribute(self, name: str) -> Any:
         """Return an attribute of this group or array; None if it has none of this name."""
@@ -90,20 +100,31 @@ class ZarrArray:
     """An array of a pinned node; see `StoredArray`."""
 
     def __init__(
-        self, snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, what: str
+        self,
+        snapshot: Snapshot,
+        path: str,
+        metadata: ArrayMetadata,
+        *,
+        memory: ChunkMemory,
+        what: str,
     ) -> None:
-        self.info = replace(
-            metadata.info, is_mappable=metadata.info.is_mappable and snapshot.is_local
-        )
+        self.info = replace(metadata.info, is_mappable=_is_mappable(snapshot, path, metadata))
         self._is_ranged = metadata.info.is_mappable and not snapshot.is_local
         self._snapshot = snapshot
         self._path = path
         self._metadata = metadata
         self._what = what
+        self._chunks: ChunkFiles | None = None
+        is_direct = self.info.is_mappable or self._is_ranged
+        is_plain_strings = metadata.has_plain_chunk and metadata.info.storage_type.is_string
+        if not is_direct and not is_plain_strings and ChunkFiles.can_read(metadata):
+            self._chunks = ChunkFiles(snapshot, path, metadata, memory=memory, what=what)
 
     def read(self) -> AnyArray:
         """Return all elements; a read-only view of the mapped file where that is possible."""
-        if self._is_ranged and self.info.shape:
+        if self._chunks is not None and not self.info.shape:
+            return self._chunks.read_scalar()
+        if self.info.shape and (self._is_ranged or self._chunks is not None):
             return self.read_rows(Span(0, self.info.shape[0]))
         return self._mapped() if self.info.is_mappable else self._foreign(slice(None))
 
@@ -118,6 +139,8 @@ class ZarrArray:
             parts = [mapped[span.slice] for span in spans]
         elif self._is_ranged and self.info.shape:
             parts = self._ranged(spans)
+        elif self._chunks is not None:
+            return self._chunks.read_spans(spans, within)
         else:
             picks = () if within is None else (within.slice,)
             return [self._foreign(span.slice, *picks) for span in spans]
@@ -136,12 +159,16 @@ class ZarrArray:
             row_bytes = rest * self.info.storage_type.dtype.itemsize
             ranges = [(span.start * row_bytes, span.stop * row_bytes) for span in spans]
             estimate_ranges(self._snapshot, self._chunk_key(), ranges, estimate)
+        elif self._chunks is not None:
+            self._chunks.estimate(spans, estimate, within)
         elif self.info.size:
             requests = 0 if self._snapshot.is_local else chunks_of(self.info, spans, within)
             estimate.add_inexact(decoded_bytes(self.info, spans, within), requests=requests)
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, decoded straight into Arrow where they are stored plainly."""
+        if self._chunks is not None:
+            return self._chunks.read_strings()
         if not self._metadata.has_plain_chunk:
             return _as_strings(self._foreign(slice(None)), what=self._what)
         if self.info.size == 0:
@@ -342,10 +369,16 @@ class PackedArray(NotFileBacked):
     """An array of many small chunks in one file, or in several; see `StoredArray`."""
 
     def __init__(
-        self, snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, what: str
+        self,
+        snapshot: Snapshot,
+        path: str,
+        metadata: ArrayMetadata,
+        *,
+        memory: ChunkMemory,
+        what: str,
     ) -> None:
         self.info = metadata.info
-        self._reader = ShardReader(snapshot, path, metadata, what=what)
+        self._reader = ShardReader(snapshot, path, metadata, memory=memory, what=what)
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if the file is missing or has no room for its index."""
@@ -375,6 +408,14 @@ class PackedArray(NotFileBacked):
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""
         return self._reader.read_strings(Span(0, self.info.shape[0]))
+
+
+def _is_mappable(snapshot: Snapshot, path: str, metadata: ArrayMetadata) -> bool:
+    """Return whether the elements are the bytes of a file, or of an entry that begins aligned."""
+    if not metadata.info.is_mappable or not snapshot.is_local:
+        return False
+    key = posixpath.join(path, metadata.first_chunk_key)
+    return is_mapped(snapshot, key, alignment=metadata.item_bytes)
 
 
 def _frozen(values: AnyArray) -> AnyArray:

@@ -23,6 +23,7 @@ from daf_storage.errors import (
     ReadOnlyError,
 )
 from daf_storage.stores import MmapZipStore, ReadableStore, Snapshot, Transaction, WritableStore
+from daf_storage.trees._chunk_reader import new_chunk_cache
 from daf_storage.trees._consolidated import Consolidated, consolidated_of, lists_all
 from daf_storage.trees._metadata import ZarrFormat, ZarrVersion
 from daf_storage.trees._metadata_v2 import ZarrV2
@@ -72,6 +73,7 @@ class ZarrTree:
     ) -> None:
         self._store = store
         self._root = root
+        self._chunk_cache = new_chunk_cache()
         self.format: ZarrFormat = _FORMATS[zarr_format or find_version(store, root) or 2]
 
     @property
@@ -127,7 +129,8 @@ class ZarrTree:
         kind = None if snapshot is None else self.format.kind(snapshot, "")
         if snapshot is None or kind is None:
             return None
-        return ZarrNode(snapshot, kind, self.format, what=f"{self.location}: {path}")
+        what = f"{self.location}: {path}"
+        return ZarrNode(snapshot, kind, self.format, chunk_cache=self._chunk_cache, what=what)
 
     @contextmanager
     def element(self, path: str) -> Iterator[Any]:

@@ -38,6 +38,10 @@ class Entries(Protocol):
         """Return the length of an entry; None if there is none."""
         ...
 
+    def is_mapped(self, name: str, alignment: int, limit: int) -> bool:
+        """Return whether the bytes of an entry are in a mapping, at a multiple of so many."""
+        ...
+
 
 class ArchiveSnapshot:
     """A view of the entries that an archive had at one moment; see `Snapshot`."""
@@ -79,6 +83,10 @@ class ArchiveSnapshot:
     def fingerprint(self, key: str) -> list[int] | None:  # noqa: ARG002 - as for all pins
         """Return nothing: an entry has no times of its own, and a rewritten one its old CRC."""
         return None
+
+    def is_entry_mapped(self, key: str, alignment: int) -> bool:
+        """Return whether the bytes of an entry are in the mapping, at a multiple of so many."""
+        return self._archive.is_mapped(self._start + key, alignment, self._limit)
 
     def open_file(self, key: str) -> int | None:  # noqa: ARG002 - as for all pins
         """Return nothing: the bytes are not in a file of their own."""

@@ -132,6 +132,22 @@ class ArchiveReader:
         entry = self._find(key, limit)
         return None if entry is None else entry.size_bytes
 
+    def is_mapped(self, key: str, alignment: int, limit: int) -> bool:
+        """Return whether one of the first ``limit`` entries is in the mapping, aligned like this.
+
+        A missing one takes no place.  Of our own archives, nothing has to be looked at.
+        """
+        if not self.is_local or self.is_own:
+            return self.is_local
+        entry = self._find(key, limit)
+        if entry is None:
+            return True
+        try:
+            start = self.data_start(entry)
+        except errors.CorruptDataError:
+            return True  # reading it says so
+        return entry.method == records.STORED and start % max(alignment, 1) == 0
+
     def find_bytes(self, key: str, limit: int) -> memoryview | None:
         """Return the bytes of one of the first ``limit`` entries."""
         entry = self._find(key, limit)

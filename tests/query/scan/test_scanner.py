@@ -127,7 +127,7 @@ def test_packed_columns_are_decoded_where_rows_are_left(monkeypatch: pytest.Monk
     real = ShardReader._decoded
 
     def decode(self: ShardReader, position: tuple[int, ...], *args: Any) -> Any:
-        decoded.append((self._what.rsplit("/", 1)[1], position))
+        decoded.append((self.what.rsplit("/", 1)[1], position))
         return real(self, position, *args)
 
     monkeypatch.setattr(ShardReader, "_decoded", decode)

@@ -43,7 +43,7 @@ from daf_storage.testing import (
     ChangingTreeSuite,
     ReadOnlyDafSuite,
 )
-from daf_storage.trees import WritableTree, WritableZarrTree, _metadata_v3, _shards
+from daf_storage.trees import WritableTree, WritableZarrTree, _metadata_v3, _chunk_reader
 from daf_storage.trees._shards import ShardReader
 from tests.support import UMIS, contents, create, fill, fill_served, served
 
@@ -600,7 +600,7 @@ def test_sql_decodes_chunk_by_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     real = ShardReader._decoded
 
     def decode(self: ShardReader, position: tuple[int, ...], *args: Any) -> Any:
-        decoded.append((self._what, position))
+        decoded.append((self.what, position))
         return real(self, position, *args)
 
     monkeypatch.setattr(ShardReader, "_decoded", decode)
@@ -957,7 +957,7 @@ def test_strings_that_need_large_offsets(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(pa, "concat_arrays", counted)
     array.read_strings()
     for limit, kind in ((size_bytes + 1, pa.string()), (size_bytes, pa.large_string())):
-        monkeypatch.setattr(_shards, "_LARGE_BYTES", limit)
+        monkeypatch.setattr(_chunk_reader, "LARGE_BYTES", limit)
         found = array.read_strings()
         assert found.type == kind
         assert found.to_pylist() == strings

@@ -1,0 +1,342 @@
+"""Tests of chunks of Zarr arrays that are read without zarr-python, beside it."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anndata
+import hypothesis.strategies as st
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from scipy import sparse
+from zarr.codecs import BytesCodec
+from zarr.storage import ZipStore
+
+from daf_storage import errors
+from daf_storage.spi import Span
+from daf_storage.stores import (
+    DirectoryStore,
+    MmapZipStore,
+    ReadableStore,
+    ReadEstimate,
+    RemoteFiles,
+    RemoteStore,
+)
+from daf_storage.trees import StoredArray, ZarrTree, _chunk_files, _shards, _zarr_array
+from tests.storage.opening.test_remote import served
+
+LENGTH = 503
+NUMBERS = np.random.default_rng(0).integers(0, 100, LENGTH)
+STRINGS = [f"näme {n}" * (n % 3) for n in NUMBERS]
+DTYPES = ["<f4", ">i4", ">f8", "u1", "<u2", "?", "<i8"]
+BLOSC = numcodecs.Blosc(cname="lz4", clevel=5, shuffle=1)
+
+
+def array_of(tree: ZarrTree, path: str) -> StoredArray:
+    """Return an array that is there."""
+    node = tree.node(path)
+    assert node is not None
+    array = node.array()
+    assert array is not None
+    return array
+
+
+def arrays_below(tree: ZarrTree, path: str = "") -> Iterator[str]:
+    """Yield the paths of all arrays."""
+    for name, kind in tree.children(path).items():
+        below = f"{path}/{name}".lstrip("/")
+        if kind == "array":
+            yield below
+        else:
+            yield from arrays_below(tree, below)
+
+
+def same(array: StoredArray, expected: Any) -> None:
+    """Check that an array is what zarr-python reads."""
+    values = np.asarray(expected)
+    if array.info.storage_type.is_string:
+        assert array.read_strings().to_pylist() == values.reshape(-1).tolist()
+        return
+    found = array.read()
+    assert found.dtype == array.info.storage_type.dtype
+    assert found.shape == values.shape
+    assert np.array_equal(found, values)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of a Zarr hierarchy of each version, by its number."""
+    folder = tmp_path_factory.mktemp("files")
+    all_options: dict[int, dict[str, dict[str, Any]]] = {
+        2: {
+            "plain": {"compressors": None},
+            "blosc": {"compressors": BLOSC},
+            "zlib": {"compressors": numcodecs.Zlib(1)},
+        },
+        3: {
+            "plain": {"compressors": None},
+            "zstd": {"compressors": "auto"},
+            "sharded": {"shards": (128,)},
+        },
+    }
+    for version, named in all_options.items():
+        root = zarr.open_group(folder / str(version), mode="w", zarr_format=version)  # type: ignore[arg-type]
+        for name, given_options in named.items():
+            for number, dtype in enumerate(DTYPES):
+                values = NUMBERS > 50 if dtype == "?" else NUMBERS.astype(dtype)
+                options = dict(given_options)
+                if dtype[0] == ">" and version == 3:
+                    options["serializer"] = BytesCodec(endian="big")
+                root.create_array(f"{name}/{number}/1", data=values, chunks=(32,), **options)
+                table = {**options, **({"shards": (16, 14)} if name == "sharded" else {})}
+                root.create_array(
+                    f"{name}/{number}/2", data=values[:500].reshape(25, 20), chunks=(8, 7), **table
+                )
+            strings = np.array(STRINGS, np.dtypes.StringDType())
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a type without a specification
+                root.create_array(f"{name}/strings", data=strings, chunks=(32,), **given_options)
+        root.create_array("gap", shape=(50,), chunks=(8,), dtype="i4", fill_value=7)[16:20] = 1
+        root.create_array("number", data=np.array(3.5))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            root.create_array("text", data=np.array("hällo", np.dtypes.StringDType()))
+    time.sleep(0.11)  # older than a step of the clock of files: what is decoded is remembered
+    return folder
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_every_array_equals_that_of_zarr_python(folder: Path, version: int) -> None:
+    """Whatever the type, the codec, the chunks; none of them is read by zarr-python."""
+    tree = ZarrTree(DirectoryStore(folder / str(version)))
+    root = zarr.open_group(folder / str(version), mode="r")
+    names = list(arrays_below(tree))
+    assert len(names) == 3 * (2 * len(DTYPES) + 1) + 3
+    for name in names:
+        array = array_of(tree, name)
+        if version == 2 or not name.startswith("sharded"):
+            assert isinstance(array, _zarr_array.ZarrArray)
+            assert array._chunks is not None
+        stored = root[name]
+        assert isinstance(stored, zarr.Array)
+        same(array, stored[...])
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_parts_equal_those_of_numpy(folder: Path, data: st.DataObject) -> None:
+    """Any ranges of rows and columns, of one tree: what is remembered is used."""
+    version = data.draw(st.sampled_from([2, 3]))
+    tree = ZarrTree(DirectoryStore(folder / str(version)))
+    named = ["plain", "blosc", "zlib"] if version == 2 else ["plain", "zstd", "sharded"]
+    number = data.draw(st.integers(0, len(DTYPES) - 1))
+    dimensions = data.draw(st.integers(1, 2))
+    path = f"{data.draw(st.sampled_from(named))}/{number}/{dimensions}"
+    values = NUMBERS > 50 if DTYPES[number] == "?" else NUMBERS
+    if dimensions == 2:
+        values = values[:500].reshape(25, 20)
+    for _ in range(2):
+        ends = st.tuples(*[st.integers(0, len(values))] * 2).map(sorted)
+        spans = [Span(*pair) for pair in data.draw(st.lists(ends, max_size=4))]
+        within = None
+        if dimensions == 2 and data.draw(st.booleans()):
+            within = Span(*data.draw(st.tuples(*[st.integers(0, 20)] * 2).map(sorted)))
+        found = array_of(tree, path).read_spans(spans, within)
+        for part, span in zip(found, spans, strict=True):
+            expected = values[span.slice] if within is None else values[span.slice, within.slice]
+            assert np.array_equal(part, expected)
+
+
+def test_each_chunk_is_decoded_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only those of the ranges are fetched and decoded, and not again for the next read."""
+    decoded: list[tuple[int, ...]] = []
+    for source in (_chunk_files.ChunkFiles, _shards.ShardReader):
+
+        def decode(self: Any, position: Any, stored: Any, real: Any = source.decode) -> Any:
+            decoded.append(position)
+            return real(self, position, stored)
+
+        monkeypatch.setattr(source, "decode", decode)
+    for version, name in ((2, "blosc"), (3, "zstd"), (3, "sharded")):
+        decoded.clear()
+        tree = ZarrTree(DirectoryStore(folder / str(version)))
+        spans = [Span(0, 3), Span(5, 9), Span(30, 40), Span(500, 503)]
+        array_of(tree, f"{name}/0/1").read_spans(spans)
+        assert sorted(decoded) == [(0,), (1,), (15,)]
+        array_of(tree, f"{name}/0/1").read_spans([Span(10, 65)])
+        assert sorted(decoded) == [(0,), (1,), (2,), (15,)]
+        decoded.clear()
+        array_of(tree, f"{name}/0/2").read_spans([Span(7, 9)], Span(6, 8))
+        assert sorted(decoded) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_a_chunk_that_is_written_again_is_decoded_again(tmp_path: Path) -> None:
+    """Also if its file is written in place; what was remembered of the others stays."""
+    array = zarr.create_array(tmp_path / "a", data=np.arange(64), chunks=(32,))
+    time.sleep(0.11)
+    tree = ZarrTree(DirectoryStore(tmp_path), zarr_format=3)
+    assert array_of(tree, "a").read_rows(Span(30, 34)).tolist() == [30, 31, 32, 33]
+    array[32:] = 7
+    assert array_of(tree, "a").read_rows(Span(30, 34)).tolist() == [30, 31, 7, 7]
+
+
+def test_estimates_say_what_is_decoded_and_what_is_used(folder: Path) -> None:
+    """The stored bytes of the chunks, what they expand to, and what is needed of that."""
+    for version, name in ((2, "blosc"), (3, "zstd"), (3, "sharded")):
+        tree = ZarrTree(DirectoryStore(folder / str(version)))
+        estimate = ReadEstimate()
+        array_of(tree, f"{name}/0/1").estimate([Span(0, 3), Span(5, 9), Span(30, 40)], estimate)
+        assert estimate.is_exact
+        assert (estimate.decoded_bytes, estimate.used_bytes) == (64 * 4, 17 * 4)
+        assert 0 < estimate.size_bytes < 64 * 4
+    keys = [folder / "3/zstd/0/1/c" / str(n) for n in (0, 1)]
+    estimate = ReadEstimate()
+    array_of(ZarrTree(DirectoryStore(folder / "3")), "zstd/0/1").estimate([Span(0, 40)], estimate)
+    assert estimate.size_bytes == sum(key.stat().st_size for key in keys)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (bytes(128), "'0' cannot be decompressed"),
+        (numcodecs.Zlib(1).encode(bytes(1 << 20)), "expands to more than"),
+        (numcodecs.Zlib(1).encode(bytes(5)), "has 5 bytes"),
+        (None, "'0' is missing"),
+    ],
+)
+def test_damaged_chunks(tmp_path: Path, data: bytes | None, problem: str) -> None:
+    """The error names the array and the chunk; the other chunks are readable."""
+    zarr.create_array(
+        tmp_path / "a",
+        data=np.arange(64, dtype="i4"),
+        chunks=(32,),
+        zarr_format=2,
+        compressors=numcodecs.Zlib(1),
+    )
+    document = json.loads((tmp_path / "a/.zarray").read_bytes())
+    (tmp_path / "a/.zarray").write_text(json.dumps({**document, "fill_value": None}))
+    if data is None:
+        (tmp_path / "a/0").unlink()
+    else:
+        (tmp_path / "a/0").write_bytes(data)
+    array = array_of(ZarrTree(DirectoryStore(tmp_path)), "a")
+    with pytest.raises(errors.CorruptDataError, match=f"a: .*{problem}"):
+        array.read()
+    assert array.read_rows(Span(32, 34)).tolist() == [32, 33]
+
+
+def test_damaged_strings(tmp_path: Path) -> None:
+    """A chunk that claims another number of strings is an error before any is made."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        zarr.create_array(
+            tmp_path / "a", data=np.array(["x"] * 9, np.dtypes.StringDType()), chunks=(4,)
+        )
+    encoded = numcodecs.VLenUTF8().encode(np.array(["y"] * 3, object))
+    (tmp_path / "a/c/1").write_bytes(numcodecs.Zstd().encode(encoded))
+    with pytest.raises(errors.CorruptDataError, match="chunk 'c/1' claims to hold 3 strings"):
+        array_of(ZarrTree(DirectoryStore(tmp_path), zarr_format=3), "a").read_strings()
+
+
+def example() -> anndata.AnnData:
+    """Return an AnnData with one of everything that it writes as arrays."""
+    rng = np.random.default_rng(0)
+    found = anndata.AnnData(
+        sparse.random(60, 40, 0.2, "csr", np.float32, rng),
+        obs={"n": np.arange(60), "flag": rng.random(60) < 0.5, "group": list("abc") * 20},
+        obsm={"pca": rng.random((60, 3)).astype(np.float32)},
+        layers={"dense": rng.random((60, 40)), "csc": sparse.random(60, 40, 0.1, "csc", rng=rng)},
+        uns={"count": 3, "title": "täxt", "names": np.array(["a", "bc"])},
+    )
+    found.raw = found.copy()
+    return found
+
+
+@pytest.fixture(params=["v2", "v3", "sharded"])
+def written(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return what anndata writes, in each version and in shards."""
+    version = 2 if request.param == "v2" else 3
+    options = {"auto_shard_zarr_v3": True} if request.param == "sharded" else {}
+    path = tmp_path / "x.zarr"
+    with warnings.catch_warnings(), anndata.settings.override(zarr_write_format=version, **options):
+        warnings.simplefilter("ignore")
+        example().write_zarr(path)
+    return path
+
+
+def test_what_anndata_writes(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a directory, on a server, and packed by zip or zarr-python; zarr-python decodes nothing."""
+    root = zarr.open_group(written, mode="r")
+    expected = {}
+    for path, item in root.members(max_depth=None):
+        if isinstance(item, zarr.Array):
+            expected[path] = np.asarray(item[...])
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("zarr-python was asked")
+
+    monkeypatch.setattr(_zarr_array.ZarrArray, "_foreign", refuse)
+    archive = written.parent / "x.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for number, each in enumerate(sorted(written.rglob("*"))):
+            if each.is_file():
+                kind = zipfile.ZIP_STORED if number % 2 else zipfile.ZIP_DEFLATED
+                file.write(each, each.relative_to(written).as_posix(), kind)
+    documents = {
+        each.relative_to(written).as_posix(): each.read_bytes()
+        for each in written.rglob("*")
+        if each.name.startswith(".z") or each.name == "zarr.json"
+    }
+    with served(written.parent) as server, MmapZipStore(archive) as packed:
+        files = RemoteFiles(f"{server.url}/x.zarr")
+        stores: list[ReadableStore] = [
+            DirectoryStore(written),
+            packed,
+            RemoteStore(files, documents),
+        ]
+        for store in stores:
+            tree = ZarrTree(store)
+            assert set(arrays_below(tree)) == set(expected)
+            for name, values in expected.items():
+                same(array_of(tree, name), values)
+
+
+def test_archives_that_zarr_python_wrote(tmp_path: Path) -> None:
+    """They have several entries of one name, of which the last counts, and nothing is aligned."""
+    path = tmp_path / "x.zip"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of duplicate names
+        with ZipStore(path, mode="w") as store:
+            root = zarr.create_group(store)
+            for name in "ab":
+                array = root.create_array(
+                    name,
+                    shape=(100,),
+                    chunks=(50,),
+                    dtype="f8",
+                    compressors="auto" if name == "a" else None,
+                )
+                array[:] = np.arange(100)
+                array[:10] = 7
+            plain = root.create_array("c", shape=(33,), chunks=(33,), dtype="f8", compressors=None)
+            plain[:] = 1
+            root.attrs["x"] = 1
+            root.attrs["x"] = 2
+    with MmapZipStore(path) as opened:
+        tree = ZarrTree(opened)
+        for name in "ab":
+            assert array_of(tree, name).read().tolist() == [7.0] * 10 + list(range(10, 100))
+            assert array_of(tree, name).read_rows(Span(48, 52)).tolist() == [48, 49, 50, 51]
+        whole = array_of(tree, "c").read()
+        assert whole.tolist() == [1.0] * 33
+        assert whole.flags.aligned
+        assert tree.marker("x") == 2
