@@ -43,7 +43,7 @@ from daf_storage.testing import (
     ChangingTreeSuite,
     ReadOnlyDafSuite,
 )
-from daf_storage.trees import WritableTree, WritableZarrTree, _metadata_v3, _chunk_reader
+from daf_storage.trees import WritableTree, WritableZarrTree, _chunk_reader, _metadata_v3
 from daf_storage.trees._shards import ShardReader
 from tests.support import UMIS, contents, create, fill, fill_served, served
 
