@@ -66,7 +66,7 @@ lock:  ## Pin the newest versions again.
 
 test-lowest:  ## Run the tests with the lowest versions that are promised.
 	$(MAKE) test VENV=.venv-lowest LOCK=requirements/lowest.txt \
-		EXTRAS=anndata,hdf5,pandas,plot,polars,remote,zip
+		EXTRAS=anndata,cloud,hdf5,pandas,plot,polars,zip
 
 clean:  ## Delete what was built.
 	rm -rf build dist .venv .venv-lowest

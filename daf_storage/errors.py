@@ -22,6 +22,7 @@
     ├── SizeLimitError                          it would grow beyond what it was opened for
     ├── BudgetError                             it would take more memory than it may
     ├── RemoteError (ConnectionError)           a server fails, or cannot be reached
+    │   └── AccessDeniedError (PermissionError) no credentials, or not the right ones
     ├── StorageError (OSError)                  the file system fails, or refuses
     │   └── StorageFullError                    there is no space left
     ├── ForkedProcessError (RuntimeError)       SQL in a process that was forked after SQL
@@ -191,6 +192,10 @@ class BudgetError(DafError):
 
 class RemoteError(DafError, ConnectionError):
     """A server fails, or cannot be reached."""
+
+
+class AccessDeniedError(RemoteError, PermissionError):
+    """A server refuses: there are no credentials, or they do not allow it."""
 
 
 class ForkedProcessError(DafError, RuntimeError):

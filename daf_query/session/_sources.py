@@ -20,7 +20,7 @@ from daf_query.table import (
     zarr_table,
 )
 from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
-from daf_storage.spi import INDEXES_SUFFIX, is_remote
+from daf_storage.spi import INDEXES_SUFFIX, is_remote, is_url_pattern, matching_urls
 
 Source: TypeAlias = str | Path | DafReader | TableDataset | Sequence[str | Path | DafReader]
 """A path of a data set, a reader of one, or a table; a pattern or a list for several as one."""
@@ -135,14 +135,20 @@ def _has_group(path: str | Path) -> bool:
 
 def _is_pattern(path: str | Path) -> bool:
     """Return whether a path means several: a file may have any characters in its name."""
-    return glob.has_magic(str(path)) and not is_remote(path) and not Path(path).exists()
+    if is_remote(path):
+        return is_url_pattern(path)
+    return glob.has_magic(str(path)) and not Path(path).exists()
 
 
 def _matching(pattern: str, mode: Mode) -> Collection:
     """Open all data sets whose path matches a pattern."""
     before, separator, group = pattern.partition("#/")
-    matching = sorted(glob.glob(before, recursive=True))  # noqa: PTH207 - Path.glob is relative
-    paths = [path + separator + group for path in matching if not _is_index(Path(path))]
+    if is_remote(pattern):
+        matching = matching_urls(before)
+    else:
+        names = sorted(glob.glob(before, recursive=True))  # noqa: PTH207 - Path.glob is relative
+        matching = [path for path in names if not _is_index(Path(path))]
+    paths = [path + separator + group for path in matching]
     if not paths:
         raise errors.SourceNotFoundError(f"no file or directory matches {pattern!r}")
     return _collection(paths, pattern, mode)

@@ -18,11 +18,10 @@ from daf_query.table._raw_bits import register_raw_bits
 from daf_query.table._zarr_chunks import reason_of
 from daf_storage import errors
 from daf_storage.spi import (
-    SERVER_CLIENT,
     ZarrArchiveStore,
     is_remote,
+    open_access,
     open_regular,
-    optional_import,
 )
 
 _MAX_DOCUMENT_BYTES: Final = 1 << 24
@@ -94,12 +93,11 @@ def open_group(path: str | Path, location: str) -> Any:
 
 def _open_remote(url: str, location: str) -> Any:
     """Open a group on a server; its own errors have the whole URL in them, secrets too."""
-    SERVER_CLIENT.enter()
-    obstore = optional_import("obstore.store", extra="remote")
-    options = {"client_options": {"allow_http": True}} if url.startswith("http:") else {}
     try:
-        store = zarr.storage.ObjectStore(obstore.from_url(url, **options), read_only=True)
+        store = zarr.storage.ObjectStore(open_access(url), read_only=True)
         return zarr.open_group(store, mode="r")
+    except errors.DafError:
+        raise
     except Exception as error:  # noqa: BLE001 - zarr and obstore raise many kinds
         raise errors.FormatError(
             f"{location}: no zarr group can be opened there ({type(error).__name__})"

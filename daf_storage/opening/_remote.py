@@ -83,23 +83,33 @@ def _archive(base: str, group: str, connect: Connect) -> ZarrTree:
 
 def _whatever_is_there(base: str, connect: Connect) -> ZarrTree:
     """Return the tree of a directory or an archive whose name does not say which it is."""
+    directory: errors.DafError
     try:
         return ZarrTree(_directory(connect(base)))
-    except errors.NotADafError as error:
+    except (errors.NotADafError, errors.AccessDeniedError) as error:
         if not _path_of(base):  # the server itself, whose name is not that of an archive
             raise
         directory = error
     try:
         return _archive(base, "", connect)
-    except errors.SourceNotFoundError:
+    except (errors.SourceNotFoundError, errors.AccessDeniedError):
+        if isinstance(directory, errors.AccessDeniedError):
+            raise directory from None
         raise errors.NotADafError(f"{directory}; nor is there an archive of this name") from None
 
 
 def _directory(files: RemoteFiles) -> RemoteStore:
+    denied: errors.AccessDeniedError | None = None
     for documents in zarr_formats():
-        data = files.read(documents.consolidated_file)
+        try:
+            data = files.read(documents.consolidated_file)
+        except errors.AccessDeniedError as error:  # what is absent may be answered like this
+            denied = error
+            continue
         if data is not None:
             return RemoteStore(files, _listed(files, documents, data))
+    if denied is not None:
+        raise denied
     raise errors.NotADafError(
         f"failed to open remote zarr group: {files.location}; there is nothing, or a directory "
         "without a consolidated .zmetadata or zarr.json, which is needed where nothing can be "

@@ -34,7 +34,9 @@ from daf_storage.stores._protocol import (
 )
 from daf_storage.stores._read_estimate import ReadEstimate, estimate_ranges
 from daf_storage.stores._regular import open_regular
-from daf_storage.stores._remote import RemoteFiles, RemoteStore, is_remote, shown_url
+from daf_storage.stores._remote import RemoteFiles, RemoteStore
+from daf_storage.stores._remote_access import is_remote, open_access, shown_url
+from daf_storage.stores._remote_listing import is_url_pattern, matching_urls
 from daf_storage.stores._scratch import (
     abandoned,
     follow_links,
@@ -88,7 +90,10 @@ __all__ = [
     "is_mapped",
     "is_remote",
     "is_settled",
+    "is_url_pattern",
     "map_range",
+    "matching_urls",
+    "open_access",
     "open_output",
     "open_regular",
     "output_directory",

@@ -1,8 +1,10 @@
 """Files on a server, read by ranges: over HTTP, or from S3, Google or Azure by their URLs.
 
-`RemoteFiles` fetches blocks, several at a time, remembers the last of them, and refuses to mix the
+`RemoteFiles` fetches blocks, several at a time, caches the last of them, and refuses to mix the
 versions of a file that changes meanwhile.  No answer is believed: what a server sends is received
-piece by piece, and no more of it than was asked for.
+piece by piece, and no more of it than was asked for.  At most 16 requests run at a time, each for
+at most 4 MiB; in a cloud, where an answer takes long to begin, small gaps are fetched with what is
+around them.
 
 `RemoteStore` makes a store of a Zarr directory on a
 server, which cannot be listed: its consolidated metadata says what there is.
@@ -10,21 +12,28 @@ server, which cannot be listed: its consolidated metadata says what there is.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from daf_storage import errors
 from daf_storage.base import SERVER_CLIENT, ForkLock, optional_import
 from daf_storage.stores._read_estimate import ReadEstimate
+from daf_storage.stores._remote_access import (
+    RETRIES,
+    TIMEOUT_SECONDS,
+    cloud_of,
+    open_access,
+    shown_url,
+)
+from daf_storage.stores._remote_failures import is_missing_bucket, lacks_reason, request_failure
 
 _BLOCK_BYTES = 1 << 15
 _MAX_REQUEST_BYTES = 1 << 22
+MAX_GAP_BYTES = 1 << 17
+"""A gap between two ranges that costs less to receive than another request would."""
 _CACHE_BYTES = 1 << 28
 _MAX_WHOLE_BYTES = _CACHE_BYTES
 _CONNECTIONS = 16
@@ -32,25 +41,6 @@ _MAX_READ_BYTES = 1 << 36
 _STREAM_BYTES = 1 << 20
 MAX_DOCUMENT_BYTES = 1 << 26
 """How long a document of metadata on a server may be."""
-_TIMEOUT_SECONDS = 30
-_RETRIES = 4
-
-SCHEMES = ("http://", "https://", "s3://", "gs://", "az://", "abfs://")
-
-
-def is_remote(path: object) -> bool:
-    """Return whether a path is the URL of something on a server."""
-    return isinstance(path, str) and path.startswith(SCHEMES)
-
-
-def shown_url(url: str) -> str:
-    """Return a URL without what may be a secret: user, password and query.
-
-    >>> shown_url("https://me:secret@example.org/x.daf.zarr?token=1")
-    'https://example.org/x.daf.zarr'
-    """
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 class RemoteFiles:
@@ -65,7 +55,7 @@ class RemoteFiles:
     """
 
     def __init__(
-        self, url: str, *, timeout_seconds: float = _TIMEOUT_SECONDS, retries: int = _RETRIES
+        self, url: str, *, timeout_seconds: float = TIMEOUT_SECONDS, retries: int = RETRIES
     ) -> None:
         self.location = shown_url(url)
         self.requests = 0
@@ -73,16 +63,10 @@ class RemoteFiles:
         self.received_bytes = 0
         """Number of bytes of files that were received."""
         SERVER_CLIENT.enter()
-        self._obs = optional_import("obstore", extra="remote")
-        options: dict[str, Any] = {"timeout": f"{round(timeout_seconds * 1000)}ms"}
-        if url.startswith("http://"):
-            options["allow_http"] = True
-        limit = timedelta(seconds=timeout_seconds * (retries + 1))
-        self._store = optional_import("obstore.store", extra="remote").from_url(
-            url.rstrip("/"),
-            client_options=options,
-            retry_config={"max_retries": retries, "retry_timeout": limit},
-        )
+        self._obs = optional_import("obstore", extra="cloud")
+        self._store = open_access(url, timeout_seconds=timeout_seconds, retries=retries)
+        self._cloud = cloud_of(url)
+        self._gap_blocks = 0 if self._cloud is None else MAX_GAP_BYTES // _BLOCK_BYTES
         self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="daf-remote")
         self._lock = ForkLock()
         self._versions: dict[str, tuple[Any, ...]] = {}
@@ -104,9 +88,9 @@ class RemoteFiles:
         try:
             answer = self._obs.get(self._store, path)
             data = None if answer.meta["size"] > most_bytes else _received(answer, most_bytes)
-        except FileNotFoundError:
-            return None
         except Exception as error:  # noqa: BLE001 - its classes have no common root
+            if self._is_absent(error):
+                return None
             raise self._failure(path, error) from None
         if data is None:
             raise errors.CorruptDataError(
@@ -121,15 +105,33 @@ class RemoteFiles:
         known = self._versions.get(path)
         if known is None:
             SERVER_CLIENT.check()
-            try:
-                meta = self._obs.head(self._store, path)
-            except FileNotFoundError:
+            meta = self._head(path)
+            if meta is None:
                 return None
-            except Exception as error:  # noqa: BLE001 - as above
-                raise self._failure(path, error) from None
             self._count(path, meta, b"")
             known = self._versions[path]
         return int(known[0])
+
+    def _head(self, path: str) -> Any:
+        """Return what the server says of a file; None if it is absent.
+
+        Answers without a body do not give their reason, so a cloud is asked for it.
+        """
+        try:
+            return self._obs.head(self._store, path)
+        except Exception as error:  # noqa: BLE001 - as above
+            failure = error
+        if self._cloud is not None and lacks_reason(failure):
+            try:
+                return self._obs.get(self._store, path, options={"range": (0, 1)}).meta
+            except Exception as error:  # noqa: BLE001 - as above
+                failure = error
+        if self._is_absent(failure):
+            return None
+        raise self._failure(path, failure) from None
+
+    def _is_absent(self, error: Exception) -> bool:
+        return isinstance(error, FileNotFoundError) and not is_missing_bucket(error)
 
     def read_ranges(self, path: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return ranges of a file, given as start and stop.
@@ -155,7 +157,7 @@ class RemoteFiles:
                 if data is not None:
                     self._blocks.move_to_end((path, block))
                     found[block] = data
-        missing = list(_runs(block for block in wanted if block not in found))
+        missing = list(self._runs(block for block in wanted if block not in found))
         if missing:
             SERVER_CLIENT.check()
         for run, data in zip(
@@ -180,13 +182,16 @@ class RemoteFiles:
             wanted = list(_blocks_of(0, size))
         with self._lock:
             missing = [block for block in wanted if (path, block) not in self._blocks]
-        for run in _runs(block for block in missing if estimate.is_new(path, block)):
+        for run in self._runs(block for block in missing if estimate.is_new(path, block)):
             estimate.add_request(min(run.stop * _BLOCK_BYTES, size) - run.start * _BLOCK_BYTES)
 
     def estimate_size(self, path: str, estimate: ReadEstimate) -> None:
         """Add what `size` would cost."""
         if path not in self._versions and estimate.is_new_size(path):
             estimate.add_request(0)
+
+    def _runs(self, blocks: Iterable[int]) -> Iterator[range]:
+        return _runs(blocks, gap_blocks=self._gap_blocks if self._has_ranges else 0)
 
     def _rounded_up(self, stop: int) -> int:
         return -(-stop // _BLOCK_BYTES) * _BLOCK_BYTES
@@ -299,20 +304,9 @@ class RemoteFiles:
 
     def _failure(self, path: str, error: Exception) -> errors.DafError:
         """Say what went wrong without the library's own text, which has the whole URL in it."""
-        name, text = type(error).__name__, str(error)
-        where = self._where(path)
-        status = re.search(r"status code: (\d+)", text)
-        if isinstance(error, FileNotFoundError):
-            return errors.SourceNotFoundError(f"{where}: the server says that there is none (404)")
-        if name == "PreconditionError":
+        if type(error).__name__ == "PreconditionError":
             return self._changed(path)
-        if status is not None:
-            return errors.RemoteError(
-                f"{where}: the server answered with status {status.group(1)}, also when asked again"
-            )
-        is_late = re.search(r"kind: Timeout|TimedOut|timed out", text) is not None
-        reason = "did not answer in time" if is_late else "cannot be reached, or hung up"
-        return errors.RemoteError(f"{where}: the server {reason}; try again later")
+        return request_failure(self._where(path), error, self._cloud)
 
 
 def _received(answer: Any, most_bytes: int) -> bytes | None:
@@ -333,12 +327,16 @@ def _blocks_of(start: int, stop: int) -> range:
     return range(start // _BLOCK_BYTES, -(-stop // _BLOCK_BYTES)) if stop > start else range(0)
 
 
-def _runs(blocks: Iterable[int]) -> Iterator[range]:
-    """Group blocks into runs of neighbours, of a bounded length."""
+def _runs(blocks: Iterable[int], *, gap_blocks: int) -> Iterator[range]:
+    """Group ascending blocks into runs of neighbours, of a bounded length and with small gaps.
+
+    >>> list(_runs([0, 1, 4, 9], gap_blocks=2))
+    [range(0, 5), range(9, 10)]
+    """
     longest = _MAX_REQUEST_BYTES // _BLOCK_BYTES
     start = stop = -1
     for block in blocks:
-        if block != stop or stop - start >= longest:
+        if stop < 0 or block > stop + gap_blocks or block >= start + longest:
             if stop > start:
                 yield range(start, stop)
             start = block

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from daf_storage import errors
 from daf_storage.stores._read_estimate import ReadEstimate
-from daf_storage.stores._remote import RemoteFiles
+from daf_storage.stores._remote import MAX_GAP_BYTES, RemoteFiles
 from daf_storage.stores.mmap_zip import _codecs
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._index import EntryIndex
@@ -17,7 +17,6 @@ from daf_storage.stores.mmap_zip._records import Entry, MalformedError
 
 _DOCUMENTS = (".zarray", ".zgroup", ".zattrs", "zarr.json")
 _MAX_DOCUMENT_BYTES = 1 << 16
-_MAX_GAP_BYTES = 1 << 17
 _FEW_DOCUMENTS = 6
 
 
@@ -148,7 +147,7 @@ def joined_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """
     found: list[tuple[int, int]] = []
     for start, stop in spans:
-        if found and start - found[-1][1] <= _MAX_GAP_BYTES:
+        if found and start - found[-1][1] <= MAX_GAP_BYTES:
             found[-1] = (found[-1][0], stop)
         else:
             found.append((start, stop))

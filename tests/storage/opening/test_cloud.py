@@ -1,0 +1,445 @@
+"""Tests of data sets in a bucket: a real server of S3 on loopback, one for the other clouds."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+import threading
+import traceback
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+
+from daf_query import connect, zarr_table
+from daf_query.cli import main
+from daf_storage import DafServer, MemoryDaf, ZarrDaf, convert, errors, open_daf
+from daf_storage.opening._remote import open_remote_tree
+from daf_storage.stores import RemoteFiles, _remote, matching_urls, shown_url
+from tests import s3_server
+from tests.support import contents, create, fill_served, in_background
+
+SECRET = "wJalrXUtnFEMIhunter2"  # noqa: S105 - no secret of anybody
+KEY = "AKIAHUNTER2"
+
+
+class S3:
+    """A running server."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self.endpoint = f"http://127.0.0.1:{int(process.stdout.readline())}"
+
+    def requests(self) -> dict[str, Any]:
+        """Return and forget what was asked."""
+        with urllib.request.urlopen(f"{self.endpoint}/-/requests") as answer:  # noqa: S310 - loopback
+            report: dict[str, Any] = json.load(answer)
+        return report
+
+    def put(self, path: str, data: bytes | None = None) -> None:
+        """Make a bucket, or a file in one that may be read by everybody."""
+        headers = {"x-amz-acl": "public-read", "Content-Type": "application/octet-stream"}
+        connection = http.client.HTTPConnection(self.endpoint.removeprefix("http://"), timeout=20)
+        connection.request("PUT", f"/{quote(path)}", data, headers)
+        assert connection.getresponse().status == 200
+        connection.close()
+
+    def upload(self, path: Path, key: str) -> None:
+        """Copy a file or a directory into a bucket."""
+        files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+        for file in files:
+            below = "" if file == path else f"/{file.relative_to(path).as_posix()}"
+            self.put(f"{key}{below}", file.read_bytes())
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3]:
+    """Start the server once."""
+    with subprocess.Popen(
+        [sys.executable, s3_server.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield S3(process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with one of every encoding; beside it other forms of the same."""
+    path = tmp_path_factory.mktemp("cloud") / "x.daf.zarr"
+    fill_served(create(path)).close()
+    convert(path, path.with_name("x.daf.zarr.zip"))
+    fill_served(ZarrDaf(path.with_name("v3.daf.zarr"), "w", zarr_format=3)).close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def bucket(s3: S3, folder: Path) -> None:
+    """Fill a bucket with data sets."""
+    s3.put("atlas")
+    s3.upload(folder, "atlas/runs/x.daf.zarr")
+    s3.upload(folder.with_name("v3.daf.zarr"), "atlas/runs/v3 ü.daf.zarr")
+    s3.upload(folder.with_name("x.daf.zarr.zip"), "atlas/x.daf.zarr.zip")
+    s3.upload(folder.with_name("x.daf.zarr.zip"), "atlas/more/plain.zip")
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Give no credentials, and no way to any but what a test sets."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def credentials(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set what people set."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+
+
+@pytest.mark.usefixtures("credentials", "bucket")
+@pytest.mark.parametrize(
+    "key", ["runs/x.daf.zarr", "runs/v3 ü.daf.zarr", "x.daf.zarr.zip", "more/plain.zip"]
+)
+def test_everything_reads_as_from_the_disk(key: str) -> None:
+    """Directories of both versions of Zarr and archives: all values, SQL, slices, pickles."""
+    url = f"s3://atlas/{key}"
+    daf = open_daf(url)
+    assert daf.location == url
+    assert contents(daf) == contents(fill_served(MemoryDaf()))
+    rows = connect(url).sql("SELECT name FROM cell WHERE type = 'TCell'").to_pydict()
+    assert rows == {"name": ["GATA", "CATA"]}
+    part = connect(url).matrix("cell", "gene", "sparse_UMIs", rows=["CATA"]).to_numpy()
+    assert part.tolist() == [[2, 3, 0, 1]]
+    assert contents(pickle.loads(pickle.dumps(daf))) == contents(daf)
+    with pytest.raises(errors.ReadOnlyError):
+        open_daf(url, "r+")
+
+
+@pytest.mark.usefixtures("credentials", "bucket")
+def test_patterns_are_listed(s3: S3, capsys: pytest.CaptureFixture[str]) -> None:
+    """Folders and archives by their names; and the command line takes one."""
+    both = ["s3://atlas/runs/v3 ü.daf.zarr", "s3://atlas/runs/x.daf.zarr"]
+    assert matching_urls("s3://atlas/runs/*.daf.zarr") == both
+    assert matching_urls("s3://atlas/*/x.daf.zarr") == both[1:]
+    assert matching_urls("s3://atlas/[xy].daf.zarr*") == ["s3://atlas/x.daf.zarr.zip"]
+    assert matching_urls("s3://atlas/*/x.daf.zarr/daf/[.z]*") != []
+    s3.requests()
+    matching_urls("s3://atlas/runs/*.daf.zarr")
+    assert len(s3.requests()["requests"]) == 1
+    counted = connect("s3://atlas/runs/*.daf.zarr").sql(
+        "SELECT dataset, count(*) AS n FROM cell GROUP BY dataset ORDER BY dataset"
+    )
+    assert counted.to_pydict() == {"dataset": ["v3 ü", "x"], "n": [3, 3]}
+    assert main(["sql", "s3://atlas/runs/*.daf.zarr", "SELECT count(*) AS n FROM cell"]) == 0
+    assert "6" in capsys.readouterr().out
+    with pytest.raises(errors.SourceNotFoundError, match="matches 's3://atlas/none/"):
+        connect("s3://atlas/none/*.daf.zarr")
+    for url in ("s3://atlas/**/x.daf.zarr", "s3://at*/x.daf.zarr"):
+        with pytest.raises(errors.InvalidInputError, match="each '\\*' stands for a part"):
+            connect(url)
+    with pytest.raises(errors.InvalidInputError, match="a web server cannot be listed"):
+        connect("http://127.0.0.1:9/*.daf.zarr")
+    with pytest.raises(errors.SourceNotFoundError, match="no bucket or container"):
+        connect("s3://nothing-here/*.daf.zarr")
+
+
+@pytest.fixture(scope="module")
+def large(
+    tmp_path_factory: pytest.TempPathFactory,
+    s3: S3,
+    bucket: None,  # noqa: ARG001 - it goes into this bucket
+) -> Path:
+    """Upload, and return on the disk, a data set with a matrix of 12 MB."""
+    path = tmp_path_factory.mktemp("large") / "large.daf.zarr"
+    daf = create(path)
+    n = 15_000
+    daf.add_axis("cell", [f"c{i}" for i in range(n)])
+    daf.add_axis("gene", [f"g{i}" for i in range(200)])
+    indices = np.tile(np.arange(0, 200, 2), n)
+    values = np.arange(indices.size).astype("f4")
+    matrix = sp.csr_array((values, indices, np.arange(n + 1) * 100), shape=(n, 200))
+    daf.set_matrix("cell", "gene", "X", matrix)
+    daf.close()
+    s3.upload(path, "atlas/large.daf.zarr")
+    return path
+
+
+def _spans(report: dict[str, Any], name: str) -> list[tuple[int, int]]:
+    """Return the ranges that were asked for of a file, inclusive as they are sent."""
+    requests = [request for request in report["requests"] if request["method"] == "GET"]
+    ranges = [r["range"] for r in requests if r["path"].endswith(f"/{name}/0")]
+    assert None not in ranges
+    texts = [text.removeprefix("bytes=").split("-") for text in ranges]
+    return [(int(first), int(last)) for first, last in texts]
+
+
+@pytest.mark.usefixtures("credentials")
+def test_ranges_are_coalesced_concurrent_and_bounded(s3: S3, large: Path) -> None:
+    """As the server saw it: few requests for scattered rows, none over 4 MiB, 16 at a time."""
+    session = connect("s3://atlas/large.daf.zarr")
+    local = connect(large)
+    s3.requests()
+    rows = list(range(0, 15_000, 250))  # of 100,000 bytes each: gaps are smaller than they cost
+    part = session.matrix("cell", "gene", "X", rows=rows)
+    assert np.array_equal(part.to_numpy(), local.matrix("cell", "gene", "X", rows=rows).to_numpy())
+    report = s3.requests()
+    spans = _spans(report, "nzval")
+    assert 2 <= len(spans) <= 4  # 60 rows
+    assert max(last - first + 1 for first, last in spans) <= 1 << 22
+    assert sum(last - first + 1 for first, last in spans) <= 6_000_000
+    far = connect("s3://atlas/large.daf.zarr").matrix("cell", "gene", "X", rows=[0, 7_000, 14_000])
+    s3.requests()
+    assert (
+        far.to_numpy().sum()
+        == local.matrix("cell", "gene", "X", rows=[0, 7_000, 14_000]).to_numpy().sum()
+    )
+    spans = _spans(s3.requests(), "nzval")
+    assert len(spans) == 3  # nothing is downloaded between rows that are far apart
+    assert sum(last - first + 1 for first, last in spans) <= 6 * _remote._BLOCK_BYTES
+
+
+@pytest.mark.usefixtures("credentials")
+def test_requests_run_at_the_same_time(
+    s3: S3, large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several, and never more than 16."""
+    monkeypatch.setattr(_remote, "_MAX_REQUEST_BYTES", 1 << 17)
+    files = RemoteFiles("s3://atlas/large.daf.zarr")
+    file = next(large.glob("matrices/*/*/X/nzval/0"))
+    key = file.relative_to(large).as_posix()
+    s3.requests()
+    (data,) = files.read_ranges(key, [(0, file.stat().st_size)])
+    assert bytes(data) == file.read_bytes()
+    report = s3.requests()
+    assert len(report["requests"]) == -(-file.stat().st_size // (1 << 17))
+    assert 2 <= report["most_running"] <= 16
+
+
+@pytest.mark.usefixtures("bucket")
+def test_public_buckets_need_no_credentials(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is signed if the environment says so; without credentials the error names that."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
+    with pytest.raises(errors.AccessDeniedError, match="for S3; set AWS.*AWS_SKIP_SIGNATURE=true"):
+        open_daf("s3://atlas/runs/x.daf.zarr")
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    s3.requests()
+    assert open_daf("s3://atlas/runs/x.daf.zarr").axis_length("cell") == 3
+    assert {request["signed"] for request in s3.requests()["requests"]} == {False}
+    for key in ("x.daf.zarr", "x.daf.zarr.zip", "x", "*.daf.zarr"):
+        with pytest.raises(errors.AccessDeniedError, match="S3 refuses access.*set AWS_ACCESS"):
+            connect(f"s3://private/{key}")
+
+
+@pytest.mark.usefixtures("bucket")
+def test_profiles(s3: S3, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keys, region and endpoint of the files that the tools of AWS read; others say what to run."""
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text(
+        f"[lab]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n"
+    )
+    (tmp_path / ".aws" / "config").write_text(
+        f"[profile lab]\nendpoint_url = {s3.endpoint}\nregion = eu-west-3\n"
+        "[profile login]\nsso_session = x\n"
+    )
+    url = "s3://atlas/runs/x.daf.zarr"
+    monkeypatch.setenv("AWS_PROFILE", "lab")
+    s3.requests()
+    assert open_daf(url).axis_length("cell") == 3
+    assert {request["signed"] for request in s3.requests()["requests"]} == {True}
+    monkeypatch.setenv("AWS_PROFILE", "login")
+    with pytest.raises(errors.AccessDeniedError, match="export-credentials --profile login"):
+        open_daf(url)
+    monkeypatch.setenv("AWS_PROFILE", "nope")
+    with pytest.raises(errors.InvalidInputError, match="no profile 'nope' for AWS; it has lab, l"):
+        open_daf(url)
+    (tmp_path / ".aws" / "config").write_text(f"{SECRET}\n")
+    with pytest.raises(errors.InvalidInputError, match="malformed") as caught:
+        open_daf(url)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.usefixtures("credentials", "bucket")
+def test_failures_are_named() -> None:
+    """A bucket, a key, a region, a server that is late: each in a sentence with what to do."""
+    cases: list[tuple[str, type[errors.DafError], str]] = [
+        ("s3://absent/x.daf.zarr", errors.SourceNotFoundError, "S3 has no bucket"),
+        ("s3://absent/x.daf.zarr.zip", errors.SourceNotFoundError, "S3 has no bucket"),
+        ("s3://absent/x", errors.SourceNotFoundError, "S3 has no bucket"),
+        ("s3://atlas/y.daf.zarr", errors.NotADafError, "there is nothing, or"),
+        ("s3://atlas/y.daf.zarr.zip", errors.SourceNotFoundError, "no such file"),
+        ("s3://abroad/x.daf.zarr", errors.RemoteError, "set AWS_REGION=eu-west-3"),
+        ("s3://abroad/x.daf.zarr.zip", errors.RemoteError, "set AWS_REGION=eu-west-3"),
+        ("s3://moved/x.daf.zarr", errors.RemoteError, "set AWS_REGION=<its region>"),
+        ("s3:///x.daf.zarr", errors.InvalidInputError, "names no server"),
+    ]
+    for url, kind, message in cases:
+        with pytest.raises(kind, match=message) as caught:
+            open_daf(url)
+        assert url.split("/")[2] in str(caught.value)
+    with pytest.raises(errors.RemoteError, match="s3://late/.*did not answer in time"):
+        open_remote_tree(
+            "s3://late/x.daf.zarr", lambda u: RemoteFiles(u, timeout_seconds=0.3, retries=0)
+        )
+
+
+@pytest.mark.usefixtures("credentials", "bucket")
+def test_secrets_are_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither keys of the environment nor of a URL: messages, pickles, plans, provenance, `repr`."""
+    url = "s3://atlas/runs/x.daf.zarr"
+    session = connect(url)
+    daf = open_daf(url)
+    part = session.matrix("cell", "gene", "sparse_UMIs", rows=["CATA"])
+    part.save(tmp_path / "part.h5ad", layers=[])
+    shown = [
+        repr(daf) + daf.description() + repr(session) + repr(part),
+        repr(pickle.dumps(daf)),
+        repr(part.explain()) + repr(session.explain("SELECT * FROM cell")),
+        (tmp_path / "part.h5ad").read_bytes().decode("latin1"),
+    ]
+    for bad in ("s3://private/y.daf.zarr", "s3://absent/y.daf.zarr", "s3://atlas/y.daf.zarr"):
+        with pytest.raises(errors.DafError) as caught:
+            open_daf(bad)
+        shown.append("".join(traceback.format_exception(caught.value)))
+    for bad in (
+        f"s3://{KEY}:{SECRET}@atlas/x.daf.zarr",
+        f"s3://{SECRET}@atlas/x.daf.zarr",
+        f"s3://atlas/x.daf.zarr?X-Amz-Signature={SECRET}",
+        f"az://atlas/x.daf.zarr?sig={SECRET}",
+        f"abfs://c:{SECRET}@a.dfs.core.windows.net/x.daf.zarr",
+    ):
+        for ask in (open_daf, connect, zarr_table):
+            with pytest.raises(errors.InvalidInputError, match="pass credentials in the env") as no:
+                ask(bad)
+            shown.append("".join(traceback.format_exception(no.value)))
+        assert main(["info", bad]) != 0
+    output = capsys.readouterr()
+    assert [
+        text for text in (*shown, output.out, output.err) if SECRET in text or KEY in text
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("url", "variables"),
+    [
+        (
+            "gs://atlas/x.daf.zarr",
+            {"GOOGLE_BASE_URL": "{endpoint}", "GOOGLE_SKIP_SIGNATURE": "true"},
+        ),
+        (
+            "az://atlas/x.daf.zarr",
+            {
+                "AZURE_STORAGE_ACCOUNT_NAME": "lab",
+                "AZURE_STORAGE_ENDPOINT": "{endpoint}",
+                "AZURE_SKIP_SIGNATURE": "true",
+            },
+        ),
+        (
+            "abfs://atlas@lab.dfs.core.windows.net/x.daf.zarr",
+            {"AZURE_STORAGE_ENDPOINT": "{endpoint}", "AZURE_STORAGE_SAS_TOKEN": f"sig={SECRET}"},
+        ),
+    ],
+)
+def test_the_other_clouds(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, variables: Any
+) -> None:
+    """Google and Azure, from a web server in their place: URLs are understood, and settings."""
+    shutil.copytree(folder, tmp_path / "atlas" / "x.daf.zarr")
+    with DafServer(tmp_path / "atlas") as server, in_background(server):
+        for name, value in variables.items():
+            endpoint = f"http://127.0.0.1:{server.server_port}"
+            monkeypatch.setenv(name, value.format(endpoint=endpoint))
+        daf = open_daf(url)
+        assert daf.location == url
+        assert daf.get_np_vector("cell", "type").tolist() == (
+            ZarrDaf(folder).get_np_vector("cell", "type").tolist()
+        )
+        with pytest.raises(errors.DafError) as caught:
+            open_daf(url.replace("x.daf", "y.daf"))
+        assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_the_other_clouds_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each says what to set; which account of Azure is one of those things."""
+    for name in ("GCE_METADATA_HOST", "AZURE_MSI_ENDPOINT"):
+        monkeypatch.setenv(name, "127.0.0.1:9")
+    with pytest.raises(errors.AccessDeniedError, match="GOOGLE_APPLICATION_CREDENTIALS.*GOOGLE_SK"):
+        open_daf("gs://atlas/x.daf.zarr")
+    monkeypatch.delenv("AZURE_MSI_ENDPOINT")
+    monkeypatch.setenv("AZURE_SKIP_SIGNATURE", "true")
+    with pytest.raises(errors.InvalidInputError, match="set AZURE_STORAGE_ACCOUNT_NAME"):
+        open_daf("az://atlas/x.daf.zarr")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "lab")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", f"!{SECRET}")
+    with pytest.raises(errors.InvalidInputError, match="for Azure cannot be used") as caught:
+        open_daf("az://atlas/x.daf.zarr")
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert shown_url("abfss://c@a.dfs.core.windows.net/x?sig=1") == (
+        "abfss://c@a.dfs.core.windows.net/x"
+    )
+
+
+@pytest.mark.usefixtures("bucket")
+def test_machines_in_a_cloud_are_asked_for_their_credentials(
+    s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the metadata server can be reached, the library gets the keys of the machine."""
+
+    class Metadata(http.server.BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            self._send("token")
+
+        def do_GET(self) -> None:
+            keys = {"AccessKeyId": KEY, "SecretAccessKey": SECRET, "Token": "t"}
+            document = json.dumps({**keys, "Expiration": "2099-01-01T00:00:00Z", "Code": "Success"})
+            self._send("role" if self.path.endswith("security-credentials/") else document)
+
+        def _send(self, text: str) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: Any) -> None:
+            """Write nothing."""
+
+    monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        monkeypatch.setenv("AWS_METADATA_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        s3.requests()
+        assert open_daf("s3://atlas/runs/x.daf.zarr").axis_length("cell") == 3
+        assert {request["signed"] for request in s3.requests()["requests"]} == {True}
+        server.shutdown()
+        thread.join()
+    with pytest.raises(errors.AccessDeniedError, match="has no credentials for S3"):
+        open_daf("s3://atlas/runs/x.daf.zarr")
+
+
+@pytest.mark.usefixtures("credentials", "bucket")
+def test_zarr_tables(s3: S3, tmp_path: Path) -> None:
+    """Any group of a bucket is a table."""
+    group = zarr.open_group(tmp_path / "any.zarr", mode="w", zarr_format=2)
+    group.create_group("meta").create_array("x", data=np.arange(6.0), chunks=(3,))
+    zarr.consolidate_metadata(group.store)
+    s3.upload(tmp_path / "any.zarr", "atlas/any.zarr")
+    assert zarr_table("s3://atlas/any.zarr").to_table().to_pydict() == {"x": [*range(6)]}
