@@ -1,6 +1,6 @@
 """Failures of requests to servers as errors of this software.
 
-The texts of the library are only searched: they have whole URLs in them, signatures too.
+The messages of the library are only searched: they have whole URLs in them, signatures too.
 """
 
 from __future__ import annotations

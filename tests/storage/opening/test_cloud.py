@@ -187,8 +187,8 @@ def _spans(report: dict[str, Any], name: str) -> list[tuple[int, int]]:
     requests = [request for request in report["requests"] if request["method"] == "GET"]
     ranges = [r["range"] for r in requests if r["path"].endswith(f"/{name}/0")]
     assert None not in ranges
-    texts = [text.removeprefix("bytes=").split("-") for text in ranges]
-    return [(int(first), int(last)) for first, last in texts]
+    spans = [text.removeprefix("bytes=").split("-") for text in ranges]
+    return [(int(first), int(last)) for first, last in spans]
 
 
 @pytest.mark.usefixtures("credentials")
