@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         VectorInfo,
     )
     from daf_storage.combined import chain_reader, chain_writer
+    from daf_storage.concat import Join, MergeAction, Merging, concatenate
     from daf_storage.data import (
         MAJOR_VERSION,
         MINOR_VERSION,
@@ -100,8 +101,11 @@ __all__ = [
     "Finding",
     "H5df",
     "IfExists",
+    "Join",
     "MatrixInfo",
     "MemoryDaf",
+    "MergeAction",
+    "Merging",
     "OpenMode",
     "Origin",
     "Packing",
@@ -121,6 +125,7 @@ __all__ = [
     "collect_group_members",
     "compact_groups",
     "complete_daf",
+    "concatenate",
     "convert",
     "copy_all",
     "errors",
@@ -152,6 +157,7 @@ __getattr__, __dir__ = lazy_names(
             "VectorInfo",
         ),
         "daf_storage.combined": ("chain_reader", "chain_writer"),
+        "daf_storage.concat": ("Join", "MergeAction", "Merging", "concatenate"),
         "daf_storage.data": (
             "MAJOR_VERSION",
             "MINOR_VERSION",

@@ -19,7 +19,7 @@ import pytest
 import daf_query
 import daf_storage
 import daf_storage.spi
-from daf_query.cli import _extract_parser, _parser, _saving_parser
+from daf_query.cli import _extract_parser, _parser, _parser_parts, _saving_parser
 from daf_query.profile import Statistic
 from daf_query.slice import FORMATS
 from daf_storage import CodecName, DafWriter, MemoryDaf, ZarrDaf, copy_all
@@ -97,7 +97,7 @@ def test_a_door_does_not_import_what_it_does_not_need(door: str, folder: Path) -
 
 def test_the_parser_offers_what_the_commands_know() -> None:
     """It has lists of its own, since the modules that define the formats are expensive."""
-    assert get_args(CodecName) == _parser.CODECS
+    assert get_args(CodecName) == _parser_parts.CODECS
     assert FORMATS == _extract_parser.SLICE_FORMATS
     assert get_args(Statistic) == _saving_parser.STATISTICS
 

@@ -23,6 +23,22 @@ _OPTIONS: Final = {
 _SENTENCES: Final = {errors.ALLOW_WRITE: "write its rows to a file with -o FILE"}
 """What to do instead where the command line has no such option."""
 
+_FORMS: Final = (
+    (re.compile(r"""\bempty=\{\('([^']*)', '([^']*)'\): [^}]*\}"""), r"--empty \1/\2=VALUE"),
+    (
+        re.compile(r"""\bempty=\{\('([^']*)', '([^']*)', '([^']*)'\): [^}]*\}"""),
+        r"--empty \1/\2/\3=VALUE",
+    ),
+    (re.compile(r"""\bempty=\{'([^']*)': [^}]*\}"""), r"--empty \1=VALUE"),
+    (re.compile(r'\b(join|merge)="(\w+)"'), r"--\1 \2"),
+    (re.compile(r"\bprefix=True"), "--prefix"),
+    (re.compile(r'\bduplicates="make_unique"'), "--make-unique"),
+    (re.compile(r"\bnames=\[\.\.\.\]"), "--names"),
+    (re.compile(r"\b(merge|empty)=(?=[ ,;]|$)"), r"--\1"),
+    (re.compile(r"\banother dataset_axis\b"), "another --dataset-axis"),
+)
+"""How arguments of `concatenate` are written in messages, and on the command line."""
+
 _ARGUMENT: Final = re.compile(
     r"(?<![\w'\"-])(rows|columns|obs_is|var_is|X_is|fill|name)=(?![\w'\"=])"
 )
@@ -38,9 +54,22 @@ def in_options(error: DafError) -> str:
     """
     remedy = error.remedy
     if remedy is None:
-        return _ARGUMENT.sub(lambda match: f"--{match[1].replace('_', '-')}", str(error))
+        return _ARGUMENT.sub(
+            lambda match: f"--{match[1].replace('_', '-')}", option_forms(str(error))
+        )
     if remedy.argument in _SENTENCES:
         remedy = errors.Remedy("", _SENTENCES[remedy.argument])
     elif remedy.argument in _OPTIONS:
         remedy = dataclasses.replace(remedy, argument=_OPTIONS[remedy.argument])
     return error.sentence(remedy)
+
+
+def option_forms(text: str) -> str:
+    """Return what `concatenate` says, in an error or its report, in the words of the command line.
+
+    >>> option_forms("pass empty={('cell', 'age'): ...}, or prefix=True")
+    'pass --empty cell/age=VALUE, or --prefix'
+    """
+    for pattern, form in _FORMS:
+        text = pattern.sub(form, text)
+    return text

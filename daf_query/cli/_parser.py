@@ -10,6 +10,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from daf_query.cli._annotate_parser import add_annotate
+from daf_query.cli._concat_parser import add_concat
 from daf_query.cli._diagnose_parser import add_diagnose
 from daf_query.cli._extract_parser import add_extract
 from daf_query.cli._parser_parts import (
@@ -19,6 +20,7 @@ from daf_query.cli._parser_parts import (
     add_command,
     add_no_provenance,
     add_overlay,
+    add_packing,
     add_param,
     add_quiet,
     add_strict,
@@ -38,7 +40,6 @@ else:
     metadata = lazy_module("importlib.metadata")
 
 FORMATS: Final = ("table", "csv", "tsv", "json", "ndjson", "parquet", "arrow")
-CODECS: Final = ("blosc-zstd", "blosc-lz4", "zstd", "gzip")
 
 
 class _Version(argparse.Action):
@@ -92,6 +93,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
     add_diagnose(commands)
     _add_export(commands)
     _add_convert(commands)
+    add_concat(commands)
     add_saving(commands)
     add_annotate(commands)
     _add_reorder(commands)
@@ -260,19 +262,7 @@ def _add_convert(commands: Commands) -> None:
     parser.add_argument("source", metavar="SRC")
     parser.add_argument("destination", metavar="DST")
     parser.add_argument("--overwrite", action="store_true", help="replace what is at DST")
-    parser.add_argument(
-        "--zarr-format",
-        type=int,
-        choices=(2, 3),
-        help="version of Zarr to write; 2 unless it is packed",
-    )
-    parser.add_argument(
-        "--packed",
-        action="store_true",
-        help="cut large arrays into small chunks and compress them (Zarr v3 and HDF5)",
-    )
-    parser.add_argument("--codec", choices=CODECS, help="how to compress; blosc-zstd by default")
-    parser.add_argument("--level", type=int, help="from 1, fast, to 9 (zstd: 22), small")
+    add_packing(parser)
     parser.add_argument(
         "--link",
         action="store_true",

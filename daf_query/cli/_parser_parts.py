@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+
+CODECS: Final = ("blosc-zstd", "blosc-lz4", "zstd", "gzip")
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
@@ -68,6 +70,23 @@ def add_strict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="fail if something would be lost, and write nothing"
     )
+
+
+def add_packing(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how a new data set is written."""
+    parser.add_argument(
+        "--zarr-format",
+        type=int,
+        choices=(2, 3),
+        help="version of Zarr to write; 2 unless it is packed",
+    )
+    parser.add_argument(
+        "--packed",
+        action="store_true",
+        help="cut large arrays into small chunks and compress them (Zarr v3 and HDF5)",
+    )
+    parser.add_argument("--codec", choices=CODECS, help="how to compress; blosc-zstd by default")
+    parser.add_argument("--level", type=int, help="from 1, fast, to 9 (zstd: 22), small")
 
 
 def add_param(parser: argparse.ArgumentParser) -> None:

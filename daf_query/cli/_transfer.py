@@ -6,10 +6,10 @@ import argparse
 import time
 import warnings
 
+from daf_query.cli._packing import packing_of
 from daf_query.cli._summary import described, human_bytes, progress_of, size_bytes
 from daf_storage import (
     AnnDataWarning,
-    Packing,
     Report,
     convert,
     export_h5ad,
@@ -79,7 +79,7 @@ def convert_command(options: argparse.Namespace) -> None:
         options.destination,
         if_exists="replace" if options.overwrite else "error",
         zarr_format=options.zarr_format,
-        packed=_packing(options),
+        packed=packing_of(options),
         link=options.link,
         progress=progress_of(options),
     )
@@ -90,14 +90,6 @@ def convert_command(options: argparse.Namespace) -> None:
             f"converted {options.source} to {options.destination} in {seconds:.1f} s, and compared "
             f"the two; {size} on disk"
         )
-
-
-def _packing(options: argparse.Namespace) -> bool | Packing:
-    """Return how to pack, from the options of the command line."""
-    if not options.packed and options.codec is None and options.level is None:
-        return False
-    level = -1 if options.level is None else options.level
-    return Packing(options.codec or Packing().codec, level)
 
 
 def _print_report(report: Report) -> None:

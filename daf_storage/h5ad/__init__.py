@@ -14,6 +14,7 @@ from daf_storage.h5ad._file_values import write_anndata
 from daf_storage.h5ad._frames import axis_frame
 from daf_storage.h5ad._import import from_anndata, import_h5ad
 from daf_storage.h5ad._recorded_types import RecordedType, recorded_types
+from daf_storage.h5ad._undo import undone_on_error
 
 __all__ = [
     "ANNDATA_PARTS",
@@ -29,5 +30,6 @@ __all__ = [
     "import_h5ad",
     "recorded_types",
     "to_anndata",
+    "undone_on_error",
     "write_anndata",
 ]

@@ -1,4 +1,4 @@
-"""Tests of the options of commands that copy data sets."""
+"""Tests of the options that say how data sets are packed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from daf_query.cli._transfer import _packing
+from daf_query.cli._packing import packing_of
 from daf_storage import Packing
 
 
@@ -26,4 +26,4 @@ def test_each_option_of_packing_packs(
 ) -> None:
     """The codec and its level say by themselves that the copy is to be packed."""
     options = argparse.Namespace(packed=packed, codec=codec, level=level)
-    assert _packing(options) == expected
+    assert packing_of(options) == expected

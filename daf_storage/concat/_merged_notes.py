@@ -1,0 +1,136 @@
+"""The notes of imports of AnnData, for several data sets together.
+
+The result becomes an AnnData again: with the union of the categories, dates as dates, and matrices
+in the formats that all had.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from daf_storage.anndata_rules import Notes
+from daf_storage.anndata_rules import notes as rules_of_notes
+from daf_storage.concat._column_rules import Rule, merged_rule
+from daf_storage.concat._members import Member
+from daf_storage.concat._options import Options
+from daf_storage.concat._shared_properties import LeftOut
+from daf_storage.data import DafReader, DafWriter
+
+_PARTS = ("obsm", "varm", "raw.varm")
+_FRAME = ("frame", "dtypes")
+
+
+class MergedNotes:
+    """The notes of a result, as they are collected while it is written."""
+
+    def __init__(self, members: list[Member]) -> None:
+        self._members = [member for member in members if member.notes]
+        self._rules: dict[str, dict[str, Rule]] = {}
+
+    def add_vector(self, axis: str, name: str, rule: Rule) -> None:
+        """Note a vector that was written."""
+        self._rules.setdefault(axis, {})[name] = rule
+
+    def add_shared_vector(self, axis: str, name: str) -> None:
+        """Note a vector of a shared axis as the members that have notes of it do."""
+        rules = [m.column_rules(axis)[name] for m in self._members if name in m.column_rules(axis)]
+        if rules:
+            merged = merged_rule(rules, {})
+            companions = {rule.get("is_missing") for rule in rules}
+            if len(companions) == 1 and None not in companions:
+                merged["is_missing"] = companions.pop()
+            self.add_vector(axis, name, merged)
+
+    def write(self, daf: DafWriter, options: Options, left_out: LeftOut) -> None:
+        """Store the notes, if a member has some."""
+        if not self._members:
+            return
+        notes: Notes = {"version": 1}
+        notes["axes"] = {axis: self._axis(axis) for axis in self._noted_axes(daf)}
+        notes["matrices"] = self._matrices()
+        notes["uns"] = self._uns(daf, options, left_out)
+        for part in ("raw", "layers"):
+            given = [m.notes[part] for m in self._members if part in m.notes]
+            if given:
+                notes[part] = {key: value for one in given for key, value in one.items()}
+        for part in _PARTS:
+            merged = self._annotations(daf, part)
+            if merged:
+                notes[part] = merged
+        daf.set_scalar(rules_of_notes.SCALAR, json.dumps(notes, separators=(",", ":")))
+
+    def _noted_axes(self, daf: DafReader) -> list[str]:
+        axes = dict.fromkeys(axis for m in self._members for axis in m.notes.get("axes", {}))
+        return [axis for axis in axes if daf.has_axis(axis)]
+
+    def _axis(self, axis: str) -> dict[str, Any]:
+        given = [m.notes["axes"][axis] for m in self._members if axis in m.notes.get("axes", {})]
+        names = [one.get("index_name") for one in given]
+        order = dict.fromkeys(
+            [str(rule["vector"]) for one in given for rule in one["columns"] if "vector" in rule]
+        )
+        rules = self._rules.get(axis, {})
+        ordered = [name for name in order if name in rules]
+        ordered += [name for name in rules if name not in order]
+        return {
+            "index_name": names[0] if all(name == names[0] for name in names) else None,
+            "columns": [{"column": name, **rules[name], "vector": name} for name in ordered],
+        }
+
+    def _matrices(self) -> dict[str, dict[str, Any]]:
+        given = [m.notes.get("matrices", {}) for m in self._members]
+        labels = dict.fromkeys(label for one in given for label in one)
+        merged = {}
+        for label in labels:
+            notes = [one[label] for one in given if label in one]
+            common = {k: v for k, v in notes[0].items() if all(n.get(k) == v for n in notes)}
+            is_everywhere = len(notes) == len(self._members)
+            merged[label] = common if is_everywhere else _without(common, "dtype")
+        return merged
+
+    def _uns(self, daf: DafReader, options: Options, left_out: LeftOut) -> list[Any]:
+        """Return the keys of ``uns`` whose scalars, colours or values the result has."""
+        given: dict[str, list[dict[str, Any]]] = {}
+        for member in self._members:
+            for key, entry in member.notes.get("uns", []):
+                given.setdefault(key, []).append(entry)
+        kept = []
+        for key, entries in given.items():
+            last = entries[-1]
+            if last["type"] == "json":
+                action = options.merge_action(key)
+                if action == "last" or (action == "same" and all(e == last for e in entries)):
+                    kept.append([key, last])
+                else:
+                    left_out(f"uns[{key!r}]", "merge= keeps it, if it is 'last', or 'same' and is")
+            elif last["type"] == "colors" or daf.has_scalar(key):
+                kept.append([key, last])
+        return kept
+
+    def _annotations(self, daf: DafReader, part: str) -> dict[str, dict[str, Any]]:
+        """Return the notes of ``obsm`` or ``varm`` whose axes the result has."""
+        merged: dict[str, dict[str, Any]] = {}
+        for member in self._members:
+            for key, note in member.notes.get(part, {}).items():
+                if not daf.has_axis(note["axis"]):
+                    continue
+                if key not in merged:
+                    merged[key] = dict(note)
+                    is_same = _labels(note) is None or daf.axis_length(note["axis"]) == len(
+                        _labels(note) or ()
+                    )
+                    merged[key] = merged[key] if is_same else _without(merged[key], *_FRAME)
+                elif merged[key] != note:
+                    merged[key] = {k: v for k, v in merged[key].items() if note.get(k) == v}
+                    merged[key]["axis"] = merged[key].get("axis", note["axis"])
+        return merged
+
+
+def _labels(note: dict[str, Any]) -> list[str] | None:
+    labels = note.get("frame")
+    return labels if isinstance(labels, list) else None
+
+
+def _without(note: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in note.items() if key not in keys}

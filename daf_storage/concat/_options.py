@@ -1,0 +1,188 @@
+"""The choices of the caller of `concatenate`, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from daf_storage import errors
+
+Join: TypeAlias = Literal["exact", "inner", "outer"]
+"""Which entries a shared axis has: all members must have the same; those of all; those of any."""
+
+MergeAction: TypeAlias = Literal["skip", "last", "collect", "same"]
+"""What becomes of a property that does not run along a concatenated axis: it is left out; it is
+that of the last data set that has it; those of all data sets become one with a dimension more; it
+is kept if all data sets that have it agree."""
+
+PropertyKey: TypeAlias = str | tuple[str, str] | tuple[str, str, str]
+"""A scalar, a vector (axis and name), or a matrix (two axes and name); ``"*"`` means any."""
+
+Merging: TypeAlias = (
+    MergeAction | Mapping[PropertyKey, MergeAction] | Iterable[tuple[PropertyKey, MergeAction]]
+)
+"""A merge action for everything, or for each property; of several that apply, the last one."""
+
+ANY: Final = "*"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How data sets are concatenated."""
+
+    axes: tuple[str, ...]
+    """The concatenated axes."""
+    dataset_axis: str | None = "dataset"
+    dataset_property: bool = True
+    prefixes: tuple[bool, ...] = ()
+    """Whether to prefix the entries of each concatenated axis."""
+    prefixed: tuple[frozenset[str], ...] | None = None
+    """The vectors of each concatenated axis whose values are prefixed; None to go by names."""
+    duplicates: Literal["error", "make_unique"] = "error"
+    join: Join = "exact"
+    fill_value: Any = None
+    empty: Mapping[PropertyKey, Any] = field(default_factory=dict)
+    merge: tuple[tuple[PropertyKey, MergeAction], ...] = ()
+    sparse_if_saves_storage_fraction: float = 0.25
+    relayout: bool = True
+
+    def empty_of(self, *keys: PropertyKey) -> Any:
+        """Return the value that stands for a property where a member lacks it; None if unset."""
+        return next((self.empty[key] for key in keys if key in self.empty), None)
+
+    def merge_action(self, *keys: PropertyKey) -> MergeAction:
+        """Return what becomes of a shared property; a matrix has a key for each orientation."""
+        for pattern, action in reversed(self.merge):
+            if any(_matches(pattern, key) for key in keys):
+                return action
+        return "skip"
+
+
+def checked_axes(axis: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the axes to concatenate."""
+    axes = (axis,) if isinstance(axis, str) else tuple(axis)
+    if not axes or len(set(axes)) != len(axes):
+        raise errors.InvalidInputError(
+            f"cannot concatenate along {list(axes)}; name one axis, or several different ones"
+        )
+    return axes
+
+
+def checked_prefixes(
+    prefix: bool | Sequence[bool],  # noqa: FBT001 - a value that is checked
+    axes: tuple[str, ...],
+) -> tuple[bool, ...]:
+    """Return for each axis whether its entries are prefixed."""
+    prefixes = (prefix,) * len(axes) if isinstance(prefix, bool) else tuple(prefix)
+    if len(prefixes) != len(axes) or not all(isinstance(one, bool) for one in prefixes):
+        raise errors.InvalidInputError(
+            f"prefix={prefix!r} does not say for each of the axes {', '.join(axes)} whether its "
+            "entries are prefixed; pass a bool, or one for each axis"
+        )
+    return prefixes
+
+
+def checked_prefixed(
+    prefixed: Iterable[str] | Sequence[Iterable[str]] | None, axes: tuple[str, ...]
+) -> tuple[frozenset[str], ...] | None:
+    """Return for each axis the names of the vectors whose values are prefixed."""
+    if prefixed is None:
+        return None
+    if isinstance(prefixed, str):
+        raise errors.InvalidInputError(f"prefixed={prefixed!r} is a string; pass a list of names")
+    listed: list[Any] = list(prefixed)
+    is_flat = len(axes) == 1 and all(isinstance(one, str) for one in listed)
+    lists = [listed] if is_flat else listed
+    names = tuple(frozenset([one] if isinstance(one, str) else one) for one in lists)
+    if len(names) != len(axes):
+        raise errors.InvalidInputError(
+            f"prefixed has {len(names):,} lists of names for the axes {', '.join(axes)}; pass one "
+            "for each axis"
+        )
+    return names
+
+
+def checked_merge(merge: Merging | None) -> tuple[tuple[PropertyKey, MergeAction], ...]:
+    """Return the merge actions by the properties that they are for."""
+    if merge is None:
+        return ()
+    if isinstance(merge, str):
+        action = _action(merge)
+        of_matrices: MergeAction = "skip" if action == "collect" else action
+        return ((ANY, action), ((ANY, ANY), action), ((ANY, ANY, ANY), of_matrices))
+    pairs: Iterable[Any] = merge.items() if isinstance(merge, Mapping) else merge
+    checked = []
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise errors.InvalidInputError(
+                f"merge has {pair!r}, which is no pair of a property and an action"
+            )
+        checked.append((checked_key(pair[0], "merge"), _action(pair[1])))
+        is_matrix = not isinstance(pair[0], str) and len(pair[0]) > 2
+        if is_matrix and pair[1] == "collect":
+            raise errors.InvalidInputError(
+                f"merge: the matrices {pair[0]!r} cannot be collected, since there are no arrays "
+                "of three dimensions; use 'last', 'same' or 'skip'"
+            )
+    return tuple(checked)
+
+
+def checked_empty(empty: Mapping[PropertyKey, Any] | None) -> dict[PropertyKey, Any]:
+    """Return the values that stand for missing properties."""
+    checked = {}
+    for key, value in (empty or {}).items():
+        is_matrix = not isinstance(key, str) and len(key) > 2
+        if is_matrix or not isinstance(value, str):
+            checked_number(value, f"empty of {key!r}")
+        checked[checked_key(key, "empty")] = value
+    return checked
+
+
+def checked_number(value: Any, argument: str) -> Any:
+    """Return a value if it is a number, or None."""
+    if value is None or isinstance(value, bool | int | float | np.bool_ | np.number):
+        return value
+    raise errors.InvalidInputError(f"{argument} is {value!r}, which is no number")
+
+
+def checked_key(key: object, argument: str) -> PropertyKey:
+    """Return the key of a property."""
+    parts: Any = key
+    if isinstance(key, str):
+        return key
+    if isinstance(parts, tuple) and all(isinstance(part, str) for part in parts):
+        match parts:
+            case (axis, name):
+                return axis, name
+            case (rows, columns, name):
+                return rows, columns, name
+    raise errors.InvalidInputError(
+        f"{argument} has the key {key!r}; pass 'SCALAR', ('AXIS', 'VECTOR') or "
+        "('ROWS', 'COLUMNS', 'MATRIX')"
+    )
+
+
+def checked_choice(value: str, choices: Any, argument: str) -> None:
+    """Refuse a value that is none of some choices."""
+    known = get_args(choices)
+    if value not in known:
+        raise errors.InvalidInputError(
+            f"{argument}={value!r}; pass {', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
+        )
+
+
+def _action(value: Any) -> MergeAction:
+    checked_choice(value, MergeAction, "merge")
+    action: MergeAction = value
+    return action
+
+
+def _matches(pattern: PropertyKey, key: PropertyKey) -> bool:
+    if isinstance(pattern, str) or isinstance(key, str):
+        return isinstance(key, str) and pattern in (ANY, key)
+    if len(pattern) != len(key):
+        return False
+    return all(part in (ANY, own) for part, own in zip(pattern, key, strict=True))

@@ -1,0 +1,290 @@
+"""Merge what does not run along a concatenated axis: scalars, and what runs along shared axes.
+
+It is small beside what is concatenated, so each property is in memory while it is merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+from daf_storage.base import NAME_VECTOR
+from daf_storage.concat._aligned_vectors import AlignedVectors, string_of
+from daf_storage.concat._matrices import MatrixWriter, plan_matrix
+from daf_storage.concat._members import Member, ResultAxis
+from daf_storage.concat._options import MergeAction, Options
+from daf_storage.concat._promotion import promoted
+from daf_storage.data import DafWriter, values_without_entry
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
+
+LeftOut: TypeAlias = Callable[[str, str], None]
+"""Notes that a property is left out, and why."""
+
+_UINT32_BYTES = 4
+_HINT = "it does not run along a concatenated axis; merge= keeps it"
+
+
+class SharedProperties:
+    """Writes scalars, and vectors and matrices of shared axes, as the merge actions say."""
+
+    def __init__(
+        self,
+        daf: DafWriter,
+        members: list[Member],
+        options: Options,
+        matrices: MatrixWriter,
+        left_out: LeftOut,
+    ) -> None:
+        self._daf = daf
+        self._members = members
+        self._options = options
+        self._matrices = matrices
+        self._left_out = left_out
+
+    # Scalars
+
+    def write_scalar(self, name: str) -> None:
+        """Merge a scalar."""
+        action = self._options.merge_action(name)
+        what = f"scalar {name!r}"
+        having = [m for m in self._members if m.daf.has_scalar(name)]
+        if action == "skip":
+            self._left_out(what, _HINT)
+        elif action == "collect":
+            self._collect_scalar(name, what)
+        elif action == "last":
+            self._daf.set_scalar(name, _scalar(having[-1], name))
+        else:
+            self.write_same_scalar(name)
+
+    def write_same_scalar(self, name: str) -> None:
+        """Keep a scalar if all that have it agree."""
+        having = [m for m in self._members if m.daf.has_scalar(name)]
+        values = [_scalar(member, name) for member in having]
+        if all(_is_same(value, values[0]) for value in values):
+            self._daf.set_scalar(name, values[0])
+        else:
+            self._left_out(f"scalar {name!r}", "the data sets have different values")
+
+    def _collect_scalar(self, name: str, what: str) -> None:
+        axis = self._dataset_axis(what)
+        empty = self._options.empty_of(name)
+        values: list[Any] = []
+        for member in self._members:
+            if member.daf.has_scalar(name):
+                values.append(_scalar(member, name))
+            elif empty is not None or self._options.join == "outer":
+                values.append(empty)
+            else:
+                raise _no_empty(self._daf.location, member, what, name)
+        if any(isinstance(value, str) for value in values):
+            strings = pa.array(["" if v is None else string_of(v) for v in values], pa.string())
+            self._daf.set_vector(axis, name, strings, empty_is_missing=None in values)
+            return
+        numbers = [np.nan if value is None else value for value in values]
+        dtypes = [np.asarray(number).dtype for number in numbers]
+        self._daf.set_vector(axis, name, np.array(numbers, promoted(dtypes)))
+
+    def _dataset_axis(self, what: str) -> str:
+        if self._options.dataset_axis is None:
+            raise errors.InvalidInputError(
+                f"{self._daf.location}: {what} cannot be collected, since there is no axis of the "
+                "data sets; leave out dataset_axis=None, or merge it with 'last' or 'same'"
+            )
+        return self._options.dataset_axis
+
+    # Vectors
+
+    def write_vector(self, axis: ResultAxis, name: str) -> bool:
+        """Merge a vector of a shared axis; return whether the result has it, on the same axis."""
+        action = self._options.merge_action((axis.name, name))
+        what = f"vector {name!r} of axis {axis.name!r}"
+        if action == "skip":
+            self._left_out(what, _HINT)
+            return False
+        values = AlignedVectors(self._members, axis, name)
+        if action == "collect":
+            self._collect_vector(axis, name, values, what)
+            return False
+        return self._write_values(axis, name, values, action)
+
+    def _write_values(
+        self, axis: ResultAxis, name: str, values: AlignedVectors, action: MergeAction
+    ) -> bool:
+        what = f"vector {name!r} of axis {axis.name!r}"
+        if action == "same" and not values.agree():
+            self._left_out(what, "the data sets have different values")
+            return False
+        merged, is_there = values.last()
+        empty = self._options.empty_of((axis.name, name))
+        is_missing = values.is_missing
+        if not is_there.all():
+            if empty is None and action == "same" and self._options.join != "outer":
+                self._left_out(what, "no data set that has it has all entries")
+                return False
+            merged, is_missing = values.filled(merged, ~is_there, empty)
+        self._daf.set_vector(
+            axis.name,
+            name,
+            merged,
+            empty_is_missing=values.is_string and is_missing,
+            entries_of=self._entries_of(values.entries_of, merged),
+        )
+        return True
+
+    def _entries_of(self, axis: str | None, strings: Any) -> str | None:
+        """Return the axis that was recorded for some values, if they are its entries here too."""
+        if axis is None or not self._daf.has_axis(axis):
+            return None
+        entries = self._daf.get_pa_vector(axis, NAME_VECTOR)
+        return axis if values_without_entry([strings], entries) is None else None
+
+    def _collect_vector(
+        self, axis: ResultAxis, name: str, values: AlignedVectors, what: str
+    ) -> None:
+        dataset_axis = self._dataset_axis(what)
+        empty = self._options.empty_of((axis.name, name))
+        for member, given in zip(self._members, values.given, strict=True):
+            if given is None and empty is None and self._options.join == "exact":
+                raise _no_empty(self._daf.location, member, what, (axis.name, name))
+        if values.is_string:
+            columns = [
+                np.array(values.filled_strings(number, empty).to_pylist(), object)
+                for number in range(len(self._members))
+            ]
+            matrix: Any = np.stack(columns, axis=1)
+        else:
+            matrix = self._stacked(values, empty)
+        self._daf.set_matrix(axis.name, dataset_axis, name, matrix, relayout=self._options.relayout)
+
+    def _stacked(self, values: AlignedVectors, empty: Any) -> Any:
+        """Return a matrix with a column for each member, sparse if that saves enough."""
+        fill = empty
+        if fill is None:
+            fill = self._options.fill_value
+        if fill is None:
+            fill = 0 if values.is_sparse else np.nan
+        dtype, columns, count = values.stacked(fill)
+        dense_bytes = columns.size * dtype.itemsize
+        sparse_bytes = count * (dtype.itemsize + _UINT32_BYTES)
+        least = self._options.sparse_if_saves_storage_fraction
+        if dense_bytes and (dense_bytes - sparse_bytes) / dense_bytes >= least:
+            return sp.csc_array(columns)
+        return columns
+
+    # Matrices
+
+    def write_matrix(self, rows: ResultAxis, columns: ResultAxis, name: str) -> bool:
+        """Merge a matrix of two shared axes; return whether the result has it."""
+        axes = (rows.name, columns.name)
+        action = self._options.merge_action((*axes, name), (*axes[::-1], name))
+        what = f"matrix {name!r} of axes {axes[0]!r} and {axes[1]!r}"
+        having = [n for n, m in enumerate(self._members) if m.has_matrix(*axes, name)]
+        if action == "skip":
+            self._left_out(what, _HINT)
+            return False
+        if action == "collect":
+            raise errors.InvalidInputError(
+                f"{self._daf.location}: {what} cannot be collected, since there are no arrays of "
+                "three dimensions; merge it with 'last', 'same' or 'skip'"
+            )
+        last = having[-1]
+        is_whole = all(
+            axis.alignments[n].places is None for axis in (rows, columns) for n in having
+        )
+        if action == "same" and not (is_whole and self._agree(axes, name, having)):
+            self._left_out(what, "the data sets have different values, or entries")
+            return False
+        if columns.alignments[last].places is not None:
+            rows, columns = columns, rows
+        if columns.alignments[last].places is None:
+            self._write_streamed(rows, columns, name, last)
+        else:
+            self._write_reindexed(rows, columns, name, last)
+        return True
+
+    def _agree(self, axes: tuple[str, str], name: str, having: list[int]) -> bool:
+        first = self._members[having[0]].daf.get_np_matrix(*axes, name)
+        return all(
+            _is_same_matrix(first, self._members[n].daf.get_np_matrix(*axes, name))
+            for n in having[1:]
+        )
+
+    def _write_streamed(
+        self, rows: ResultAxis, columns: ResultAxis, name: str, number: int
+    ) -> None:
+        member = [self._members[number]]
+        lone_rows, lone_columns = (
+            ResultAxis(axis.name, axis.entries, (axis.alignments[number],))
+            for axis in (rows, columns)
+        )
+        self._matrices.write(plan_matrix(member, lone_rows, lone_columns, name, self._options))
+
+    def _write_reindexed(
+        self, rows: ResultAxis, columns: ResultAxis, name: str, number: int
+    ) -> None:
+        """Write the matrix of a member in the order of two axes, both of which differ from its."""
+        given = self._members[number].daf.get_np_matrix(rows.name, columns.name, name)
+        sources = [axis.alignments[number].sources for axis in (rows, columns)]
+        shape = (rows.length, columns.length)
+        places = [np.flatnonzero(s >= 0) for s in sources]
+        chosen = [s[s >= 0] for s in sources]
+        fill = self._options.fill_value
+        if sp.issparse(given) and not fill:
+            part = sp.coo_array(given.tocsr()[chosen[0]][:, chosen[1]])
+            elements = (part.data, (places[0][part.coords[0]], places[1][part.coords[1]]))
+            matrix: Any = sp.csc_array(elements, shape=shape)
+        else:
+            dense = given.toarray() if sp.issparse(given) else given
+            if fill is None:
+                fill = "" if dense.dtype == object else np.nan
+            is_whole = all(p.size == n for p, n in zip(places, shape, strict=True))
+            needs_promotion = not is_whole and dense.dtype.kind != "O"
+            dtype = promoted([dense.dtype], fill) if needs_promotion else dense.dtype
+            matrix = np.empty(shape, dtype)
+            if not is_whole:
+                matrix[:] = fill
+            matrix[np.ix_(*places)] = dense[np.ix_(*chosen)]
+        self._daf.set_matrix(rows.name, columns.name, name, matrix, relayout=self._options.relayout)
+
+
+def _scalar(member: Member, name: str) -> Any:
+    """Return a scalar in the type in which it is stored."""
+    value = member.daf.get_scalar(name)
+    kind = member.daf.scalar_type(name)
+    return value if kind.is_string else kind.dtype.type(value)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    is_nan = one != one and other != other  # noqa: PLR0124 - NaN
+    return bool(type(one) is type(other) and (one == other or is_nan))
+
+
+def _is_same_matrix(one: Any, other: Any) -> bool:
+    if sp.issparse(one) != sp.issparse(other) or one.dtype != other.dtype:
+        return False
+    if not sp.issparse(one):
+        return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+    first, second = one.tocsc(), other.tocsc()
+    same = [
+        np.array_equal(first.indptr, second.indptr),
+        np.array_equal(first.indices, second.indices),
+        np.array_equal(first.data, second.data, equal_nan=first.data.dtype.kind == "f"),
+    ]
+    return all(same)
+
+
+def _no_empty(location: str, member: Member, what: str, key: object) -> errors.NotFoundError:
+    return errors.NotFoundError(
+        f"{location}: {member.name!r} has no {what}, which is collected; pass "
+        f'empty={{{key!r}: ...}} for a value that stands for it, or join="outer"'
+    )

@@ -1,0 +1,314 @@
+"""The vectors of a concatenated axis: those of all members, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+from daf_storage.base import AnyArray, Span, StorageType
+from daf_storage.concat._aligned_vectors import string_of
+from daf_storage.concat._axes import with_prefix
+from daf_storage.concat._column_rules import MISSING_SUFFIX, Rule, merged_rule
+from daf_storage.concat._matrices import new_property
+from daf_storage.concat._members import Member, ResultAxis
+from daf_storage.concat._options import Options
+from daf_storage.concat._promotion import converted, promoted
+from daf_storage.data import (
+    DafWriter,
+    StoredVector,
+    layout,
+    number_strings,
+    relation_of,
+    values_without_entry,
+)
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = lazy_module("pyarrow.compute")
+
+_BLOCK_ROWS = 1 << 20
+_UINT32_MOST = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class VectorPlan:
+    """A vector of the result: whose vectors it consists of."""
+
+    axis: ResultAxis
+    name: str
+    stored: tuple[StoredVector | None, ...]
+    """That of each member, None of one that has none."""
+    rules: tuple[Rule | None, ...]
+    """What an import noted of each; None of a member that has no such vector."""
+    empty: Any
+    """What stands where a member has none; None for a missing value."""
+
+    @property
+    def is_string(self) -> bool:
+        """Whether it is one of strings."""
+        types = {one.info.storage_type for one in self.stored if one is not None}
+        if any(kind.is_string for kind in types) or isinstance(self.empty, str):
+            return True
+        return self.lacks_values and types == {StorageType.BOOL}
+
+    @property
+    def lacks_values(self) -> bool:
+        """Whether a member with entries has none, and nothing stands for it."""
+        return self.empty is None and any(
+            one is None and self.length(number) for number, one in enumerate(self.stored)
+        )
+
+    def length(self, number: int) -> int:
+        """Return how many values a member contributes."""
+        alignment = self.axis.alignments[number]
+        return self.axis.length if alignment.places is None else alignment.places.size
+
+
+def plan_vector(members: list[Member], axis: ResultAxis, name: str, options: Options) -> VectorPlan:
+    """Open the vectors of all members; no values are read."""
+    stored = tuple(
+        m.daf.open_vector(axis.name, name) if m.daf.has_vector(axis.name, name) else None
+        for m in members
+    )
+    rules = tuple(
+        None if one is None else _rule(member, axis.name, name)
+        for member, one in zip(members, stored, strict=True)
+    )
+    return VectorPlan(axis, name, stored, rules, options.empty_of((axis.name, name)))
+
+
+def _rule(member: Member, axis: str, name: str) -> Rule:
+    """Return what an import noted of a vector; of a categorical, with its categories."""
+    rule = member.column_rules(axis).get(name, {})
+    to_axis = rule.get("axis")
+    if rule.get("kind") != "categorical" or "categories" in rule or not isinstance(to_axis, str):
+        return rule
+    entries = member.daf.axis_entries(to_axis).tolist() if member.daf.has_axis(to_axis) else []
+    return {**rule, "categories": entries}
+
+
+class VectorWriter:
+    """Writes the vectors of concatenated axes."""
+
+    def __init__(
+        self,
+        daf: DafWriter,
+        members: list[Member],
+        options: Options,
+        axes: Mapping[str, ResultAxis],
+    ) -> None:
+        self._daf = daf
+        self._members = members
+        self._options = options
+        self._axes = axes
+
+    def write(self, plan: VectorPlan) -> Rule:
+        """Write a vector; return what an import would have noted of it."""
+        if plan.is_string:
+            return self._write_strings(plan)
+        self._write_numbers(plan)
+        return merged_rule(plan.rules, {})
+
+    # Numbers
+
+    def _write_numbers(self, plan: VectorPlan) -> None:
+        dtypes = [one.info.storage_type.dtype for one in plan.stored if one is not None]
+        lacks = any(one is None and plan.length(n) for n, one in enumerate(plan.stored))
+        fill = (np.nan if plan.empty is None else plan.empty) if lacks else None
+        if fill is not None and plan.empty is None:
+            dtypes = [*dtypes, np.dtype(_gappy(dtypes))]
+        dtype = promoted(dtypes, fill)
+        if self._is_sparse(plan, dtype, fill):
+            self._write_sparse(plan, dtype)
+            return
+        path = layout.vector_path(plan.axis.name, plan.name)
+        with new_property(self._daf, path) as changes:
+            blocks = self._blocks(plan, dtype, fill)
+            changes.write_blocks(path, (plan.axis.length,), StorageType.of(dtype), blocks)
+
+    def _is_sparse(self, plan: VectorPlan, dtype: np.dtype[Any], fill: Any) -> bool:
+        count = 0
+        for number, stored in enumerate(plan.stored):
+            if stored is not None and stored.info.is_sparse:
+                count += stored.sparse_parts().nzind.size
+            elif stored is not None or fill != 0:
+                count += plan.length(number)
+        length = plan.axis.length
+        index_bytes = 4 if length <= _UINT32_MOST else 8
+        dense_bytes = length * dtype.itemsize
+        sparse_bytes = count * (dtype.itemsize + index_bytes)
+        least = self._options.sparse_if_saves_storage_fraction
+        return dense_bytes > 0 and (dense_bytes - sparse_bytes) / dense_bytes >= least
+
+    def _blocks(self, plan: VectorPlan, dtype: np.dtype[Any], fill: Any) -> Iterator[AnyArray]:
+        for number, stored in enumerate(plan.stored):
+            length = plan.length(number)
+            for start in range(0, length, _BLOCK_ROWS):
+                span = Span(start, min(start + _BLOCK_ROWS, length))
+                if stored is None:
+                    yield np.full(span.size, fill, dtype)
+                else:
+                    what = self._what(number, plan)
+                    yield converted(stored.read(span), dtype, what=what)
+
+    def _write_sparse(self, plan: VectorPlan, dtype: np.dtype[Any]) -> None:
+        """Write the elements that are not zero; the fill value is."""
+        places, values, start = [np.empty(0, np.int64)], [np.empty(0, dtype)], 0
+        for number, stored in enumerate(plan.stored):
+            length = plan.length(number)
+            if stored is not None:
+                found, block = _nonzero(stored, length)
+                places.append(found + (start + 1))
+                values.append(converted(block, dtype, what=self._what(number, plan)))
+            start += length
+        index = np.uint32 if plan.axis.length <= _UINT32_MOST else np.uint64
+        path = layout.vector_path(plan.axis.name, plan.name)
+        with new_property(self._daf, path) as changes:
+            changes.create_group(path)
+            changes.write_array(f"{path}/nzind", np.concatenate(places).astype(index))
+            together = np.concatenate(values)
+            if not layout.is_all_true(together):
+                changes.write_array(f"{path}/nzval", together)
+
+    def _what(self, number: int, plan: VectorPlan) -> str:
+        return f"{self._members[number].name}: vector {plan.name!r} of axis {plan.axis.name!r}"
+
+    # Strings
+
+    def _write_strings(self, plan: VectorPlan) -> Rule:
+        parts, masks = [], []
+        for number, stored in enumerate(plan.stored):
+            strings, is_missing = self._strings(plan, number, stored)
+            parts.append(strings.cast(pa.large_string()))
+            masks.append(is_missing)
+        strings, is_missing = pa.concat_arrays(parts), np.concatenate(masks)
+        is_empty = pc.equal(strings, "").to_numpy(zero_copy_only=False)
+        has_missing = bool(is_missing.any())
+        is_ambiguous = has_missing and bool((is_empty & ~is_missing).any())
+        axis = plan.axis.name
+        self._daf.set_vector(
+            axis,
+            plan.name,
+            strings,
+            empty_is_missing=has_missing and not is_ambiguous,
+            entries_of=self._entries_of(plan, strings),
+        )
+        extra: Rule = {}
+        if is_ambiguous:
+            companion = self._free_name(axis, f"{plan.name}{MISSING_SUFFIX}")
+            self._daf.set_vector(axis, companion, is_missing)
+            extra = {"is_missing": companion}
+        rule = merged_rule(plan.rules, extra)
+        if all(one is None or one.info.storage_type is StorageType.BOOL for one in plan.stored):
+            return {**rule, "kind": "nullable", "dtype": "boolean"}
+        if has_missing and rule.get("kind") is None:
+            return {**rule, "kind": "text", "missing": True}
+        return {**rule, "missing": True} if has_missing and rule["kind"] == "text" else rule
+
+    def _free_name(self, axis: str, name: str) -> str:
+        taken = {n for m in self._members for n in m.daf.vectors_set(axis)}
+        while name in taken:
+            name = f"{name}_"
+        return name
+
+    def _strings(
+        self, plan: VectorPlan, number: int, stored: StoredVector | None
+    ) -> tuple[pa.Array, AnyArray]:
+        """Return the values of a member as strings, and which are missing."""
+        length = plan.length(number)
+        if stored is None:
+            value = "" if plan.empty is None else string_of(plan.empty)
+            return pa.repeat(pa.scalar(value), length), np.full(length, plan.empty is None)
+        rule = plan.rules[number] or {}
+        member = self._members[number]
+        if not stored.info.storage_type.is_string:
+            return _strings_of_numbers(stored.read(Span(0, length)), rule)
+        strings = stored.read_strings()
+        companion = rule.get("is_missing")
+        if isinstance(companion, str) and member.has_vector(plan.axis.name, companion):
+            is_missing = member.daf.get_np_vector(plan.axis.name, companion).astype(bool)
+        elif stored.info.empty_is_missing:
+            is_missing = pc.equal(strings, "").to_numpy(zero_copy_only=False)
+        else:
+            is_missing = np.zeros(length, bool)
+        return self._renamed(plan, number, stored, strings), is_missing
+
+    def _renamed(
+        self, plan: VectorPlan, number: int, stored: StoredVector, strings: pa.Array
+    ) -> pa.Array:
+        """Return values as the entries of a concatenated axis are called now, if they are such."""
+        options, member = self._options, self._members[number]
+        own = options.axes.index(plan.axis.name)
+        if options.prefixed is not None:
+            is_named = plan.name in options.prefixed[own]
+            return with_prefix(member.name, strings) if is_named else strings
+        relation = relation_of(set(options.axes), stored.info)
+        if relation is None:
+            return strings
+        if options.prefixes[options.axes.index(relation.to_axis)]:
+            return with_prefix(member.name, strings)
+        to_axis = self._axes[relation.to_axis]
+        old = member.daf.get_pa_vector(relation.to_axis, "name").cast(pa.large_string())
+        places = to_axis.alignments[number].places
+        new = to_axis.entries if places is None else to_axis.entries.take(pa.array(places))
+        if old.equals(new):
+            return strings
+        large = strings.cast(pa.large_string())
+        return pc.coalesce(new.take(pc.index_in(large, value_set=old)), large)
+
+    def _entries_of(self, plan: VectorPlan, strings: pa.Array) -> str | None:
+        """Return the axis that was recorded for the values of all members, if they are its."""
+        recorded = {one.info.entries_of for one in plan.stored if one is not None}
+        recorded -= {None}
+        axis = next(iter(recorded)) if len(recorded) == 1 else None
+        if axis is None or axis not in self._axes:
+            return None
+        unknown = values_without_entry([strings], self._axes[axis].entries)
+        return axis if unknown is None else None
+
+
+def _gappy(dtypes: list[np.dtype[Any]]) -> Any:
+    """Return a float type that has NaN for the missing ones of such values."""
+    is_float = all(dtype.kind == "f" for dtype in dtypes)
+    return max(dtypes, key=lambda dtype: dtype.itemsize) if is_float else np.float64
+
+
+def _nonzero(stored: StoredVector, length: int) -> tuple[AnyArray, AnyArray]:
+    """Return the positions, from 0, and the values of the elements that are stored."""
+    if stored.info.is_sparse:
+        parts = stored.sparse_parts()
+        places = parts.nzind.astype(np.int64) - 1
+        return places, np.ones(places.size, bool) if parts.nzval is None else parts.nzval
+    values = stored.read(Span(0, length))
+    places = np.flatnonzero(values)
+    return places, values[places]
+
+
+def _strings_of_numbers(values: AnyArray, rule: Rule) -> tuple[pa.Array, AnyArray]:
+    """Return numbers as strings; NaN is missing where an import noted integers."""
+    is_missing = np.zeros(values.size, bool)
+    if rule.get("kind") != "nullable" or values.dtype.kind != "f":
+        return number_strings(values), is_missing
+    is_missing = np.isnan(values)
+    strings = number_strings(np.where(is_missing, 0, values).astype(np.int64))
+    return pc.if_else(pa.array(is_missing), "", strings), is_missing
+
+
+def check_planned(plan: VectorPlan, members: list[Member], *, location: str) -> None:
+    """Raise if a member has no such vector, and nothing says what stands for it."""
+    for member, stored in zip(members, plan.stored, strict=True):
+        if stored is None and plan.empty is None:
+            key = (plan.axis.name, plan.name)
+            raise errors.VectorNotFoundError(
+                f"{location}: {member.name!r} has no vector {plan.name!r} of axis "
+                f"{plan.axis.name!r}, which others have; pass empty={{{key!r}: ...}} for a value "
+                'that stands for it, join="outer" for missing values, or join="inner" to leave it '
+                "out"
+            )

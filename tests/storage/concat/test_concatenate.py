@@ -1,0 +1,458 @@
+"""Tests of what `concatenate` refuses, renames, aligns, promotes and leaves out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anndata as ad
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+from daf_storage import (
+    DafWriter,
+    MemoryDaf,
+    Relation,
+    ReportItem,
+    ZarrDaf,
+    concatenate,
+    from_anndata,
+    open_daf,
+    to_anndata,
+)
+from daf_storage.base import Span
+from daf_storage.concat import _pieces
+from daf_storage.concat._axes import made_unique
+from daf_storage.errors import (
+    AxisNotFoundError,
+    CorruptDataError,
+    DuplicateEntriesError,
+    ExistsError,
+    InvalidInputError,
+    MatrixNotFoundError,
+    UnsupportedInputError,
+)
+
+
+def _daf(name: str, cells: list[str], genes: list[str] | None = None) -> DafWriter:
+    daf = MemoryDaf(name=f"{name}!")
+    daf.add_axis("cell", cells)
+    if genes is not None:
+        daf.add_axis("gene", genes)
+    return daf
+
+
+def _concatenated(sources: list[DafWriter], axis: Any = "cell", **options: Any) -> DafWriter:
+    daf = MemoryDaf()
+    concatenate(daf, axis, sources, **options)
+    return daf
+
+
+def _vectors(values: list[Any], **options: Any) -> DafWriter:
+    """Return the concatenation of data sets with such a vector ``x``, None for none."""
+    sources = []
+    for number, one in enumerate(values):
+        length = 2 if one is None else len(one)
+        source = _daf(f"d{number}", [f"{number}.{n}" for n in range(length)])
+        if one is not None:
+            source.set_vector("cell", "x", one)
+        sources.append(source)
+    return _concatenated(sources, **options)
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "expected", "dtype"),
+    [
+        ([np.array([-1], np.int8), np.array([255], np.uint8)], {}, [-1, 255], "int16"),
+        ([np.array([-1], np.int64), np.array([2**62], np.uint64)], {}, [-1, 2**62], "int64"),
+        ([np.array([True]), np.array([7], np.uint8)], {}, [1, 7], "uint8"),
+        (
+            [np.array([0.5], np.float32), np.array([2**24 + 1], np.int32)],
+            {},
+            [0.5, 2**24 + 1],
+            "float64",
+        ),
+        ([np.array([True, False]), np.array([True])], {}, [True, False, True], "bool"),
+        ([np.array([0.5], np.float32), None], {"join": "outer"}, [0.5, np.nan, np.nan], "float32"),
+        ([np.array([7], np.int64), None], {"join": "outer"}, [7, np.nan, np.nan], "float64"),
+        ([np.array([7], np.uint8), None], {"empty": {("cell", "x"): 300}}, [7, 300, 300], "uint16"),
+        (
+            [np.array([7], np.uint8), None],
+            {"empty": {("cell", "x"): -0.5}},
+            [7, -0.5, -0.5],
+            "float32",
+        ),
+        ([np.array([7], np.uint8), np.array([], np.uint8)], {}, [7], "uint8"),
+    ],
+)
+def test_numbers_are_promoted(
+    values: list[Any], options: dict[str, Any], expected: list[Any], dtype: str
+) -> None:
+    """Each value is what it was, or there is an error."""
+    found = _vectors(values, **options).get_np_vector("cell", "x")
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == dtype
+
+
+def test_numbers_that_do_not_fit_together() -> None:
+    """No common type has both: the error names the value."""
+    with pytest.raises(UnsupportedInputError, match=r"d1!: vector 'x' .* 18446744073709551615"):
+        _vectors([np.array([-1], np.int64), np.array([2**64 - 1], np.uint64)])
+    with pytest.raises(UnsupportedInputError, match="9007199254740993"):
+        _vectors([np.array([2**53 + 1], np.int64), np.array([0.5], np.float64)])
+
+
+def test_strings_and_missing_values() -> None:
+    """What is missing stays so, also beside an empty string that is none."""
+    daf = _vectors([["a", "b"], None], join="outer")
+    assert daf.get_np_vector("cell", "x").tolist() == ["a", "b", "", ""]
+    assert daf.vector_info("cell", "x").empty_is_missing
+    daf = _vectors([["a", ""], None], join="outer")
+    assert not daf.vector_info("cell", "x").empty_is_missing
+    assert daf.get_np_vector("cell", "x_is_missing").tolist() == [False, False, True, True]
+    daf = _vectors([[True, False], None], join="outer")
+    assert daf.get_np_vector("cell", "x").tolist() == ["true", "false", "", ""]
+    daf = _vectors([[True], ["b"], [1.5]])
+    assert daf.get_np_vector("cell", "x").tolist() == ["true", "b", "1.5"]
+    assert not _vectors([["a"], None], join="inner").has_vector("cell", "x")
+
+
+def test_missing_values_of_anndata_beside_empty_strings() -> None:
+    """Strings of which some are missing come back so, whatever their data sets had."""
+    columns: list[list[str | None]] = [["a", None], ["", "b"], ["", None]]
+    sources = []
+    for number, column in enumerate(columns):
+        obs = pd.DataFrame({"x": np.array(column, object)}, [f"{number}a", f"{number}b"])
+        sources.append(from_anndata(ad.AnnData(obs=obs)))
+    found = to_anndata(_concatenated(sources, "obs")).obs["x"]
+    assert [None if pd.isna(v) else v for v in found] == [v for c in columns for v in c]
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    """Bad arguments are errors that say what to pass, and nothing is written."""
+    one, other = _daf("a", ["A"]), _daf("b", ["B"])
+    target = tmp_path / "all.daf.zarr"
+    cases: list[tuple[Any, Any, dict[str, Any], type[Exception], str]] = [
+        ("cell", [], {}, InvalidInputError, "takes a list of one or more data sets"),
+        ("cell", one, {}, InvalidInputError, "takes a list"),
+        ("cell", [one, 3], {}, InvalidInputError, "takes an open data set, not 3"),
+        ([], [one], {}, InvalidInputError, "name one axis"),
+        (["cell", "cell"], [one], {}, InvalidInputError, "several different ones"),
+        ("celll", [one], {}, AxisNotFoundError, "celll"),
+        ("cell", [one, one], {}, DuplicateEntriesError, "called 'a!'; pass names="),
+        ("cell", [one, other], {"names": ["a"]}, InvalidInputError, "1 names for 2 data sets"),
+        ("cell", [one, other], {"names": ["a", ""]}, InvalidInputError, "no name of a data set"),
+        ("cell", [one], {"join": "left"}, InvalidInputError, "'exact', 'inner' or 'outer'"),
+        ("cell", [one], {"merge": "first"}, InvalidInputError, "merge='first'; pass 'skip'"),
+        ("cell", [one], {"merge": {(1, "a"): "last"}}, InvalidInputError, "has the key"),
+        ("cell", [one], {"merge": ["last"]}, InvalidInputError, "no pair"),
+        ("cell", [one], {"prefix": [True, False]}, InvalidInputError, "prefix="),
+        ("cell", [one], {"prefixed": "cell"}, InvalidInputError, "is a string"),
+        ("cell", [one], {"prefixed": [["a"], ["b"]]}, InvalidInputError, "one for each axis"),
+        ("cell", [one], {"fill_value": "0"}, InvalidInputError, "fill_value is '0'"),
+        ("cell", [one], {"empty": {("a", "b", "c"): "x"}}, InvalidInputError, "no number"),
+        ("cell", [one], {"dataset_axis": "cell"}, ExistsError, "an axis 'cell' already"),
+        ("cell", [one], {"duplicates": "drop"}, InvalidInputError, "duplicates='drop'"),
+    ]
+    for axis, sources, options, error, message in cases:
+        with pytest.raises(error, match=message):
+            concatenate(target, axis, sources, **options)
+    other.set_vector("cell", "dataset", ["x"])
+    with pytest.raises(ExistsError, match="a vector 'dataset' of axis 'cell' already"):
+        concatenate(target, "cell", [one, other])
+    with pytest.raises(ExistsError, match="into an empty one; this one has cell"):
+        concatenate(one, "cell", [other])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
+    """A source that is damaged, found when its matrix is read: no target, and no scratch."""
+    with ZarrDaf(tmp_path / "a.daf.zarr", "w") as source:
+        source.add_axis("cell", ["A", "B"])
+        source.add_axis("gene", ["X", "Y"])
+        source.set_matrix("gene", "cell", "UMIs", sp.csc_array([[1, 0], [0, 2]]), relayout=False)
+    rowval = next((tmp_path / "a.daf.zarr").rglob("rowval/0"))
+    rowval.write_bytes(b"\x07" * rowval.stat().st_size)
+    before = sorted(tmp_path.iterdir())
+    for suffix in (".daf.zarr", ".daf.zarr.zip", ".h5df"):
+        with pytest.raises(CorruptDataError, match="rowval leaves the range"):
+            concatenate(
+                tmp_path / f"all{suffix}",
+                "cell",
+                [tmp_path / "a.daf.zarr"],
+                sparse_if_saves_storage_fraction=0.0,
+            )
+        assert sorted(tmp_path.iterdir()) == before
+    destination = MemoryDaf()
+    with pytest.raises(CorruptDataError):
+        concatenate(destination, "cell", [tmp_path / "a.daf.zarr"])
+    assert not destination.axes_set()
+
+
+def test_an_existing_target(tmp_path: Path) -> None:
+    """It stays unless it is to be replaced."""
+    source, target = _daf("a", ["A"]), tmp_path / "all.daf.zarr"
+    concatenate(target, "cell", [source])
+    with pytest.raises(ExistsError, match='pass if_exists="replace"'):
+        concatenate(target, "cell", [source])
+    concatenate(target, "cell", [_daf("b", ["B"])], if_exists="replace")
+    assert open_daf(target).axis_entries("cell").tolist() == ["B"]
+
+
+def test_names_of_paths(tmp_path: Path) -> None:
+    """A path is called by its file name, or by itself where two have the same."""
+    paths = [tmp_path / "x" / "run.daf.zarr", tmp_path / "y" / "run.h5df", tmp_path / "b.daf.zarr"]
+    for number, path in enumerate(paths):
+        path.parent.mkdir(exist_ok=True)
+        with open_daf(path, "w") as daf:
+            daf.add_axis("cell", [f"c{number}"])
+    daf = MemoryDaf()
+    concatenate(daf, "cell", paths)
+    assert daf.axis_entries("dataset").tolist() == [str(paths[0]), str(paths[1]), "b"]
+
+
+def test_duplicate_entries() -> None:
+    """Refused, prefixed, or made unique as anndata does; vectors that hold them follow."""
+    sources = [_daf("a", ["A", "B"]), _daf("b", ["A", "A-1", "C"])]
+    for source, parents in zip(sources, (["B", ""], ["C", "A", "x"]), strict=True):
+        source.set_vector("cell", "parent", parents)
+        source.set_vector("cell", "cell.next", parents)
+    with pytest.raises(DuplicateEntriesError, match="'A' of axis 'cell' .* in 'a!' and 'b!'; pass"):
+        _concatenated(sources)
+    daf = _concatenated(sources, prefix=True, names=["a", "b"])
+    assert daf.axis_entries("cell").tolist() == ["a.A", "a.B", "b.A", "b.A-1", "b.C"]
+    assert daf.get_np_vector("cell", "cell.next").tolist() == ["a.B", "", "b.C", "b.A", "b.x"]
+    assert daf.get_np_vector("cell", "parent").tolist() == ["B", "", "C", "A", "x"]
+    daf = _concatenated(sources, duplicates="make_unique")
+    assert daf.axis_entries("cell").tolist() == ["A", "B", "A-2", "A-1", "C"]
+    assert daf.get_np_vector("cell", "cell.next").tolist() == ["B", "", "C", "A-2", "x"]
+
+
+def test_made_unique_is_that_of_anndata() -> None:
+    """The same suffixes for the same names."""
+    random = np.random.default_rng(3)
+    names = [f"n{n}" for n in random.integers(0, 30, 120)] + ["n1-1", "n2-2", "n2"]
+    with pytest.warns(UserWarning, match="Suffix used"):
+        expected = ad.utils.make_index_unique(pd.Index(names)).tolist()
+    assert made_unique(pa.array(names)).to_pylist() == expected
+
+
+def test_a_prefix_follows_recorded_relations() -> None:
+    """A vector that was recorded to hold entries of the axis is prefixed whatever its name."""
+    sources = []
+    for name in ("a", "b"):
+        source = _daf(name, ["A"])
+        source.add_axis("clone", ["K"])
+        source.set_vector("cell", "family", ["K"], entries_of="clone")
+        sources.append(source)
+    daf = _concatenated(sources, ["cell", "clone"], prefix=True, names=["a", "b"])
+    assert daf.get_np_vector("cell", "family").tolist() == ["a.K", "b.K"]
+    assert Relation("cell", "family", "clone", "import") in daf.relations()
+    assert Relation("cell", "dataset", "dataset", "import") in daf.relations()
+
+
+FORMS: list[Any] = [np.asarray, sp.csc_array, sp.csr_array]
+
+
+@pytest.mark.parametrize("join", ["inner", "outer"])
+@pytest.mark.parametrize("fill", [None, 0, 7, -0.5, np.nan])
+@pytest.mark.parametrize("fraction", [0.001, 0.999])
+def test_matrices_are_those_of_pandas(
+    monkeypatch: pytest.MonkeyPatch, join: Any, fill: Any, fraction: float
+) -> None:
+    """Any mix of forms, orientations and genes, in small pieces, sparse and dense."""
+    monkeypatch.setattr(_pieces, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(_pieces, "column_blocks", lambda colptr: _pieces_of(len(colptr) - 1))
+    random = np.random.default_rng(5)
+    genes = [["g", "f", "e"], ["e", "x", "g", "y"], ["g", "e", "f"], []]
+    dtypes = ["u1", "i4", "f4", "u2"]
+    sources, frames = [], []
+    for number, form in enumerate([*FORMS, sp.csc_array]):
+        cells = [f"{number}{n}" for n in range(3 * (number != 1) + 2)]
+        values = random.poisson(0.7, (len(cells), len(genes[number]))).astype(dtypes[number])
+        source = _daf(f"d{number}", cells, genes[number])
+        order = ("cell", "gene") if number != 1 else ("gene", "cell")
+        source.set_matrix(
+            *order, "x", form(values if number != 1 else values.T), relayout=number == 2
+        )
+        sources.append(source)
+        frames.append(pd.DataFrame(values, cells, genes[number]).astype(float))
+    sources, frames = (sources[:3], frames[:3]) if join == "inner" else (sources, frames)
+    daf = _concatenated(
+        sources, join=join, fill_value=fill, sparse_if_saves_storage_fraction=fraction
+    )
+    for frame in frames:
+        missing = {g for f in frames for g in f.columns} - set(frame.columns)
+        for gene in missing if join == "outer" else ():
+            frame[gene] = 0 if fill is None else fill
+    expected = pd.concat(frames, join=join)
+    for relayout in (False, True):
+        axes = ("gene", "cell") if relayout else ("cell", "gene")
+        found = daf.get_np_matrix(*axes, "x", relayout=False)
+        assert not (fraction > 0.9 and sp.issparse(found))
+        if sp.issparse(found):
+            assert found.has_canonical_format
+        dense = found.toarray() if sp.issparse(found) else found
+        frame = pd.DataFrame(
+            dense.T if relayout else dense, expected.index, daf.axis_entries("gene")
+        )
+        np.testing.assert_array_equal(frame[list(expected.columns)], expected)
+
+
+def _pieces_of(n_columns: int) -> list[Any]:
+    return [Span(start, min(start + 2, n_columns)) for start in range(0, n_columns, 2)]
+
+
+def test_matrices_of_bool_and_of_strings() -> None:
+    """All-true values need none; strings are aligned by name as numbers are."""
+    sources = [_daf("a", ["A", "B"], ["g", "f"]), _daf("b", ["C"], ["f", "h"])]
+    is_on = [np.array([[True, False], [False, True]]), np.array([[True, True]])]
+    words = [np.array([["p", "q"], ["r", ""]], object), np.array([["s", "t"]], object)]
+    for source, flags, strings in zip(sources, is_on, words, strict=True):
+        source.set_matrix("cell", "gene", "is_on", sp.csc_array(flags))
+        source.set_matrix("cell", "gene", "word", strings)
+    daf = _concatenated(sources, join="outer", sparse_if_saves_storage_fraction=0.001)
+    found = daf.get_np_matrix("cell", "gene", "is_on")
+    assert found.dtype == bool
+    expected = [[True, False, False], [False, True, False], [False, True, True]]
+    assert (found.toarray() if sp.issparse(found) else found).tolist() == expected
+    found = daf.get_np_matrix("cell", "gene", "word")
+    assert found.tolist() == [["p", "q", ""], ["r", "", ""], ["", "s", "t"]]
+
+
+def test_matrices_of_a_concatenated_axis_with_another_one_are_blocks() -> None:
+    """Those of an axis with itself, by rows or by columns, and those of two of the axes."""
+    random = np.random.default_rng(7)
+    blocks: dict[str, list[Any]] = {"near": [], "dense": [], "weight": []}
+    sources = []
+    for number, name in enumerate("abc"):
+        source = _daf(name, [f"{name}{n}" for n in range(3)])
+        source.add_axis("pool", [f"{name}p", f"{name}q"])
+        near = random.poisson(0.5, (3, 3))
+        weight = random.poisson(0.5, (3, 2)).astype("f4")
+        if number == 2:
+            near[:] = 0
+        else:
+            if number:
+                source.set_matrix("cell", "cell", "near", sp.csc_array(near))
+            else:
+                with source.empty_dense_matrix(
+                    "cell", "cell", "near", "int64", row_major=True
+                ) as out:
+                    out[:] = near
+            source.set_matrix("cell", "pool", "weight", weight, relayout=False)
+        weight = weight * (number < 2)
+        blocks["near"].append(near)
+        blocks["weight"].append(weight)
+        sources.append(source)
+    daf = _concatenated(sources, ["cell", "pool"])
+    for name, other in (("near", "cell"), ("weight", "pool")):
+        found = daf.get_np_matrix("cell", other, name)
+        expected = sp.block_diag(blocks[name]).toarray()
+        np.testing.assert_array_equal(found.toarray() if sp.issparse(found) else found, expected)
+    assert daf.matrix_info("cell", "cell", "near").is_row_major
+
+
+def test_matrices_that_some_lack() -> None:
+    """Left out, filled, or an error that says how to go on."""
+    sources = [_daf("a", ["A"], ["g"]), _daf("b", ["B"], ["g"])]
+    sources[0].set_matrix("cell", "gene", "x", [[3]])
+    with pytest.raises(MatrixNotFoundError, match=r"'b!' has no matrix 'x'.*join="):
+        _concatenated(sources)
+    daf = MemoryDaf()
+    report = concatenate(daf, "cell", sources, join="inner")
+    assert not daf.matrices_set("cell", "gene")
+    assert report.items == [
+        ReportItem(
+            "lost",
+            "matrix 'x' of axes 'gene' and 'cell'",
+            "'b!' has none; join=\"outer\" or empty= keeps it",
+        )
+    ]
+    found = _concatenated(sources, join="outer").get_np_matrix("cell", "gene", "x")
+    np.testing.assert_array_equal(found, [[3], [np.nan]])
+
+
+def test_shared_properties_are_aligned() -> None:
+    """Merged vectors and matrices follow the entries that the axes have in the result."""
+    first, second = _daf("a", ["A"], ["g", "f"]), _daf("b", ["B"], ["h", "f"])
+    first.set_vector("gene", "length", [1, 2])
+    second.set_vector("gene", "length", [3, 2])
+    first.set_vector("gene", "band", ["p", "q"])
+    for number, source in enumerate((first, second)):
+        source.add_axis("pc", ["0", "1"])
+        source.set_matrix("gene", "pc", "load", np.arange(4.0).reshape(2, 2) + number)
+        source.set_matrix("gene", "gene", "near", sp.csc_array([[number, 5], [6, 7]]))
+    sources = [first, second]
+    daf = _concatenated(sources, join="outer", merge="same")
+    assert daf.get_np_vector("gene", "length").tolist() == [1, 2, 3]
+    assert daf.get_np_vector("gene", "band").tolist() == ["p", "q", ""]
+    assert not daf.has_matrix("gene", "pc", "load")
+    daf = _concatenated(sources, join="outer", merge="last")
+    assert daf.axis_entries("gene").tolist() == ["g", "f", "h"]
+    load = daf.get_np_matrix("gene", "pc", "load")
+    np.testing.assert_array_equal(load, [[np.nan, np.nan], [3, 4], [1, 2]])
+    near = daf.get_np_matrix("gene", "gene", "near")
+    dense = near.toarray() if sp.issparse(near) else near
+    assert dense.tolist() == [[0, 0, 0], [0, 7, 6], [0, 5, 1]]
+    daf = _concatenated(sources, join="outer", merge="collect")
+    found = daf.get_np_matrix("dataset", "gene", "length")
+    np.testing.assert_array_equal(found, [[1, 2, np.nan], [np.nan, 2, 3]])
+    found = daf.get_np_matrix("gene", "dataset", "band")
+    assert found.tolist() == [["p", ""], ["q", ""], ["", ""]]
+    daf = _concatenated(sources, join="inner", merge="same")
+    assert daf.axis_entries("gene").tolist() == ["f"]
+    assert daf.get_np_vector("gene", "length").tolist() == [2]
+
+
+def test_scalars_that_agree() -> None:
+    """They are kept with their types; NaN agrees with itself."""
+    sources = [_daf("a", ["A"]), _daf("b", ["B"])]
+    for number, source in enumerate(sources):
+        source.set_scalar("same", np.uint8(3))
+        source.set_scalar("nan", np.nan)
+        source.set_scalar("other", number)
+    daf = _concatenated(sources, merge="same")
+    assert daf.scalars_set() == {"same", "nan"}
+    assert daf.scalar_type("same").value == "UInt8"
+
+
+def test_categories_and_colours_of_anndata() -> None:
+    """An axis of categories has those of all; also of a member that has them in its notes."""
+    sources = []
+    for number, categories in enumerate((["B", "T"], ["T", "NK"], ["B"])):
+        obs = pd.DataFrame(
+            {"type": pd.Categorical(categories, categories)}, [f"{number}{c}" for c in categories]
+        )
+        colors = {"B": "#000001", "T": "#000002", "NK": "#000003"}
+        uns = {"type_colors": [colors[c] for c in categories]} if number < 2 else {}
+        sources.append(from_anndata(ad.AnnData(obs=obs, uns=uns)))
+    for join in ("exact", "inner", "outer"):
+        daf = _concatenated(sources, "obs", join=join, merge="same")
+        assert daf.axis_entries("type").tolist() == ["B", "T", "NK"]
+        found = to_anndata(daf)
+        assert found.obs["type"].tolist() == ["B", "T", "T", "NK", "B"]
+        assert found.obs["type"].cat.categories.tolist() == ["B", "T", "NK"]
+        assert list(found.uns["type_colors"]) == ["#000001", "#000002", "#000003"]
+
+
+def test_parts_beside_the_data() -> None:
+    """Nested uns is merged as scalars are; what is aligned to cells is left out, and said to be."""
+    sources = []
+    for number in range(2):
+        adata = ad.AnnData(
+            np.ones((2, 1), "f4"),
+            obs=pd.DataFrame(index=[f"{number}a", f"{number}b"]),
+            uns={"neighbors": {"n": np.arange(3)}, "each": {"n": np.arange(number)}, "l": [1]},
+        )
+        adata.obsm["cube"] = np.zeros((2, 2, 2))
+        sources.append(from_anndata(adata))
+    daf = MemoryDaf()
+    report = concatenate(daf, "obs", sources, merge="same")
+    found = to_anndata(daf)
+    assert found.uns["neighbors"]["n"].tolist() == [0, 1, 2]
+    assert "each" not in found.uns
+    assert {item.what for item in report.items} == {"obsm['cube']", "uns['each']"}

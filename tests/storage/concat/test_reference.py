@@ -1,0 +1,242 @@
+"""The cases of the reference's own tests of concatenation, with their results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daf_storage import DafWriter, MemoryDaf, concatenate
+from daf_storage.errors import (
+    DuplicateEntriesError,
+    InvalidInputError,
+    LabelsError,
+    MatrixNotFoundError,
+    VectorNotFoundError,
+)
+
+Sources = tuple[DafWriter, DafWriter]
+NAMES = ["source.1!", "source.2!"]
+OF_CELLS = ["source.1!"] * 2 + ["source.2!"] * 3
+
+
+@pytest.fixture
+def sources() -> Sources:
+    """Return two data sets of two and three cells."""
+    first, second = (MemoryDaf(name=name) for name in NAMES)
+    first.add_axis("cell", ["A", "B"])
+    second.add_axis("cell", ["C", "D", "E"])
+    return first, second
+
+
+def _concatenated(sources: Sources, axis: Any = "cell", **options: Any) -> DafWriter:
+    daf = MemoryDaf()
+    concatenate(daf, axis, sources, **options)
+    return daf
+
+
+def _with_genes(sources: Sources) -> Sources:
+    for source in sources:
+        source.add_axis("gene", ["X", "Y"])
+    return sources
+
+
+def test_axes_and_datasets(sources: Sources) -> None:
+    """The axis, the axis of the data sets, and the vector that says which; each may be left out."""
+    daf = _concatenated(sources)
+    assert daf.axis_entries("cell").tolist() == ["A", "B", "C", "D", "E"]
+    assert daf.axis_entries("dataset").tolist() == NAMES
+    assert daf.get_np_vector("cell", "dataset").tolist() == OF_CELLS
+    daf = _concatenated(sources, dataset_axis=None)
+    assert daf.axes_set() == {"cell"}
+    assert not daf.has_vector("cell", "dataset")
+    daf = _concatenated(sources, dataset_property=False)
+    assert daf.axes_set() == {"cell", "dataset"}
+    assert not daf.has_vector("cell", "dataset")
+
+
+def test_other_axes_must_be_the_same(sources: Sources) -> None:
+    """The error names the axis and both data sets."""
+    sources[0].add_axis("gene", ["X", "Y"])
+    sources[1].add_axis("gene", ["X", "Y", "Z"])
+    with pytest.raises(
+        LabelsError, match=r"'gene' .* in 'source.2!' \(3\) than in 'source.1!' \(2"
+    ):
+        _concatenated(sources)
+
+
+def test_vectors(sources: Sources) -> None:
+    """Numbers, strings, and numbers that become strings beside them."""
+    for first, second, expected in (
+        ([1, 2], [3, 4, 5], [1, 2, 3, 4, 5]),
+        (["red", "green"], ["blue", "red", "yellow"], ["red", "green", "blue", "red", "yellow"]),
+        ([1, 2], ["blue", "red", "yellow"], ["1", "2", "blue", "red", "yellow"]),
+    ):
+        for source, values in zip(sources, (first, second), strict=True):
+            source.set_vector("cell", "x", values, if_exists="replace")
+        assert _concatenated(sources).get_np_vector("cell", "x").tolist() == expected
+
+
+def test_missing_vectors(sources: Sources) -> None:
+    """They need a value that stands for them; zeros are stored sparse if that saves enough."""
+    sources[0].set_vector("cell", "color", ["red", "green"])
+    with pytest.raises(VectorNotFoundError, match=r"'source.2!' has no vector 'color'.*empty="):
+        _concatenated(sources)
+    with pytest.raises(VectorNotFoundError):
+        _concatenated(sources, empty={"version": 0})
+    daf = _concatenated(sources, empty={("cell", "color"): "black"})
+    assert daf.get_np_vector("cell", "color").tolist() == ["red", "green"] + ["black"] * 3
+    sources[0].delete_vector("cell", "color")
+    for values, empty, is_sparse in (([1, 2], 0, True), ([1, 0], 2, False)):
+        sources[0].set_vector("cell", "age", values, if_exists="replace")
+        daf = _concatenated(sources, empty={("cell", "age"): empty})
+        assert daf.get_np_vector("cell", "age").tolist() == [*values, empty, empty, empty]
+        assert daf.vector_info("cell", "age").is_sparse is is_sparse
+
+
+def test_sparse_vectors(sources: Sources) -> None:
+    """The result is sparse where that saves a quarter of the space."""
+    for first, second, is_sparse in (([1, 2], [3, 4, 5], False), ([1, 0], [0, 0, 2], True)):
+        for source, values in zip(sources, (first, second), strict=True):
+            source.set_vector("cell", "age", sp.csc_array([values]), if_exists="replace")
+        daf = _concatenated(sources)
+        assert daf.get_np_vector("cell", "age").tolist() == [*first, *second]
+        assert daf.vector_info("cell", "age").is_sparse is is_sparse
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_sparse"),
+    [
+        (np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8], [9, 10]]), False),
+        (sp.csc_array([[1, 2], [3, 4]]), sp.csc_array([[5, 6], [7, 8], [9, 10]]), False),
+        (sp.csc_array([[1, 0], [0, 0]]), sp.csc_array([[0, 2], [3, 0], [0, 0]]), True),
+    ],
+)
+def test_matrices(sources: Sources, first: Any, second: Any, *, is_sparse: bool) -> None:
+    """Dense and sparse ones, in both orientations."""
+    _with_genes(sources)
+    for source, values in zip(sources, (first, second), strict=True):
+        source.set_matrix("cell", "gene", "UMIs", values)
+    daf = _concatenated(sources)
+    expected = np.vstack([sp.csc_array(first).toarray(), sp.csc_array(second).toarray()])
+    for axes, values in ((("cell", "gene"), expected), (("gene", "cell"), expected.T)):
+        found = daf.get_np_matrix(*axes, "UMIs", relayout=False)
+        assert sp.issparse(found) is is_sparse
+        np.testing.assert_array_equal(sp.csc_array(found).toarray(), values)
+
+
+def test_missing_matrices(sources: Sources) -> None:
+    """They need a value that stands for them, under either order of the axes."""
+    _with_genes(sources)
+    umis = sp.csc_array([[1, 2], [0, 0]])
+    sources[0].set_matrix("cell", "gene", "UMIs", umis)
+    for empty in (None, {"version": 0}):
+        with pytest.raises(MatrixNotFoundError, match="'source.2!' has no matrix 'UMIs'"):
+            _concatenated(sources, empty=empty)
+    daf = _concatenated(sources, empty={("cell", "gene", "UMIs"): 0})
+    found = daf.get_np_matrix("cell", "gene", "UMIs")
+    assert sp.issparse(found)
+    assert found.toarray().tolist() == [[1, 2], [0, 0], [0, 0], [0, 0], [0, 0]]
+    daf = _concatenated(sources, empty={("gene", "cell", "UMIs"): 5})
+    found = daf.get_np_matrix("cell", "gene", "UMIs")
+    assert not sp.issparse(found)
+    assert found.tolist() == [[1, 2], [0, 0], [5, 5], [5, 5], [5, 5]]
+
+
+def test_prefixes(sources: Sources) -> None:
+    """Entries of a second axis get a prefix, and so do the vectors that hold them."""
+    for source, entries, values in zip(
+        sources, (["M1"], ["M1", "M2"]), (["M1", "M1"], ["M1", "M2", "M1"]), strict=True
+    ):
+        source.add_axis("metacell", entries)
+        source.set_vector("cell", "metacell", values)
+        source.set_vector("cell", "!metacell", values)
+    axes = ["cell", "metacell"]
+    with pytest.raises(
+        DuplicateEntriesError, match="'M1' of axis 'metacell' occurs more than once"
+    ):
+        _concatenated(sources, axes)
+    plain = ["M1", "M1", "M1", "M2", "M1"]
+    for names, options in (
+        (NAMES, {}),
+        (["D1", "D2"], {"names": ["D1", "D2"]}),
+        (NAMES, {"prefixed": [{"metacell", "!metacell"}, set()]}),
+    ):
+        daf = _concatenated(sources, axes, prefix=[False, True], **options)
+        first, second = names
+        assert daf.axis_entries("cell").tolist() == ["A", "B", "C", "D", "E"]
+        entries = [f"{first}.M1", f"{second}.M1", f"{second}.M2"]
+        assert daf.axis_entries("metacell").tolist() == entries
+        assert daf.axis_entries("dataset").tolist() == names
+        assert daf.get_np_vector("metacell", "dataset").tolist() == [first, second, second]
+        prefixed = [f"{n}.{m}" for n, m in zip([first] * 2 + [second] * 3, plain, strict=True)]
+        assert daf.get_np_vector("cell", "metacell").tolist() == prefixed
+        is_named = "prefixed" in options
+        assert daf.get_np_vector("cell", "!metacell").tolist() == (prefixed if is_named else plain)
+
+
+def test_merged_scalars(sources: Sources) -> None:
+    """Skipped, the last one, or collected along the axis of the data sets."""
+    for number, source in enumerate(sources, 1):
+        source.set_scalar("version", number)
+    daf = _concatenated(sources, merge=[(("*", "*"), "last")])
+    assert not daf.scalars_set()
+    assert _concatenated(sources, merge={"version": "last"}).get_scalar("version") == 2
+    daf = _concatenated(sources, merge=[("*", "collect")])
+    assert not daf.scalars_set()
+    assert daf.get_np_vector("dataset", "version").tolist() == [1, 2]
+    with pytest.raises(InvalidInputError, match="'version' cannot be collected, since there is no"):
+        _concatenated(sources, merge=[("*", "collect")], dataset_axis=None)
+
+
+def test_merged_vectors(sources: Sources) -> None:
+    """Skipped, the last one, or collected into a matrix of the wider type."""
+    _with_genes(sources)
+    sources[0].set_vector("gene", "weight", np.array([1, 2], np.uint8))
+    sources[1].set_vector("gene", "weight", np.array([3, 4], np.uint16))
+    daf = _concatenated(sources, merge=[("*", "last")])
+    assert not daf.vectors_set("gene")
+    daf = _concatenated(sources, merge=[(("gene", "weight"), "last")])
+    assert daf.get_np_vector("gene", "weight").tolist() == [3, 4]
+    assert not daf.has_matrix("dataset", "gene", "weight")
+    daf = _concatenated(sources, merge=[(("*", "*"), "collect")])
+    assert not daf.has_vector("gene", "weight")
+    found = daf.get_np_matrix("dataset", "gene", "weight")
+    assert (found.tolist(), found.dtype) == ([[1, 2], [3, 4]], np.uint16)
+    with pytest.raises(InvalidInputError, match="'weight' of axis 'gene' cannot be collected"):
+        _concatenated(sources, merge=[(("*", "*"), "collect")], dataset_axis=None)
+    sources[1].delete_vector("gene", "weight")
+    for empty, expected, dtype, is_sparse in (
+        (np.float64(0), [[1, 2], [0, 0]], np.float64, True),
+        (np.int32(3), [[1, 2], [3, 3]], np.int32, False),
+    ):
+        options: Any = {"merge": [(("*", "*"), "collect")], "empty": {("gene", "weight"): empty}}
+        found = _concatenated(sources, **options).get_np_matrix("dataset", "gene", "weight")
+        assert sp.issparse(found) is is_sparse
+        assert found.dtype == dtype
+        assert sp.csc_array(found).toarray().tolist() == expected
+    for source, values in zip(sources, ([1, 0], [0, 2]), strict=True):
+        source.set_vector("gene", "weight", sp.csc_array([values]), if_exists="replace")
+    found = _concatenated(sources, merge="collect").get_np_matrix("dataset", "gene", "weight")
+    assert sp.issparse(found)
+    assert found.toarray().tolist() == [[1, 0], [0, 2]]
+
+
+def test_merged_matrices(sources: Sources) -> None:
+    """The last one, also a square one; they cannot be collected."""
+    _with_genes(sources)
+    for source, offset in zip(sources, (0, 4), strict=True):
+        source.add_axis("batch", ["U", "V"])
+        values = np.array([[1, 2], [3, 4]]) + offset
+        source.set_matrix("gene", "gene", "edges", values)
+        source.set_matrix("gene", "batch", "scale", values)
+    daf = _concatenated(sources)
+    assert not daf.has_matrix("gene", "gene", "edges")
+    daf = _concatenated(sources, merge=[(("*", "*", "*"), "last")])
+    for other, name in (("gene", "edges"), ("batch", "scale")):
+        assert daf.get_np_matrix("gene", other, name).tolist() == [[5, 6], [7, 8]]
+    for merge in ([(("*", "*", "*"), "collect")], {("gene", "gene", "edges"): "collect"}):
+        with pytest.raises(InvalidInputError, match="cannot be collected"):
+            _concatenated(sources, merge=merge)
