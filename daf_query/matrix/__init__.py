@@ -19,7 +19,14 @@ from daf_query.matrix._estimate import (
     major_counts,
     minor_counts,
 )
-from daf_query.matrix._gather import SlicePlan, copy_runs, gather_dense, gather_sparse, plan_slice
+from daf_query.matrix._gather import (
+    SlicePlan,
+    copy_runs,
+    gather_dense,
+    gather_sparse,
+    ordered_plan,
+    plan_slice,
+)
 from daf_query.matrix._layouts import (
     DamagedLayoutWarning,
     Layout,
@@ -68,6 +75,7 @@ __all__ = [
     "major_counts",
     "minor_counts",
     "open_layouts",
+    "ordered_plan",
     "plan_layouts",
     "plan_slice",
     "read_first",

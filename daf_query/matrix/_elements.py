@@ -16,10 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix._gather import SlicePlan, copy_runs, gather_dense
+from daf_query.matrix._gather import SlicePlan, copy_runs, gather_dense, ordered_plan
 from daf_query.matrix._selection import Selection
-from daf_storage import errors
-from daf_storage.spi import ForkLock, Span, StoredArray
+from daf_storage.spi import ForkLock, Span, StoredArray, checked_indices
 
 Codes = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
@@ -67,8 +66,14 @@ class Elements(Protocol):
 
 
 def elements_of(plan: SlicePlan) -> Elements:
-    """Return the elements of a slice; reads nothing but its ``colptr``, which the plan has."""
-    return _DenseElements(plan) if plan.colptr is None else _SparseElements(plan, plan.colptr)
+    """Return the elements of a slice; reads nothing but its ``colptr``, which the plan has.
+
+    Of a file of others, the row numbers are read once, to see whether they are in order.
+    """
+    if plan.colptr is None:
+        return _DenseElements(plan)
+    plan = ordered_plan(plan)
+    return _SparseElements(plan, plan.stored.colptr() if plan.colptr is None else plan.colptr)
 
 
 class _SparseElements:
@@ -77,18 +82,17 @@ class _SparseElements:
     def __init__(self, plan: SlicePlan, colptr: Offsets) -> None:
         stored = plan.stored
         self.has_other_minors = not plan.minor.is_all
-        self._what = stored.what
-        self._n_minors = stored.info.shape[0]
         self._positions = plan.major.positions.astype(np.int32, copy=False)
         self._starts = colptr[plan.major.positions]
         counts = colptr[plan.major.positions + 1] - self._starts
         self._ends = np.cumsum(counts)
         self.count = int(self._ends[-1]) if self._ends.size else 0
-        self._rowval = _RunReader(stored.entries("rowval"))
+        self._stored = stored
+        self._indices = _RunReader(stored.indices)
         self._nzval = _RunReader(stored.entries("nzval")) if stored.has_values() else None
 
     def spans(self, target: int) -> list[Span]:
-        step = self._rowval.step
+        step = self._indices.step
         size = -(-target // step) * step
         return [Span(start, min(start + size, self.count)) for start in range(0, self.count, size)]
 
@@ -105,12 +109,11 @@ class _SparseElements:
 
     def read_minors(self, starts: Offsets, counts: Offsets) -> Codes:
         """Return the minors of some runs, from 0."""
-        stored = self._rowval.read(starts, counts)
-        if stored.size and (int(stored.min()) < 1 or int(stored.max()) > self._n_minors):
-            raise errors.CorruptDataError(
-                f"{self._what}: rowval leaves the range 1 to {self._n_minors:,} of its rows axis"
-            )
-        minors: Codes = np.subtract(stored, 1, dtype=np.int32, casting="unsafe")
+        stored = checked_indices(self._stored, self._indices.read(starts, counts))
+        base = self._stored.index_base
+        if not base and stored.dtype == np.int32:
+            return stored
+        minors: Codes = np.subtract(stored, base, dtype=np.int32, casting="unsafe")
         return minors
 
     def read_values(self, starts: Offsets, counts: Offsets) -> npt.NDArray[Any]:

@@ -57,10 +57,11 @@ def major_counts(plan: SlicePlan) -> Positions:
 
 def minor_counts(plan: SlicePlan) -> Positions:
     """Return how many elements each selected minor of a sparse matrix has; reads their numbers."""
-    totals = np.zeros(plan.stored.info.shape[0] + 1, np.int64)
+    base = plan.stored.index_base
+    totals = np.zeros(plan.stored.info.shape[0] + base, np.int64)
     for block in blocks_of(plan):
         totals += np.bincount(read_minors(plan, block), minlength=totals.size)
-    return totals[plan.minor.positions + 1]
+    return totals[plan.minor.positions + base]
 
 
 def _most_repeated(selection: Selection) -> int:
@@ -78,7 +79,7 @@ def estimate_read(plan: SlicePlan) -> ReadEstimate:
     if plan.colptr is None:
         _estimate_dense(plan, estimate)
         return estimate
-    arrays = [plan.stored.entries("rowval")]
+    arrays = [plan.stored.indices]
     if plan.stored.has_values():
         arrays.append(plan.stored.entries("nzval"))
     if all(array.info.is_mappable for array in arrays):

@@ -6,8 +6,8 @@ A matrix is stored by columns; the *major* axis is the one whose entries are tho
 1. Estimate the bytes that each stored layout costs (`plan_slice`); a sparse one reads ``colptr``.
 2. Group the selected majors into blocks of a bounded number of stored elements.
 3. For each block, copy the runs of neighbouring majors out of the mapped arrays.
-4. Translate the minors of that copy: stored indices count from 1, and those that are not selected
-   are dropped.  The stored arrays are never shifted as a whole.
+4. Translate the minors of that copy: stored indices count from 1, of files of others from 0, and
+   those that are not selected are dropped.  The stored arrays are never shifted as a whole.
 5. Join the blocks to CSR.  Where every minor is selected, ``colptr`` says where each block goes.
 6. Repeat the minors that were selected more than once.
 
@@ -20,7 +20,7 @@ step in which they are joined.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_query.matrix._selection import Selection
-from daf_storage import errors
-from daf_storage.spi import Span, StoredMatrix, lazy_module
+from daf_storage.spi import Span, StoredMatrix, checked_indices, lazy_module, ordered
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -95,6 +94,18 @@ def plan_slice(stored: StoredMatrix, major: Selection, minor: Selection) -> Slic
     return _sparse_plan(stored, major, minor, stored.colptr())
 
 
+def ordered_plan(plan: SlicePlan) -> SlicePlan:
+    """Return a plan of a matrix whose elements are in order, each stored once.
+
+    Of a file of others, all row numbers are read once to know it; if they are not, the plan is of
+    a matrix in memory.
+    """
+    if plan.colptr is None:
+        return plan
+    stored = ordered(plan.stored)
+    return plan if stored is plan.stored else replace(plan, stored=stored, colptr=stored.colptr())
+
+
 def replan(plan: SlicePlan, major: Selection, minor: Selection) -> SlicePlan:
     """Plan another slice of the same stored layout; nothing is read."""
     if plan.colptr is None:
@@ -106,7 +117,7 @@ def _sparse_plan(
     stored: StoredMatrix, major: Selection, minor: Selection, colptr: Positions
 ) -> SlicePlan:
     n_elements = int((colptr[major.positions + 1] - colptr[major.positions]).sum())
-    element_bytes = stored.entries("rowval").info.storage_type.dtype.itemsize
+    element_bytes = stored.indices.info.storage_type.dtype.itemsize
     if stored.has_values():
         element_bytes += stored.entries("nzval").info.storage_type.dtype.itemsize
     return SlicePlan(stored, major, minor, colptr, n_elements * element_bytes + colptr.nbytes)
@@ -214,19 +225,20 @@ def _gather_whole_majors(plan: SlicePlan, progress: Callable[[int], None]) -> sp
     for block in blocks_of(plan):
         minors, values = _read_block(plan, block)
         stop = start + minors.size
-        np.subtract(minors, 1, out=indices[start:stop], casting="unsafe")
+        np.subtract(minors, plan.stored.index_base, out=indices[start:stop], casting="unsafe")
         data[start:stop] = values
         start = stop
         progress(minors.size)
-    return _csr((data, indices, indptr), width)
+    return _csr((data, indices, indptr), width, is_ordered=plan.stored.is_ordered)
 
 
 def _gather_minors(
     plan: SlicePlan, minors: Positions, progress: Callable[[int], None]
 ) -> sp.csr_array[Any]:
     """Gather the elements of some minors, each of which is given once, in their order."""
-    offset_of_minor = np.full(plan.stored.info.shape[0] + 1, -1, dtype=np.int32)
-    offset_of_minor[minors + 1] = np.arange(minors.size)  # by the stored index, from 1
+    base = plan.stored.index_base
+    offset_of_minor = np.full(plan.stored.info.shape[0] + base, -1, dtype=np.int32)
+    offset_of_minor[minors + base] = np.arange(minors.size)  # by the stored index
     counts = np.zeros(plan.major.positions.size, np.int64)
     all_indices: list[npt.NDArray[Any]] = []
     all_values: list[npt.NDArray[Any]] = []
@@ -241,7 +253,8 @@ def _gather_minors(
         progress(stored.size)
     indptr = _indptr(counts, minors.size)
     indices = _joined(all_indices, indptr.dtype)
-    return _csr((_joined(all_values, _dtype(plan)), indices, indptr), minors.size)
+    parts = (_joined(all_values, _dtype(plan)), indices, indptr)
+    return _csr(parts, minors.size, is_ordered=plan.stored.is_ordered)
 
 
 def _counts(plan: SlicePlan, majors: Positions) -> Positions:
@@ -264,7 +277,7 @@ def _colptr(plan: SlicePlan) -> Positions:
 
 def blocks_of(plan: SlicePlan) -> Iterator[Block]:
     """Yield the stored elements of the selected majors in blocks of a bounded size."""
-    is_mapped = plan.stored.entries("rowval").info.is_mappable
+    is_mapped = plan.stored.indices.info.is_mappable
     limit = _BLOCK_ELEMENTS if is_mapped else _FETCHED_ELEMENTS  # several requests at a time
     for first in range(0, plan.major.positions.size, _BLOCK_MAJORS):
         majors = plan.major.positions[first : first + _BLOCK_MAJORS]
@@ -297,7 +310,7 @@ def _split(block: Block, limit: int) -> Iterator[Block]:
 
 
 def _read_block(plan: SlicePlan, block: Block) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return the minors, from 1, and the values of the elements of a block."""
+    """Return the minors, as they are stored, and the values of the elements of a block."""
     stored = plan.stored
     minors = read_minors(plan, block)
     if not stored.has_values():
@@ -306,7 +319,7 @@ def _read_block(plan: SlicePlan, block: Block) -> tuple[npt.NDArray[Any], npt.ND
 
 
 def read_minors(plan: SlicePlan, block: Block) -> npt.NDArray[Any]:
-    """Return the minors of the elements of a block, from 1.
+    """Return the minors of the elements of a block as stored: from ``stored.index_base``.
 
     Raises
     ------
@@ -314,13 +327,7 @@ def read_minors(plan: SlicePlan, block: Block) -> npt.NDArray[Any]:
         One of them leaves its axis.
     """
     stored = plan.stored
-    minors = copy_runs(stored.entries("rowval"), block.starts, block.counts)
-    n_minor = stored.info.shape[0]
-    if minors.size and (int(minors.min()) < 1 or int(minors.max()) > n_minor):
-        raise errors.CorruptDataError(
-            f"{stored.what}: rowval leaves the range 1 to {n_minor:,} of its rows axis"
-        )
-    return minors
+    return checked_indices(stored, copy_runs(stored.indices, block.starts, block.counts))
 
 
 def copy_runs(array: Any, starts: Positions, lengths: Positions) -> npt.NDArray[Any]:
@@ -368,13 +375,21 @@ def _indptr(counts: Positions, width: int) -> npt.NDArray[Any]:
 
 
 def _csr(
-    parts: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]], width: int
+    parts: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]],
+    width: int,
+    *,
+    is_ordered: bool,
 ) -> sp.csr_array[Any]:
-    """Return a CSR array of data, indices and indptr, none of which is copied."""
+    """Return a CSR array of data, indices and indptr, none of which is copied.
+
+    Of a file of others, elements that are stored twice are added up.
+    """
     data, indices, indptr = parts
     result: Any = sp.csr_array((indptr.size - 1, width), dtype=data.dtype)
     result.data, result.indices, result.indptr = data, indices, indptr
     result.sort_indices()  # selected in another order, or by a foreign writer; else nothing is done
+    if not is_ordered:
+        result.sum_duplicates()
     return sp.csr_array(result)
 
 

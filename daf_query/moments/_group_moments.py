@@ -7,12 +7,13 @@ unless the rows are so few that those of the other one are far fewer bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.matrix import Layout, Selection, plan_layouts, read_first
+from daf_query.matrix import Layout, Selection, ordered_plan, plan_layouts, read_first
 from daf_query.moments._accumulator import (
     Accumulator,
     Moments,
@@ -116,6 +117,7 @@ def _accumulated(
     n_columns = layout.columns.positions.size
     accumulator = Accumulator(strata.groups.size * n_columns)
     if layout.plan.stored.info.is_sparse:
+        layout = replace(layout, plan=ordered_plan(layout.plan))
         sparse = _sparse_pass(strata, layout)
         element_bytes = sparse.element_bytes()
         tasks = (
@@ -154,17 +156,18 @@ def _with_bytes(
 def _sparse_pass(strata: Strata, layout: Layout) -> SparsePass:
     plan, columns = layout.plan, layout.columns.positions
     column_offsets = np.arange(columns.size, dtype=np.int32)
-    bins = np.full(plan.stored.info.shape[0] + 1, -1, np.int32)  # by the stored index, from 1
+    stored = plan.stored
+    base = stored.index_base
+    bins = np.full(stored.info.shape[0] + base, -1, np.int32)  # by the stored index
     if layout.rows_are_major:
-        bins[columns + 1] = column_offsets
+        bins[columns + base] = column_offsets
         labels = strata.codes
     else:
-        bins[strata.positions + 1] = strata.codes
+        bins[strata.positions + base] = strata.codes
         labels = column_offsets
-    stored = plan.stored
     return SparsePass(
         plan,
-        stored.entries("rowval"),
+        stored.indices,
         stored.entries("nzval") if stored.has_values() else None,
         major_labels=labels,
         minor_bins=bins,

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from daf_query.matrix import SlicePlan, copy_runs
 from daf_query.moments._segments import Segments, reduce_segments
 from daf_query.moments._threads import BlockOptions
-from daf_storage import errors
-from daf_storage.spi import StoredArray, lazy_module
+from daf_storage.spi import StoredArray, checked_indices, lazy_module
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -99,14 +98,14 @@ class SparsePass:
 
     plan: SlicePlan
     """The layout; its majors are selected once each, ascending."""
-    rowval: StoredArray
-    """The minor of each stored element, from 1."""
+    indices: StoredArray
+    """The minor of each stored element, counted as the matrix counts them."""
     nzval: StoredArray | None
     """Its value; None if all are true."""
     major_labels: npt.NDArray[np.int32]
     """The label of each selected major."""
     minor_bins: npt.NDArray[np.int32]
-    """The bin of each minor by its stored index, from 1; -1 leaves it out."""
+    """The bin of each minor by its stored index; -1 leaves it out."""
     n_bins: int
     bins_are_groups: bool
     """Whether the bins are groups, and the labels columns."""
@@ -119,10 +118,10 @@ class SparsePass:
         if colptr is None:
             raise TypeError("the plan is for a dense matrix")
         starts, sizes, labels = colptr[majors], np.diff(colptr)[majors], self.major_labels
-        rowval = self.rowval.info
+        indices = self.indices.info
         elements = max(options.elements, 1)
-        if not rowval.is_mappable:
-            chunk = max(rowval.chunks[0], 1)
+        if not indices.is_mappable:
+            chunk = max(indices.chunks[0], 1)
             step = -(-elements // chunk) * chunk
             yield from cut(starts, sizes, labels, elements=step, by_place=True).split()
             return
@@ -189,20 +188,15 @@ class SparsePass:
         return groups * self.n_columns + columns, reduce_segments(by_bin.data, starts)
 
     def _read(self, pieces: Pieces) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        indices = _native(_read_pieces(self.rowval, pieces))
-        n_minor = self.plan.stored.info.shape[0]
-        if indices.size and (int(indices.min()) < 1 or int(indices.max()) > n_minor):
-            raise errors.CorruptDataError(
-                f"{self.plan.stored.what}: rowval leaves the range 1 to {n_minor:,} of its rows "
-                "axis"
-            )
+        read = _read_pieces(self.indices, pieces)
+        indices = _native(checked_indices(self.plan.stored, read))
         if self.nzval is None:
             return indices, np.ones(indices.size, np.bool_)
         return indices, _native(_read_pieces(self.nzval, pieces))
 
     def element_bytes(self) -> int:
         """Return how many bytes are read of each stored element."""
-        arrays = [self.rowval] if self.nzval is None else [self.rowval, self.nzval]
+        arrays = [self.indices] if self.nzval is None else [self.indices, self.nzval]
         return sum(array.info.storage_type.dtype.itemsize for array in arrays)
 
 

@@ -31,7 +31,7 @@ from daf_query.scan import (
 )
 from daf_storage import DafReader, MatrixInfo
 from daf_storage.errors import CorruptDataError, FormatError
-from daf_storage.spi import DecodedCache, ForkLock, Span, StorageType, StoredMatrix
+from daf_storage.spi import DecodedCache, ForkLock, Span, StorageType, StoredMatrix, checked_indices
 
 Numbers = npt.NDArray[Any]
 
@@ -409,8 +409,7 @@ def _read_elements(stored: StoredMatrix, position: int) -> _Elements:
     CorruptDataError
         The column pointers or the row numbers leave their range.
     """
-    rowval = stored.entries("rowval")
-    length, nnz = stored.info.shape[0], rowval.info.size
+    indices, nnz = stored.indices, stored.info.nnz or 0
     colptr = stored.entries("colptr").read_rows(Span(position, position + 2))
     start, stop = int(colptr[0]) - 1, int(colptr[1]) - 1
     if not 0 <= start <= stop <= nnz:
@@ -421,14 +420,11 @@ def _read_elements(stored: StoredMatrix, position: int) -> _Elements:
         dtype = stored.info.storage_type.dtype.newbyteorder("=")
         return _Elements(np.empty(0, np.int64), np.empty(0, dtype))
     span = Span(start, stop)
-    rows = rowval.read_rows(span).astype(np.int64) - 1
+    read = checked_indices(stored, indices.read_rows(span))
+    rows = read.astype(np.int64) - stored.index_base
     values = stored.entries("nzval").read_rows(span) if stored.has_values() else None
     if values is None:
         values = np.ones(rows.size, np.bool_)
-    if int(rows.min()) < 0 or int(rows.max()) >= length:
-        raise CorruptDataError(
-            f"{stored.what}: rowval leaves the range 1 to {length:,} of its rows axis"
-        )
     return _canonical(rows, values)
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from daf_storage._lazy import lazy_module
 from daf_storage.anndata_rules import columns as rules
 from daf_storage.attached import _elements as elements
-from daf_storage.attached._virtual import CodedStrings, MadeOf, MemoryArray
+from daf_storage.attached._virtual import CodedStrings, MadeOf
 from daf_storage.base import AnyArray, Span, StorageType, pandas
 from daf_storage.data import Convention
 from daf_storage.data import convention_attributes as attributes_of
@@ -28,7 +28,7 @@ from daf_storage.errors import (
     UnsupportedDataError,
     UnsupportedInputError,
 )
-from daf_storage.trees import ArrayInfo, Node, StoredArray, Tree
+from daf_storage.trees import ArrayInfo, MemoryArray, Node, StoredArray, Tree
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

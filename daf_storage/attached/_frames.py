@@ -21,7 +21,7 @@ from daf_storage.attached._columns import (
     SeriesColumn,
     column_at,
 )
-from daf_storage.attached._virtual import MadeOf, MemoryArray
+from daf_storage.attached._virtual import MadeOf
 from daf_storage.base import (
     RESERVED_VECTORS,
     StorageType,
@@ -30,7 +30,7 @@ from daf_storage.base import (
     pandas,
 )
 from daf_storage.data import strings_input
-from daf_storage.trees import StoredArray, Tree
+from daf_storage.trees import MemoryArray, StoredArray, Tree
 
 
 class Frame(Protocol):

@@ -10,10 +10,9 @@ import numpy as np
 from daf_storage.attached import _elements as elements
 from daf_storage.attached._plan import KeptPlace
 from daf_storage.attached._properties import Property, memory_property
-from daf_storage.attached._virtual import MemoryArray
 from daf_storage.base import AnyArray
 from daf_storage.data import kept
-from daf_storage.trees import Hdf5Tree, Tree
+from daf_storage.trees import Hdf5Tree, MemoryArray, Tree
 
 
 def kept_properties(

@@ -19,11 +19,11 @@ from daf_storage.attached import _elements as elements
 from daf_storage.attached._columns import Nodes
 from daf_storage.attached._elements import MatrixHeader, MatrixLayout
 from daf_storage.attached._properties import Property, memory_property
-from daf_storage.attached._virtual import ArrayMaker, Converted, MemoryArray, ShiftedIndices
+from daf_storage.attached._virtual import ArrayMaker, Converted, ShiftedIndices
 from daf_storage.base import AnyArray, StorageType, pandas
 from daf_storage.data import Convention, convention_attributes, layout
 from daf_storage.errors import CorruptDataError, UnsupportedInputError
-from daf_storage.trees import Node, StoredArray, Tree
+from daf_storage.trees import MemoryArray, Node, StoredArray, Tree
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -36,10 +36,9 @@ from daf_storage.attached._properties import (
     memory_property,
     vector_property,
 )
-from daf_storage.attached._virtual import MemoryArray
 from daf_storage.base import name_problem
 from daf_storage.data import layout
-from daf_storage.trees import Tree
+from daf_storage.trees import MemoryArray, Tree
 
 _COLORS: Final = "_colors"
 

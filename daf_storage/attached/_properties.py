@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from daf_storage.attached._columns import Column, Nodes
 from daf_storage.attached._frames import Frame, FrameVector, tree_node
-from daf_storage.attached._virtual import ArrayMaker, MemoryArray, VirtualNode
+from daf_storage.attached._virtual import ArrayMaker, VirtualNode
 from daf_storage.data import ENTRIES_OF
-from daf_storage.trees import NodeKind, StoredArray, Tree
+from daf_storage.trees import MemoryArray, NodeKind, StoredArray, Tree
 
 
 @dataclass(frozen=True, slots=True)

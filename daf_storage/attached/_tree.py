@@ -20,9 +20,9 @@ from daf_storage.attached._parts import GROUPS, parts_of
 from daf_storage.attached._plan import KeptPlace, Plan
 from daf_storage.attached._properties import Property, memory_property
 from daf_storage.attached._uns import UnsValues, encoded_values, uns_values
-from daf_storage.attached._virtual import MemoryArray, VirtualNode
+from daf_storage.attached._virtual import VirtualNode
 from daf_storage.data import kept, layout
-from daf_storage.trees import NodeKind, Tree
+from daf_storage.trees import MemoryArray, NodeKind, Tree
 
 _CHECK_SECONDS: Final = 0.005
 """How long what there is in the file is believed to be the same, within one question."""

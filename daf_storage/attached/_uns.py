@@ -16,10 +16,9 @@ from daf_storage.anndata_rules import scalar_value
 from daf_storage.attached import _elements as elements
 from daf_storage.attached._matrices import Place
 from daf_storage.attached._properties import Property, array_property, memory_property
-from daf_storage.attached._virtual import MemoryArray
 from daf_storage.base import StorageType, name_problem
 from daf_storage.data import kept, layout
-from daf_storage.trees import Node, Tree
+from daf_storage.trees import MemoryArray, Node, Tree
 
 _MOST_ELEMENTS: Final = 1 << 20
 _DICTIONARIES: Final = frozenset(

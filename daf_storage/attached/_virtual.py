@@ -14,7 +14,14 @@ import pyarrow as pa
 from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.errors import CorruptDataError
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees import ArrayInfo, Node, NodeKind, NotFileBacked, StoredArray
+from daf_storage.trees import (
+    ArrayInfo,
+    Node,
+    NodeKind,
+    NotFileBacked,
+    StoredArray,
+    joined_fingerprints,
+)
 
 _BATCH_ROWS: Final = 1 << 20
 
@@ -77,7 +84,7 @@ class MadeOf(NotFileBacked):
 
     def fingerprint(self) -> list[int] | None:
         """Return numbers that change with what it is made of."""
-        return _joined_fingerprints(self._parts)
+        return joined_fingerprints(self._parts)
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
@@ -85,77 +92,6 @@ class MadeOf(NotFileBacked):
         """Add what reading the stored arrays costs."""
         for part in self._parts:
             part.estimate(spans, estimate, within)
-
-
-class MemoryArray(NotFileBacked):
-    """An array whose elements are in memory, or are made when they are first asked for.
-
-    Parameters
-    ----------
-    make
-        Returns numpy, or Arrow strings.
-    shape, storage_type
-        If they are known before.
-    """
-
-    def __init__(
-        self,
-        make: Callable[[], Any],
-        *,
-        shape: tuple[int, ...] | None = None,
-        storage_type: StorageType | None = None,
-        sources: tuple[StoredArray, ...] = (),
-    ) -> None:
-        self._make = make
-        self._made: Any = None
-        self._known = (shape, storage_type)
-        self._sources = sources
-
-    @property
-    def _values(self) -> Any:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-    @property
-    def info(self) -> ArrayInfo:  # type: ignore[override]  # computed, where others have it ready
-        """Its metadata."""
-        shape, kind = self._known
-        if shape is None or kind is None:
-            values = self._values
-            is_numpy = isinstance(values, np.ndarray)
-            shape = values.shape if is_numpy else (len(values),)
-            kind = StorageType.of(values.dtype) if is_numpy else StorageType.STRING
-            self._known = shape, kind
-        return ArrayInfo(shape, kind, shape, is_mappable=False)
-
-    def fingerprint(self) -> list[int] | None:
-        """Return numbers that change with what it is made of."""
-        return _joined_fingerprints(self._sources)
-
-    def read(self) -> AnyArray:
-        """Return all elements."""
-        kind = self.info.storage_type
-        if kind.is_string:
-            strings: AnyArray = self._values.to_numpy(zero_copy_only=False)
-            return strings.reshape(self.info.shape)
-        values: AnyArray = np.ascontiguousarray(self._values, kind.dtype).reshape(self.info.shape)
-        values = values.view()
-        values.flags.writeable = False
-        return values
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension."""
-        return self.read()[span.slice]
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
-        """Return several ranges of the first dimension."""
-        values = self.read() if within is None else self.read()[:, within.slice]
-        return [values[span.slice] for span in spans]
-
-    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
-        """Return all strings."""
-        return self._values
 
 
 class ShiftedIndices(MadeOf):
@@ -166,6 +102,11 @@ class ShiftedIndices(MadeOf):
         self._dtype = storage_type.dtype
         info = stored.info
         self.info = ArrayInfo(info.shape, storage_type, info.chunks, is_mappable=False)
+
+    @property
+    def from_zero(self) -> StoredArray:
+        """The positions as they are stored."""
+        return self._parts[0]
 
     def read(self) -> AnyArray:
         """Return all positions."""
@@ -298,11 +239,3 @@ class CodedStrings(MadeOf):
         """Return all strings; the missing ones are empty."""
         decoded = [batch.dictionary_decode() for batch in self.coded_batches()]
         return pa.concat_arrays(decoded) if decoded else pa.array([], pa.string())
-
-
-def _joined_fingerprints(arrays: tuple[StoredArray, ...]) -> list[int] | None:
-    """Return the numbers of all arrays; None if changes of one of them cannot be detected."""
-    prints = [array.fingerprint() for array in arrays]
-    if not prints or None in prints:
-        return None
-    return [number for each in prints for number in each or ()]

@@ -39,6 +39,7 @@ from daf_storage.data._layout import (
     StoredVector,
 )
 from daf_storage.data._new_axis import copy_entries
+from daf_storage.data._ordered import checked_indices, ordered
 from daf_storage.data._reader import DafReader, Origin, check_reader
 from daf_storage.data._relations import (
     Relation,
@@ -76,6 +77,7 @@ __all__ = [
     "check_bools",
     "check_reader",
     "check_writer",
+    "checked_indices",
     "column_blocks",
     "convention_attributes",
     "convention_problem",
@@ -88,6 +90,7 @@ __all__ = [
     "lost_entries",
     "number_strings",
     "one_each",
+    "ordered",
     "plain_values",
     "recover_archive",
     "relation_of",

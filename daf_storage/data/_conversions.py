@@ -15,6 +15,7 @@ from daf_storage.base import AnyArray, first_duplicate, one_array
 from daf_storage.data._coercion import StringMatrixInput, matrix_input, scalar_input, vector_input
 from daf_storage.data._containers import strings_array
 from daf_storage.data._layout import StoredMatrix
+from daf_storage.data._ordered import checked_indices
 from daf_storage.data._sparse_inputs import SparseVectorInput
 
 if TYPE_CHECKING:
@@ -49,21 +50,17 @@ def number_strings(values: AnyArray) -> pa.Array:
 
 def scipy_of(stored: StoredMatrix) -> Any:
     """Return a stored sparse matrix as ``csc_array``, or ``csr_array``; values are views."""
-    parts = stored.parts_as_stored()
-    n_rows = parts.shape[0]
-    indices = parts.rowval - parts.rowval.dtype.type(1)
-    if indices.size and (int(parts.rowval.min()) < 1 or int(parts.rowval.max()) > n_rows):
-        raise errors.CorruptDataError(
-            f"{stored.what}: rowval leaves the range 1 to {n_rows:,} of its rows axis"
-        )
-    values = np.ones(indices.size, dtype=bool) if parts.nzval is None else parts.nzval
-    index_type = scipy_index_dtype(max(*parts.shape, indices.size))
-    indptr = (parts.colptr.astype(np.int64) - 1).astype(index_type)
-    matrix: Any = sp.csc_array(parts.shape, dtype=values.dtype)
+    shape, colptr = stored.info.shape, stored.colptr()
+    stored.indices.check_stored(is_complete=True)
+    rows = checked_indices(stored, stored.indices.read())
+    indices = rows - rows.dtype.type(1) if stored.index_base else rows
+    values = stored.entries("nzval").read() if stored.has_values() else np.ones(rows.size, bool)
+    index_type = scipy_index_dtype(max(*shape, rows.size))
+    matrix: Any = sp.csc_array(shape, dtype=values.dtype)
     matrix.data, matrix.indices, matrix.indptr = (
         values,
         indices.astype(index_type, copy=False),
-        indptr,
+        colptr.astype(index_type),
     )
     return matrix.T if stored.info.is_row_major else matrix
 

@@ -29,7 +29,7 @@ from daf_storage.data._sparse_parts import (
     SparseVectorParts,
 )
 from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError
-from daf_storage.trees import CodedArray, Node, StoredArray, Tree
+from daf_storage.trees import CodedArray, CountedFromZero, Node, StoredArray, Tree
 
 MAJOR_VERSION: Final = 1
 """The version of the format that is read and written; another one is refused."""
@@ -303,6 +303,26 @@ class StoredMatrix:
         """Return the ``rowval``, ``nzval`` or ``colptr`` of a sparse matrix."""
         return required_array(self._node, part, self._what)
 
+    @property
+    def indices(self) -> StoredArray:
+        """The row number of each stored element of a sparse matrix, from `index_base`."""
+        rowval = self.entries("rowval")
+        return rowval.from_zero if isinstance(rowval, CountedFromZero) else rowval
+
+    @property
+    def index_base(self) -> int:
+        """What the row numbers of `indices` count from: 1, or 0 in files of others."""
+        return 1 - isinstance(self.entries("rowval"), CountedFromZero)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether row numbers ascend within each column, as the format demands.
+
+        Of a file of others nothing warrants it: elements may even be stored twice, and are to be
+        added up.  `ordered` returns a matrix in which they are.
+        """
+        return self.index_base == 1
+
     def check_stored(self) -> None:
         """Raise if what is stored cannot be the matrix, by the sizes of files alone."""
         for name, array in self.arrays().items():
@@ -321,7 +341,10 @@ class StoredMatrix:
         return _transposed(self.colptr(), stored, self._what) if self.info.is_row_major else stored
 
     def parts_as_stored(self) -> SparseMatrixParts:
-        """Return the parts as they are stored: by columns, or by rows if ``info.is_row_major``."""
+        """Return the parts as they are stored: by columns, or by rows if ``info.is_row_major``.
+
+        Row numbers count from 1, also where they are stored otherwise.
+        """
         self.colptr()
         stored = self.entries("rowval")
         stored.check_stored(is_complete=True)

@@ -32,6 +32,7 @@ from daf_storage.data._diagram import as_mermaid
 from daf_storage.data._layout import (
     StoredMatrix,
 )
+from daf_storage.data._ordered import ordered
 from daf_storage.data._relations import Relation, relations_of
 from daf_storage.data._sparse_parts import SparseMatrixParts
 
@@ -378,7 +379,7 @@ class DafReader(VectorReader):
                 f"{self.location}: matrix {name!r} of axes {rows_axis!r} and {columns_axis!r} is "
                 "stored densely; read it with get_np_matrix"
             )
-        return stored.sparse_parts()
+        return ordered(stored).sparse_parts()
 
     def _find_matrix(self, rows_axis: str, columns_axis: str, name: str) -> StoredMatrix | None:
         shape = (self.axis_length(rows_axis), self.axis_length(columns_axis))
@@ -388,7 +389,7 @@ class DafReader(VectorReader):
 
     def _matrix_values(self, stored: StoredMatrix) -> Any:
         if stored.info.is_sparse:
-            return scipy_of(stored)
+            return scipy_of(ordered(stored))
         array = stored.dense()
         if array.info.storage_type.is_string:
             values: Any = objects(array.read_strings()).reshape(array.info.shape)

@@ -19,7 +19,7 @@ from daf_storage.base import (
     optional_import,
     progress_bar,
 )
-from daf_storage.data import DafReader, StoredMatrix, check_reader, kept
+from daf_storage.data import DafReader, StoredMatrix, check_reader, kept, ordered
 from daf_storage.h5ad._aligned import AlignedMatrix, Part, axis_annotations, restore_matrix
 from daf_storage.h5ad._file_values import writable_frame, write_value
 from daf_storage.h5ad._frames import COLOR, axis_frame, column_rules
@@ -193,7 +193,7 @@ class _Exporter:
                 yield part, "" if part == "X" else key, stored
         for axis, part in ((self._obs, "obsp"), (self._var, "varp")):
             for name in sorted(self._daf.matrices_set(axis, axis)):
-                stored = self._daf.open_matrix(axis, axis, name)
+                stored = ordered(self._daf.open_matrix(axis, axis, name))
                 if self._is_numeric(stored):
                     yield part, name, stored
 
@@ -237,7 +237,7 @@ class _Exporter:
             orders.reverse()
         if not self._daf.has_matrix(*orders[0], name):
             return None
-        return self._daf.open_orientations(*orders[0], name)[0]
+        return ordered(self._daf.open_orientations(*orders[0], name)[0])
 
     def _label(self, part: str, key: str) -> str:
         return f"{part}[{key!r}]" if key else part

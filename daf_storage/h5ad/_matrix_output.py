@@ -32,7 +32,7 @@ def index_dtype(stored: StoredMatrix) -> Any:
 
 def sparse_blocks(stored: StoredMatrix) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
     """Yield the 0-based indices and the values of a stored sparse matrix in blocks."""
-    rowval = stored.entries("rowval")
+    indices = stored.indices
     nzval = stored.entries("nzval") if stored.has_values() else None
     indptr = stored.colptr()
     dtype = index_dtype(stored)
@@ -40,7 +40,7 @@ def sparse_blocks(stored: StoredMatrix) -> Iterator[tuple[npt.NDArray[Any], npt.
     for span in blocks:
         part = Span(int(indptr[span.start]), int(indptr[span.stop]))
         values = np.ones(part.size, bool) if nzval is None else nzval.read_rows(part)
-        yield rowval.read_rows(part).astype(dtype) - dtype(1), values
+        yield indices.read_rows(part).astype(dtype) - dtype(stored.index_base), values
 
 
 def size_bytes(stored: StoredMatrix) -> int:

@@ -13,10 +13,12 @@ from daf_storage.trees._hdf5_file import Hdf5File
 from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
 from daf_storage.trees._hdf5_types import ALIGNMENT, h5py
 from daf_storage.trees._index_place import INDEXES_SUFFIX, indexes_beside
+from daf_storage.trees._memory_array import MemoryArray, joined_fingerprints, memory_array
 from daf_storage.trees._metadata import ZarrFormat, ZarrVersion
 from daf_storage.trees._protocol import (
     ArrayInfo,
     CodedArray,
+    CountedFromZero,
     Node,
     NodeKind,
     NotFileBacked,
@@ -32,8 +34,10 @@ __all__ = [
     "INDEXES_SUFFIX",
     "ArrayInfo",
     "CodedArray",
+    "CountedFromZero",
     "Hdf5File",
     "Hdf5Tree",
+    "MemoryArray",
     "Node",
     "NodeKind",
     "NotFileBacked",
@@ -52,6 +56,8 @@ __all__ = [
     "h5py",
     "has_consolidated",
     "indexes_beside",
+    "joined_fingerprints",
+    "memory_array",
     "require_space_in",
     "zarr_formats",
 ]

@@ -122,6 +122,16 @@ class CodedArray(Protocol):
         ...
 
 
+@runtime_checkable
+class CountedFromZero(Protocol):
+    """Positions from 1 that are stored as positions from 0, in an order that nothing warrants."""
+
+    @property
+    def from_zero(self) -> StoredArray:
+        """The positions as they are stored."""
+        ...
+
+
 class Node(Protocol):
     """A group or an array, pinned: all that is read through it belongs together."""
 

@@ -27,6 +27,7 @@ from daf_storage.data import (
     check_writer,
     kept,
     layout,
+    ordered,
     write_text,
 )
 from daf_storage.opening import new_data_set, open_daf, parse_path
@@ -310,7 +311,7 @@ def _properties(daf: DafReader) -> Iterator[tuple[str, Stored]]:
     for rows, columns in itertools.product(axes, axes):
         for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
             path = layout.matrix_path(rows, columns, name)
-            yield path, daf.open_matrix(rows, columns, name)
+            yield path, ordered(daf.open_matrix(rows, columns, name))
     for path, array in kept.arrays(daf.tree).items():
         yield path, _KeptImage(array)
 

@@ -1,0 +1,150 @@
+"""Sparse matrices of other programs, whose elements may be out of order, or stored twice."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from daf_storage._lazy import lazy_module
+from daf_storage.base import AnyArray, ForkLock, Span
+from daf_storage.data._layout import StoredMatrix
+from daf_storage.data._relayout import column_blocks
+from daf_storage.errors import CorruptDataError
+from daf_storage.trees import NodeKind, StoredArray, memory_array
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
+
+_MOST_REMEMBERED: Final = 256
+_BLOCK_ELEMENTS: Final = 1 << 22
+
+
+class _Verdicts:
+    """Which matrices were found to be in order, by their identities."""
+
+    def __init__(self) -> None:
+        self._lock = ForkLock()
+        self._known: OrderedDict[Hashable, bool] = OrderedDict()
+
+    def get(self, identity: Hashable) -> bool | None:
+        with self._lock:
+            return self._known.get(identity)
+
+    def set(self, identity: Hashable, *, is_in_order: bool) -> None:
+        with self._lock:
+            self._known[identity] = is_in_order
+            while len(self._known) > _MOST_REMEMBERED:
+                self._known.popitem(last=False)
+
+
+_VERDICTS: Final = _Verdicts()
+
+
+def ordered(stored: StoredMatrix) -> StoredMatrix:
+    """Return a matrix whose row numbers ascend within each column, each occurring once.
+
+    The stored one, if it is so: of a file of another program all row numbers are read, once as
+    long as the file is the same.  Else one in memory, in which elements stored twice are added up,
+    as scipy does.
+
+    Raises
+    ------
+    CorruptDataError
+        A row number leaves its axis.
+    """
+    if not stored.info.is_sparse or stored.is_ordered:
+        return stored
+    identity = (stored.what, stored.identity)
+    is_in_order = _VERDICTS.get(identity)
+    if is_in_order is None:
+        is_in_order = _is_in_order(stored)
+        _VERDICTS.set(identity, is_in_order=is_in_order)
+    return stored if is_in_order else _in_memory(stored)
+
+
+def _is_in_order(stored: StoredMatrix) -> bool:
+    """Return whether the row numbers ascend within each column; reads them in blocks."""
+    colptr, indices = stored.colptr(), stored.indices
+    for span in column_blocks(colptr, max_elements=_BLOCK_ELEMENTS):
+        start, stop = int(colptr[span.start]), int(colptr[span.stop])
+        rows = checked_indices(stored, indices.read_rows(Span(start, stop)))
+        if not ascend(rows, colptr[span.start : span.stop + 1] - start):
+            return False
+    return True
+
+
+def checked_indices(stored: StoredMatrix, rows: AnyArray) -> AnyArray:
+    """Return row numbers as they are stored, after checking that they are on their axis."""
+    base, n_rows = stored.index_base, stored.info.shape[0]
+    if rows.size and (int(rows.min()) < base or int(rows.max()) >= n_rows + base):
+        raise CorruptDataError(
+            f"{stored.what}: rowval leaves the range {base} to {n_rows + base - 1:,} of its rows "
+            "axis"
+        )
+    return rows
+
+
+def ascend(rows: AnyArray, pointers: AnyArray) -> bool:
+    """Return whether row numbers ascend within each column, given where the columns begin.
+
+    >>> ascend(np.array([1, 3, 0, 2]), np.array([0, 2, 2, 4]))
+    True
+    >>> ascend(np.array([1, 1]), np.array([0, 2])), ascend(np.array([1, 1]), np.array([0, 1, 2]))
+    (False, True)
+    """
+    rises = rows[1:] > rows[:-1]
+    borders = pointers[1:-1] - 1
+    rises[borders[(borders >= 0) & (borders < rises.size)]] = True
+    return bool(rises.all())
+
+
+def _in_memory(stored: StoredMatrix) -> StoredMatrix:
+    """Return the matrix with its elements in order, in memory."""
+    rows = checked_indices(stored, stored.indices.read())
+    values = stored.entries("nzval").read() if stored.has_values() else np.ones(rows.size, bool)
+    n_rows, n_columns = stored.info.shape
+    indices = rows.astype(np.int64) - stored.index_base
+    matrix: Any = sp.csr_array(
+        (np.array(values), indices, stored.colptr()), shape=(n_columns, n_rows)
+    )
+    matrix.sum_duplicates()
+    parts = {
+        "colptr": matrix.indptr.astype(np.int64) + 1,
+        "rowval": matrix.indices.astype(np.int64) + 1,
+        "nzval": matrix.data,
+    }
+    node = _Parts(stored, {name: memory_array(values) for name, values in parts.items()})
+    return StoredMatrix(replace(stored.info, nnz=int(matrix.nnz)), node, what=stored.what)
+
+
+class _Parts:
+    """The parts of a sparse matrix in memory; see `Node`."""
+
+    kind: NodeKind = "group"
+
+    def __init__(self, stored: StoredMatrix, arrays: Mapping[str, StoredArray]) -> None:
+        self._stored = stored
+        self._arrays = arrays
+
+    @property
+    def identity(self) -> Hashable:
+        """What a cache goes by."""
+        return ("ordered", self._stored.identity)
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is the very same one."""
+        return self is other
+
+    def array(self, name: str = "") -> StoredArray | None:
+        """Return one of the parts."""
+        return self._arrays.get(name)
+
+    def attribute(self, name: str) -> Any:  # noqa: ARG002 - it was looked at before
+        """Return nothing."""
+        return None
