@@ -64,8 +64,8 @@ def same(array: StoredArray, expected: Any) -> None:
     """Check that an array is what zarr-python reads."""
     values = np.asarray(expected)
     if array.info.storage_type.is_string:
-        texts = values.astype("U") if values.dtype.kind == "S" else values
-        assert array.read_strings().to_pylist() == texts.reshape(-1).tolist()
+        decoded = values.astype("U") if values.dtype.kind == "S" else values
+        assert array.read_strings().to_pylist() == decoded.reshape(-1).tolist()
         return
     found = array.read()
     assert found.dtype == array.info.storage_type.dtype
@@ -111,10 +111,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of types without a specification
             for name, dtype in (("U", "U"), ("S", "S8")):
-                texts = np.array([text.replace("ä", "a") for text in STRINGS]).astype(dtype)
-                root.create_array(f"fixed/{name}1", data=texts, chunks=(32,))
-                root.create_array(f"fixed/{name}2", data=texts[:12].reshape(3, 4), chunks=(2, 3))
-                root.create_array(f"fixed/{name}0", data=texts[1:2].reshape(()))
+                fixed = np.array([text.replace("ä", "a") for text in STRINGS]).astype(dtype)
+                root.create_array(f"fixed/{name}1", data=fixed, chunks=(32,))
+                root.create_array(f"fixed/{name}2", data=fixed[:12].reshape(3, 4), chunks=(2, 3))
+                root.create_array(f"fixed/{name}0", data=fixed[1:2].reshape(()))
         root.create_array("empty/numbers", shape=(0, 3), dtype="f4")
         if version == 2:
             by_columns = NUMBERS[:500].reshape(25, 20)
