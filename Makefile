@@ -7,7 +7,7 @@ DEMO ?= build/demo
 EXTRAS ?= demo
 TESTS ?=
 
-.PHONY: help setup demo test test-benchmarks check format bench crash-points mutants torture lock test-lowest clean
+.PHONY: help setup demo test test-benchmarks check corpus format bench crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -44,6 +44,7 @@ bench: setup  ## Measure speed, as ratios within one run.
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/query.py
 	$(BIN)/python benchmarks/matrix.py
+	$(BIN)/python benchmarks/attach.py
 	$(BIN)/python benchmarks/archive.py
 	$(BIN)/python benchmarks/packed.py
 	$(BIN)/python benchmarks/formats.py
@@ -51,6 +52,9 @@ bench: setup  ## Measure speed, as ratios within one run.
 
 crash-points: setup  ## Crash an archive's writer at every step, and print how many there are.
 	$(BIN)/python -m tests.zip_crash_points
+
+corpus:  ## Make the AnnData files of all versions of anndata again; needs Python 3.7 to 3.12.
+	$(PYTHON) -m tests.corpus.build
 
 mutants: setup  ## Change random lines, one at a time, and print those that no test notices.
 	$(BIN)/python -m tests.mutants

@@ -28,6 +28,19 @@ def test_the_benchmarks_run(script: str, lines: int) -> None:
     assert found.stdout.count(" x\n") == lines
 
 
+def test_data_in_place_are_measured() -> None:
+    """Four forms, each with five tasks; answers of other ways to read them are compared."""
+    found = subprocess.run(
+        [sys.executable, str(FOLDER / "attach.py"), "--small"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.count(" again ") == 4 * 5
+    assert found.stdout.count("    backed   ") == 3 * 5
+    assert found.stdout.count("DuckDB does not read") == 2
+
+
 def test_the_doors_are_measured() -> None:
     """It prints a line for each."""
     found = subprocess.run(

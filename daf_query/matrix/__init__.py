@@ -46,7 +46,6 @@ from daf_query.matrix._member_axes import (
     aligned_axis,
     concatenated_axis,
 )
-from daf_query.matrix._orientation import concatenated_of
 from daf_query.matrix._selection import Selection
 
 __all__ = [
@@ -65,7 +64,6 @@ __all__ = [
     "aligned",
     "aligned_axis",
     "concatenated_axis",
-    "concatenated_of",
     "copy_runs",
     "count_elements",
     "elements_of",

@@ -96,6 +96,8 @@ def column_at(tree: Tree, path: str) -> Column:
         return _array_column(tree, path, node)
     encoding = elements.encoding_of(node)
     if encoding == "categorical":
+        if not _is_readable(tree, f"{path}/categories"):  # such as dates
+            return SeriesColumn((path,), functools.partial(_series_at, tree, path))
         return CategoricalColumn(
             (path,),
             lambda nodes: _part(nodes[0], "codes", path),
@@ -111,10 +113,21 @@ def column_at(tree: Tree, path: str) -> Column:
     return SeriesColumn((path,), functools.partial(_series_at, tree, path))
 
 
+def _is_readable(tree: Tree, path: str) -> bool:
+    """Return whether Daf has arrays of the type of an array, by its metadata."""
+    try:
+        elements.array_at(tree, path)
+    except UnsupportedDataError:
+        return False
+    return True
+
+
 def _array_column(tree: Tree, path: str, node: Node) -> Column:
     folder, _, name = path.rpartition("/")
     old_categories = f"{folder}/__categories/{name}"
     if node.attribute("categories") is not None and tree.kind(old_categories) == "array":
+        if not _is_readable(tree, old_categories):  # such as dates
+            return SeriesColumn((path,), lambda: _old_series(tree, path, old_categories))
         categories = tree.node(old_categories)
         return CategoricalColumn(
             (path, old_categories),
@@ -136,6 +149,18 @@ def _array_column(tree: Tree, path: str, node: Node) -> Column:
 
 def _series_at(tree: Tree, path: str) -> Any:
     return pandas().Series(elements.read_value(tree, path))
+
+
+def _old_series(tree: Tree, path: str, categories_path: str) -> Any:
+    """Return a categorical as AnnData 0.7 stored it."""
+    node = tree.node(categories_path)
+    is_ordered = node is not None and bool(node.attribute("ordered"))
+    values = pandas().Categorical.from_codes(
+        elements.read_value(tree, path),
+        categories=elements.read_value(tree, categories_path),
+        ordered=is_ordered,
+    )
+    return pandas().Series(values)
 
 
 def _part(node: Node, name: str, path: str) -> StoredArray:

@@ -17,7 +17,7 @@ from daf_storage.attached import _elements as elements
 from daf_storage.attached._frames import Frame, MemoryFrame, StoredFrame
 from daf_storage.attached._matrices import Place
 from daf_storage.base import optional_import
-from daf_storage.trees import Tree
+from daf_storage.trees import Hdf5Tree, Tree
 
 _KNOWN: Final = frozenset(
     {"X", "layers", "obs", "var", "obsm", "varm", "obsp", "varp", "uns", "raw"}
@@ -160,6 +160,11 @@ def _values(values: Mapping[str, Any]) -> dict[str, Place]:
 
 def _read_small(tree: Tree, names: list[str], renamed: Mapping[str, str] | None = None) -> Any:
     """Let anndata read a file that has only some parts of this one."""
+    if not isinstance(tree, Hdf5Tree):
+        raise errors.UnsupportedDataError(
+            f"{tree.location}: a Zarr directory from before AnnData 0.7 is not read in place; "
+            "read it with anndata.read_zarr, and pass the result to from_anndata"
+        )
     h5py = optional_import("h5py", extra="anndata")
     anndata = optional_import("anndata", extra="anndata")
     image = io.BytesIO()

@@ -114,11 +114,11 @@ def encoded_values(
         Paths of matrices below ``uns`` that are in ``obsp``.
     """
     for key, place in others.items():
-        problem = "" if place.value is not None else _why_unread(tree, place.path, moved)
-        if problem:
-            yield key, None, problem
-            continue
         try:
+            problem = "" if place.value is not None else _why_unread(tree, place.path, moved)
+            if problem:
+                yield key, None, problem
+                continue
             value = _without_moved(tree, place, moved)
             yield key, {"type": "json", "value": kept.encode(value)}, ""
         except errors.UnsupportedInputError as error:

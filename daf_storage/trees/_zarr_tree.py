@@ -21,6 +21,7 @@ from daf_storage.errors import (
     FormatError,
     InvalidInputError,
     ReadOnlyError,
+    UnsupportedDataError,
 )
 from daf_storage.stores import MmapZipStore, ReadableStore, Snapshot, Transaction, WritableStore
 from daf_storage.trees._chunk_reader import new_chunk_cache
@@ -134,11 +135,24 @@ class ZarrTree:
 
     @contextmanager
     def element(self, path: str) -> Iterator[Any]:
-        """Hand out a group or an array as zarr-python has it, for the length of a block."""
+        """Hand out a group or an array as zarr-python has it, for the length of a block.
+
+        Raises
+        ------
+        UnsupportedDataError
+            The installed zarr-python does not know its data type, or a codec.
+        """
         snapshot = self._snapshot("")
         if snapshot is None or self.kind(path) is None:
             raise CorruptDataError(f"{self.location}: {path} is missing")
-        yield foreign.element_of(snapshot, path, self.format.version)
+        try:
+            found = foreign.element_of(snapshot, path, self.format.version)
+        except Exception as error:  # zarr raises many kinds for what it does not know
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise UnsupportedDataError(
+                f"{self.location}: {path}: zarr-python cannot read it ({reason})"
+            ) from error
+        yield found
 
     @property
     def index_tree(self) -> Self:
