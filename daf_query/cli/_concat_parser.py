@@ -19,7 +19,7 @@ def add_concat(commands: Commands) -> None:
         commands,
         "concat",
         "put the entries of an axis of several data sets one after the other, in a new data set",
-        "  daf concat runs/*.daf.zarr -o all.daf.zarr\n"
+        "  daf concat runs/*.h5ad -o all.daf.zarr\n"
         "  daf concat runs/*.daf.zarr -o all.daf.zarr.zip --join outer --prefix\n"
         "  daf concat a.h5df b.daf.zarr -o both.daf.zarr --names first,second --axis cell\n"
         "  daf concat runs/*.daf.zarr -o all.daf.zarr --merge same --merge version=collect \\\n"

@@ -26,7 +26,7 @@ class AlignedVectors:
         self._axis = axis
         self._what = f"vector {name!r} of axis {axis.name!r}"
         infos = [
-            m.daf.open_vector(axis.name, name).info if m.has_vector(axis.name, name) else None
+            m.daf.open_vector(axis.name, name).info if name in m.vectors(axis.name) else None
             for m in members
         ]
         known = [info for info in infos if info is not None]

@@ -105,7 +105,7 @@ def shared_axes(members: list[Member], options: Options, *, location: str) -> It
     An axis of categories, as an import of AnnData makes them, has the categories of all members.
     """
     categories = category_axes(members, options.axes)
-    names = dict.fromkeys(axis for member in members for axis in sorted(member.daf.axes_set()))
+    names = dict.fromkeys(axis for member in members for axis in sorted(member.axes))
     for axis in names:
         if axis in options.axes:
             continue
@@ -146,7 +146,7 @@ def _categories(member: Member, vectors: list[tuple[str, str]]) -> pa.Array:
         listed = member.column_rules(axis).get(name, {}).get("categories")
         if isinstance(listed, list):
             names.append(pa.array(map(str, listed), pa.large_string()))
-        elif member.has_vector(axis, name):
+        elif name in member.vectors(axis):
             info = member.daf.open_vector(axis, name).info
             if info.storage_type.is_string:
                 used = pc.unique(member.daf.get_pa_vector(axis, name)).cast(pa.large_string())
@@ -155,7 +155,7 @@ def _categories(member: Member, vectors: list[tuple[str, str]]) -> pa.Array:
 
 
 def _entries(member: Member, axis: str) -> pa.Array | None:
-    if not member.daf.has_axis(axis):
+    if axis not in member.axes:
         return None
     return member.daf.get_pa_vector(axis, NAME_VECTOR).cast(pa.large_string())
 

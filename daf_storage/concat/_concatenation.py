@@ -64,7 +64,7 @@ class Concatenation:
     def _check_axes(self) -> None:
         dataset = self._options.dataset_axis
         for member in self._members:
-            known = member.daf.axes_set()
+            known = member.axes
             for axis in self._options.axes:
                 if axis not in known:
                     raise errors.axis_not_found(member.daf.location, axis, known)
@@ -74,7 +74,7 @@ class Concatenation:
                     "concatenated before; pass another dataset_axis"
                 )
             for axis in self._options.axes if self._options.dataset_property else ():
-                if dataset is not None and member.daf.has_vector(axis, dataset):
+                if dataset is not None and dataset in member.vectors(axis):
                     raise errors.ExistsError(
                         f"{member.daf.location}: there is a vector {dataset!r} of axis {axis!r} "
                         "already; pass another dataset_axis, "
@@ -118,7 +118,7 @@ class Concatenation:
     # Properties of concatenated axes
 
     def _write_vectors(self, axis: ResultAxis, writer: VectorWriter) -> None:
-        names = {n for m in self._members for n in m.daf.vectors_set(axis.name)}
+        names = {n for m in self._members for n in m.vectors(axis.name)}
         for name in sorted(names - self._companions(axis.name)):
             plan = plan_vector(self._members, axis, name, self._options)
             if self._options.join == "inner" and plan.empty is None and None in plan.stored:
@@ -139,7 +139,7 @@ class Concatenation:
                 if "is_missing" in r
             }
             companions |= own
-            others |= member.daf.vectors_set(axis) - own
+            others |= member.vectors(axis) - own
         return companions - others
 
     def _left_out(self, what: str, stored: list[Any]) -> None:
@@ -150,12 +150,7 @@ class Concatenation:
         """Yield the matrices that have a concatenated axis, as they are to be written."""
         for rows, columns in self._pairs():
             pair = (rows.name, columns.name)
-            names = {
-                name
-                for m in self._members
-                if m.daf.has_axis(rows.name) and m.daf.has_axis(columns.name)
-                for name in m.daf.matrices_set(*pair)
-            }
+            names = {name for m in self._members for name in m.matrices(*pair)}
             for name in sorted(names):
                 plan = plan_matrix(self._members, rows, columns, name, self._options)
                 is_block = rows.is_concatenated
@@ -198,23 +193,13 @@ class Concatenation:
                 shared.write_scalar(name)
         axes = self._shared()
         for axis in axes:
-            names = {
-                n
-                for m in self._members
-                if m.daf.has_axis(axis.name)
-                for n in m.daf.vectors_set(axis.name)
-            }
+            names = {n for m in self._members for n in m.vectors(axis.name)}
             for name in sorted(names):
                 if shared.write_vector(axis, name):
                     self._notes.add_shared_vector(axis.name, name)
         for number, rows in enumerate(axes):
             for columns in axes[number:]:
                 pair = (rows.name, columns.name)
-                names = {
-                    n
-                    for m in self._members
-                    if m.daf.has_axis(rows.name) and m.daf.has_axis(columns.name)
-                    for n in m.daf.matrices_set(*pair)
-                }
+                names = {n for m in self._members for n in m.matrices(*pair)}
                 for name in sorted(names):
                     shared.write_matrix(rows, columns, name)

@@ -80,7 +80,7 @@ def plan_matrix(
     """Open the matrices of all members; no values are read."""
     axes = (rows.name, columns.name)
     stored = tuple(
-        m.daf.open_orientations(*axes, name)[0] if m.has_matrix(*axes, name) else None
+        m.daf.open_orientations(*axes, name)[0] if name in m.matrices(*axes) else None
         for m in members
     )
     plan = MatrixPlan(rows, columns, name, stored, 0)

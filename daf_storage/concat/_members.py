@@ -33,14 +33,32 @@ class Member:
         columns = self.notes.get("axes", {}).get(axis, {}).get("columns", [])
         return {str(rule["vector"]): rule for rule in columns if "vector" in rule}
 
-    def has_vector(self, axis: str, name: str) -> bool:
-        """Return whether it has such an axis, with such a vector."""
-        return self.daf.has_axis(axis) and self.daf.has_vector(axis, name)
+    @cached_property
+    def axes(self) -> frozenset[str]:
+        """The names of its axes."""
+        return frozenset(self.daf.axes_set())
 
-    def has_matrix(self, rows_axis: str, columns_axis: str, name: str) -> bool:
-        """Return whether it has such axes, with such a matrix in either orientation."""
-        has_axes = self.daf.has_axis(rows_axis) and self.daf.has_axis(columns_axis)
-        return has_axes and self.daf.has_matrix(rows_axis, columns_axis, name)
+    def vectors(self, axis: str) -> set[str]:
+        """Return the names of its vectors of an axis; none if it has no such axis."""
+        if axis not in self._vectors:
+            self._vectors[axis] = self.daf.vectors_set(axis) if axis in self.axes else set()
+        return self._vectors[axis]
+
+    def matrices(self, rows_axis: str, columns_axis: str) -> set[str]:
+        """Return the names of its matrices of two axes, in either orientation."""
+        pair = (rows_axis, columns_axis)
+        if pair not in self._matrices:
+            has_axes = self.axes.issuperset(pair)
+            self._matrices[pair] = self.daf.matrices_set(*pair) if has_axes else set()
+        return self._matrices[pair]
+
+    @cached_property
+    def _vectors(self) -> dict[str, set[str]]:
+        return {}
+
+    @cached_property
+    def _matrices(self) -> dict[tuple[str, str], set[str]]:
+        return {}
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ class SharedProperties:
         axes = (rows.name, columns.name)
         action = self._options.merge_action((*axes, name), (*axes[::-1], name))
         what = f"matrix {name!r} of axes {axes[0]!r} and {axes[1]!r}"
-        having = [n for n, m in enumerate(self._members) if m.has_matrix(*axes, name)]
+        having = [n for n, m in enumerate(self._members) if name in m.matrices(*axes)]
         if action == "skip":
             self._left_out(what, _HINT)
             return False

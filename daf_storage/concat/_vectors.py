@@ -74,7 +74,7 @@ class VectorPlan:
 def plan_vector(members: list[Member], axis: ResultAxis, name: str, options: Options) -> VectorPlan:
     """Open the vectors of all members; no values are read."""
     stored = tuple(
-        m.daf.open_vector(axis.name, name) if m.daf.has_vector(axis.name, name) else None
+        m.daf.open_vector(axis.name, name) if name in m.vectors(axis.name) else None
         for m in members
     )
     rules = tuple(
@@ -90,7 +90,7 @@ def _rule(member: Member, axis: str, name: str) -> Rule:
     to_axis = rule.get("axis")
     if rule.get("kind") != "categorical" or "categories" in rule or not isinstance(to_axis, str):
         return rule
-    entries = member.daf.axis_entries(to_axis).tolist() if member.daf.has_axis(to_axis) else []
+    entries = member.daf.axis_entries(to_axis).tolist() if to_axis in member.axes else []
     return {**rule, "categories": entries}
 
 
@@ -213,7 +213,7 @@ class VectorWriter:
         return {**rule, "missing": True} if has_missing and rule["kind"] == "text" else rule
 
     def _free_name(self, axis: str, name: str) -> str:
-        taken = {n for m in self._members for n in m.daf.vectors_set(axis)}
+        taken = {n for m in self._members for n in m.vectors(axis)}
         while name in taken:
             name = f"{name}_"
         return name
@@ -232,7 +232,7 @@ class VectorWriter:
             return _strings_of_numbers(stored.read(Span(0, length)), rule)
         strings = stored.read_strings()
         companion = rule.get("is_missing")
-        if isinstance(companion, str) and member.has_vector(plan.axis.name, companion):
+        if isinstance(companion, str) and companion in member.vectors(plan.axis.name):
             is_missing = member.daf.get_np_vector(plan.axis.name, companion).astype(bool)
         elif stored.info.empty_is_missing:
             is_missing = pc.equal(strings, "").to_numpy(zero_copy_only=False)

@@ -106,6 +106,33 @@ def test_the_result_is_that_of_anndata(members: list[ad.AnnData], join: Any) -> 
     assert lengths.to_dict() == {gene: int(gene[1]) for gene in found.var_names}
 
 
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")
+def test_files_in_place_are_as_imported_ones(members: list[ad.AnnData], tmp_path: Path) -> None:
+    """An h5ad file, compressed or not, and a Zarr one need no import."""
+    paths, imported = [], []
+    for name, member in zip(NAMES, members, strict=True):
+        stored = member.copy()
+        stored.obs["day"] = stored.obs["day"].astype(str)
+        imported.append(from_anndata(stored))
+        if name == "run2":
+            paths.append(tmp_path / f"{name}.zarr")
+            with ad.settings.override(zarr_write_format=3, auto_shard_zarr_v3=True):
+                stored.write_zarr(paths[-1])
+        else:
+            paths.append(tmp_path / f"{name}.h5ad")
+            stored.write_h5ad(paths[-1], compression="gzip" if name == "run1" else None)
+    for join in ("inner", "outer"):
+        found, expected = MemoryDaf(), MemoryDaf()
+        options: Any = {"join": join, "merge": "last"}
+        concatenate(found, "obs", paths, **options)
+        concatenate(expected, "obs", imported, names=NAMES, **options)
+        one, other = contents(found), contents(expected)
+        for daf in (one, other):
+            daf["scalars"].pop("anndata_notes")
+        assert one == other
+        assert to_anndata(found).obs["type"].cat.categories.tolist() == ["B", "T", "NK"]
+
+
 def test_each_format_has_the_same(members: list[ad.AnnData], tmp_path: Path) -> None:
     """Sources in all formats, targets in all formats, and nothing left beside the result."""
     expected = MemoryDaf()

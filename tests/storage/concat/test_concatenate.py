@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from daf_storage import (
     DafWriter,
     MemoryDaf,
+    Packing,
     Relation,
     ReportItem,
     ZarrDaf,
@@ -35,6 +36,7 @@ from daf_storage.errors import (
     MatrixNotFoundError,
     UnsupportedInputError,
 )
+from tests.support import contents
 
 
 def _daf(name: str, cells: list[str], genes: list[str] | None = None) -> DafWriter:
@@ -190,6 +192,43 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(CorruptDataError):
         concatenate(destination, "cell", [tmp_path / "a.daf.zarr"])
     assert not destination.axes_set()
+
+
+def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped while the matrices are written: a target that was there is what it was."""
+    source, target = _daf("a", ["A", "B"], ["g"]), tmp_path / "all.daf.zarr"
+    source.set_matrix("cell", "gene", "x", [[1], [2]])
+    concatenate(target, "cell", [source])
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(DafWriter, "relayout_matrix", interrupted)
+    for path in (target, tmp_path / "new.daf.zarr.zip"):
+        with pytest.raises(KeyboardInterrupt):
+            concatenate(path, "cell", [source], if_exists="replace", prefix=True)
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
+    assert open_daf(target).axis_entries("cell").tolist() == ["A", "B"]
+
+
+def test_a_packed_target(tmp_path: Path) -> None:
+    """Large arrays are compressed while they are written, with the same values."""
+    random = np.random.default_rng(2)
+    sources = []
+    for number in range(2):
+        source = _daf(f"d{number}", [f"{number}.{n}" for n in range(900)], ["g", "f", "e"])
+        source.set_matrix("cell", "gene", "x", sp.csc_array(random.poisson(0.2, (900, 3))))
+        source.set_matrix("cell", "gene", "y", random.normal(size=(900, 3)))
+        sources.append(source)
+    plain, packed = tmp_path / "plain.daf.zarr", tmp_path / "packed.daf.zarr"
+    concatenate(plain, "cell", sources)
+    concatenate(packed, "cell", sources, packed=Packing(chunk_kb=1), zarr_format=3)
+    one, other = open_daf(plain), open_daf(packed)
+    assert contents(one) == contents(other)
+    dense = other.open_matrix("cell", "gene", "y").dense().info
+    assert dense.chunks == (1, 128)
+    assert other.open_matrix("gene", "cell", "x").entries("nzval").info.chunks == (128,)
 
 
 def test_an_existing_target(tmp_path: Path) -> None:
