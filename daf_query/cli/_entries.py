@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from daf_query.cli._query_text import read_text
@@ -14,7 +15,26 @@ _FILE: Final = "@"
 _COMPARISONS: Final = ("=", "<", ">", "!")
 
 
-def entries_or_sql(daf: DafReader, axis: str, given: str | None) -> str | list[str] | None:
+@dataclass(frozen=True)
+class AnyOf:
+    """Several data sets that are asked as one; or one."""
+
+    readers: Sequence[DafReader]
+
+    def has_vector(self, axis: str, name: str) -> bool:
+        """Return whether an axis of any has a vector."""
+        return any(daf.has_axis(axis) and daf.has_vector(axis, name) for daf in self.readers)
+
+    def has_entry(self, axis: str, entry: str) -> bool:
+        """Return whether an axis of any has an entry."""
+        return any(
+            daf.has_axis(axis)
+            and daf.axis_indices(axis, [entry], allow_missing=True, allow_empty=True)[0] >= 0
+            for daf in self.readers
+        )
+
+
+def entries_or_sql(daf: DafReader | AnyOf, axis: str, given: str | None) -> str | list[str] | None:
     """Return SQL as it is, and names as a list.
 
     Names are ``A,B``, the lines of ``@FILE``, or a single one that is an entry and no vector.  One
@@ -27,7 +47,8 @@ def entries_or_sql(daf: DafReader, axis: str, given: str | None) -> str | list[s
     names = listed_names(given)
     if names is not None:
         return names
-    return [given] if _is_entry(daf, axis, given) else given
+    source = daf if isinstance(daf, AnyOf) else AnyOf([daf])
+    return [given] if _is_entry(source, axis, given) else given
 
 
 def listed_names(given: str) -> list[str] | None:
@@ -67,11 +88,10 @@ def _unquoted(name: str) -> str:
     return name
 
 
-def _is_entry(daf: DafReader, axis: str, given: str) -> bool:
+def _is_entry(daf: AnyOf, axis: str, given: str) -> bool:
     if daf.has_vector(axis, given) or given.upper() in ("TRUE", "FALSE") or " " in given:
         return False
-    positions = daf.axis_indices(axis, [given], allow_missing=True, allow_empty=True)
-    return bool(positions[0] >= 0)
+    return daf.has_entry(axis, given)
 
 
 def _lines(path: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from daf_query.cli._parser_parts import (
     Commands,
     add_command,
+    add_join,
     add_no_provenance,
     add_overlay,
     add_param,
@@ -44,6 +45,8 @@ def add_extract(commands: Commands) -> None:
         "  daf extract pbmc.daf.zarr --matrix X --max-bytes 2GB -o all.h5ad\n"
         "  daf extract pbmc.daf.zarr --matrix X --varm PCs --varp correlation -o pcs.h5ad \\\n"
         "      --no-provenance\n"
+        "  daf extract 'runs/*.daf.zarr' --matrix X --rows 'age > 60' --join outer \\\n"
+        "      --fill-value 0 --along cell -o old.h5ad\n"
         "  daf extract pbmc.daf.zarr --matrix X --rows-axis gene --columns-axis cell \\\n"
         '      --rows "SELECT name FROM gene ORDER BY means DESC LIMIT 50" -o top.csv',
     )
@@ -59,6 +62,7 @@ def add_extract(commands: Commands) -> None:
     add_param(parser)
     parser.add_argument("--rows-axis", metavar="AXIS", help="needed where it is ambiguous")
     parser.add_argument("--columns-axis", metavar="AXIS", help="needed where it is ambiguous")
+    add_join(parser, "inner")
     parser.add_argument(
         "-o",
         "--output",

@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from daf_query.matrix import concatenated_of
 from daf_storage import DafReader, errors
+
+
+def member_matrix_axes(
+    readers: Sequence[DafReader], name: str, rows_axis: str | None, columns_axis: str | None
+) -> tuple[str, str]:
+    """Return the axes of a matrix of one data set, or of several that are asked as one.
+
+    Of several, those of the first that has it; the axis that is concatenated is that of the rows,
+    unless an axis is given.
+    """
+    if len(readers) == 1:
+        return matrix_axes(readers[0], name, rows_axis, columns_axis)
+    problems: list[errors.NotFoundError] = []
+    for daf in readers:
+        try:
+            axes = matrix_axes(daf, name, rows_axis, columns_axis)
+        except (errors.AxisNotFoundError, errors.MatrixNotFoundError) as problem:
+            problems.append(problem)
+            continue
+        if rows_axis is None and columns_axis is None and axes[0] != axes[1]:
+            first = concatenated_of(readers, axes, None, location=daf.location)
+            axes = (first, axes[1] if first == axes[0] else axes[0])
+        return axes
+    raise problems[0]
 
 
 def matrix_axes(

@@ -125,3 +125,24 @@ def whole_number(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
+
+
+def add_join(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add what says how several data sets become one; PATH is then a pattern of paths."""
+    parser.add_argument(
+        "--join",
+        choices=("inner", "outer"),
+        help="of a pattern of paths: the columns that all data sets have, or any (default: "
+        f"{default})",
+    )
+    parser.add_argument(
+        "--fill-value",
+        metavar="VALUE",
+        help="of a pattern of paths: what stands where a data set lacks a column",
+    )
+    parser.add_argument(
+        "--along",
+        metavar="AXIS",
+        help="of a pattern of paths: the axis whose entries are put one after the other (default: "
+        "that of the observations)",
+    )

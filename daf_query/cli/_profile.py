@@ -10,9 +10,9 @@ from typing import cast
 
 from daf_query.cli import _output
 from daf_query.cli._connected import reading
-from daf_query.cli._entries import entries_or_sql
-from daf_query.cli._matrix_axes import matrix_axes
-from daf_query.cli._query_text import named_values
+from daf_query.cli._entries import AnyOf, entries_or_sql
+from daf_query.cli._matrix_axes import member_matrix_axes
+from daf_query.cli._query_text import fill_value_of, named_values
 from daf_query.cli._summary import progress_of
 from daf_query.profile import H5AD
 from daf_storage import errors
@@ -33,16 +33,20 @@ def profile_command(options: argparse.Namespace) -> None:
         )
     file_format = options.format if is_h5ad else options.format or _format_of(output)
     with reading(options) as session:
-        daf = session.reader()
-        axes = matrix_axes(daf, options.matrix, options.rows_axis, options.columns_axis)
-        rows = entries_or_sql(daf, axes[0], options.rows)
+        readers = list(session.members().values())
+        axes = member_matrix_axes(readers, options.matrix, options.rows_axis, options.columns_axis)
+        entries = AnyOf(readers)
+        rows = entries_or_sql(entries, axes[0], options.rows)
         profile = session.profile(
             *axes,
             options.matrix,
             by=() if options.by is None else options.by,
             rows=rows,
-            columns=entries_or_sql(daf, axes[1], options.columns),
+            columns=entries_or_sql(entries, axes[1], options.columns),
             params=named_values(options.param),
+            join=options.join or "outer",
+            fill_value=fill_value_of(options.fill_value),
+            along=options.along,
             progress=progress_of(options),
         )
         if rows is not None and not profile.content.moments.count.sum():

@@ -10,6 +10,7 @@ from typing import Final
 from daf_query.cli._parser_parts import (
     Commands,
     add_command,
+    add_join,
     add_no_provenance,
     add_overlay,
     add_param,
@@ -34,6 +35,8 @@ def add_profile(commands: Commands) -> None:
         "      -o pseudobulk.h5ad\n"
         "  daf profile pbmc.daf.zarr --matrix X --by type --param least=60 \\\n"
         "      --rows 'age > $least' --rows-axis cell --columns-axis gene --max-rows 0\n"
+        "  daf profile 'runs/*.daf.zarr' --matrix X --by dataset --join inner --fill-value nan \\\n"
+        "      --along cell -o runs.parquet\n"
         "  daf profile pbmc.daf.zarr --matrix X --by type --format parquet --no-provenance \\\n"
         "      --quiet -o - > profile.parquet",
     )
@@ -55,6 +58,7 @@ def add_profile(commands: Commands) -> None:
     add_param(parser)
     parser.add_argument("--rows-axis", metavar="AXIS", help="needed where it is ambiguous")
     parser.add_argument("--columns-axis", metavar="AXIS", help="needed where it is ambiguous")
+    add_join(parser, "outer")
     parser.add_argument(
         "--statistic",
         metavar="NAME",

@@ -11,10 +11,11 @@ from pathlib import Path
 from daf_query.cli import _output
 from daf_query.cli._anndata_choice import anndata_choice
 from daf_query.cli._connected import reading
-from daf_query.cli._entries import entries_or_sql
-from daf_query.cli._matrix_axes import matrix_axes
-from daf_query.cli._query_text import named_table, named_values, query_of
+from daf_query.cli._entries import AnyOf, entries_or_sql
+from daf_query.cli._matrix_axes import member_matrix_axes
+from daf_query.cli._query_text import fill_value_of, named_table, named_values, query_of
 from daf_query.cli._summary import described, progress_of
+from daf_query.collection import CollectionSlice
 from daf_query.session import DafSession
 from daf_query.slice import MatrixSlice, check_format
 from daf_query.table import is_user_table
@@ -56,7 +57,7 @@ def extract_command(options: argparse.Namespace) -> None:
     with reading(options) as session:
         part = _chosen_slice(session, options)
         element_bytes = part.dtype.itemsize + 4
-        with progress_bar("extract", part.plan.cost_bytes, show=progress_of(options)) as progress:
+        with progress_bar("extract", _cost_bytes(part), show=progress_of(options)) as progress:
             part.save(
                 target,
                 format=options.format,
@@ -69,9 +70,23 @@ def extract_command(options: argparse.Namespace) -> None:
             print(
                 f"wrote {part.shape[0]:,} {part.rows_axis} x {part.shape[1]:,} "
                 f"{part.columns_axis} "
-                f"({part.nnz:,} non-zero) to {where}",
+                f"({part.nnz:,} non-zero) to {where}{_counts(part)}",
                 file=sys.stderr if output is None else sys.stdout,
             )
+
+
+def _cost_bytes(part: MatrixSlice) -> int:
+    """Return about how many bytes are read."""
+    if isinstance(part, CollectionSlice):
+        return sum(member.plan.cost_bytes for member in part.members.values())
+    return part.plan.cost_bytes
+
+
+def _counts(part: MatrixSlice) -> str:
+    """Return how many entries are of each data set, where there are several."""
+    if not isinstance(part, CollectionSlice):
+        return ""
+    return "".join(f"\n  {name}: {count:,}" for name, count in part.counts.items())
 
 
 def _note_empty(part: MatrixSlice, path: str) -> None:
@@ -97,16 +112,17 @@ def _dry_run(options: argparse.Namespace) -> None:
 
 def _chosen_slice(session: DafSession, options: argparse.Namespace) -> MatrixSlice:
     """Return the slice that the options choose."""
-    daf = session.reader()
-    rows_axis, columns_axis = matrix_axes(
-        daf, options.matrix, options.rows_axis, options.columns_axis
-    )
+    readers = list(session.members().values())
+    axes = member_matrix_axes(readers, options.matrix, options.rows_axis, options.columns_axis)
+    entries = AnyOf(readers)
     return session.matrix(
-        rows_axis,
-        columns_axis,
+        *axes,
         options.matrix,
-        rows=entries_or_sql(daf, rows_axis, options.rows),
-        columns=entries_or_sql(daf, columns_axis, options.columns),
+        rows=entries_or_sql(entries, axes[0], options.rows),
+        columns=entries_or_sql(entries, axes[1], options.columns),
         params=named_values(options.param),
         max_bytes=options.max_bytes,
+        join=options.join or "inner",
+        fill_value=fill_value_of(options.fill_value),
+        along=options.along,
     )

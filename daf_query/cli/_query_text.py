@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -76,6 +77,17 @@ def named_values(given: Iterable[str], *, option: str = "--param") -> dict[str, 
             raise errors.InvalidInputError(f"{option} {name} is given twice")
         values[name] = value_of(value)
     return values or None
+
+
+def fill_value_of(text: str | None) -> Any:
+    """Return what stands where a data set lacks a column; ``nan`` is a number.
+
+    >>> fill_value_of("NaN"), fill_value_of("0"), fill_value_of(None)
+    (nan, 0, None)
+    """
+    if text is None:
+        return None
+    return math.nan if text.lower() == "nan" else value_of(text)
 
 
 def value_of(text: str) -> Any:

@@ -11,18 +11,23 @@ Must not know sessions, profiles or the command line.
 
 from daf_query.collection._collection_slice import CollectionSlice, DuplicateNamesWarning
 from daf_query.collection._explanation import CollectionExplanation
-from daf_query.collection._make import CollectionRequest, collection_slice, has_matrix
-from daf_query.collection._orientation import concatenated_of
-from daf_query.collection._selectors import resolve_aligned, resolve_concatenated
+from daf_query.collection._make import (
+    Axes,
+    CollectionRequest,
+    collection_axes,
+    collection_slice,
+    resolve_both,
+)
+from daf_query.collection._var import aligned_axis_frame
 
 __all__ = [
+    "Axes",
     "CollectionExplanation",
     "CollectionRequest",
     "CollectionSlice",
     "DuplicateNamesWarning",
+    "aligned_axis_frame",
+    "collection_axes",
     "collection_slice",
-    "concatenated_of",
-    "has_matrix",
-    "resolve_aligned",
-    "resolve_concatenated",
+    "resolve_both",
 ]

@@ -7,7 +7,6 @@ belong to each data set: they do not come along.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +32,7 @@ from daf_query.collection._members import (
     result_dtype,
 )
 from daf_query.collection._reading import read_whole
+from daf_query.collection._var import warn_of_conflicts
 from daf_query.matrix import Selection, aligned
 from daf_query.scan import NAME
 from daf_query.slice import (
@@ -49,7 +49,7 @@ from daf_query.slice import (
     slice_matrix,
     warn_of_left_out,
 )
-from daf_storage import AnnDataWarning, errors
+from daf_storage import errors
 from daf_storage.spi import AlignedMatrix, axis_frame
 
 
@@ -176,13 +176,7 @@ def _frame(
         warn_of_repeated(whole.location, side.axis, names, datasets)
     else:
         joined, conflicts = aligned_frame(frames, labels.unique)
-    if conflicts:
-        warnings.warn(
-            f"{part} lacks {', '.join(conflicts)}; ask the table {side.axis!r} for what each data "
-            "set has",
-            AnnDataWarning,
-            stacklevel=5,
-        )
+    warn_of_conflicts(part, side.axis, conflicts)
     index_names = {frame.index.name for frame, _ in frames}
     joined.index.name = index_names.pop() if len(index_names) == 1 else None
     return joined, joined_colors(uns, joined)

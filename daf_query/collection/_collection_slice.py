@@ -97,11 +97,12 @@ class CollectionSlice(MatrixSlice):
 
     def __repr__(self) -> str:
         storage = "sparse" if self.is_sparse else "dense"
-        return (
+        summary = (
             f"CollectionSlice({self.name!r}, {self.shape[0]:,} {self.rows_axis} x "
             f"{self.shape[1]:,} {self.columns_axis}, {storage} {self.dtype}, of "
             f"{len(self.members):,} data sets)"
         )
+        return "\n  ".join([summary, *map(str, self.empty_selections)])
 
     @property
     def members(self) -> dict[str, MatrixSlice]:

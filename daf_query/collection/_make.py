@@ -21,7 +21,6 @@ from daf_query.collection._members import (
     placed,
     result_dtype,
 )
-from daf_query.collection._orientation import concatenated_of
 from daf_query.collection._selectors import resolve_aligned, resolve_concatenated
 from daf_query.matrix import (
     AlignedAxis,
@@ -30,9 +29,18 @@ from daf_query.matrix import (
     Selection,
     aligned_axis,
     concatenated_axis,
+    concatenated_of,
     open_layouts,
 )
-from daf_query.slice import Asked, Selector, slice_matrix, written_selector
+from daf_query.slice import (
+    Asked,
+    EmptySelection,
+    Selector,
+    Written,
+    is_select,
+    slice_matrix,
+    written_selector,
+)
 from daf_query.sql import CollectionSchema, Engine
 from daf_storage import DafReader, errors
 
@@ -66,37 +74,25 @@ class Axes:
     """The aligned axis as the rows of its union table."""
     rows_are_concatenated: bool
 
+    def written(
+        self, selectors: tuple[Selector, Selector], selected: tuple[Positions, Positions]
+    ) -> tuple[Written, Written]:
+        """Return both selectors as they were written, for a provenance.
 
-def has_matrix(daf: DafReader, axes: tuple[str, str], name: str) -> bool:
-    """Return whether a data set has a matrix over two axes."""
-    return all(daf.has_axis(axis) for axis in axes) and daf.has_matrix(*axes, name)
-
-
-def matrix_members(
-    tables: CollectionSchema, axes: tuple[str, str], name: str
-) -> dict[str, DafReader]:
-    """Return the data sets that have a matrix, by name.
-
-    Raises
-    ------
-    AxisNotFoundError, MatrixNotFoundError
-        None has an axis, or the matrix.
-    """
-    readers = tables.readers()
-    known_axes = tables.axes_set()
-    for axis in axes:
-        if axis not in known_axes:
-            raise errors.axis_not_found(tables.location, axis, known_axes)
-    having = {key: daf for key, daf in readers.items() if has_matrix(daf, axes, name)}
-    if not having:
-        known = {
-            each
-            for daf in readers.values()
-            if all(daf.has_axis(axis) for axis in axes)
-            for each in daf.matrices_set(*axes)
-        }
-        raise errors.matrix_not_found(tables.location, *axes, name, known)
-    return having
+        Parameters
+        ----------
+        selected
+            The positions along the concatenated axis, and along the aligned one.
+        """
+        lengths = (self.concatenated.length, self.aligned.length)
+        counts = [(each.size, length) for each, length in zip(selected, lengths, strict=True)]
+        if not self.rows_are_concatenated:
+            counts.reverse()
+        rows, columns = (
+            written_selector(selector, *count)
+            for selector, count in zip(selectors, counts, strict=True)
+        )
+        return rows, columns
 
 
 def collection_axes(
@@ -111,7 +107,7 @@ def collection_axes(
     Raises
     ------
     InvalidInputError
-        The join is none, or ``along`` none of the axes.
+        The join is none, or ``along`` none of the axes; or an inner join leaves nothing.
     """
     if join not in _JOINS:
         raise errors.InvalidInputError(f"join={join!r} is neither 'inner' nor 'outer'")
@@ -119,9 +115,11 @@ def collection_axes(
     first = concatenated_of(having.values(), axes, along, location=location)
     second = axes[1] if first == axes[0] else axes[0]
     readers = tables.readers()
+    aligned = aligned_axis(having, second, join, location=location)
+    aligned.refuse_nothing_in_common()
     return Axes(
         concatenated_axis(readers, first, location=location),
-        aligned_axis(having, second, join, location=location),
+        aligned,
         concatenated_axis(readers, second, location=location),
         rows_are_concatenated=first == axes[0],
     )
@@ -131,14 +129,57 @@ def collection_slice(
     engine: Engine, tables: CollectionSchema, request: CollectionRequest, *, max_bytes: int | None
 ) -> CollectionSlice:
     """Return a slice of several data sets; see `DafSession.matrix`."""
-    having = matrix_members(tables, request.axes, request.name)
+    having = tables.matrix_readers(request.axes, request.name)
     axes = collection_axes(tables, having, request.axes, request.join, request.along)
     selectors = (request.rows, request.columns)
-    keywords = ("rows", "columns")
+    selected = resolve_both(engine, tables.name, axes, selectors)
+    whole = whole_of(axes, having, selected, request)
+    asked = Asked(
+        tables.name,
+        *axes.written(selectors, selected),
+        is_described=engine.connections.provenance,
+        empty=_empty(axes, request, selected),
+    )
+    part = CollectionSlice(whole, tables.readers(), asked)
+    if max_bytes is not None:
+        part.check_budget(max_bytes)
+    return part
+
+
+def _empty(
+    axes: Axes, request: CollectionRequest, selected: tuple[Positions, Positions]
+) -> tuple[EmptySelection, ...]:
+    """Return the predicates that select nothing."""
+    both = selected if axes.rows_are_concatenated else selected[::-1]
+    return tuple(
+        EmptySelection(keyword, axis, selector.strip(), ())
+        for keyword, axis, selector, positions in zip(
+            ("rows", "columns"), request.axes, (request.rows, request.columns), both, strict=True
+        )
+        if isinstance(selector, str) and not is_select(selector) and not positions.size
+    )
+
+
+def resolve_both(
+    engine: Engine, schema: str, axes: Axes, selectors: tuple[Selector, Selector]
+) -> tuple[Positions, Positions]:
+    """Return the positions along the concatenated axis, and along the aligned one.
+
+    Parameters
+    ----------
+    selectors
+        That of the rows, and that of the columns.
+
+    Raises
+    ------
+    NotFoundError, QueryError, InvalidInputError
+        One of them chooses something else.
+    """
     number = 0 if axes.rows_are_concatenated else 1
+    keywords = ("rows", "columns")
     concatenated = resolve_concatenated(
         engine,
-        tables.name,
+        schema,
         axes.concatenated,
         selectors[number],
         keyword=keywords[number],
@@ -146,39 +187,14 @@ def collection_slice(
     )
     aligned = resolve_aligned(
         engine,
-        tables.name,
+        schema,
         axes.aligned,
         axes.aligned_rows,
         selectors[1 - number],
         keyword=keywords[1 - number],
         other=axes.concatenated.axis,
     )
-    _refuse_nothing_in_common(axes.aligned, having)
-    whole = whole_of(axes, having, (concatenated, aligned), request)
-    counts = [(concatenated.size, axes.concatenated.length), (aligned.size, axes.aligned.length)]
-    written = [
-        written_selector(selector, *count)
-        for selector, count in zip(
-            selectors, counts if axes.rows_are_concatenated else counts[::-1], strict=True
-        )
-    ]
-    asked = Asked(tables.name, written[0], written[1], is_described=engine.connections.provenance)
-    part = CollectionSlice(whole, tables.readers(), asked)
-    if max_bytes is not None:
-        part.check_budget(max_bytes)
-    return part
-
-
-def _refuse_nothing_in_common(aligned: AlignedAxis, having: Mapping[str, DafReader]) -> None:
-    """Refuse an inner join of axes that have entries, but none in common."""
-    if aligned.length or aligned.join == "outer":
-        return
-    if all(daf.axis_length(aligned.axis) for daf in having.values()):
-        raise errors.InvalidInputError(
-            f"{aligned.location}: no entry of axis {aligned.axis!r} occurs in all "
-            f"{len(having):,} data sets, so join='inner' leaves nothing; pass join='outer', or "
-            f"along={aligned.axis!r} if this is the axis to concatenate"
-        )
+    return concatenated, aligned
 
 
 def whole_of(

@@ -95,13 +95,7 @@ def resolve_aligned(
             return axis.axis_indices(axis.axis, names)
         return _in_order(_of_names(axis, concatenated, names), order)
     joined = _concatenated(concatenated, table, keyword)
-    owners, own = concatenated.split(joined)
-    positions = np.full(joined.size, -1, np.int64)
-    for number, name in enumerate(concatenated.names):
-        mine = np.flatnonzero(owners == number)
-        if mine.size and name in axis.positions:
-            positions[mine] = axis.positions[name][own[mine]]
-    return _in_order(positions[positions >= 0], order)
+    return _in_order(axis.among(concatenated, joined), order)
 
 
 def _rows_of(

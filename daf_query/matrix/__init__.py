@@ -46,6 +46,7 @@ from daf_query.matrix._member_axes import (
     aligned_axis,
     concatenated_axis,
 )
+from daf_query.matrix._orientation import concatenated_of
 from daf_query.matrix._selection import Selection
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "aligned",
     "aligned_axis",
     "concatenated_axis",
+    "concatenated_of",
     "copy_runs",
     "count_elements",
     "elements_of",

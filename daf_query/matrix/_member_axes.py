@@ -5,7 +5,7 @@ Each of them looks like the axis of one data set: it has a length, and positions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -199,17 +199,71 @@ class AlignedAxis:
     axis: str
     location: str
     join: Join
+    members: Mapping[str, DafReader]
+    """The data sets, by name."""
     entries: pa.Array
     """The names: in the order of the first data set, then those of the second, and so on."""
     positions: Mapping[str, Positions]
     """Of each data set, where its entries are among the names; -1 for those that are left out."""
-    lacking: Callable[[str], list[str]]
-    """Returns the data sets that have no entry of some name."""
 
     @property
     def length(self) -> int:
         """The number of names."""
         return len(self.entries)
+
+    def lacking(self, entry: str) -> list[str]:
+        """Return the data sets that have no entry of some name."""
+        return [
+            name
+            for name, daf in self.members.items()
+            if daf.axis_indices(self.axis, [entry], allow_missing=True, allow_empty=True)[0] < 0
+        ]
+
+    def again(self) -> AlignedAxis:
+        """Return the same axis as it is now."""
+        return aligned_axis(self.members, self.axis, self.join, location=self.location)
+
+    def get_pa_vector(self, axis: str, name: str) -> pa.Array:
+        """Return the names as they are now; no other vector is one of all data sets."""
+        if (axis, name) != (self.axis, _NAME):
+            raise errors.vector_not_found(self.location, axis, name, [_NAME])
+        return self.again().entries
+
+    def refuse_nothing_in_common(self) -> None:
+        """Refuse an inner join of axes that all have entries, but none in common.
+
+        Raises
+        ------
+        InvalidInputError
+            It is one.
+        """
+        if self.length or self.join == "outer":
+            return
+        if all(daf.axis_length(self.axis) for daf in self.members.values()):
+            raise errors.InvalidInputError(
+                f"{self.location}: no entry of axis {self.axis!r} occurs in all "
+                f"{len(self.members):,} data sets, so join='inner' leaves nothing; pass "
+                f"join='outer', or along={self.axis!r} if this is the axis to concatenate"
+            )
+
+    def among(self, concatenated: ConcatenatedAxis, selected: Positions) -> Positions:
+        """Return the positions of entries of the concatenated axis, without those left out."""
+        owners, own = concatenated.split(selected)
+        positions = np.full(selected.size, -1, np.int64)
+        for number, name in enumerate(concatenated.names):
+            mine = np.flatnonzero(owners == number)
+            if mine.size and name in self.positions:
+                positions[mine] = self.positions[name][own[mine]]
+        return positions[positions >= 0]
+
+    def in_each(self, concatenated: ConcatenatedAxis, selected: Positions) -> Positions:
+        """Return the positions along the concatenated axis of what all have of some names."""
+        parts = [
+            concatenated.starts[concatenated.names.index(name)] + sources[sources >= 0]
+            for name in self.members
+            for sources in [self.sources(name, np.unique(selected))]
+        ]
+        return np.concatenate([np.empty(0, np.int64), *parts])
 
     def sources(self, member: str, selected: Positions) -> Positions:
         """Return the position within a data set of each selected name; -1 if it has none."""
@@ -271,13 +325,8 @@ def aligned_axis(
     entries = {
         name: daf.get_pa_vector(axis, _NAME).cast(pa.string()) for name, daf in members.items()
     }
-
-    def lacking(entry: str) -> list[str]:
-        found = {name: pc.index(names, entry).as_py() for name, names in entries.items()}
-        return [name for name, position in found.items() if position < 0]
-
     names, positions = aligned(entries, join)
-    return AlignedAxis(axis, location, join, names, positions, lacking)
+    return AlignedAxis(axis, location, join, members, names, positions)
 
 
 def aligned(entries: Mapping[str, pa.Array], join: Join) -> tuple[pa.Array, dict[str, Positions]]:

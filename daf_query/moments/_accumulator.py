@@ -32,19 +32,6 @@ class Moments:
     min: Doubles
     max: Doubles
 
-    def columns(self, order: npt.NDArray[np.intp]) -> Moments:
-        """Return some columns, in any order, also repeated."""
-        return Moments(
-            self.count,
-            self.missing[:, order],
-            self.nonzero[:, order],
-            self.sum[:, order],
-            self.mean[:, order],
-            self.variance[:, order],
-            self.min[:, order],
-            self.max[:, order],
-        )
-
 
 class Accumulator:
     """The moments of all segments so far; one for each key from 0."""

@@ -83,6 +83,21 @@ def group_moments(
     >>> group_moments(daf, ("cell", "gene"), "UMIs", rows, Selection.all(1)).mean.tolist()
     [[2.0], [7.0]]
     """
+    segments = group_segments(daf, axes, name, rows, columns, options=options, progress=progress)
+    return moments_of(segments, rows.sizes())
+
+
+def group_segments(
+    daf: DafReader,
+    axes: tuple[str, str],
+    name: str,
+    rows: GroupedRows,
+    columns: Selection,
+    *,
+    options: BlockOptions,
+    progress: Callable[[int], None],
+) -> Segments:
+    """Return a segment for each group and selected column; see `group_moments`."""
     strata = Strata.of(rows)
     unique, order = np.unique(columns.positions, return_inverse=True)
     selected_rows = Selection.of(strata.positions, daf.axis_length(axes[0]))
@@ -96,10 +111,10 @@ def group_moments(
         )
     read = partial(_accumulated, strata, options=options, progress=progress)
     segments, _ = read_first(sorted(layouts, key=_cost), read)
-    moments = moments_of(_of_groups(segments, strata, rows.n_groups), rows.sizes())
+    segments = _of_groups(segments, strata, rows.n_groups)
     if np.array_equal(order, np.arange(unique.size)):
-        return moments
-    return moments.columns(order.reshape(-1))
+        return segments
+    return segments.map(lambda each: each[:, order.reshape(-1)])
 
 
 def _cost(layout: Layout) -> int:

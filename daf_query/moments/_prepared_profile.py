@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -21,12 +21,25 @@ PROFILE_MAX_BYTES: Final = 4 << 30
 """How large a profile may be by default: 4 GiB."""
 
 
+class NamedEntries(Protocol):
+    """What has the entries of the columns: a data set, or the aligned axis of several."""
+
+    @property
+    def location(self) -> str:
+        """Where it is, for messages."""
+        ...
+
+    def get_pa_vector(self, axis: str, name: str) -> Any:
+        """Return a vector as Arrow."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class GroupProfile:
     """What a profile consists of."""
 
-    daf: DafReader
-    """The data set that it comes from."""
+    daf: NamedEntries
+    """The data set that it comes from; of several as one, the aligned axis of their columns."""
     axes: tuple[str, str]
     """That of the rows which were grouped, and that of the columns."""
     name: str
@@ -44,10 +57,10 @@ class GroupProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedProfile:
+class Prepared:
     """A profile whose groups are known, and for which nothing of the matrix was read."""
 
-    daf: DafReader
+    daf: NamedEntries
     axes: tuple[str, str]
     name: str
     groups: Groups
@@ -78,20 +91,35 @@ class PreparedProfile:
                 "max_bytes to session.profile() (None: no limit)"
             )
 
+    def moments(self, options: BlockOptions, progress: Callable[[int], None]) -> Moments:
+        """Read the matrix, and return the moments of each group and column."""
+        raise NotImplementedError
+
     def compute(
         self, *, progress: ShowProgress = "auto", options: BlockOptions = DEFAULT_BLOCKS
     ) -> GroupProfile:
         """Read the matrix, and return the profile."""
         with progress_bar("profile", None, show=progress) as bar:
-            moments = group_moments(
-                self.daf,
-                self.axes,
-                self.name,
-                self.groups.rows,
-                self.columns,
-                options=options,
-                progress=bar.add,
-            )
+            moments = self.moments(options, bar.add)
         return GroupProfile(
             self.daf, self.axes, self.name, self.groups.columns, self.columns, moments
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedProfile(Prepared):
+    """A profile of one data set, before the matrix was read."""
+
+    daf: DafReader
+
+    def moments(self, options: BlockOptions, progress: Callable[[int], None]) -> Moments:
+        """Read the matrix, and return the moments of each group and column."""
+        return group_moments(
+            self.daf,
+            self.axes,
+            self.name,
+            self.groups.rows,
+            self.columns,
+            options=options,
+            progress=progress,
         )

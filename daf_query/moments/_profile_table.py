@@ -12,7 +12,6 @@ import pyarrow as pa
 from daf_query.matrix import Selection
 from daf_query.moments._accumulator import Moments
 from daf_query.scan import NAME, number_array
-from daf_storage import DafReader
 
 COUNTS: Final = ("count", "missing", "nonzero")
 NUMBERS: Final = ("sum", "mean", "variance", "min", "max")
@@ -41,7 +40,7 @@ def profile_schema(groups: Mapping[str, pa.DataType], columns_axis: str) -> pa.S
 
 
 def profile_table(
-    daf: DafReader,
+    daf: Any,
     columns_axis: str,
     groups: Mapping[str, pa.Array],
     columns: Selection,
@@ -67,7 +66,7 @@ def _flat(values: Any) -> npt.NDArray[np.float64]:
     return np.ascontiguousarray(values).reshape(-1)
 
 
-def _entries(daf: DafReader, axis: str, columns: Selection, n_groups: int) -> pa.DictionaryArray:
+def _entries(daf: Any, axis: str, columns: Selection, n_groups: int) -> pa.DictionaryArray:
     """Return the entries of the selected columns, repeated for each group."""
     unique, codes = np.unique(columns.positions, return_inverse=True)
     names = daf.get_pa_vector(axis, NAME).take(pa.array(unique)).cast(pa.string())

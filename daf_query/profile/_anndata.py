@@ -11,9 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from daf_query.collection import aligned_axis_frame
+from daf_query.matrix import AlignedAxis
 from daf_query.moments import GroupProfile, Moments
 from daf_query.sql import pandas_frame
-from daf_storage import errors
+from daf_storage import DafReader, errors
 from daf_storage.spi import axis_frame, optional_import
 
 Statistic: TypeAlias = Literal[
@@ -28,14 +30,22 @@ def to_anndata(content: GroupProfile, statistic: Statistic) -> Any:
     """Return an AnnData; see `Profile.to_anndata`."""
     anndata = optional_import("anndata", extra="anndata")
     check_statistic(statistic)
-    var, uns = axis_frame(
-        content.daf, content.axes[1], content.columns.positions, unreadable="warn"
-    )
+    var, uns = _columns_frame(content)
     moments = content.moments
     layers = {name: values_of(moments, name) for name in get_args(Statistic)}
     obs = pandas_frame(pa.table({**content.groups, "count": pa.array(moments.count)}))
     obs.index = group_labels(content.groups, moments.count.size)
     return anndata.AnnData(X=layers[statistic].copy(), obs=obs, var=var, layers=layers, uns=uns)
+
+
+def _columns_frame(content: GroupProfile) -> tuple[Any, dict[str, Any]]:
+    """Return the vectors of the columns, and the colours of their categoricals."""
+    source, positions = content.daf, content.columns.positions
+    if isinstance(source, AlignedAxis):
+        return aligned_axis_frame(source, positions)
+    if not isinstance(source, DafReader):
+        raise TypeError(f"{type(source).__name__} has no vectors")
+    return axis_frame(source, content.axes[1], positions, unreadable="warn")
 
 
 def check_statistic(statistic: object) -> None:

@@ -5,10 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from daf_query.moments import PreparedProfile, group_rows
+import numpy as np
+
+from daf_query.collection import collection_axes, resolve_both
+from daf_query.matrix import Join, Selection
+from daf_query.moments import Prepared, PreparedMemberProfile, PreparedProfile, group_rows
 from daf_query.profile._profile import Profile
-from daf_query.slice import Selector, expression_table, resolve, written_selector
-from daf_query.sql import By, Engine, group_values, written_items
+from daf_query.scan import INDEX
+from daf_query.slice import Selector, Written, expression_table, resolve, written_selector
+from daf_query.sql import (
+    By,
+    CollectionSchema,
+    Engine,
+    group_values,
+    grouped_axis,
+    grouped_member_axis,
+    in_all,
+    written_items,
+)
+from daf_query.table import DATASET
 from daf_storage import ShowProgress, errors
 
 
@@ -24,6 +39,12 @@ class ProfileRequest:
     """What the rows are grouped by."""
     rows: Selector = None
     columns: Selector = None
+    join: Join = "outer"
+    """Of several data sets as one, which columns there are."""
+    fill_value: float | None = None
+    """What stands where one of them lacks a column; None for a missing value."""
+    along: str | None = None
+    """The axis whose entries are put one after the other."""
 
 
 def prepare(engine: Engine, schema: str, request: ProfileRequest) -> PreparedProfile:
@@ -52,13 +73,73 @@ def prepare(engine: Engine, schema: str, request: ProfileRequest) -> PreparedPro
         )
     )
     values = group_values(
-        daf, axes, request.by, lambda text: expression_table(engine, schema, axes[0], text)
+        grouped_axis(daf, axes[0]),
+        axes[1],
+        request.by,
+        lambda text: expression_table(engine, schema, axes[0], text),
     )
     return PreparedProfile(daf, axes, request.name, group_rows(values, rows.positions), columns)
 
 
-def asked(request: ProfileRequest, prepared: PreparedProfile) -> dict[str, Any]:
+def prepare_collection(
+    engine: Engine, tables: CollectionSchema, request: ProfileRequest
+) -> tuple[PreparedMemberProfile, tuple[Written, Written]]:
+    """Do the same over several data sets as one; return also what chose rows and columns.
+
+    Raises
+    ------
+    InvalidInputError
+        The rows are not those of one data set after the other; or ``fill_value`` is no number.
+    """
+    axes = (request.rows_axis, request.columns_axis)
+    having = tables.matrix_readers(axes, request.name)
+    both = collection_axes(tables, having, axes, request.join, request.along)
+    if not both.rows_are_concatenated:
+        raise errors.InvalidInputError(
+            f"{tables.location}: a profile groups the entries of all data sets, which are those of "
+            f"axis {axes[1]!r}; swap the axes, or pass along={axes[0]!r}"
+        )
+    fill: object = np.nan if request.fill_value is None else request.fill_value
+    if not isinstance(fill, bool | int | float | np.number):
+        raise errors.InvalidInputError(f"fill_value={fill!r} is no number")
+    selectors = (request.rows, request.columns)
+    selected = resolve_both(engine, tables.name, both, selectors)
+    concatenated = both.concatenated
+    values = group_values(
+        grouped_member_axis(concatenated),
+        axes[1],
+        request.by,
+        lambda text: in_all(
+            concatenated, expression_table(engine, tables.name, axes[0], text, (DATASET, INDEX))
+        ),
+    )
+    prepared = PreparedMemberProfile(
+        both.aligned,
+        axes,
+        request.name,
+        group_rows(values, selected[0]),
+        Selection(selected[1], is_all=False),
+        concatenated,
+        float(fill),
+    )
+    return prepared, both.written(selectors, selected)
+
+
+def asked(request: ProfileRequest, written: tuple[Written, Written]) -> dict[str, Any]:
     """Return what was asked, for the provenance."""
+    return {
+        "profile": {
+            "name": request.name,
+            "rows_axis": request.rows_axis,
+            "columns_axis": request.columns_axis,
+        },
+        "by": written_items(request.by),
+        "rows": written[0],
+        "columns": written[1],
+    }
+
+
+def _written(request: ProfileRequest, prepared: PreparedProfile) -> tuple[Written, Written]:
     selected = (prepared.groups.rows.positions.size, prepared.columns.positions.size)
     rows, columns = (
         written_selector(selector, count, prepared.daf.axis_length(axis))
@@ -66,13 +147,7 @@ def asked(request: ProfileRequest, prepared: PreparedProfile) -> dict[str, Any]:
             (request.rows, request.columns), selected, prepared.axes, strict=True
         )
     )
-    rows_axis, columns_axis = prepared.axes
-    return {
-        "profile": {"name": request.name, "rows_axis": rows_axis, "columns_axis": columns_axis},
-        "by": written_items(request.by),
-        "rows": rows,
-        "columns": columns,
-    }
+    return rows, columns
 
 
 def make_profile(
@@ -84,6 +159,14 @@ def make_profile(
     progress: ShowProgress,
 ) -> Profile:
     """Return a profile; see `DafSession.profile`."""
-    prepared = prepare(engine, schema, request)
+    tables = engine.connections.schemas[schema]
+    prepared: Prepared
+    if isinstance(tables, CollectionSchema):
+        prepared, written = prepare_collection(engine, tables, request)
+        how = {"join": request.join, "along": request.rows_axis}
+    else:
+        prepared = prepare(engine, schema, request)
+        written, how = _written(request, prepared), {}
     prepared.check_size(max_bytes)
-    return Profile(engine, prepared.compute(progress=progress), asked(request, prepared))
+    content = prepared.compute(progress=progress)
+    return Profile(engine, content, {**asked(request, written), **how})

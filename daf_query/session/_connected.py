@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
-from daf_query.sql import Collection, Connections, Engine
+from daf_query.sql import Collection, CollectionSchema, Connections, Engine
 from daf_query.table import Categoricals
 from daf_storage import DafReader, DafWriter, errors
 
@@ -46,6 +46,22 @@ class Connected:
             There is no such schema.
         """
         return self._connections.reader(self._connections.schema(schema).name)
+
+    def members(self, schema: str | None = None) -> dict[str, DafReader]:
+        """Return the data sets behind a schema: several by name that are asked as one, or the one.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> from daf_query import connect
+        >>> runs = [daf_storage.MemoryDaf(name=name) for name in ("monday", "tuesday")]
+        >>> list(connect(runs).members())
+        ['monday', 'tuesday']
+        """
+        tables = self._connections.schema(schema)
+        if isinstance(tables, CollectionSchema):
+            return tables.readers()
+        return {tables.name: self._connections.reader(tables.name)}
 
     def _writable(self, schema: str | None, *axes: str) -> tuple[str, DafWriter]:
         """Return the name of a schema, and its data set, which has axes and can be changed."""

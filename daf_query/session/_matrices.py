@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from daf_query.collection import CollectionRequest, collection_slice
+from daf_query.collection import (
+    CollectionRequest,
+    collection_axes,
+    collection_slice,
+    resolve_both,
+)
 from daf_query.matrix import Join, Selection
 from daf_query.moments import PROFILE_MAX_BYTES
 from daf_query.profile import Profile, ProfileRequest, make_profile
@@ -210,8 +215,26 @@ class MatrixQuestions(Connected):
         table = tables.matrix_table(*axes, name)  # before selectors: it knows the axes
         if rows is None and columns is None:
             return table
+        if isinstance(tables, CollectionSchema):
+            selected = self._chosen_of_several(tables, axes, name, _bound(rows, columns, params))
+            return tables.matrix_table(*axes, name, rows=selected[0], columns=selected[1])
         chosen = self._chosen(tables.name, axes, (rows, columns), params)
         return tables.matrix_table(*axes, name, rows=chosen[0], columns=chosen[1])
+
+    def _chosen_of_several(
+        self,
+        tables: CollectionSchema,
+        axes: tuple[str, str],
+        name: str,
+        selectors: tuple[Selector, Selector],
+    ) -> list[Selection]:
+        """Return the entries of all data sets that ``rows=`` and ``columns=`` choose."""
+        having = tables.matrix_readers(axes, name)
+        both = collection_axes(tables, having, axes, "outer", None)
+        first, second = resolve_both(self._engine, tables.name, both, selectors)
+        aligned = both.aligned.in_each(both.aligned_rows, second)
+        positions = (first, aligned) if both.rows_are_concatenated else (aligned, first)
+        return [Selection(each, is_all=False) for each in positions]
 
     def _chosen(
         self,
@@ -242,6 +265,9 @@ class MatrixQuestions(Connected):
         schema: str | None = None,
         max_bytes: ByteSize | None = PROFILE_MAX_BYTES,
         progress: ShowProgress = "auto",
+        join: Join = "outer",
+        fill_value: float | None = None,
+        along: str | None = None,
     ) -> Profile:
         """Compute what a matrix is like in each group of its rows, column by column.
 
@@ -265,6 +291,11 @@ class MatrixQuestions(Connected):
             default, None for no limit.
         progress
             Whether to show a bar on stderr.
+        join, along
+            Of several data sets as one, as for `matrix`; all columns by default.
+        fill_value
+            What stands where one of them lacks a column; by default a missing value, so that its
+            rows are counted as ``missing``.
 
         Returns
         -------
@@ -280,7 +311,7 @@ class MatrixQuestions(Connected):
         QueryError
             A predicate or an expression is wrong.
         InvalidInputError
-            Two columns would have one name; or several data sets are asked as one.
+            Two columns would have one name; or the rows are of an aligned axis.
         UnsupportedInputError
             It is a matrix of strings.
         BudgetError
@@ -311,6 +342,9 @@ class MatrixQuestions(Connected):
             by=bound[2:],
             rows=bound[0] if isinstance(rows, str) else rows,
             columns=bound[1] if isinstance(columns, str) else columns,
+            join=join,
+            fill_value=fill_value,
+            along=along,
         )
         limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
         schema_name = self._connections.schema(schema).name

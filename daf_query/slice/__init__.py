@@ -20,7 +20,7 @@ from daf_query.slice._anndata import (
     select_companions,
     warn_of_left_out,
 )
-from daf_query.slice._asked import Asked, written_selector
+from daf_query.slice._asked import Asked, Written, written_selector
 from daf_query.slice._blocks import BLOCK_BYTES
 from daf_query.slice._byte_sizes import ByteSize, byte_count, shown_bytes
 from daf_query.slice._empty_selection import EmptySelection, empty_selection
@@ -68,6 +68,7 @@ __all__ = [
     "Selector",
     "SliceExplanation",
     "WrappedSql",
+    "Written",
     "axis_bytes",
     "byte_count",
     "check_budget",

@@ -76,7 +76,13 @@ class SliceExplanation:
     """How many bytes of the stored elements are read, and of a server, downloaded.  The column
     pointers of a sparse matrix are not among them: they were read when the slice was chosen."""
     read_is_exact: bool
-    """Whether there are so many; of compressed chunks in other files than ours, about."""
+    """Whether there are so many; of compressed chunks on a server, about."""
+    decoded_bytes: int
+    """How many bytes the compressed chunks expand to that are needed.  Those that are remembered
+    from an earlier read are not decoded again."""
+    used_bytes: int
+    """How many of these are used: where they are few, the other layout, larger blocks of
+    neighbouring rows or smaller chunks would read less."""
     requests: int | None
     """About how many requests that takes; None if the data set is not on a server."""
     result_bytes: int
@@ -101,6 +107,8 @@ class SliceExplanation:
             "layouts": [asdict(layout) for layout in self.layouts],
             "read_bytes": self.read_bytes,
             "read_is_exact": self.read_is_exact,
+            "decoded_bytes": self.decoded_bytes,
+            "used_bytes": self.used_bytes,
             "requests": self.requests,
             "result_bytes": self.result_bytes,
             "memory_bytes": dict(self.memory_bytes),
@@ -115,6 +123,10 @@ class SliceExplanation:
             f"matrix {self.matrix!r} of {self.location}: {self.rows:,} {self.rows_axis} x "
             f"{self.columns:,} {self.columns_axis}, {stored} {self.dtype}"
         )
+        decoded = (
+            f"{shown_bytes(self.decoded_bytes)} of compressed chunks, of which "
+            f"{shown_bytes(self.used_bytes)} are used"
+        )
         forms = [f"{name} {shown_bytes(size)}" for name, size in self.memory_bytes.items()]
         return "\n".join(
             [
@@ -122,6 +134,7 @@ class SliceExplanation:
                 f"  elements  {at_most}{self.stored_elements:,}",
                 *(f"  layout    {_text(layout)}" for layout in self.layouts),
                 f"  read      {about}{shown_bytes(self.read_bytes)}{requests}",
+                *([f"  decoded   {decoded}"] if self.decoded_bytes else []),
                 f"  result    {at_most}{shown_bytes(self.result_bytes)} of memory",
                 f"  forms     {', '.join(forms)}",
             ]
@@ -238,6 +251,8 @@ def explain(
         layouts=layouts,
         read_bytes=read.size_bytes,
         read_is_exact=read.is_exact,
+        decoded_bytes=read.decoded_bytes,
+        used_bytes=read.used_bytes,
         requests=read.requests if read.is_remote else None,
         result_bytes=figures.result_bytes,
         memory_bytes=memory_bytes,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from daf_query.scan import INDEX
@@ -13,8 +15,15 @@ VALUE = "value"
 """What the column of the values is called."""
 
 
-def expression_table(engine: Engine, schema: str, axis: str, text: str) -> pa.Table:
+def expression_table(
+    engine: Engine, schema: str, axis: str, text: str, key: Sequence[str] = (INDEX,)
+) -> pa.Table:
     """Return the position of each entry, as ``index``, and the value of an expression for it.
+
+    Parameters
+    ----------
+    key
+        The columns that say which entry it is.
 
     Raises
     ------
@@ -25,7 +34,7 @@ def expression_table(engine: Engine, schema: str, axis: str, text: str) -> pa.Ta
     """
     table = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: the query is read-only, one statement, and the expression is SQL by design.
-    start, end = f"SELECT {quoted_name(INDEX)}, (\n", f"\n) AS {VALUE} FROM {table}"
+    start, end = f"SELECT {', '.join(map(quoted_name, key))}, (\n", f"\n) AS {VALUE} FROM {table}"
     wrapped = WrappedSql(text, ((0, start), (len(text), end)))
     try:
         return engine.plan_raw(wrapped.query).to_arrow_table()

@@ -19,7 +19,14 @@ from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import strip_prefixes
 from daf_query.sql._explain import Explanation, QueryPlan
 from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
-from daf_query.sql._group_items import By, group_values, written_items
+from daf_query.sql._group_items import (
+    By,
+    group_values,
+    grouped_axis,
+    grouped_member_axis,
+    in_all,
+    written_items,
+)
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._never_null import NeverNullWarning
 from daf_query.sql._pandas_frame import pandas_frame
@@ -55,6 +62,9 @@ __all__ = [
     "bind_all",
     "geometry_boxes",
     "group_values",
+    "grouped_axis",
+    "grouped_member_axis",
+    "in_all",
     "is_ordered",
     "one_statement",
     "pandas_frame",

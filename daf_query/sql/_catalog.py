@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
 import datafusion
 import pyarrow as pa
 from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
-from daf_query.matrix import Selection
+from daf_query.matrix import ConcatenatedAxis, Selection, concatenated_axis
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql._descriptions import (
     MATRICES,
@@ -30,6 +30,7 @@ from daf_query.table import (
     BrokenColumns,
     Categoricals,
     MatrixDataset,
+    MatrixUnionDataset,
     TableColumns,
     TableDataset,
     TableView,
@@ -151,7 +152,7 @@ class AxisSchema(_Adding):
         *,
         rows: Selection | None = None,
         columns: Selection | None = None,
-    ) -> MatrixDataset:
+    ) -> TableDataset:
         """Return the long form of a matrix, as it is now; of some entries of its axes."""
         raise NotImplementedError
 
@@ -374,6 +375,25 @@ class CollectionSchema(AxisSchema):
         """Return the data sets by name."""
         return {name: member.daf for name, member in self.members.items()}
 
+    def matrix_readers(self, axes: tuple[str, str], name: str) -> dict[str, DafReader]:
+        """Return the data sets that have a matrix over two axes, by name.
+
+        Raises
+        ------
+        AxisNotFoundError, MatrixNotFoundError
+            None has an axis, or the matrix.
+        """
+        known_axes = self.axes_set()
+        for axis in axes:
+            if axis not in known_axes:
+                raise errors.axis_not_found(self._location, axis, known_axes)
+        over = {key: daf for key, daf in self.readers().items() if all(map(daf.has_axis, axes))}
+        having = {key: daf for key, daf in over.items() if daf.has_matrix(*axes, name)}
+        if not having:
+            known = {each for daf in over.values() for each in daf.matrices_set(*axes)}
+            raise errors.matrix_not_found(self._location, *axes, name, known)
+        return having
+
     def axes_set(self) -> set[str]:
         """Return the axes that some data set has."""
         return {axis for member in self.members.values() for axis in member.axes_set()}
@@ -400,16 +420,44 @@ class CollectionSchema(AxisSchema):
         columns_axis: str,
         name: str,
         *,
-        rows: Selection | None = None,  # noqa: ARG002 - refused whatever it is
-        columns: Selection | None = None,  # noqa: ARG002 - refused whatever it is
-    ) -> NoReturn:
-        """Refuse: the entries of one data set are not those of another."""
-        members = errors.known_names(self.members, none="none")
-        raise errors.InvalidInputError(
-            f"{self._location}: {self.name!r} is several data sets as one, and the matrix {name!r} "
-            f"of {rows_axis!r} and {columns_axis!r} belongs to each of them with entries of its "
-            f"own; connect the one that you want ({members}) under a name"
-        )
+        rows: Selection | None = None,
+        columns: Selection | None = None,
+    ) -> MatrixUnionDataset:
+        """Return the long form of a matrix: the elements of all data sets that have it.
+
+        Parameters
+        ----------
+        rows, columns
+            Positions along the concatenated axes: those of the rows of the union tables.
+        """
+        axes = (rows_axis, columns_axis)
+        having = self.matrix_readers(axes, name)
+        chosen = [
+            self._of_each(axis, selection)
+            for axis, selection in zip(axes, (rows, columns), strict=True)
+        ]
+        tables = {
+            key: self.members[key].matrix_table(
+                *axes, name, rows=chosen[0].get(key), columns=chosen[1].get(key)
+            )
+            for key in having
+        }
+        return MatrixUnionDataset(tables, location=self._location)
+
+    def concatenated(self, axis: str) -> ConcatenatedAxis:
+        """Return an axis of all data sets that have it."""
+        return concatenated_axis(self.readers(), axis, location=self._location)
+
+    def _of_each(self, axis: str, selection: Selection | None) -> dict[str, Selection]:
+        """Return the selected entries of each data set; nothing where all are selected."""
+        if selection is None:
+            return {}
+        concatenated = self.concatenated(axis)
+        owners, positions = concatenated.split(selection.positions)
+        return {
+            name: Selection.of(positions[owners == number], daf.axis_length(axis))
+            for number, (name, daf) in enumerate(concatenated.members.items())
+        }
 
     @property
     def broken_count(self) -> int:

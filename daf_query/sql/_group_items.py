@@ -9,10 +9,12 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from daf_query.matrix import ConcatenatedAxis
 from daf_query.moments import STATISTICS, GroupValues
 from daf_query.scan import INDEX, NAME
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._tokens import Token, tokens_of
+from daf_query.table import DATASET
 from daf_storage import DafReader, errors
 from daf_storage.spi import recorded_types
 
@@ -121,15 +123,65 @@ def _without_name(text: str, tokens: tuple[Token, ...]) -> tuple[str, str | None
     return text[: tokens[-2].start], unquoted_name(text[last.start : last.stop])
 
 
+@dataclass(frozen=True, slots=True)
+class GroupedAxis:
+    """An axis whose entries are grouped: of one data set, or of several as one."""
+
+    axis: str
+    length: int
+    vectors: frozenset[str]
+    """The names of its columns."""
+    categories: Callable[[str], pa.Array | None]
+    """Returns the categories of a vector in their order, if an import noted them."""
+
+
+def grouped_axis(daf: DafReader, axis: str) -> GroupedAxis:
+    """Return an axis of one data set."""
+
+    def categories(vector: str) -> pa.Array | None:
+        recorded = recorded_types(daf, axis).get(vector)
+        return None if recorded is None else recorded.categories
+
+    vectors = frozenset({NAME, INDEX, *daf.vectors_set(axis)})
+    return GroupedAxis(axis, daf.axis_length(axis), vectors, categories)
+
+
+def grouped_member_axis(concatenated: ConcatenatedAxis) -> GroupedAxis:
+    """Return an axis of several data sets; categories are those of all that noted some."""
+    axis = concatenated.axis
+
+    def categories(vector: str) -> pa.Array | None:
+        listed: dict[str, None] = {}
+        for daf in concatenated.members.values():
+            recorded = recorded_types(daf, axis).get(vector)
+            if recorded is not None and recorded.categories is not None:
+                listed.update(dict.fromkeys(recorded.categories.to_pylist()))
+        return pa.array(list(listed), pa.string()) if listed else None
+
+    of_all = {each for daf in concatenated.members.values() for each in daf.vectors_set(axis)}
+    vectors = frozenset({DATASET, NAME, INDEX, *of_all})
+    return GroupedAxis(axis, concatenated.length, vectors, categories)
+
+
+def in_all(concatenated: ConcatenatedAxis, table: pa.Table) -> pa.Table:
+    """Return positions that count through in place of a data set and a position within it.
+
+    The table has these as its first two columns, and a value.
+    """
+    datasets, index = (table.column(number).combine_chunks() for number in (0, 1))
+    positions = concatenated.joined(datasets, index.to_numpy(zero_copy_only=False).astype(np.int64))
+    return pa.table([pa.array(positions), table.column(2)], names=[INDEX, table.column_names[2]])
+
+
 def group_values(
-    daf: DafReader, axes: tuple[str, str], by: By, evaluate: Callable[[str], pa.Table]
+    source: GroupedAxis, columns_axis: str, by: By, evaluate: Callable[[str], pa.Table]
 ) -> list[GroupValues]:
     """Evaluate what the rows of a profile are grouped by.
 
     Parameters
     ----------
-    axes
-        That of the rows, and that of the columns.
+    source
+        The axis of the rows.
     evaluate
         Returns ``index`` and the value of an expression for the entries of the axis, in any order.
 
@@ -140,19 +192,17 @@ def group_values(
     InvalidInputError
         Two columns would have one name.
     """
-    vectors = {NAME, INDEX, *daf.vectors_set(axes[0])}
-    items = group_items(by, vectors, {axes[1], *STATISTICS})
-    recorded = recorded_types(daf, axes[0]) if items else {}
+    items = group_items(by, source.vectors, {columns_axis, *STATISTICS})
     columns = []
     for item in items:
-        values = _values_of(daf, axes[0], item, evaluate)
-        noted = None if item.vector is None else recorded.get(item.vector)
-        columns.append(GroupValues(item.name, values, None if noted is None else noted.categories))
+        values = _values_of(source, item, evaluate)
+        categories = None if item.vector is None else source.categories(item.vector)
+        columns.append(GroupValues(item.name, values, categories))
     return columns
 
 
 def _values_of(
-    daf: DafReader, axis: str, item: GroupItem, evaluate: Callable[[str], pa.Table]
+    source: GroupedAxis, item: GroupItem, evaluate: Callable[[str], pa.Table]
 ) -> pa.Array:
     """Return the value of each entry of the axis, in its order."""
     written = item.expression.strip()
@@ -165,13 +215,13 @@ def _values_of(
             f"by={written!r} is an aggregate, which has one value for all rows; group by what "
             "each entry has, such as max(age) OVER (PARTITION BY donor)"
         ) from error
-    length = daf.axis_length(axis)
+    length = source.length
     index, column = table.column(0).to_numpy(), table.column(1)
     is_in_order = np.array_equal(index, np.arange(length))
     if not is_in_order and (index.size != length or np.unique(index).size != length):
         raise errors.QueryError(
             f"by={written!r} yields {index.size:,} values for {length:,} entries of axis "
-            f"{axis!r}; a group is one value for each"
+            f"{source.axis!r}; a group is one value for each"
         )
     if pa.types.is_dictionary(column.type):
         column = column.unify_dictionaries()

@@ -7,15 +7,28 @@ from dataclasses import dataclass
 from typing import Final
 
 import datafusion
+import numpy as np
 import pyarrow as pa
 from datafusion.catalog import Table
 
-from daf_query.matrix import Selection
-from daf_query.moments import PROFILE_MAX_BYTES, PreparedProfile, group_rows
-from daf_query.sql._catalog import AxisSchema, DafSchema
-from daf_query.sql._group_items import By, group_values
+from daf_query.matrix import Selection, aligned_axis, concatenated_of
+from daf_query.moments import (
+    PROFILE_MAX_BYTES,
+    Prepared,
+    PreparedMemberProfile,
+    PreparedProfile,
+    group_rows,
+)
+from daf_query.sql._catalog import AxisSchema, CollectionSchema, DafSchema
+from daf_query.sql._group_items import (
+    By,
+    group_values,
+    grouped_axis,
+    grouped_member_axis,
+    in_all,
+)
 from daf_query.table import ComputedDataset
-from daf_storage import errors
+from daf_storage import DafReader, errors
 
 _ALL_ROWS: Final = 1 << 62
 
@@ -31,6 +44,54 @@ class ProfilePlace:
     columns: Selection | None
 
 
+def _of_one(
+    daf: DafReader, place: ProfilePlace, by: By, evaluate: Callable[[str], pa.Table]
+) -> PreparedProfile:
+    axes = place.axes
+    rows, columns = (
+        Selection.all(daf.axis_length(axis)) if selection is None else selection
+        for axis, selection in zip(axes, (place.rows, place.columns), strict=True)
+    )
+    values = group_values(grouped_axis(daf, axes[0]), axes[1], by, evaluate)
+    groups = group_rows(values, rows.positions)
+    return PreparedProfile(daf, axes, place.name, groups, columns)
+
+
+def _of_several(
+    schema: CollectionSchema, place: ProfilePlace, by: By, evaluate: Callable[[str], pa.Table]
+) -> PreparedMemberProfile:
+    """Return the profile of all data sets; what one of them lacks is missing there."""
+    axes = place.axes
+    having = schema.matrix_readers(axes, place.name)
+    first = concatenated_of(having.values(), axes, None, location=schema.location)
+    if first != axes[0]:
+        raise errors.InvalidInputError(
+            f"{schema.location}: a profile groups the entries of all data sets, which are those of "
+            f"axis {first!r}; write profile('{first}', '{axes[0]}', '{place.name}', ...)"
+        )
+    concatenated = schema.concatenated(axes[0])
+    aligned = aligned_axis(having, axes[1], "outer", location=schema.location)
+    rows = np.arange(concatenated.length) if place.rows is None else place.rows.positions
+    columns = np.arange(aligned.length)
+    if place.columns is not None:
+        columns = np.unique(aligned.among(schema.concatenated(axes[1]), place.columns.positions))
+    values = group_values(
+        grouped_member_axis(concatenated),
+        axes[1],
+        by,
+        lambda text: in_all(concatenated, evaluate(text)),
+    )
+    return PreparedMemberProfile(
+        aligned,
+        axes,
+        place.name,
+        group_rows(values, rows),
+        Selection(columns, is_all=False),
+        concatenated,
+        np.nan,
+    )
+
+
 def profile_table(
     schema: AxisSchema, place: ProfilePlace, by: By, evaluate: Callable[[str], pa.Table]
 ) -> Table:
@@ -39,23 +100,17 @@ def profile_table(
     Raises
     ------
     InvalidInputError
-        Several data sets are behind the schema, which have no one matrix.
+        Of several data sets as one, the rows are of the aligned axis.
     BudgetError
         There would be too many rows.
     """
-    if not isinstance(schema, DafSchema):
-        raise errors.InvalidInputError(
-            f"{schema.location}: {schema.name!r} is several data sets as one, whose columns may "
-            "differ; a profile is of one data set: connect the one that you want"
-        )
-    daf, axes = schema.daf, place.axes
-    rows, columns = (
-        Selection.all(daf.axis_length(axis)) if selection is None else selection
-        for axis, selection in zip(axes, (place.rows, place.columns), strict=True)
-    )
-    values = group_values(daf, axes, by, evaluate)
-    groups = group_rows(values, rows.positions)
-    prepared = PreparedProfile(daf, axes, place.name, groups, columns)
+    prepared: Prepared
+    if isinstance(schema, CollectionSchema):
+        prepared = _of_several(schema, place, by, evaluate)
+    elif isinstance(schema, DafSchema):
+        prepared = _of_one(schema.daf, place, by, evaluate)
+    else:
+        raise TypeError(f"{type(schema).__name__} has no matrices")
     prepared.check_size(PROFILE_MAX_BYTES)
     dataset = ComputedDataset(
         prepared.schema, lambda: prepared.compute(progress="never").to_table()

@@ -18,13 +18,13 @@ import pyarrow as pa
 
 from daf_query.matrix import Selection
 from daf_query.scan import INDEX
-from daf_query.sql._catalog import AxisSchema, table_for_query
+from daf_query.sql._catalog import AxisSchema, CollectionSchema, table_for_query
 from daf_query.sql._names import quoted_name
 from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.sql._profile_function import ProfilePlace, profile_table
 from daf_query.sql._syntax_errors import in_second_line
 from daf_query.sql._tokens import unopened_bracket
-from daf_query.table import TableDataset
+from daf_query.table import DATASET, TableDataset
 from daf_storage import errors
 
 _T = TypeVar("_T")
@@ -132,7 +132,7 @@ class TableFunctions:
         _check_brackets(expression, f"by= on axis {axis!r}")
         table = f"{quoted_name(schema.name)}.{quoted_name(axis)}"
         # Not an injection: the query is read-only, one statement, and the expression SQL by design.
-        query = f"SELECT {quoted_name(INDEX)}, (\n{expression}\n) AS value FROM {table}"  # noqa: S608
+        query = f"SELECT {_key_of(schema)}, (\n{expression}\n) AS value FROM {table}"  # noqa: S608
         try:
             return beside_planning(lambda: self.plan(query).to_arrow_table())
         except errors.DafError as error:
@@ -187,15 +187,24 @@ class TableFunctions:
         _check_brackets(predicate, f"the predicate of the {what}, on axis {axis!r}")
         table = f"{quoted_name(schema.name)}.{quoted_name(axis)}"
         # Not an injection: the query is read-only, one statement, and the predicate SQL by design.
-        query = f"SELECT {quoted_name(INDEX)} FROM {table} WHERE (\n{predicate}\n)"  # noqa: S608
+        query = f"SELECT {_key_of(schema)} FROM {table} WHERE (\n{predicate}\n)"  # noqa: S608
         try:
             rows = beside_planning(lambda: self.plan(query).to_arrow_table())
         except errors.DafError as error:
             shown = in_second_line(error, predicate, "predicate")
             message = f"the predicate of the {what}, on axis {axis!r}: {shown}"
             raise errors.with_message(shown, message) from None
-        positions = rows.column(0).to_numpy().astype(np.int64)
+        positions = rows.column(rows.num_columns - 1).to_numpy().astype(np.int64)
+        if isinstance(schema, CollectionSchema):
+            datasets = rows.column(0).combine_chunks()
+            positions = schema.concatenated(axis).joined(datasets, positions)
         return Selection.of(np.sort(positions), schema.axis_length(axis))
+
+
+def _key_of(schema: AxisSchema) -> str:
+    """Return the columns that say which row of the table of an axis it is."""
+    index = quoted_name(INDEX)
+    return f"{quoted_name(DATASET)}, {index}" if isinstance(schema, CollectionSchema) else index
 
 
 def _check_brackets(sql: str, what: str) -> None:

@@ -26,7 +26,8 @@ from daf_query.table._dataset import (
 from daf_query.table._entry_lookup import entry_not_found, find_entry
 from daf_query.table._entry_positions import EntryPosition, is_of_strings
 from daf_query.table._matrix_columns import MatrixEntry
-from daf_query.table._matrix_dataset import MatrixDataset
+from daf_query.table._matrix_dataset import MatrixDataset, MatrixMember
+from daf_query.table._matrix_union import MatrixUnionDataset
 from daf_query.table._settled_rows import SettledRows
 from daf_query.table._table_columns import (
     TableColumns,
@@ -36,7 +37,8 @@ from daf_query.table._table_columns import (
     warn_of_problems,
     warn_once,
 )
-from daf_query.table._union import DATASET, UnionDataset
+from daf_query.table._union import UnionDataset
+from daf_query.table._union_columns import DATASET
 from daf_query.table._user_table import (
     UserTable,
     arrow_table,
@@ -66,6 +68,8 @@ __all__ = [
     "EntryPosition",
     "MatrixDataset",
     "MatrixEntry",
+    "MatrixMember",
+    "MatrixUnionDataset",
     "SettledRows",
     "TableColumns",
     "TableDataset",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -26,6 +26,7 @@ from daf_query.scan import (
     balanced,
     columns_of,
     conjuncts,
+    evaluate,
 )
 from daf_query.table._dataset import (
     BATCH_ROWS,
@@ -44,11 +45,21 @@ from daf_query.table._matrix_scan import (
     MatrixScan,
 )
 from daf_query.table._table_columns import TableColumns
-from daf_query.table._union_columns import NullColumn
+from daf_query.table._union_columns import DATASET, NullColumn
 from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage.spi import Span, StorageType
 
 _MOST_ENTRIES: Final = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class MatrixMember:
+    """The data set of a matrix as one of several, in whose table its rows are."""
+
+    name: str
+    """What the column ``dataset`` calls it."""
+    value_type: pa.DataType
+    """The type of the values of all."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,8 @@ class MatrixPlace:
     axes: tuple[str, str]
     """Its rows axis and its columns axis, as they were asked for."""
     name: str
+    member: MatrixMember | None = None
+    """What there is beside it; None if it stands alone."""
 
     @property
     def columns(self) -> tuple[str, str, str]:
@@ -67,6 +80,8 @@ class MatrixPlace:
         Of a matrix of an axis with itself, the second is ``AXIS_2``.
         """
         rows, columns = self.axes
+        if self.member is not None:
+            rows, columns = (f"{each}_2" if each == DATASET else each for each in self.axes)
         second = f"{columns}_2" if columns == rows else columns
         return rows, second, f"{VALUE}_2" if VALUE in (rows, second) else VALUE
 
@@ -90,6 +105,8 @@ class MatrixDataset(TableDataset):
     ----------
     rows, columns
         Only these entries of the axes, in any order, each once.
+    member
+        Of one of several data sets that are asked as one: it has a column ``dataset`` first.
 
     Raises
     ------
@@ -108,7 +125,7 @@ class MatrixDataset(TableDataset):
     {'cell': ['TATA', 'GATA'], 'gene': ['WNT6', 'WNT6'], 'value': [1, 3]}
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is chosen, and how it is seen
         self,
         daf: DafReader,
         rows_axis: str,
@@ -118,8 +135,9 @@ class MatrixDataset(TableDataset):
         rows: Selection | None = None,
         columns: Selection | None = None,
         view: TableView | None = None,
+        member: MatrixMember | None = None,
     ) -> None:
-        self._place_of = MatrixPlace(daf, (rows_axis, columns_axis), name)
+        self._place_of = MatrixPlace(daf, (rows_axis, columns_axis), name, member)
         self._info = _info_of(self._place_of)
         self._selections = (_as_set(rows), _as_set(columns))
         super().__init__(_columns_of(self._place_of, self._info), location=daf.location, view=view)
@@ -127,7 +145,15 @@ class MatrixDataset(TableDataset):
     def _with(self, columns: TableColumns, view: TableView) -> Self:  # noqa: ARG002 - they follow
         place = self._place_of
         rows, others = self._selections
-        return type(self)(place.daf, *place.axes, place.name, rows=rows, columns=others, view=view)
+        return type(self)(
+            place.daf,
+            *place.axes,
+            place.name,
+            rows=rows,
+            columns=others,
+            view=view,
+            member=place.member,
+        )
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
         place = self._place_of
@@ -136,6 +162,37 @@ class MatrixDataset(TableDataset):
             place.axes,
             place.name,
             self._selections,
+            place.member,
+        )
+
+    @property
+    def name(self) -> str:
+        """What the column ``dataset`` calls its data set; of one that stands alone, its matrix."""
+        place = self._place_of
+        return place.name if place.member is None else place.member.name
+
+    @property
+    def value_type(self) -> pa.DataType:
+        """The type of the values."""
+        return self.schema.field(self._place_of.columns[2]).type
+
+    @property
+    def pickled_view(self) -> dict[str, Any]:
+        """Which rows are left."""
+        return self._view.pickled()
+
+    def as_member(self, name: str, value_type: pa.DataType) -> Self:
+        """Return the same table as one of several."""
+        place = self._place_of
+        rows, columns = self._selections
+        return type(self)(
+            place.daf,
+            *place.axes,
+            place.name,
+            rows=rows,
+            columns=columns,
+            view=self._view,
+            member=MatrixMember(name, value_type),
         )
 
     @property
@@ -176,11 +233,16 @@ class MatrixDataset(TableDataset):
             self._mask(entries[name], [c for c in conditions if columns_of(c) == [name]])
             for name in entries
         ]
+        constants = self._constants()
+        of_constants = [c for c in conditions if constants and columns_of(c) == list(constants)]
         settled = [c for c in conditions if columns_of(c) in [[name] for name in entries]]
+        settled += of_constants
         layout = self._layout(masks)
         minor_mask = masks[1] if layout.rows_are_major else masks[0]
         elements = elements_of(layout.plan)
-        is_never = Constant(value=False) in conditions
+        is_never = Constant(value=False) in conditions or not all(
+            _is_true_of(constants, condition) for condition in of_constants
+        )
         spans = [] if is_never else elements.spans(_block_size(elements.count, self._view.options))
         left = sum(span.size for span in spans)
         plan = ScanPlan(
@@ -197,6 +259,8 @@ class MatrixDataset(TableDataset):
             {first: parts[0], second: parts[1], value: VALUE},
             entries,
             minor_mask if elements.has_other_minors else None,
+            constants,
+            self._dtype(),
         )
         major = self._place_of.axes[0 if layout.rows_are_major else 1]
         report = self._report(f"{self._columns.table}, stored by {major!r}")
@@ -226,6 +290,18 @@ class MatrixDataset(TableDataset):
             for axis, length in zip(place.axes, _shape_of(self._info, place), strict=True)
         ]
         return dict(zip(place.columns, opened, strict=False))
+
+    def _constants(self) -> dict[str, str]:
+        member = self._place_of.member
+        return {} if member is None else {DATASET: member.name}
+
+    def _dtype(self) -> np.dtype[Any] | None:
+        """Return what the values are converted to, if they are."""
+        member, stored = self._place_of.member, arrow_type(self._info.storage_type)
+        if member is None or member.value_type == stored:
+            return None
+        dtype: np.dtype[Any] = np.dtype(member.value_type.to_pandas_dtype())
+        return dtype
 
     def _mask(self, entries: AxisEntries, conditions: Sequence[Predicate]) -> Mask | None:
         """Return for which entries of an axis all conditions are true; ``None`` for all."""
@@ -293,10 +369,13 @@ def _columns_of(place: MatrixPlace, info: MatrixInfo) -> TableColumns:
     first, second, value = place.columns
     entries = pa.dictionary(pa.int32(), pa.string())
     is_float = info.storage_type in (StorageType.FLOAT32, StorageType.FLOAT64)
+    member = place.member
+    value_type = arrow_type(info.storage_type) if member is None else member.value_type
     fields = [
+        *([] if member is None else [pa.field(DATASET, pa.string(), nullable=False)]),
         pa.field(first, entries, nullable=False),
         pa.field(second, entries, nullable=False),
-        pa.field(value, arrow_type(info.storage_type), nullable=is_float),
+        pa.field(value, value_type, nullable=is_float or pa.types.is_floating(value_type)),
     ]
     length = info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
     columns: dict[str, Column] = {field.name: NullColumn(field) for field in fields}
@@ -332,6 +411,13 @@ def _open_matrix(
     axes: tuple[str, str],
     name: str,
     selections: tuple[Selection | None, Selection | None],
+    member: MatrixMember | None,
 ) -> MatrixDataset:
     rows, columns = selections
-    return MatrixDataset(origin.open(), *axes, name, rows=rows, columns=columns)
+    return MatrixDataset(origin.open(), *axes, name, rows=rows, columns=columns, member=member)
+
+
+def _is_true_of(constants: Mapping[str, str], condition: Predicate) -> bool:
+    """Return whether a condition on constants alone is true."""
+    mask = evaluate(condition, lambda name: pa.array([constants[name]], pa.string()), 1)
+    return bool(mask[0])

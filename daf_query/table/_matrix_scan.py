@@ -106,6 +106,10 @@ class Candidates:
     """The entries of the columns that are axes."""
     minor_mask: Mask | None
     """Which minors are selected; ``None`` for all."""
+    constants: Mapping[str, str]
+    """Columns that hold the same string in all rows."""
+    dtype: np.dtype[Any] | None
+    """What numbers are converted to; None where they stay as they are."""
 
 
 class MatrixScan:
@@ -202,6 +206,8 @@ class _CountedBlock:
         """Return what reads the values of a column to evaluate a predicate on."""
 
         def values(name: str) -> Values:
+            if name in self._candidates.constants:
+                return self._constant(name, offsets)
             entries = self._candidates.entries.get(name)
             if entries is None:
                 return self._values(name, offsets)
@@ -211,6 +217,9 @@ class _CountedBlock:
 
     def to_arrow(self, name: str, offsets: Offsets | None) -> pa.Array:
         """Return a column as Arrow."""
+        if name in self._candidates.constants:
+            count = self.count if offsets is None else offsets.size
+            return pa.repeat(pa.scalar(self._candidates.constants[name], pa.string()), count)
         entries = self._candidates.entries.get(name)
         if entries is not None:
             return entries.encoded(self._codes(name, offsets))
@@ -227,7 +236,15 @@ class _CountedBlock:
     def _values(self, name: str, offsets: Offsets | None) -> Any:
         values = self._block.values(offsets)
         self._report.count(name, values)
-        return values
+        dtype = self._candidates.dtype
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def _constant(self, name: str, offsets: Offsets | None) -> Codes:
+        strings = pa.array([self._candidates.constants[name]], pa.string())
+        count = self.count if offsets is None else offsets.size
+        return Codes(
+            np.zeros(count, np.uint8), strings, lambda each: evaluate(each, lambda _: strings, 1)
+        )
 
 
 def _left(mask: Mask, offsets: Offsets | None) -> Offsets | None:

@@ -42,12 +42,9 @@ from daf_query.table._dataset import (
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableScanner
-from daf_query.table._union_columns import ConstantColumn, NullColumn, column_as
+from daf_query.table._union_columns import DATASET, ConstantColumn, NullColumn, column_as
 from daf_storage import errors
 from daf_storage.spi import DecodedCache
-
-DATASET = "dataset"
-"""The column that says of which data set a row is."""
 
 
 class UnionDataset(TableDataset):
@@ -357,13 +354,13 @@ def unified(
         having = {
             key: schema.field(name) for key, schema in schemas.items() if name in schema.names
         }
-        common_type = _common_type({field.type for field in having.values()})
+        shared_type = common_type({field.type for field in having.values()})
         if name == DATASET:
             problems[name] = (
                 f"the axis {table!r} has a vector {name!r} of its own, which cannot be seen: the "
                 "column of that name says of which data set a row is"
             )
-        elif common_type is None:
+        elif shared_type is None:
             types = ", ".join(f"{key}: {field.type}" for key, field in having.items())
             problems[name] = (
                 f"the vector {name!r} of axis {table!r} has types that have none in common "
@@ -371,11 +368,11 @@ def unified(
             )
         else:
             can_be_null = len(having) < len(schemas) or any(f.nullable for f in having.values())
-            fields.append(pa.field(name, common_type, nullable=can_be_null))
+            fields.append(pa.field(name, shared_type, nullable=can_be_null))
     return fields, problems
 
 
-def _common_type(types: set[pa.DataType]) -> pa.DataType | None:
+def common_type(types: set[pa.DataType]) -> pa.DataType | None:
     """Return the smallest type that holds all values of some; ``None`` if there is none."""
     if len(types) == 1:
         return next(iter(types))

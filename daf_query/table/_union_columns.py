@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from daf_query.scan import (
 )
 from daf_query.table._wrapped_column import WrappedColumn, WrappedOpenColumn
 from daf_storage.spi import DecodedCache
+
+DATASET: Final = "dataset"
+"""The column that says of which data set a row is."""
 
 
 def column_as(column: Column | None, field: pa.Field) -> Column:

@@ -65,8 +65,11 @@ class ChunkFiles:
     @staticmethod
     def can_read(metadata: ArrayMetadata) -> bool:
         """Return whether an array is stored like this."""
-        is_plain = metadata.chunk_dtype is not None or metadata.has_plain_strings
-        return is_plain and metadata.info.size > 0
+        stored, is_string = metadata.chunk_dtype, metadata.info.storage_type.is_string
+        is_fixed = stored is not None and stored.itemsize == metadata.item_bytes > 0
+        if is_string and is_fixed and metadata.fill_value:
+            return False  # it is written in ways of its own
+        return (is_fixed or metadata.has_plain_strings) and metadata.info.size > 0
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return ranges of the first dimension of numbers; each chunk is decoded once."""
@@ -78,6 +81,18 @@ class ChunkFiles:
         values = self.decode((), self._stored(()))
         values.flags.writeable = False
         return values
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the elements; strings of a fixed length are of one of numpy's."""
+        kind, stored = self.info.storage_type, self._metadata.chunk_dtype
+        return kind.dtype if stored is None or not kind.is_string else stored
+
+    def read_fixed_strings(self) -> AnyArray:
+        """Return all strings of a fixed length, as numpy has them."""
+        if not self.info.shape:
+            return self.read_scalar()
+        return self.read_spans([Span(0, self.info.shape[0])])[0]
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""
@@ -98,8 +113,8 @@ class ChunkFiles:
         else:
             sizes = (self._snapshot.size(self._key(position)) for position in positions)
             estimate.add_bytes(sum(size or 0 for size in sizes))
-        if self._metadata.compressions:
-            estimate_decoded(read, estimate)
+        if self._metadata.compressions and not self._metadata.has_plain_strings:
+            estimate_decoded(read, self.dtype.itemsize, estimate)
 
     def version(self, position: Position) -> Hashable | None:
         """Return what changes with the file of a chunk; None where nothing is decoded."""
@@ -116,7 +131,7 @@ class ChunkFiles:
 
     def decode(self, position: Position, stored: Any) -> AnyArray:
         """Return the elements of a chunk, padded at the end of the array."""
-        shape, dtype = self.info.chunks, self.info.storage_type.dtype
+        shape, dtype = self.info.chunks, self.dtype
         if stored is None:
             return np.broadcast_to(np.array(self._fill_value(position), dtype), shape)
         chunk_dtype = self._metadata.chunk_dtype
@@ -129,7 +144,10 @@ class ChunkFiles:
                 position,
                 f"has {len(data):,} bytes, and {list(shape)} of {chunk_dtype} needs {size_bytes:,}",
             )
-        return np.frombuffer(data, chunk_dtype).reshape(shape).astype(dtype, copy=False)
+        values = np.frombuffer(data, chunk_dtype)
+        if self._metadata.is_fortran:
+            return values.reshape(shape[::-1]).T.astype(dtype, copy=False)
+        return values.reshape(shape).astype(dtype, copy=False)
 
     def decode_strings(self, position: Position, stored: Any) -> pa.Array:
         """Return the strings of a chunk."""

@@ -33,11 +33,16 @@ LARGE_BYTES: Final = 2**31
 
 
 class ChunkSource(Protocol):
-    """The chunks of one array of numbers."""
+    """The chunks of one array of elements of a fixed size."""
 
     @property
     def info(self) -> ArrayInfo:
         """The array."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The elements as `decode` returns them."""
         ...
 
     @property
@@ -131,7 +136,7 @@ def read_chunks(
     Each chunk is decoded at most once.
     """
     read = ChunkedRead.of(source.info, spans, within, what=source.what)
-    out = np.empty(read.shape, source.info.storage_type.dtype)
+    out = np.empty(read.shape, source.dtype)
     missing: dict[Position, Hashable | None] = {}
     for position in read.positions():
         version = source.version(position)
@@ -151,8 +156,8 @@ def _read_missing(
 ) -> None:
     """Decode chunks and copy them into the result."""
     info = source.info
-    item_bytes = info.storage_type.dtype.itemsize
-    chunk_bytes = math.prod(info.chunks) * item_bytes
+    item_bytes = source.dtype.itemsize
+    chunk_bytes = max(math.prod(info.chunks) * item_bytes, 1)
     is_small = 2 * info.size * item_bytes <= settings.DAF_DECODED_CHUNKS_MAX_BYTES
 
     def run(stored: Iterable[tuple[Position, Any]]) -> None:
@@ -185,9 +190,8 @@ def _tasks(
         yield functools.partial(run, group)
 
 
-def estimate_decoded(read: ChunkedRead, estimate: ReadEstimate) -> None:
+def estimate_decoded(read: ChunkedRead, item_bytes: int, estimate: ReadEstimate) -> None:
     """Add what the chunks of a read expand to, and how much of that is used."""
-    item_bytes = read.info.storage_type.dtype.itemsize
     count = len(read.rows) * len(read.across)
     estimate.add_decoded(
         count * math.prod(read.info.chunks) * item_bytes,

@@ -170,6 +170,7 @@ class Hdf5Chunks:
     ) -> None:
         pipeline = stored.pipeline
         self.info = info
+        self.dtype = info.storage_type.dtype
         self.what = what
         self.memory = memory
         self.decodes_in_threads = pipeline.is_known
@@ -204,7 +205,7 @@ class Hdf5Chunks:
         read = ChunkedRead.of(self.info, spans, within, what=self.what)
         numbers = [self._listing.number(position) for position in read.positions()]
         estimate.add_bytes(int(np.maximum(self._listing.sizes[numbers], 0).sum()))
-        estimate_decoded(read, estimate)
+        estimate_decoded(read, self.dtype.itemsize, estimate)
 
     def version(self, position: Position) -> Hashable | None:  # noqa: ARG002 - one file has all chunks
         """Return the state of the file; None where a chunk is a part of it as it is."""
@@ -222,9 +223,7 @@ class Hdf5Chunks:
         """Return the elements of a chunk, padded at the end of the array."""
         dtype, shape = self._pipeline.dtype, self.info.chunks
         if stored is None:
-            return np.broadcast_to(
-                np.array(self._stored.fill_value, self.info.storage_type.dtype), shape
-            )
+            return np.broadcast_to(np.array(self._stored.fill_value, self.dtype), shape)
         if not self._pipeline.is_known or self._may_be_unfiltered(position, stored):
             return self._decoded_by_hdf5(position)
         data = self._undone(position, stored)
@@ -234,7 +233,7 @@ class Hdf5Chunks:
                 f"{list(shape)} of {dtype} needs {self._chunk_bytes:,}"
             )
         values = np.frombuffer(data, dtype).reshape(shape)
-        return values.astype(self.info.storage_type.dtype, copy=False)
+        return values.astype(self.dtype, copy=False)
 
     def _may_be_unfiltered(self, position: Position, stored: memoryview) -> bool:
         """Return whether a chunk could be one of those that a file may ask HDF5 not to compress.
@@ -277,7 +276,7 @@ class Hdf5Chunks:
         found = self._read_slow(picks)
         if found.shape == self.info.chunks:
             return found
-        padded = np.zeros(self.info.chunks, self.info.storage_type.dtype)
+        padded = np.zeros(self.info.chunks, self.dtype)
         padded[tuple(slice(n) for n in found.shape)] = found
         return padded
 

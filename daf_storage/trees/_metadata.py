@@ -86,7 +86,9 @@ class ArrayMetadata:
     is_sharded: bool = False
     """Whether a file holds small chunks, whoever reads them."""
     chunk_dtype: np.dtype[Any] | None = None
-    """The elements of a chunk without its compressions; None where it is not those, in C order."""
+    """The elements of a chunk without its compressions; None where it is not just those."""
+    is_fortran: bool = False
+    """Whether the first dimension of a chunk varies fastest."""
     has_plain_strings: bool = False
     """Whether a chunk without its compressions is strings one after the other."""
     document: bytes | None = None

@@ -217,7 +217,8 @@ def parse_array(data: bytes, *, what: str) -> ArrayMetadata:
         item_bytes=item_bytes,
         compressions=tuple(compressions),
         has_filters=left not in ([], _VLEN_UTF8),
-        chunk_dtype=_chunk_dtype(dtype, storage_type, order, shape) if not left else None,
+        chunk_dtype=None if left or not item_bytes else np.dtype(dtype),
+        is_fortran=order == "F",
         has_plain_strings=is_vlen and left == _VLEN_UTF8 and len(shape) <= 1,
         document=to_json(without) if compressions else None,
     )
@@ -274,16 +275,6 @@ def _document(snapshot: Snapshot, path: str) -> bytes | None:
 
 def _malformed(what: str, error: Exception) -> CorruptDataError:
     return CorruptDataError(f"{what}: {ARRAY_FILE} is incomplete or malformed ({error!r})")
-
-
-def _chunk_dtype(
-    dtype: Any, storage_type: StorageType, order: str, shape: tuple[int, ...]
-) -> np.dtype[Any] | None:
-    """Return the elements of a chunk without filters; None where they are not plain numbers."""
-    if storage_type.is_string or (order != "C" and len(shape) > 1):
-        return None
-    found: np.dtype[Any] = np.dtype(dtype)
-    return found
 
 
 def _order(value: Any) -> str:

@@ -279,7 +279,7 @@ def parse_array(document: Mapping[str, Any], *, what: str) -> ArrayMetadata:
         compressions=tuple(compressions),
         is_sharded=left[0][0] == "sharding_indexed",
         has_filters=len(left) > 1 or left[0][0] not in ("bytes", "vlen-utf8"),
-        chunk_dtype=_chunk_dtype(left, kind) if _is_native(data_type) else None,
+        chunk_dtype=_chunk_dtype(left, kind, data_type, item_bytes),
         has_plain_strings=len(shape) <= 1
         and kind.is_string
         and _is_serializer(left, kind, data_type),
@@ -384,15 +384,19 @@ def _is_serializer(
 
 
 def _chunk_dtype(
-    left: list[tuple[str, Mapping[str, Any]]], kind: StorageType
+    left: list[tuple[str, Mapping[str, Any]]], kind: StorageType, data_type: Any, item_bytes: int
 ) -> np.dtype[Any] | None:
-    """Return the elements of a chunk of numbers; None if they are not simply bytes."""
-    if kind.is_string or len(left) != 1 or left[0][0] != "bytes":
+    """Return the elements of a chunk; None if they are not simply bytes of a fixed number."""
+    if len(left) != 1 or left[0][0] != "bytes" or not item_bytes:
         return None
     endian = left[0][1].get("endian", "little")
     if endian not in ("little", "big"):
         return None
-    return kind.dtype.newbyteorder("<" if endian == "little" else ">")
+    if not kind.is_string:
+        return kind.dtype.newbyteorder("<" if endian == "little" else ">")
+    if data_type["name"] == "null_terminated_bytes":
+        return np.dtype(f"|S{item_bytes}")
+    return np.dtype(f"{'<' if endian == 'little' else '>'}U{item_bytes // 4}")
 
 
 def _shard(

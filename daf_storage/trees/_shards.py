@@ -170,6 +170,11 @@ class ShardReader:
         self._grid = [-(-n // h) for n, h in zip(self.info.shape, heights, strict=True)]
         self._first = self._file((0,) * len(self._grid))
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the elements."""
+        return self.info.storage_type.dtype
+
     def _file(self, outer: Position) -> _ShardFile:
         """Return the file at a position of the grid of files."""
         if outer not in self._files:
@@ -226,7 +231,7 @@ class ShardReader:
             for file, places in self._places(wanted[first : first + _FETCHED_CHUNKS]).items():
                 estimate_ranges(self._snapshot, file.key, list(places.values()), estimate)
         if self.decodes_in_threads:
-            estimate_decoded(read, estimate)
+            estimate_decoded(read, self.dtype.itemsize, estimate)
 
     def read_strings(self, span: Span) -> pa.StringArray | pa.LargeStringArray:
         """Return a range of a vector of strings; only its chunks are decoded."""

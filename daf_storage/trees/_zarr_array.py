@@ -168,7 +168,9 @@ class ZarrArray:
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, decoded straight into Arrow where they are stored plainly."""
         if self._chunks is not None:
-            return self._chunks.read_strings()
+            if self._metadata.has_plain_strings:
+                return self._chunks.read_strings()
+            return _as_strings(self._chunks.read_fixed_strings(), what=self._what)
         if not self._metadata.has_plain_chunk:
             return _as_strings(self._foreign(slice(None)), what=self._what)
         if self.info.size == 0:
@@ -314,6 +316,11 @@ class ZarrArray:
 
     def _foreign(self, *picks: slice) -> AnyArray:
         """Let zarr-python read ranges of the array, whatever its codecs."""
+        if self.info.size == 0:
+            kind = self.info.storage_type
+            return _frozen(
+                np.empty(self.info.shape, object if kind.is_string else kind.dtype)[picks]
+            )
         rows = picks[0]
         self._refuse_many_chunks(rows)
         try:
@@ -430,7 +437,7 @@ def _as_strings(values: AnyArray, *, what: str) -> pa.StringArray:
         if flat.dtype.kind == "S":
             flat = np.char.decode(flat, "utf-8")
         return pa.array(flat.astype(object), pa.string())
-    except (pa.ArrowException, UnicodeDecodeError) as error:
+    except (pa.ArrowException, ValueError, SystemError) as error:
         raise CorruptDataError(f"{what}: the strings cannot be decoded ({error})") from error
 
 

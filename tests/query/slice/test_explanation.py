@@ -391,7 +391,7 @@ def test_other_formats(path: Path, tmp_path: Path, suffix: str) -> None:
 
 @pytest.mark.parametrize("name", ["d", "s"])
 def test_chunks_of_hdf5(tmp_path: Path, name: str) -> None:
-    """What is compressed in an HDF5 file is estimated by its chunks, decoded."""
+    """The bytes to read are those of the compressed chunks; what they expand to is said too."""
     daf = H5df(tmp_path / "x.h5df", "w", packed=True)
     assert isinstance(daf, DafWriter)
     daf.add_axis("cell", [f"c{i}" for i in range(30)])
@@ -400,14 +400,19 @@ def test_chunks_of_hdf5(tmp_path: Path, name: str) -> None:
     daf.set_matrix(
         "gene", "cell", name, values if name == "s" else values.toarray(), relayout=False
     )
+    daf.close()
     part = connect(tmp_path / "x.h5df").matrix("cell", "gene", name, rows=[2, 3])
     explanation = part.explain()
-    assert not explanation.read_is_exact
+    assert explanation.read_is_exact
     assert explanation.requests is None
     needed = part.values()
     item_bytes = 8 + needed.indices.itemsize if name == "s" else 8
     size = needed.nnz if name == "s" else needed.size
-    assert size * item_bytes <= explanation.read_bytes < 3 * size * item_bytes
+    assert explanation.used_bytes == size * item_bytes <= explanation.decoded_bytes
+    assert explanation.decoded_bytes < 3 * size * item_bytes
+    assert 0 < explanation.read_bytes < explanation.decoded_bytes
+    assert "of compressed chunks, of which" in str(explanation)
+    assert explanation.to_dict()["used_bytes"] == explanation.used_bytes
 
 
 def test_matrices_of_strings() -> None:

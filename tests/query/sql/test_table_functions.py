@@ -218,12 +218,12 @@ class TestSeveralDataSets:
         assert len(connect({"a": daf}).sql("SELECT * FROM matrix('a.cell', 'a.cell', 'D')")) == 1
 
     def test_as_one(self) -> None:
-        """Several data sets as one have no matrix: their entries are different ones."""
+        """Several data sets as one have the rows of all, with a column that says of which."""
         runs = connect([fill(MemoryDaf(name="monday")), fill(MemoryDaf(name="tuesday"))])
-        with pytest.raises(errors.InvalidInputError, match="connect the one that you want"):
-            runs.sql("SELECT * FROM matrix('cell', 'gene', 'UMIs')")
-        with pytest.raises(errors.InvalidInputError, match="monday, tuesday"):
-            runs.matrix_table("cell", "gene", "UMIs")
+        rows = runs.sql("SELECT * FROM matrix('cell', 'gene', 'UMIs') WHERE dataset > 'n'")
+        one = connect(fill(MemoryDaf())).matrix_table("cell", "gene", "UMIs").to_table()
+        assert rows.drop("dataset").to_arrow_table().num_rows == one.num_rows
+        assert runs.matrix_table("cell", "gene", "UMIs").count_rows() == 2 * one.num_rows
 
 
 class TestErrors:

@@ -247,13 +247,15 @@ def test_names_of_data_sets(folder: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_refused(folder: Path, session: DafSession) -> None:
-    """A pattern that matches nothing or something else; matrices; the same twice."""
+    """A pattern that matches nothing or something else; a matrix of none; the same twice."""
     with pytest.raises(errors.SourceNotFoundError, match="no file or directory matches"):
         connect(f"{folder}/*.h5df")
     with pytest.raises(errors.DafError):
         connect(f"{folder}/mon*/*")
-    with pytest.raises(errors.InvalidInputError, match="'runs' is several data sets as one"):
+    with pytest.raises(errors.MatrixNotFoundError, match="runs/.*'X'"):
         session.matrix("cell", "donor", "X")
+    with pytest.raises(errors.InvalidInputError, match="'runs' is several data sets as one"):
+        session.reader()
     with pytest.raises(errors.InvalidInputError, match="pass a path"):
         connect([])
     one = MemoryDaf(name="one")
@@ -290,7 +292,7 @@ def test_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -
     rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     assert rows == [{"dataset": day, "n": N[day]} for day in sorted(N)]
     assert main(["extract", f"{folder}/*.daf.zarr", "--matrix", "X", "-o", "x.csv"]) == 1
-    assert "is several data sets" in capsys.readouterr().err
+    assert "there is no matrix 'X'" in capsys.readouterr().err
 
 
 def test_many_data_sets() -> None:

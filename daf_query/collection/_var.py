@@ -1,0 +1,50 @@
+"""The table of an aligned axis: the columns on whose values all data sets agree."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daf_query.collection._frames import aligned_frame, joined_colors
+from daf_query.matrix import AlignedAxis
+from daf_storage import AnnDataWarning
+from daf_storage.spi import axis_frame
+
+
+def aligned_axis_frame(
+    axis: AlignedAxis, positions: npt.NDArray[np.int64]
+) -> tuple[Any, dict[str, Any]]:
+    """Return a row for each selected name, and the colours of its categoricals.
+
+    Warns
+    -----
+    AnnDataWarning
+        Columns are left out, because the data sets do not agree.
+    """
+    now = axis.again()
+    frames, colors = [], []
+    for name, daf in now.members.items():
+        sources = now.sources(name, positions)
+        has = np.flatnonzero(sources >= 0)
+        frame, uns = axis_frame(daf, axis.axis, sources[has], unreadable="warn")
+        frames.append((frame, has))
+        colors.append((frame, uns))
+    index = now.entries.take(pa.array(positions)).to_numpy(zero_copy_only=False)
+    joined, conflicts = aligned_frame(frames, index.astype(object, copy=False))
+    warn_of_conflicts("var", axis.axis, conflicts)
+    return joined, joined_colors(colors, joined)
+
+
+def warn_of_conflicts(part: str, axis: str, conflicts: list[str]) -> None:
+    """Warn of columns that are left out."""
+    if conflicts:
+        warnings.warn(
+            f"{part} lacks {', '.join(conflicts)}; ask the table {axis!r} for what each data set "
+            "has",
+            AnnDataWarning,
+            stacklevel=5,
+        )
