@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         to_anndata,
     )
     from daf_storage.opening import (
+        FilesDaf,
         H5df,
         MemoryDaf,
         UnsafeAlignmentWarning,
@@ -98,6 +99,7 @@ __all__ = [
     "DafWriter",
     "Damage",
     "EmptySparse",
+    "FilesDaf",
     "Finding",
     "H5df",
     "IfExists",
@@ -190,6 +192,7 @@ __getattr__, __dir__ = lazy_names(
             "to_anndata",
         ),
         "daf_storage.opening": (
+            "FilesDaf",
             "H5df",
             "MemoryDaf",
             "UnsafeAlignmentWarning",

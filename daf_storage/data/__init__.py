@@ -29,7 +29,7 @@ from daf_storage.data._convention import (
 )
 from daf_storage.data._convention import attributes_of as convention_attributes
 from daf_storage.data._conversions import arrow_of, number_strings, scipy_index_dtype
-from daf_storage.data._damage import Damage, damage_of, one_each
+from daf_storage.data._damage import Damage, damage_of, listed, one_each
 from daf_storage.data._digest import check_bools, digest
 from daf_storage.data._encoding import EmptySparse, write_text
 from daf_storage.data._layout import (
@@ -87,6 +87,7 @@ __all__ = [
     "entries_axis_problem",
     "incomplete_properties",
     "layout",
+    "listed",
     "lost_entries",
     "number_strings",
     "one_each",

@@ -11,15 +11,23 @@ from daf_storage.opening import _archives as archives
 from daf_storage.opening._archives import groups_of
 from daf_storage.opening._atomic_create import new_data_set
 from daf_storage.opening._complete import complete_daf, open_overlay
+from daf_storage.opening._files_data_sets import FilesDaf, open_files_tree
 from daf_storage.opening._hdf5_files import UnsafeAlignmentWarning
 from daf_storage.opening._open import H5df, MemoryDaf, ZarrDaf, open_daf
-from daf_storage.opening._paths import SHARED_ARCHIVE_SUFFIX, DafPath, parse_path
+from daf_storage.opening._paths import (
+    SHARED_ARCHIVE_SUFFIX,
+    SHARED_FILES_ARCHIVE_SUFFIX,
+    DafPath,
+    parse_path,
+)
 from daf_storage.opening._reorder_backup import restore_backup
 from daf_storage.opening._zarr_directories import open_directory_tree
 
 __all__ = [
     "SHARED_ARCHIVE_SUFFIX",
+    "SHARED_FILES_ARCHIVE_SUFFIX",
     "DafPath",
+    "FilesDaf",
     "H5df",
     "MemoryDaf",
     "UnsafeAlignmentWarning",
@@ -30,6 +38,7 @@ __all__ = [
     "new_data_set",
     "open_daf",
     "open_directory_tree",
+    "open_files_tree",
     "open_overlay",
     "parse_path",
     "restore_backup",

@@ -12,7 +12,7 @@ from typing import Any
 from daf_storage import errors
 from daf_storage.base import IfExists, Packing, check_if_exists
 from daf_storage.data import DafWriter
-from daf_storage.opening._open import create_in, open_daf
+from daf_storage.opening._open import create_in, no_zarr_format, open_daf
 from daf_storage.opening._paths import DafPath, parse_path
 from daf_storage.opening._style import check_style
 from daf_storage.stores import follow_links, put_in_place, replace_archive, scratch
@@ -45,8 +45,8 @@ def new_data_set(
     where = parse_path(path)
     style: Any = {"zarr_format": zarr_format, "packed": packed}
     check_style(where.given, zarr_format, packed)
-    if where.kind == "hdf5" and zarr_format is not None:
-        raise errors.InvalidInputError(f"{where.given}: an HDF5 file has no zarr_format")
+    if where.form != "zarr" and zarr_format is not None:
+        raise no_zarr_format(where)
     if where.group:
         with open_daf(where.given, "w+", **style) as daf, _writer(daf, where).batch():
             yield _writer(daf, where)

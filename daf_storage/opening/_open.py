@@ -14,6 +14,7 @@ from typing import Any, Literal, overload
 from daf_storage import errors
 from daf_storage.base import OpenMode, Packing, check_mode, packing_of, unique_name
 from daf_storage.data import DafReader, DafWriter, Origin
+from daf_storage.opening._files_data_sets import FilesDaf, open_files
 from daf_storage.opening._foreign_data_sets import foreign_path, open_foreign, readable_tree
 from daf_storage.opening._hdf5_data_sets import (
     is_hdf5_handle,
@@ -81,8 +82,11 @@ def open_daf(
     path
         ``something.daf.zarr``, a Zarr directory; ``something.daf.zarr.zip``, the same in one
         ZIP archive; ``something.dafs.zarr.zip#/group``, one of several data sets in an archive;
-        ``something.h5df``, an HDF5 file; ``something.h5dfs#/group``, one of several in a file.
-        The Zarr ones may be URLs too, for reading: ``https://...``, ``s3://...``, ``gs://...``.
+        ``something.daf``, a directory of plain files (`FilesDaf`), or any directory that is marked
+        as one by a ``daf.json``; ``something.daf.zip`` and ``something.dafs.zip#/group``, the
+        same in an archive; ``something.h5df``, an HDF5 file; ``something.h5dfs#/group``, one of
+        several in a file.  Those of Zarr and of plain files may be URLs too, for reading:
+        ``https://...``, ``s3://...``, ``gs://...``.
         ``something.h5`` and ``something.hdf5`` are HDF5 files too, with or without ``#/group``.
         An AnnData is read in place, whatever the suffix: ``atlas.h5ad``, ``atlas.zarr``,
         ``atlas.zarr.zip``.
@@ -95,8 +99,8 @@ def open_daf(
     zarr_format
         The version of Zarr in which to create it, 2 or 3; 2 by default, 3 if it is packed.
     packed
-        Whether to cut what is written into small chunks and compress them, and how; needs Zarr v3
-        or HDF5.  What is filled in place is not packed.
+        Whether to cut what is written into small chunks and compress them, and how; not in Zarr
+        v2.  What is filled in place is not packed.
 
     Returns
     -------
@@ -122,10 +126,13 @@ def open_daf(
         check_mode(mode)
         with errors.os_errors(foreign.given):
             return _with_origin(open_foreign(foreign, mode, name), open_daf, foreign.full)
-    if parsed(path).kind == "hdf5":
-        if zarr_format is not None:
-            raise errors.InvalidInputError(f"{path}: an HDF5 file has no zarr_format")
+    where = parsed(path)
+    if where.form != "zarr" and zarr_format is not None:
+        raise no_zarr_format(where)
+    if where.form == "hdf5":
         return H5df(path, mode, name=name, packed=packed)
+    if where.is_files:
+        return FilesDaf(path, mode, name=name, packed=packed)
     return ZarrDaf(path, mode, name=name, zarr_format=zarr_format, packed=packed)
 
 
@@ -181,9 +188,10 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
     if is_remote(path):
         return _open_remote(str(path), mode, name)
     where = parsed(path)
-    if where.kind == "hdf5":
+    if where.form != "zarr":
+        kind = "an HDF5 file" if where.form == "hdf5" else "a FilesDaf"
         raise errors.InvalidInputError(
-            f"can't parse as ZarrDaf path: {path}; it is an HDF5 file: open it with open_daf"
+            f"can't parse as ZarrDaf path: {path}; it is {kind}: open it with open_daf"
         )
     style = Style(zarr_format, packing_of(packed))
     style.check(where.given, mode)
@@ -278,7 +286,7 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
         path = path_of_handle(root)
         return reader if path is None else _with_origin(reader, H5df, path)
     given = path_input(root, "an open h5py.File or h5py.Group")
-    where = DafPath(given, Path(os.path.abspath(given)), "hdf5", "")
+    where = DafPath(given, Path(os.path.abspath(given)), "hdf5", "", "hdf5")
     if "#" in Path(given).name or "#/" in given:
         where = parse_path(given)
     with errors.os_errors(given):
@@ -289,6 +297,12 @@ def _open_hdf5(
     where: DafPath, mode: OpenMode, name: str | None, packing: Packing | None
 ) -> DafReader:
     return _with_origin(open_hdf5_file(where, mode, name, packing), H5df, where.full)
+
+
+def no_zarr_format(where: DafPath) -> errors.InvalidInputError:
+    """Return the error for a version of Zarr that was asked for where there is no Zarr."""
+    kind = "an HDF5 file" if where.form == "hdf5" else "a FilesDaf"
+    return errors.InvalidInputError(f"{where.given}: {kind} has no zarr_format")
 
 
 def create_in(
@@ -302,6 +316,8 @@ def create_in(
     style = Style(zarr_format, packing_of(packed))
     if where.kind == "hdf5":
         return _open_hdf5(where, "w", name, style.packing)
+    if where.is_files:
+        return open_files(where, "w", name, style)
     return _open_zarr(where, "w", name, style)
 
 

@@ -1,18 +1,27 @@
-"""Paths of data sets, parsed.  Pure; rules: docs/reference/format.md, "paths"."""
+"""Paths of data sets, parsed; rules: docs/reference/format.md, "paths".
+
+Pure, but that a directory of any name is looked at: it is a FilesDaf if it is marked as one.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from daf_storage import errors
 from daf_storage.base import name_problem
+from daf_storage.files_daf import DAF_FILE
 
 DIRECTORY_SUFFIX: Final = ".daf.zarr"
 ARCHIVE_SUFFIX: Final = ".daf.zarr.zip"
 SHARED_ARCHIVE_SUFFIX: Final = ".dafs.zarr.zip"
+
+FILES_SUFFIX: Final = ".daf"
+FILES_ARCHIVE_SUFFIX: Final = ".daf.zip"
+SHARED_FILES_ARCHIVE_SUFFIX: Final = ".dafs.zip"
 
 HDF5_SUFFIX: Final = ".h5df"
 SHARED_HDF5_SUFFIX: Final = ".h5dfs"
@@ -22,10 +31,35 @@ OTHER_HDF5_SUFFIXES: Final = (".h5", ".hdf5")
 ContainerKind: TypeAlias = Literal["directory", "archive", "hdf5"]
 """What holds a data set: a directory, a ZIP archive, or an HDF5 file."""
 
+Form: TypeAlias = Literal["zarr", "files", "hdf5"]
+"""How a data set is stored in its container: as Zarr, as plain files, or as HDF5."""
+
 _EXPECTED = (
     f"<stem>{DIRECTORY_SUFFIX}, <stem>{ARCHIVE_SUFFIX}, <stem>{SHARED_ARCHIVE_SUFFIX}#/<group>, "
+    f"<stem>{FILES_SUFFIX}, <stem>{FILES_ARCHIVE_SUFFIX}, "
+    f"<stem>{SHARED_FILES_ARCHIVE_SUFFIX}#/<group>, "
     f"<stem>{HDF5_SUFFIX}, <stem>{SHARED_HDF5_SUFFIX}#/<group>, <stem>.h5, <stem>.hdf5"
 )
+
+_HDF5: Final[tuple[ContainerKind, Form]] = ("hdf5", "hdf5")
+_SHARED: Final[Mapping[str, tuple[ContainerKind, Form]]] = {
+    SHARED_ARCHIVE_SUFFIX: ("archive", "zarr"),
+    SHARED_FILES_ARCHIVE_SUFFIX: ("archive", "files"),
+    SHARED_HDF5_SUFFIX: _HDF5,
+    **dict.fromkeys(OTHER_HDF5_SUFFIXES, _HDF5),
+}
+_SINGLE: Final[Mapping[str, tuple[ContainerKind, Form]]] = {
+    DIRECTORY_SUFFIX: ("directory", "zarr"),
+    ARCHIVE_SUFFIX: ("archive", "zarr"),
+    FILES_ARCHIVE_SUFFIX: ("archive", "files"),
+    FILES_SUFFIX: ("directory", "files"),
+    HDF5_SUFFIX: _HDF5,
+    **dict.fromkeys(OTHER_HDF5_SUFFIXES, _HDF5),
+}
+_PLURALS: Final = {
+    ARCHIVE_SUFFIX: SHARED_ARCHIVE_SUFFIX,
+    FILES_ARCHIVE_SUFFIX: SHARED_FILES_ARCHIVE_SUFFIX,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +74,13 @@ class DafPath:
     """What the container is."""
     group: str
     """The group within an archive or file; empty for all of it."""
+    form: Form = "zarr"
+    """How the data set is stored in the container."""
+
+    @property
+    def is_files(self) -> bool:
+        """Whether it is stored as plain files."""
+        return self.form == "files"
 
     @property
     def is_archive(self) -> bool:
@@ -79,8 +120,13 @@ def path_input(path: object, other: str = "a mutable mapping of keys to bytes") 
     )
 
 
-def parse_path(path: str | Path) -> DafPath:
+def parse_path(path: str | Path, *, any_directory: bool = False) -> DafPath:
     """Return what a path means.
+
+    Parameters
+    ----------
+    any_directory
+        Whether a path that has no other form is that of a FilesDaf, also where nothing is there.
 
     >>> parse_path("x.dafs.zarr.zip#/day/1").group
     'day/1'
@@ -91,42 +137,18 @@ def parse_path(path: str | Path) -> DafPath:
         It has none of the forms of a data set's path.
     """
     given = path_input(path)
-    shared: tuple[tuple[str, ContainerKind], ...] = (
-        (SHARED_ARCHIVE_SUFFIX, "archive"),
-        (SHARED_HDF5_SUFFIX, "hdf5"),
-        *((suffix, "hdf5") for suffix in OTHER_HDF5_SUFFIXES),
-    )
-    for suffix, kind in shared:
+    for suffix, (kind, form) in _SHARED.items():
         container, separator, group = given.partition(f"{suffix}#/")
         if separator:
-            return _parse_group(given, container + suffix, kind, group)
+            return _parse_group(given, container + suffix, kind, form, group)
     plain = given.rstrip("/")
-    single: tuple[tuple[str, ContainerKind], ...] = (
-        (DIRECTORY_SUFFIX, "directory"),
-        (ARCHIVE_SUFFIX, "archive"),
-        (HDF5_SUFFIX, "hdf5"),
-        *((suffix, "hdf5") for suffix in OTHER_HDF5_SUFFIXES),
-    )
-    for suffix, kind in single:
+    for suffix, (kind, form) in _SINGLE.items():
         if plain.endswith(suffix):
-            return DafPath(given, Path(os.path.abspath(plain)), kind, "")
-    if f"{ARCHIVE_SUFFIX}#" in given:
-        raise errors.InvalidInputError(
-            f"can't address a sub-daf in a singular ZarrDaf path: {given}; an archive of several "
-            f"data sets is called <stem>{SHARED_ARCHIVE_SUFFIX}, and one of them "
-            f"<stem>{SHARED_ARCHIVE_SUFFIX}#/<group>"
-        )
-    if plain.rstrip("#").endswith((SHARED_ARCHIVE_SUFFIX, SHARED_HDF5_SUFFIX)):
-        raise errors.InvalidInputError(
-            f"missing '#/<group>' in plural path: {given}; say which of the data sets"
-        )
-    for suffix, _ in shared:
-        container, separator, group = given.partition(f"{suffix}#")
-        if separator:
-            raise errors.InvalidInputError(
-                f"can't parse as path of a data set: {given}; a group is written with a slash: "
-                f"{container}{suffix}#/{group}"
-            )
+            return DafPath(given, Path(os.path.abspath(plain)), kind, "", form)
+    is_plain = any_directory and "#" not in given and not plain.endswith((".zip", ".zarr"))
+    if is_plain or Path(plain, DAF_FILE).is_file():  # it may have any name
+        return DafPath(given, Path(os.path.abspath(plain)), "directory", "", "files")
+    _refuse_group(given, plain)
     hint = ""
     if given.endswith(".h5ad"):
         hint = f"; turn an h5ad file into one with: daf import {given} OUT{DIRECTORY_SUFFIX}"
@@ -135,7 +157,32 @@ def parse_path(path: str | Path) -> DafPath:
     )
 
 
-def _parse_group(given: str, container: str, kind: ContainerKind, group: str) -> DafPath:
+def _refuse_group(given: str, plain: str) -> None:
+    """Raise if a group is named where there are none, or not named where there are several."""
+    for single, several in _PLURALS.items():
+        if f"{single}#" in given:
+            name = "ZarrDaf" if single == ARCHIVE_SUFFIX else "FilesDaf"
+            raise errors.InvalidInputError(
+                f"can't address a sub-daf in a singular {name} path: {given}; an archive of "
+                f"several data sets is called <stem>{several}, and one of them "
+                f"<stem>{several}#/<group>"
+            )
+    if plain.rstrip("#").endswith((*_PLURALS.values(), SHARED_HDF5_SUFFIX)):
+        raise errors.InvalidInputError(
+            f"missing '#/<group>' in plural path: {given}; say which of the data sets"
+        )
+    for suffix in _SHARED:
+        container, separator, group = given.partition(f"{suffix}#")
+        if separator:
+            raise errors.InvalidInputError(
+                f"can't parse as path of a data set: {given}; a group is written with a slash: "
+                f"{container}{suffix}#/{group}"
+            )
+
+
+def _parse_group(
+    given: str, container: str, kind: ContainerKind, form: Form, group: str
+) -> DafPath:
     name = group.strip("/")
     if not name:
         raise errors.InvalidInputError(f"empty group name after '#/' in path: {given}")
@@ -143,4 +190,4 @@ def _parse_group(given: str, container: str, kind: ContainerKind, group: str) ->
         problem = name_problem(part)
         if problem is not None:
             raise errors.InvalidNameError(f"{given}: the group {part!r} {problem}")
-    return DafPath(given, Path(os.path.abspath(container)), kind, name)
+    return DafPath(given, Path(os.path.abspath(container)), kind, name, form)

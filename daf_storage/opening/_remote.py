@@ -8,12 +8,18 @@ from collections.abc import Callable
 from urllib.parse import unquote, urlsplit
 
 from daf_storage import errors
+from daf_storage.data import layout
+from daf_storage.files_daf import DAF_FILE, METADATA_FILE, FilesTree, documents_of
 from daf_storage.opening._paths import (
     ARCHIVE_SUFFIX,
     DIRECTORY_SUFFIX,
+    FILES_ARCHIVE_SUFFIX,
+    FILES_SUFFIX,
     HDF5_SUFFIX,
     SHARED_ARCHIVE_SUFFIX,
+    SHARED_FILES_ARCHIVE_SUFFIX,
     SHARED_HDF5_SUFFIX,
+    Form,
 )
 from daf_storage.stores import RemoteArchive, RemoteFiles, RemoteStore, shown_url
 from daf_storage.trees import ZarrFormat, ZarrTree, zarr_formats
@@ -21,7 +27,9 @@ from daf_storage.trees import ZarrFormat, ZarrTree, zarr_formats
 Connect = Callable[[str], RemoteFiles]
 
 
-def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree:
+def open_remote_tree(
+    url: str, connect: Connect = RemoteFiles, *, form: Form | None = None
+) -> ZarrTree | FilesTree:
     """Return the tree of a data set at a URL.
 
     What the URL ends in says what is there; if it ends in neither of the usual ways, the server
@@ -42,13 +50,21 @@ def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree:
     path = _path_of(base)
     if path.endswith((HDF5_SUFFIX, SHARED_HDF5_SUFFIX)) or bool(hash_) != bool(group.strip("/")):
         raise _no_data_set(url)
+    if path.endswith(FILES_SUFFIX) or (form == "files" and not group and not _is_zip(path)):
+        if group:
+            raise _no_data_set(url)
+        return _files_directory(connect(base))
     if path.endswith(DIRECTORY_SUFFIX):
         if group:
             raise _no_data_set(url)
         return ZarrTree(_directory(connect(base)))
-    if path.endswith(SHARED_ARCHIVE_SUFFIX if not group else ARCHIVE_SUFFIX):
+    several, single = (
+        (SHARED_ARCHIVE_SUFFIX, SHARED_FILES_ARCHIVE_SUFFIX),
+        (ARCHIVE_SUFFIX, FILES_ARCHIVE_SUFFIX),
+    )
+    if path.endswith(single if group else several):
         raise _no_data_set(url)
-    if group or path.endswith(ARCHIVE_SUFFIX):
+    if group or path.endswith(single):
         return _archive(base, group, connect)
     return _whatever_is_there(base, connect)
 
@@ -72,21 +88,57 @@ def _no_data_set(url: str) -> errors.InvalidInputError:
     return errors.InvalidInputError(
         f"can't parse as URL of a data set: {shown_url(url)}; expected one of: "
         f"<url>{DIRECTORY_SUFFIX}, <url>{ARCHIVE_SUFFIX}, <url>{SHARED_ARCHIVE_SUFFIX}#/<group>, "
-        "or any URL of a Zarr directory or a ZIP archive with a data set"
+        f"<url>{FILES_SUFFIX}, <url>{FILES_ARCHIVE_SUFFIX}, "
+        f"<url>{SHARED_FILES_ARCHIVE_SUFFIX}#/<group>, "
+        "or any URL of a directory or a ZIP archive with a data set"
     )
 
 
-def _archive(base: str, group: str, connect: Connect) -> ZarrTree:
+def _is_zip(path: str) -> bool:
+    return path.endswith(".zip")
+
+
+def _archive(base: str, group: str, connect: Connect) -> ZarrTree | FilesTree:
     folder, _, name = base.rstrip("/").rpartition("/")
-    return ZarrTree(RemoteArchive(connect(folder), unquote(name)), group.strip("/"))
+    archive = RemoteArchive(connect(folder), unquote(name))
+    files = FilesTree(archive, group.strip("/"))
+    if files.marker(layout.DAF) is not None:
+        return files
+    return ZarrTree(archive, group.strip("/"))
 
 
-def _whatever_is_there(base: str, connect: Connect) -> ZarrTree:
+def _files_directory(files: RemoteFiles) -> FilesTree:
+    """Return the tree of a directory of plain files, by the file that repeats all documents."""
+    marker, metadata = files.read(DAF_FILE), None
+    if marker is not None:
+        metadata = files.read(METADATA_FILE)
+    if marker is None or metadata is None:
+        missing = DAF_FILE if marker is None else METADATA_FILE
+        raise errors.NotADafError(
+            f"not a daf data set: {files.location}; the server has no {missing} there, and both "
+            f"{DAF_FILE} and {METADATA_FILE} are needed where nothing can be listed: open it for "
+            "writing once where it is stored, or run 'daf repair' on it"
+        )
+    documents = documents_of(metadata, what=f"{files.location}/{METADATA_FILE}")
+    return FilesTree(RemoteStore(files, {**documents, DAF_FILE: marker}))
+
+
+def _is_files_directory(files: RemoteFiles) -> bool:
+    try:
+        return files.read(DAF_FILE) is not None
+    except errors.AccessDeniedError:  # what is absent may be answered like this
+        return False
+
+
+def _whatever_is_there(base: str, connect: Connect) -> ZarrTree | FilesTree:
     """Return the tree of a directory or an archive whose name does not say which it is."""
     directory: errors.DafError
+    files = connect(base)
     try:
-        return ZarrTree(_directory(connect(base)))
+        return ZarrTree(_directory(files))
     except (errors.NotADafError, errors.AccessDeniedError) as error:
+        if _is_files_directory(files):
+            return _files_directory(files)
         if not _path_of(base):  # the server itself, whose name is not that of an archive
             raise
         directory = error

@@ -6,11 +6,13 @@ from pathlib import Path
 
 from daf_storage import errors
 from daf_storage.base import OpenMode
-from daf_storage.data import DafReader, DafWriter, archive_recovery, layout
+from daf_storage.data import DafReader, DafWriter, archive_recovery
 from daf_storage.opening import _archives as archives
 from daf_storage.opening._foreign_data_sets import readable_tree
+from daf_storage.opening._handle_registry import Lease
 from daf_storage.opening._paths import (
     SHARED_ARCHIVE_SUFFIX,
+    SHARED_FILES_ARCHIVE_SUFFIX,
     DafPath,
     parse_path,
 )
@@ -33,14 +35,16 @@ def parsed(path: str | Path) -> DafPath:
         return parse_path(path)
     except errors.InvalidInputError as error:
         container = Path(str(path).rstrip("#"))
-        if not container.name.endswith(SHARED_ARCHIVE_SUFFIX) or not container.is_file():
+        plurals = (SHARED_ARCHIVE_SUFFIX, SHARED_FILES_ARCHIVE_SUFFIX)
+        if not container.name.endswith(plurals) or not container.is_file():
             raise
         with MmapZipStore(container) as store:
             groups = errors.known_names(archives.groups_of(store), none="no data sets")
         raise errors.InvalidInputError(f"{error}; it holds {groups}") from None
 
 
-def open_archive(where: DafPath, mode: OpenMode, name: str | None, style: Style) -> DafReader:
+def archive_lease(where: DafPath, mode: OpenMode) -> Lease[MmapZipStore]:
+    """Return a lease of the archive of a data set, if the mode allows to open it so."""
     if where.group and mode == "w":
         raise errors.InvalidModeError(
             f"{where.given}: can't truncate one data set of an archive, which is append-only; "
@@ -54,7 +58,12 @@ def open_archive(where: DafPath, mode: OpenMode, name: str | None, style: Style)
         raise errors.SourceNotFoundError(
             f"no such file: {where.container}{siblings(where.container)}"
         )
-    lease = archives.lease(where.container, mode, where.given_container)
+    return archives.lease(where.container, mode, where.given_container)
+
+
+def open_archive(where: DafPath, mode: OpenMode, name: str | None, style: Style) -> DafReader:
+    """Open a data set in an archive."""
+    lease = archive_lease(where, mode)
     try:
         if mode == "r":
             tree = ZarrTree(lease.resource, where.group)
@@ -74,7 +83,7 @@ def open_archive(where: DafPath, mode: OpenMode, name: str | None, style: Style)
         if mode == "r+":
             check_group(writable)
         elif where.group:
-            _check_free_group(lease.resource, where)
+            archives.check_free_group(where, lambda group: ZarrTree(lease.resource, group))
         make_or_check(writable, mode)
         archive_recovery.recover_archive(lease.resource, writable, where.group)
         archive_recovery.take_out_consolidated(lease.resource, writable, where.group)
@@ -83,15 +92,3 @@ def open_archive(where: DafPath, mode: OpenMode, name: str | None, style: Style)
     except BaseException:
         lease.release()
         raise
-
-
-def _check_free_group(store: MmapZipStore, where: DafPath) -> None:
-    """Refuse a group that lies among the properties of another data set."""
-    parts = where.group.split("/")
-    for depth in range(1, len(parts)):
-        above = ZarrTree(store, "/".join(parts[:depth]))
-        if parts[depth] in (*layout.SKELETON, layout.DAF) and layout.is_daf(above):
-            raise errors.InvalidInputError(
-                f"{where.given}: {'/'.join(parts[:depth])!r} is a data set itself, and "
-                f"{parts[depth]!r} is part of it; choose another group"
-            )

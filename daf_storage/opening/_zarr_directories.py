@@ -14,8 +14,11 @@ from daf_storage.opening import _reorder_backup as backup
 from daf_storage.opening._paths import (
     ARCHIVE_SUFFIX,
     DIRECTORY_SUFFIX,
+    FILES_ARCHIVE_SUFFIX,
+    FILES_SUFFIX,
     HDF5_SUFFIX,
     SHARED_ARCHIVE_SUFFIX,
+    SHARED_FILES_ARCHIVE_SUFFIX,
     SHARED_HDF5_SUFFIX,
     DafPath,
 )
@@ -31,6 +34,7 @@ from daf_storage.stores import (
     was_interrupted,
 )
 from daf_storage.trees import (
+    WritableTree,
     WritableZarrTree,
     ZarrTree,
     find_version,
@@ -40,9 +44,13 @@ _SUFFIXES = (
     DIRECTORY_SUFFIX,
     ARCHIVE_SUFFIX,
     SHARED_ARCHIVE_SUFFIX,
+    FILES_SUFFIX,
+    FILES_ARCHIVE_SUFFIX,
+    SHARED_FILES_ARCHIVE_SUFFIX,
     HDF5_SUFFIX,
     SHARED_HDF5_SUFFIX,
 )
+_MARKERS = (".zgroup", "zarr.json")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -51,9 +59,9 @@ def write_directory(where: DafPath, mode: OpenMode, name: str | None, style: Sty
     root, given = follow_links(where.container, where.given), where.given
     remove_leftovers(root)
     if mode == "r+" or interrupted_exchange(root):
-        _existing(root, given)
+        existing_directory(root, given)
     if mode == "w" and root.exists():
-        _empty(root, given)
+        empty_directory(root, given, _MARKERS, "a Zarr group")
     store: WritableStore = DirectoryStore(root, location=given)
     version = find_version(store)
     tree = WritableZarrTree(
@@ -70,11 +78,11 @@ def write_directory(where: DafPath, mode: OpenMode, name: str | None, style: Sty
     make_or_check(tree, mode)
     if backup.restore_backup(where):
         tree.refresh()
-    _recover(tree)
+    recover_directory(tree)
     return DafWriter(tree, name=writer_name(tree, name, where.full))
 
 
-def _recover(tree: WritableZarrTree) -> None:
+def recover_directory(tree: WritableTree) -> None:
     """Clear away what a crashed writer left; a full disk does not keep anybody from opening."""
     try:
         tree.recover()
@@ -92,7 +100,7 @@ def _recover(tree: WritableZarrTree) -> None:
 
 def read_directory(where: DafPath, name: str | None, style: Style) -> DafReader:
     """Open a data set for reading."""
-    tree = ZarrTree(_existing(where.container, where.given, is_read=True))
+    tree = ZarrTree(existing_directory(where.container, where.given, is_read=True))
     style.check_found(tree)
     check_group(tree)
     layout.check_version(tree)
@@ -102,14 +110,14 @@ def read_directory(where: DafPath, name: str | None, style: Style) -> DafReader:
 
 def open_directory_tree(where: DafPath) -> WritableZarrTree:
     """Open the tree of a data set in a directory for mending."""
-    store: WritableStore = _existing(where.container, where.given)
+    store: WritableStore = existing_directory(where.container, where.given)
     tree = WritableZarrTree(store, consolidated=True)
     check_group(tree)
     layout.check_version(tree)
     return tree
 
 
-def _existing(root: Path, given: str, *, is_read: bool = False) -> DirectoryStore:
+def existing_directory(root: Path, given: str, *, is_read: bool = False) -> DirectoryStore:
     """Return the store of a directory that is there; put back what an interrupted program moved."""
     moved = interrupted_exchange(root)
     if (moved is not None or was_interrupted(root)) and is_read:
@@ -144,14 +152,14 @@ def siblings(root: Path) -> str:
     return f"; beside it are {errors.known_names(beside, none='')}" if beside else ""
 
 
-def _empty(root: Path, given: str) -> None:
-    """Delete a data set for mode ``w``; anything that is not one is left alone."""
+def empty_directory(root: Path, given: str, markers: tuple[str, ...], what: str) -> None:
+    """Delete a data set for mode ``w``; what has none of the markers of one is left alone."""
     if not root.is_dir():
         raise errors.NotADafError(f"{given}: there is a file of this name, not a directory")
-    is_zarr = any((root / name).exists() for name in (".zgroup", "zarr.json"))
-    if any(root.iterdir()) and not is_zarr:
+    is_marked = any((root / name).exists() for name in markers)
+    if any(root.iterdir()) and not is_marked:
         raise errors.NotADafError(
-            f"{given}: this directory is not a Zarr group, so mode 'w' does not empty it; "
+            f"{given}: this directory is not {what}, so mode 'w' does not empty it; "
             "delete it yourself if that is what you want"
         )
     with scratch(root) as trash:

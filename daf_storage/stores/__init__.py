@@ -13,6 +13,7 @@ from daf_storage._lazy import lazy_names
 from daf_storage.stores._allocate import allocate
 from daf_storage.stores._directory import DirectoryStore
 from daf_storage.stores._directory_rebuild import interrupted_exchange, unfinished_rebuilds
+from daf_storage.stores._directory_snapshot import DirectorySnapshot
 from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint, is_settled
 from daf_storage.stores._key_value import MappingStore
 from daf_storage.stores._mapping import check_length, map_range
@@ -24,7 +25,9 @@ from daf_storage.stores._output_files import (
     output_directory,
     output_path,
 )
+from daf_storage.stores._property_files import PropertyFiles
 from daf_storage.stores._protocol import (
+    FileTransaction,
     ReadableStore,
     Snapshot,
     Transaction,
@@ -34,7 +37,7 @@ from daf_storage.stores._protocol import (
 )
 from daf_storage.stores._read_estimate import ReadEstimate, estimate_ranges
 from daf_storage.stores._regular import open_regular
-from daf_storage.stores._remote import RemoteFiles, RemoteStore
+from daf_storage.stores._remote import RemoteFiles, RemoteSnapshot, RemoteStore
 from daf_storage.stores._remote_access import is_remote, open_access, shown_url
 from daf_storage.stores._remote_listing import is_url_pattern, matching_urls
 from daf_storage.stores._scratch import (
@@ -47,6 +50,7 @@ from daf_storage.stores._scratch import (
 )
 from daf_storage.stores.mmap_zip import (
     DAF_DATA_OFFSET_ALIGNMENT,
+    ArchiveSnapshot,
     MmapZipStore,
     Recovery,
     RemoteArchive,
@@ -59,17 +63,22 @@ if TYPE_CHECKING:  # these need zarr-python
 
 __all__ = [
     "DAF_DATA_OFFSET_ALIGNMENT",
+    "ArchiveSnapshot",
     "BytesZarrStore",
+    "DirectorySnapshot",
     "DirectoryStore",
+    "FileTransaction",
     "Fingerprint",
     "MappingStore",
     "MemoryStore",
     "MmapZipStore",
+    "PropertyFiles",
     "ReadEstimate",
     "ReadableStore",
     "Recovery",
     "RemoteArchive",
     "RemoteFiles",
+    "RemoteSnapshot",
     "RemoteStore",
     "Snapshot",
     "SnapshotZarrStore",

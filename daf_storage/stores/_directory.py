@@ -48,6 +48,13 @@ from daf_storage.stores._locks import (
     new_locked_directory,
     remove_if_empty,
 )
+from daf_storage.stores._property_files import (
+    PartNames,
+    PropertyFiles,
+    is_being_replaced,
+    looks_again,
+    open_files,
+)
 from daf_storage.stores._regular import refuse
 
 _LOOKS = 100
@@ -93,6 +100,31 @@ class DirectoryStore:
                 return found
             time.sleep(_LOOK_SECONDS)
         return None
+
+    def files(self, folder: str, document: str, parts: PartNames) -> PropertyFiles | None:
+        """Return files of a directory that belong together; None if there is no such document.
+
+        Parameters
+        ----------
+        parts
+            From the bytes of the document to the names of the other files, if they are there.
+        """
+        key = f"{folder}/{document}" if folder else document
+        found = self._files(folder, document, parts)
+        for _ in looks_again(lambda: self._is_document_replaced(key)) if found is None else ():
+            found = self._files(folder, document, parts)
+            if found is not None:
+                return found
+        return self._files(folder, document, parts) if found is None else found
+
+    def _files(self, folder: str, document: str, parts: PartNames) -> PropertyFiles | None:
+        directory = self.snapshot(folder)
+        return None if directory is None else open_files(directory, document, parts)
+
+    def _is_document_replaced(self, key: str) -> bool:
+        staging = self.root / STAGING_NAME
+        tokens = (name for name in names_in(staging) if not name.startswith(TRASH))
+        return any(is_being_replaced(staging / name, key) for name in tokens)
 
     def _is_being_replaced(self, prefix: str) -> bool:
         """Return whether a writer has moved ``prefix`` away to put another in its place."""

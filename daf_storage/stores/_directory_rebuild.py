@@ -57,7 +57,7 @@ def state_of_files(root: Path, token: str) -> str:
 
 
 def link_tree(source: Path, target: Path, without: list[str]) -> None:
-    """Link every file into another directory, but for those below some prefixes."""
+    """Link every file into another directory, but for those at or below some prefixes."""
     left_out = {os.path.join(source, prefix) for prefix in without} | {str(source / STAGING_NAME)}
     try:
         target.mkdir(exist_ok=True)
@@ -74,7 +74,7 @@ def link_tree(source: Path, target: Path, without: list[str]) -> None:
         for half in copy.glob(".*.copied"):
             half.unlink()
         for file in files:
-            if not (copy / file).exists():
+            if os.path.join(folder, file) not in left_out and not (copy / file).exists():
                 _link(os.path.join(folder, file), copy / file)
 
 

@@ -26,7 +26,8 @@ class DirectorySnapshot(LocalReads):
 
     def __init__(self, descriptor: int, path: str) -> None:
         self._descriptor = descriptor
-        self._path = path
+        self.path = path
+        """Where the directory was when it was opened."""
         weakref.finalize(self, os.close, descriptor)
 
     def identity(self) -> tuple[Hashable, ...]:
@@ -39,6 +40,15 @@ class DirectorySnapshot(LocalReads):
     def listing_identity(self, files: Iterable[str]) -> tuple[Hashable, ...]:
         """Return what changes with the directories directly below, or these files in them."""
         return _identity.listing_identity(self._descriptor, files)
+
+    def files_identity(self, endings: tuple[str, ...]) -> tuple[Hashable, ...]:
+        """Return what changes with the files directly below whose names end so."""
+        found = [("", self.status())]
+        for name in self.names():
+            status = self.status_of(name) if name.endswith(endings) else None
+            if status is not None:
+                found.append((name, status))
+        return _identity.files_identity(found)
 
     def is_same(self, other: object) -> bool:
         """Return whether another pin is of the same directory: both hold it open."""
@@ -65,7 +75,7 @@ class DirectorySnapshot(LocalReads):
 
     def read(self, key: str) -> bytes | None:
         """Return a copy of the file's bytes."""
-        descriptor = self._open(key)
+        descriptor = self.open_key(key)
         if descriptor is None:
             return None
         with os.fdopen(descriptor, "rb") as file:
@@ -76,7 +86,7 @@ class DirectorySnapshot(LocalReads):
 
     def size(self, key: str) -> int | None:
         """Return the size of the file."""
-        status = self._status(key)
+        status = self.status_of(key)
         if status is None or stat.S_ISDIR(status.st_mode):
             return None
         if not stat.S_ISREG(status.st_mode):
@@ -85,18 +95,18 @@ class DirectorySnapshot(LocalReads):
 
     def fingerprint(self, key: str) -> list[int] | None:
         """Return inode, size and times of the file; None while it is too new to tell by them."""
-        status = self._status(key)
+        status = self.status_of(key)
         if status is None:
             return None
         return list(_identity.fingerprint(status)) if _identity.is_settled(status) else None
 
     def open_file(self, key: str) -> int | None:
         """Return a descriptor of the file."""
-        return self._open(key)
+        return self.open_key(key)
 
     def map(self, key: str) -> memoryview | None:
         """Map the file; the mapping lives as long as a view of it."""
-        descriptor = self._open(key)
+        descriptor = self.open_key(key)
         if descriptor is None:
             return None
         try:
@@ -106,10 +116,12 @@ class DirectorySnapshot(LocalReads):
         finally:
             os.close(descriptor)
 
-    def _open(self, key: str) -> int | None:
+    def open_key(self, key: str) -> int | None:
+        """Return a descriptor of the file, to be closed; None if it is absent."""
         return open_regular(key, what=self._what(key), dir_fd=self._descriptor)
 
-    def _status(self, key: str) -> os.stat_result | None:
+    def status_of(self, key: str) -> os.stat_result | None:
+        """Return what the file system knows of a file; None if it is absent."""
         try:
             return os.stat(key, dir_fd=self._descriptor)
         except (FileNotFoundError, NotADirectoryError):
@@ -118,7 +130,7 @@ class DirectorySnapshot(LocalReads):
             refuse(error, what=self._what(key))
 
     def _what(self, key: str) -> str:
-        return os.path.join(self._path, key) if key else self._path
+        return os.path.join(self.path, key) if key else self.path
 
 
 def translated_errors(method: Callable[P, T]) -> Callable[P, T]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import mmap
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from daf_storage.base import AnyArray
+from daf_storage.stores import _property_files as files
 from daf_storage.stores import _swap
 from daf_storage.stores._allocate import allocate
 from daf_storage.stores._directory_snapshot import translated_errors
@@ -99,6 +100,31 @@ class DirectoryTransaction:
         path.write_bytes(data)
         os.replace(path, self._root / key)
 
+    @translated_errors
+    def make_directory(self, key: str) -> None:
+        """Prepare a directory, which may stay empty."""
+        (self._new / key).mkdir(parents=True, exist_ok=True)
+
+    @translated_errors
+    def publish_files(
+        self, document: str, others: Sequence[str], stale: Sequence[str], *, replace: bool
+    ) -> None:
+        """Put files in place that belong together, the document last."""
+        target = self._root / document
+        make_directories(target.parent)
+        if target.exists() and not replace:
+            raise FileExistsError(f"{target} exists")
+        if not others and not any((self._root / key).exists() for key in stale):
+            self.publish(document, replace=replace)
+            return
+        folder = self._next_record()
+        files.replace_files(self._root, self._new, folder, [document, *others], stale)
+
+    @translated_errors
+    def remove_files(self, document: str, others: Sequence[str]) -> None:
+        """Take files away that belong together, the document first."""
+        files.remove_files(self._root, self._next_record(), [document, *others])
+
     def leave_sign(self) -> None:
         """Leave the directory of the transaction, empty: no space is needed for it."""
         self.leaves_sign = True
@@ -107,6 +133,10 @@ class DirectoryTransaction:
         """For file systems that cannot exchange: `recover` restores the old one after a crash."""
         os.rename(target, self._next_old(prefix) / "data")
         os.rename(source, target)
+
+    def _next_record(self) -> Path:
+        self._old_count += 1
+        return self._token / f"{files.RECORD_FOLDER}{self._old_count}"
 
     def _next_old(self, prefix: str) -> Path:
         old = self._token / f"{OLD}{self._old_count}"
@@ -140,6 +170,7 @@ def restore_replaced(root: Path, token: Path) -> None:
     for prefix, data in replaced_prefixes(token):
         if not (root / prefix).exists():
             os.rename(data, root / prefix)
+    files.undo_replacements(root, token)
 
 
 def replaced_prefixes(token: Path) -> Iterator[tuple[str, Path]]:

@@ -39,7 +39,7 @@ def directory_identity(descriptor: int) -> tuple[Hashable, ...]:
     """Return what differs whenever something in a directory was put in place or written to."""
     found: list[tuple[str, os.stat_result]] = [("", os.fstat(descriptor))]
     _walk(descriptor, "", found, _MAX_DEPTH)
-    return _joined(found)
+    return files_identity(found)
 
 
 def listing_identity(descriptor: int, files: Iterable[str]) -> tuple[Hashable, ...]:
@@ -57,10 +57,11 @@ def listing_identity(descriptor: int, files: Iterable[str]) -> tuple[Hashable, .
                 continue
             found.append((name, status))
             break
-    return _joined(found)
+    return files_identity(found)
 
 
-def _joined(found: list[tuple[str, os.stat_result]]) -> tuple[Hashable, ...]:
+def files_identity(found: list[tuple[str, os.stat_result]]) -> tuple[Hashable, ...]:
+    """Return what differs whenever one of some files was replaced or written to."""
     newest = max(max(status.st_mtime_ns, status.st_ctime_ns) for _, status in found)
     if time.time_ns() - newest < _TIME_STEP_NS:
         return (object(),)

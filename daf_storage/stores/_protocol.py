@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
@@ -208,6 +208,32 @@ class Transaction(Protocol):
 
     def leave_sign(self) -> None:
         """Let the next `recover` find something: what belongs to a publication was not done."""
+        ...
+
+
+class FileTransaction(Transaction, Protocol):
+    """Changes of a store that has directories of files, some of which belong together."""
+
+    def make_directory(self, key: str) -> None:
+        """Prepare a directory, which may stay empty, where the store has such."""
+        ...
+
+    def publish_files(
+        self, document: str, others: Sequence[str], stale: Sequence[str], *, replace: bool
+    ) -> None:
+        """Put prepared files of a directory in place, in one step for whoever asks for the first.
+
+        Parameters
+        ----------
+        document
+            The file without which nobody looks for the others.
+        stale
+            Files that may be there and belong to what is replaced.
+        """
+        ...
+
+    def remove_files(self, document: str, others: Sequence[str]) -> None:
+        """Take files away, some of which may be absent, in one step for whoever asks as above."""
         ...
 
 

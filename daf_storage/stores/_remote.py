@@ -389,6 +389,16 @@ class RemoteSnapshot:
         """Return what stays the same: a server's data must not change while it is open."""
         return id(self._files), self._start
 
+    @property
+    def directory_identity(self) -> Hashable:
+        """What stays the same."""
+        return id(self._files)
+
+    @property
+    def archive_identity(self) -> Hashable:
+        """What stays the same."""
+        return id(self._files)
+
     def listing_identity(self, files: Iterable[str]) -> Hashable:  # noqa: ARG002 - as for all pins
         """Return what stays the same."""
         return self.identity()

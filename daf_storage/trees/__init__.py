@@ -6,6 +6,7 @@ codecs.  `ZarrTree` offers it for Zarr v2 and v3 over any store, `Hdf5Tree` for 
 Must not know axes, vectors or matrices.
 """
 
+from daf_storage.trees._chunk_reader import ChunkMemory, new_chunk_cache
 from daf_storage.trees._consolidated import differences, has_consolidated
 from daf_storage.trees._decompress import decompress_chunk
 from daf_storage.trees._free_space import require_space_in
@@ -14,7 +15,7 @@ from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
 from daf_storage.trees._hdf5_types import ALIGNMENT, h5py
 from daf_storage.trees._index_place import INDEXES_SUFFIX, indexes_beside
 from daf_storage.trees._memory_array import MemoryArray, joined_fingerprints, memory_array
-from daf_storage.trees._metadata import ZarrFormat, ZarrVersion
+from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, ZarrFormat, ZarrVersion
 from daf_storage.trees._protocol import (
     ArrayInfo,
     CodedArray,
@@ -26,13 +27,18 @@ from daf_storage.trees._protocol import (
     Tree,
     TreeTransaction,
     WritableTree,
+    fill_blocks,
 )
+from daf_storage.trees._shards import ShardWriter
+from daf_storage.trees._zarr_array import PackedArray, ZarrArray
 from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_version, zarr_formats
 
 __all__ = [
     "ALIGNMENT",
     "INDEXES_SUFFIX",
     "ArrayInfo",
+    "ArrayMetadata",
+    "ChunkMemory",
     "CodedArray",
     "CountedFromZero",
     "Hdf5File",
@@ -41,23 +47,29 @@ __all__ = [
     "Node",
     "NodeKind",
     "NotFileBacked",
+    "PackedArray",
+    "ShardLayout",
+    "ShardWriter",
     "StoredArray",
     "Tree",
     "TreeTransaction",
     "WritableHdf5Tree",
     "WritableTree",
     "WritableZarrTree",
+    "ZarrArray",
     "ZarrFormat",
     "ZarrTree",
     "ZarrVersion",
     "decompress_chunk",
     "differences",
+    "fill_blocks",
     "find_version",
     "h5py",
     "has_consolidated",
     "indexes_beside",
     "joined_fingerprints",
     "memory_array",
+    "new_chunk_cache",
     "require_space_in",
     "zarr_formats",
 ]

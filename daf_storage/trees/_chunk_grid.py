@@ -151,6 +151,12 @@ def split_rows(values: AnyArray, spans: list[Span]) -> list[AnyArray]:
 
 
 def positions_within(info: ArrayInfo, span: Span) -> Iterator[Position]:
-    """Yield the chunks of a vector that have some of its elements."""
-    numbers = range(span.start // info.chunks[0], -(-span.stop // info.chunks[0]))
-    return ((number,) for number in (numbers if span.size else ()))
+    """Return the chunks that have some elements, by a range of the first dimension."""
+    if not span.size:
+        return iter(())
+    rest = (Span(0, length) for length in info.shape[1:])
+    ranges = (
+        range(part.start // chunk, -(-part.stop // chunk))
+        for part, chunk in zip((span, *rest), info.chunks, strict=True)
+    )
+    return itertools.product(*ranges)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from daf_storage import settings
 from daf_storage.base import AnyArray, DecodedCache, Span
+from daf_storage.errors import UnsupportedDataError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunk_grid import ChunkedRead, Position, positions_within, split_rows
 from daf_storage.trees._decode_threads import run_all
@@ -200,16 +201,25 @@ def estimate_decoded(read: ChunkedRead, item_bytes: int, estimate: ReadEstimate)
 
 
 def read_string_chunks(source: StringChunks, span: Span) -> pa.StringArray | pa.LargeStringArray:
-    """Return a range of a vector of strings; only its chunks are decoded, side by side."""
-    height = source.info.chunks[0]
+    """Return a range of the first dimension of strings; only its chunks are decoded, side by side.
+
+    A chunk of a matrix has to lie within one of its columns, which is the last dimension as stored.
+    """
+    *across, height = source.info.chunks
+    if any(width != 1 for width in across):
+        raise UnsupportedDataError(
+            f"chunks of shape {list(source.info.chunks)} of strings are not read; write the array "
+            "again"
+        )
+    inner = Span(0, source.info.shape[-1]) if across else span
     positions = list(positions_within(source.info, span))
     parts: dict[Position, pa.Array] = {}
 
     def run(stored: Iterable[tuple[Position, Any]]) -> None:
         for position, data in stored:
             strings = source.decode_strings(position, data)
-            start = position[0] * height
-            first, last = max(span.start, start), min(span.stop, start + height)
+            start = position[-1] * height
+            first, last = max(inner.start, start), min(inner.stop, start + height)
             parts[position] = strings.slice(first - start, last - first)
 
     if len(positions) * height <= _TASK_STRINGS:

@@ -234,8 +234,10 @@ class ShardReader:
             estimate_decoded(read, self.dtype.itemsize, estimate)
 
     def read_strings(self, span: Span) -> pa.StringArray | pa.LargeStringArray:
-        """Return a range of a vector of strings; only its chunks are decoded."""
-        return self._filled(span.size) if self._has_no_file else read_string_chunks(self, span)
+        """Return a range of the first dimension of strings, flattened; decodes only its chunks."""
+        if self._has_no_file:
+            return self._filled(span.size * math.prod(self.info.shape[1:]))
+        return read_string_chunks(self, span)
 
     def version(self, position: Position) -> Hashable | None:
         """Return what changes with the file of a chunk; None where nothing is decoded."""
@@ -287,7 +289,7 @@ class ShardReader:
     def decode_strings(self, position: Position, stored: Any) -> pa.Array:
         """Return the strings of a chunk."""
         data: memoryview | None = stored
-        count = self.info.chunks[0]
+        count = self.info.chunks[-1]
         if data is None:
             return self._filled(count)
         what = f"{self.what}: chunk {list(position)}"
@@ -320,7 +322,7 @@ class ShardReader:
             return data
         limit = size_bytes
         if limit is None:
-            limit = limit_of_strings(self.info.chunks[0], len(data))
+            limit = limit_of_strings(self.info.chunks[-1], len(data))
         try:
             return decompress(self._layout.codec, data, limit)
         except Exception as error:  # each codec raises its own
@@ -345,11 +347,14 @@ class ShardWriter:
             raise TypeError("the array is too small to be packed")
         self._chunks = chunks
         self._dtype = None if storage_type.is_string else storage_type.dtype
-        self._compress = _compressor(packing)
+        self.compress = _compressor(packing)
+        """The function that compresses a chunk."""
         self._rest = np.empty(0, self._dtype or np.uint8)
         self._places: list[tuple[int, int]] = []
-        self._grid = [math.ceil(n / c) for n, c in zip(shape, chunks, strict=True)]
-        self._end = math.prod(self._grid) * _ENTRY_BYTES + _CHECKSUM_BYTES
+        self.grid = [math.ceil(n / c) for n, c in zip(shape, chunks, strict=True)]
+        """How many chunks there are along each dimension."""
+        self.end = math.prod(self.grid) * _ENTRY_BYTES + _CHECKSUM_BYTES
+        """How many bytes the file has so far."""
         self._spool = SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115 - `parts` closes it
 
     def add_numbers(self, block: AnyArray) -> None:
@@ -379,6 +384,15 @@ class ShardWriter:
             spool.seek(0)
             while data := spool.read(_COPY_BYTES):
                 yield data
+        yield self.tail()
+
+    def framed(self, data: Any) -> tuple[bytes, bytes]:
+        """Compress a chunk; return what comes before it, and what the index points at."""
+        return b"", self.compress(data)
+
+    def tail(self) -> bytes:
+        """Return what follows the chunks: nothing."""
+        return b""
 
     def _add_row(self, values: AnyArray, *, is_last: bool) -> AnyArray:
         """Add whole chunks, and return what is left for the next; the last one is filled up."""
@@ -393,11 +407,12 @@ class ShardWriter:
         return values[stop:]
 
     def _add(self, data: Any) -> None:
-        compressed = self._compress(data)
+        header, stored = self.framed(data)
         with os_errors(gettempdir()):
-            self._spool.write(compressed)
-        self._places.append((self._end, len(compressed)))
-        self._end += len(compressed)
+            self._spool.write(header + stored)
+        self.end += len(header)
+        self._places.append((self.end, len(stored)))
+        self.end += len(stored)
 
 
 def _compressor(packing: Packing) -> Any:

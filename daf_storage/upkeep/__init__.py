@@ -7,6 +7,7 @@ Must not know AnnData, SQL or queries.
 """
 
 from daf_storage.upkeep._copy import convert, copy_all
+from daf_storage.upkeep._finding import Finding
 from daf_storage.upkeep._index_storage import (
     IndexKind,
     IndexPlace,
@@ -17,7 +18,7 @@ from daf_storage.upkeep._index_storage import (
 from daf_storage.upkeep._joint_reorder import reorder_axes
 from daf_storage.upkeep._repair import RepairReport, data_set_paths, repair
 from daf_storage.upkeep._serve import DafServer
-from daf_storage.upkeep._verify import Finding, verify
+from daf_storage.upkeep._verify import verify
 
 __all__ = [
     "DafServer",

@@ -20,12 +20,21 @@ from daf_storage.data import (
     recover_archive,
     take_out_consolidated,
 )
+from daf_storage.files_daf import (
+    FilesTree,
+    WritableFilesTree,
+    property_path,
+    take_out_metadata,
+)
+from daf_storage.files_daf import recover_archive as recover_files
 from daf_storage.opening import (
     SHARED_ARCHIVE_SUFFIX,
+    SHARED_FILES_ARCHIVE_SUFFIX,
     DafPath,
     archives,
     open_daf,
     open_directory_tree,
+    open_files_tree,
     restore_backup,
 )
 from daf_storage.stores import (
@@ -136,7 +145,7 @@ def _repair_hdf5(where: DafPath) -> list[str]:
 
 
 def _repair_directory(where: DafPath) -> list[str]:
-    tree = open_directory_tree(where)
+    tree = open_files_tree(where) if where.is_files else open_directory_tree(where)
     done = []
     if restore_backup(where):
         done.append("put back what another program was reordering when it was stopped")
@@ -156,7 +165,8 @@ def _repair_directory(where: DafPath) -> list[str]:
 def data_set_paths(path: str | Path) -> list[str]:
     """Return the paths of the data sets of a path: one, or those of a whole archive of several."""
     where = container_of(path)
-    if not str(path).rstrip("/").endswith(SHARED_ARCHIVE_SUFFIX):
+    plurals = (SHARED_ARCHIVE_SUFFIX, SHARED_FILES_ARCHIVE_SUFFIX)
+    if not str(path).rstrip("/").endswith(plurals):
         return [where.given]
     with MmapZipStore(where.container, location=where.given_container) as store:
         return [f"{where.given}#/{group}" for group in archives.groups_of(store)]
@@ -166,7 +176,7 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
     rebuilt = rebuild(where.container, where.given_container)
     done, lost = (
         list(rebuilt.done),
-        [damage_of(n, "its data is not whole") for n in rebuilt.dropped],
+        [damage_of(_path(where, n), "its data is not whole") for n in rebuilt.dropped],
     )
     if rebuilt.cut_at is not None:
         lost.append(
@@ -179,14 +189,13 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
     lease = archives.lease(where.container, "r+", where.given_container)
     try:
         found = lease.resource.recovery
-        lost += lost_entries(found)
+        lost += [] if where.is_files else lost_entries(found)
         done += [f"dropped {name}, which was not complete" for name in found.dropped]
         done += [f"completed {name}, whose data was there" for name in found.completed]
         if found.cut_bytes:
             done.append(f"gave back {found.cut_bytes:,} bytes that belonged to no entry")
         for group in archives.groups_of(lease.resource):
-            tree = WritableZarrTree(lease.resource, group, consolidated=False)
-            recovered = recover_archive(lease.resource, tree, group)
+            tree, recovered, is_taken_out = _recover_group(lease.resource, group)
             lost += recovered
             prefix = f"{group}/" if group else ""
             done += [
@@ -195,7 +204,7 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
                 if damage.path
             ]
             done += [_missing(prefix + one) for one in _add_groups(tree)]
-            if take_out_consolidated(lease.resource, tree, group):
+            if is_taken_out:
                 done.append(
                     f"took out the consolidated metadata of {group or 'the data set'}, which an "
                     "archive cannot keep up to date"
@@ -203,6 +212,22 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
     finally:
         lease.release()
     return done, one_each(lost)
+
+
+def _recover_group(store: MmapZipStore, group: str) -> tuple[WritableTree, list[Damage], bool]:
+    """Take what cannot be read out of a data set of an archive, and its consolidated metadata."""
+    if isinstance(archives.tree_of(store, group), FilesTree):
+        files = WritableFilesTree(store, group)
+        lost = recover_files(store, files)
+        return files, lost, take_out_metadata(store, files)
+    tree = WritableZarrTree(store, group, consolidated=False)
+    lost = recover_archive(store, tree, group)
+    return tree, lost, take_out_consolidated(store, tree, group)
+
+
+def _path(where: DafPath, name: str) -> str:
+    """Return the path of what an entry of an archive belongs to."""
+    return property_path(name) if where.is_files else name
 
 
 def _missing(path: str) -> str:

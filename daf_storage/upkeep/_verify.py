@@ -11,10 +11,10 @@ import itertools
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from daf_storage.base import MatrixInfo, ShowProgress, Span, name_problem, progress_bar
 from daf_storage.data import (
@@ -32,7 +32,17 @@ from daf_storage.data import (
     values_without_entry,
 )
 from daf_storage.errors import CorruptDataError, DafError, MissingDependencyError
-from daf_storage.opening import SHARED_ARCHIVE_SUFFIX, DafPath, groups_of, open_daf, parse_path
+from daf_storage.files_daf import FilesTree
+from daf_storage.files_daf import incomplete_properties as incomplete_files
+from daf_storage.opening import (
+    SHARED_ARCHIVE_SUFFIX,
+    SHARED_FILES_ARCHIVE_SUFFIX,
+    DafPath,
+    archives,
+    groups_of,
+    open_daf,
+    parse_path,
+)
 from daf_storage.stores import (
     DirectoryStore,
     MmapZipStore,
@@ -44,29 +54,11 @@ from daf_storage.stores import (
 )
 from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, unused_bytes
 from daf_storage.trees import StoredArray, Tree, ZarrTree, differences, has_consolidated
+from daf_storage.upkeep._finding import Finding
 from daf_storage.upkeep._index_storage import IndexStorage
+from daf_storage.upkeep._verify_files import verify_metadata_file, verify_no_metadata_file
 
 _BLOCK = 1 << 20
-
-Level = Literal["error", "warning"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something in a data set that is not as it should be."""
-
-    level: Level
-    """An ``error`` makes data wrong or unreadable; a ``warning`` is untidy, or hampers others."""
-    path: str
-    """What it is about: a property, an entry of the archive, or empty for all of it."""
-    problem: str
-    """What is wrong, in a sentence."""
-
-    def __str__(self) -> str:
-        return f"{self.level}: {self.path}: {self.problem}" if self.path else self._short()
-
-    def _short(self) -> str:
-        return f"{self.level}: {self.problem}"
 
 
 def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding]:
@@ -114,9 +106,8 @@ def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding
 def container_of(path: str | Path) -> DafPath:
     """Return what a path means; an archive of several data sets may stand for all of them."""
     plain = str(path).rstrip("/")
-    if plain.endswith(SHARED_ARCHIVE_SUFFIX):
-        whole = parse_path(f"{plain}#/all")
-        return DafPath(plain, whole.container, kind="archive", group="")
+    if plain.endswith((SHARED_ARCHIVE_SUFFIX, SHARED_FILES_ARCHIVE_SUFFIX)):
+        return replace(parse_path(f"{plain}#/all"), given=plain, group="")
     return parse_path(path)
 
 
@@ -166,10 +157,8 @@ def _verify_groups(
         yield Finding("error", "", "there is no data set in this archive")
     for group in groups:
         prefix = f"{group}/" if group and not where.group else ""
-        tree = ZarrTree(store, group)
-        start = f"{group}/" if group else ""
-        names = [key[len(start) :] for key in store if key.startswith(start)]
-        for path in incomplete_properties(tree, names):
+        tree = archives.tree_of(store, group)
+        for path in _incomplete(store, tree, group):
             yield Finding("error", prefix + path, "part of its data is missing")
         try:
             layout.check_version(tree)
@@ -178,13 +167,22 @@ def _verify_groups(
             continue
         findings = list(_verify_data(DafReader(tree, name=where.given), add))
         snapshot = store.snapshot(group)
-        if snapshot is not None and has_consolidated(tree.format, snapshot):
-            remedy = (
-                f"'daf repair {where.given}' takes it out, since nothing is changed in archives"
-            )
+        remedy = f"'daf repair {where.given}' takes it out, since nothing is changed in archives"
+        if isinstance(tree, FilesTree):
+            findings += verify_no_metadata_file(tree, remedy)
+        elif snapshot is not None and has_consolidated(tree.format, snapshot):
             findings += _verify_consolidated(tree, snapshot, remedy)
         for finding in findings:
             yield Finding(finding.level, prefix + finding.path, finding.problem)
+
+
+def _incomplete(store: MmapZipStore, tree: FilesTree | ZarrTree, group: str) -> list[str]:
+    """Return the paths of properties whose metadata is there and part of their data is not."""
+    if isinstance(tree, FilesTree):
+        return incomplete_files(tree)
+    start = f"{group}/" if group else ""
+    names = [key[len(start) :] for key in store if key.startswith(start)]
+    return incomplete_properties(tree, names)
 
 
 def _verify_directory(where: DafPath) -> Iterator[Finding]:
@@ -203,10 +201,13 @@ def _verify_directory(where: DafPath) -> Iterator[Finding]:
             "a reordering was interrupted; do the same again to go on with it, or "
             f"'daf repair {where.given}' to clear away what it left",
         )
+    remedy = f"'daf repair {where.given}' writes it again"
+    if where.is_files:
+        yield from verify_metadata_file(store, remedy)
+        return
     tree, snapshot = ZarrTree(store), store.snapshot("")
     if snapshot is None:
         return
-    remedy = f"'daf repair {where.given}' writes it again"
     try:
         is_there = has_consolidated(tree.format, snapshot)
     except DafError as error:

@@ -47,7 +47,12 @@ class ArchiveSnapshot:
     """A view of the entries that an archive had at one moment; see `Snapshot`."""
 
     def __init__(
-        self, archive: Entries, prefix: str, limit: int, entries: Hashable, state: Hashable
+        self,
+        archive: Entries,
+        prefix: str,
+        limit: int,
+        entries: tuple[Hashable, ...],
+        state: Hashable,
     ) -> None:
         self._archive = archive
         self._start = f"{prefix}/" if prefix else ""
@@ -56,6 +61,10 @@ class ArchiveSnapshot:
         self.entries = entries
         """What changes whenever something is added below the prefix."""
         self._identity = (entries, state)
+        self.directory_identity: Hashable = entries[:-1]
+        """What changes whenever an entry that was there is taken out or replaced."""
+        self.archive_identity: Hashable = (entries[:-1], state)
+        """What changes whenever that is so, or an entry is written to in place."""
 
     @property
     def is_local(self) -> bool:

@@ -15,7 +15,7 @@ from daf_storage.stores.mmap_zip._locating import ReadAt, read_directory
 from daf_storage.stores.mmap_zip._reader import ArchiveReader
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError
 
-_DOCUMENTS = (".zarray", ".zgroup", ".zattrs", "zarr.json")
+_DOCUMENT_ENDINGS = (".zarray", ".zgroup", ".zattrs", ".json")
 _MAX_DOCUMENT_BYTES = 1 << 16
 _FEW_DOCUMENTS = 6
 
@@ -128,7 +128,7 @@ class RemoteArchive(ArchiveReader):
 
 def _is_document(entry: Entry) -> bool:
     name = entry.name.rpartition("/")[2]
-    return name in _DOCUMENTS and entry.stored_bytes <= _MAX_DOCUMENT_BYTES
+    return name.endswith(_DOCUMENT_ENDINGS) and entry.stored_bytes <= _MAX_DOCUMENT_BYTES
 
 
 def _document_spans(entries: list[Entry], limit_bytes: int) -> list[tuple[int, int]]:

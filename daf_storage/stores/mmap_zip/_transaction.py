@@ -129,6 +129,31 @@ class ArchiveTransaction:
                 for key in sorted(written, key=self._size_of, reverse=True):
                     self._archive.append_parts(key, self._parts.pop(key))
 
+    def make_directory(self, key: str) -> None:
+        """Do nothing: an archive has entries, and no directories."""
+
+    def publish_files(
+        self,
+        document: str,
+        others: Sequence[str],
+        stale: Sequence[str],  # noqa: ARG002 - nothing can be there without its document
+        *,
+        replace: bool,
+    ) -> None:
+        """Add entries that belong together, the document last."""
+        with self._archive.lock():
+            if self._archive.get(document) is not None:
+                if replace:
+                    raise errors.append_only(self._archive.location, document)
+                raise FileExistsError(f"{document} exists")
+            with self._archive.together():
+                for key in (*others, document):
+                    self.publish(key, replace=False)
+
+    def remove_files(self, document: str, others: Sequence[str]) -> None:  # noqa: ARG002 - as above
+        """Refuse to take away what is there."""
+        self.remove(document)
+
     def remove(self, prefix: str) -> None:
         """Refuse to take away what is there."""
         if self._archive.count_below(prefix) or self._archive.get(prefix) is not None:

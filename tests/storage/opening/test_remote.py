@@ -37,7 +37,6 @@ from daf_storage import (
 )
 from daf_storage.opening._remote import open_remote_tree
 from daf_storage.stores import RemoteFiles, _remote, shown_url
-from daf_storage.trees import ZarrTree
 from daf_storage.upkeep import _serve as serving
 from tests.support import contents, create, fill, fill_served, in_background
 
@@ -650,7 +649,7 @@ def test_downloading_and_verifying(folder: Path, tmp_path: Path, name: str) -> N
 def test_trees_of_a_server_can_be_listed(folder: Path) -> None:
     """By the metadata, since a server cannot be asked."""
     with served(folder) as server:
-        tree: ZarrTree = open_remote_tree(server.url)
+        tree = open_remote_tree(server.url)
         assert sorted(tree.children("vectors/cell")) == ["score", "type"]
         assert tree.kind("vectors/nope") is None
         assert tree.identity("vectors") == tree.identity("vectors")

@@ -1,0 +1,34 @@
+"""The family's own format: a directory of plain files, each property a few of them.
+
+**Nouns.** A *document* is the small file that says what a property is (``NAME.json``, or the
+``AXIS.txt`` that holds the entries of an axis); the *parts* beside it hold its data.
+``metadata.json`` repeats all documents, for readers over HTTP.  `FilesTree` presents the files as
+groups and arrays, over a directory, a ZIP archive or a server.
+
+Must not know which path means which data set, verification or copying.
+Source: docs/reference/format.md, "FilesDaf".
+"""
+
+from daf_storage.files_daf._archive_recovery import (
+    incomplete_properties,
+    property_path,
+    recover_archive,
+    take_out_metadata,
+)
+from daf_storage.files_daf._consolidated import METADATA_FILE, documents_of, parse_consolidated
+from daf_storage.files_daf._descriptors import DAF_FILE
+from daf_storage.files_daf._tree import FilesTree
+from daf_storage.files_daf._writable_tree import WritableFilesTree
+
+__all__ = [
+    "DAF_FILE",
+    "METADATA_FILE",
+    "FilesTree",
+    "WritableFilesTree",
+    "documents_of",
+    "incomplete_properties",
+    "parse_consolidated",
+    "property_path",
+    "recover_archive",
+    "take_out_metadata",
+]

@@ -1,0 +1,221 @@
+"""The arrays of properties: plain bytes, lines of text, packed chunks, and scalars."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage.base import AnyArray, DecodedCache, Span, StorageType
+from daf_storage.errors import CorruptDataError
+from daf_storage.files_daf._descriptors import PackedForm, PartForm, ScalarForm
+from daf_storage.files_daf._lines import count_lines, decode_lines
+from daf_storage.files_daf._zipped import IndexedShard
+from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges
+from daf_storage.trees import (
+    ArrayInfo,
+    ArrayMetadata,
+    ChunkMemory,
+    NotFileBacked,
+    PackedArray,
+    ShardLayout,
+    StoredArray,
+    ZarrArray,
+)
+
+_LINE_BYTES = 16
+
+
+class _SingleFile(ArrayMetadata):
+    """The metadata of an array in one file, whose name is the ``prefix``."""
+
+    __slots__ = ()
+
+    def chunk_key(self, position: tuple[int, ...]) -> str:  # noqa: ARG002 - there is one
+        """Return the name of the file."""
+        return self.prefix
+
+
+def open_array(
+    snapshot: Snapshot,
+    file: str,
+    form: PartForm,
+    shape: tuple[int, ...],
+    *,
+    chunk_cache: DecodedCache,
+    what: str,
+) -> StoredArray:
+    """Return an array of this shape in a file of a pinned property."""
+    memory = ChunkMemory(chunk_cache, what)
+    if form.packed is not None:
+        return _packed_array(snapshot, file, form, form.packed, shape, memory=memory, what=what)
+    if form.storage_type.is_string:
+        return LinesArray(snapshot, file, shape, what=what)
+    info = ArrayInfo(shape, form.storage_type, _no_zeros(shape), is_mappable=True)
+    metadata = _SingleFile(
+        version=2, info=info, has_plain_chunk=True, fill_value=None, separator=".", prefix=file
+    )
+    return ZarrArray(snapshot, "", metadata, memory=memory, what=what)
+
+
+def _packed_array(
+    snapshot: Snapshot,
+    file: str,
+    form: PartForm,
+    packed: PackedForm,
+    shape: tuple[int, ...],
+    *,
+    memory: ChunkMemory,
+    what: str,
+) -> PackedArray:
+    kind = form.storage_type
+    if len(packed.chunks) != len(shape):
+        raise CorruptDataError(
+            f"{what}: chunks of shape {list(packed.chunks)} cannot make up an array of shape "
+            f"{list(shape)}"
+        )
+    grid = tuple(math.ceil(n / c) for n, c in zip(shape, packed.chunks, strict=True))
+    has_index = packed.is_indexed and packed.index_at_start
+    info = ArrayInfo(shape, kind, packed.chunks, is_mappable=False)
+    metadata = _SingleFile(
+        version=3,
+        info=info,
+        has_plain_chunk=False,
+        fill_value="" if kind.is_string else kind.dtype.type(0),
+        separator="/",
+        prefix=file,
+        shard=ShardLayout(grid, {"id": packed.codec}, index_at_start=True, has_checksum=has_index),
+    )
+    if not has_index:
+        snapshot = IndexedShard(snapshot, file, math.prod(grid), packed.codec, what=what)
+    return PackedArray(snapshot, "", metadata, memory=memory, what=what)
+
+
+class LinesArray(NotFileBacked):
+    """Strings, each on a line of a file; see `StoredArray`.
+
+    Parameters
+    ----------
+    shape
+        Its shape; lines are in C order.
+    """
+
+    def __init__(self, snapshot: Snapshot, file: str, shape: tuple[int, ...], *, what: str) -> None:
+        self.info = ArrayInfo(shape, StorageType.STRING, _no_zeros(shape), is_mappable=False)
+        self._snapshot = snapshot
+        self._file = file
+        self._what = what
+
+    def read(self) -> AnyArray:
+        """Return all strings as objects."""
+        values: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
+        return values.reshape(self.info.shape)
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the first dimension as objects."""
+        return self.read()[span.slice]
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
+        """Return several ranges of the first dimension as objects."""
+        values = self.read() if within is None else self.read()[:, within.slice]
+        return [values[span.slice] for span in spans]
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings, flattened in C order."""
+        return decode_lines(self._lines(), self.info.size, what=self._where)
+
+    def check_stored(self, *, is_complete: bool = False) -> None:  # noqa: ARG002 - nothing stands in
+        """Raise if the file is missing, or has fewer bytes than lines."""
+        if not self._snapshot.is_local:
+            return
+        size_bytes = self._snapshot.size(self._file)
+        if size_bytes is None:
+            raise missing(self._what, self._file)
+        if size_bytes < self.info.size:
+            raise CorruptDataError(
+                f"{self._where}: it has {size_bytes:,} bytes, which cannot hold "
+                f"{self.info.size:,} lines; it is truncated"
+            )
+
+    def fingerprint(self) -> list[int] | None:
+        """Return numbers that change with the file."""
+        return self._snapshot.fingerprint(self._file)
+
+    def estimate(
+        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
+    ) -> None:
+        """Add the whole file: lines are found by reading them."""
+        if not spans or not self.info.size:
+            return
+        if not self._snapshot.is_local:
+            ranges = [(0, self.info.size * _LINE_BYTES)]
+            estimate_ranges(self._snapshot, self._file, ranges, estimate)
+            return
+        super().estimate(spans, estimate, within)
+
+    @property
+    def _where(self) -> str:
+        return f"{self._what}: {self._file}"
+
+    def _lines(self) -> memoryview:
+        data = self._snapshot.map(self._file)
+        if data is None:
+            raise missing(self._what, self._file)
+        return data
+
+
+def lines_in(snapshot: Snapshot, file: str, *, what: str) -> int:
+    """Return how many lines a file of a pinned property has."""
+    data = snapshot.map(file)
+    if data is None:
+        raise missing(what, file)
+    return count_lines(data, what=f"{what}: {file}")
+
+
+def elements_in(snapshot: Snapshot, file: str, kind: StorageType, *, what: str) -> int:
+    """Return how many numbers a file of a pinned property has room for."""
+    size_bytes = snapshot.size(file)
+    if size_bytes is None:
+        raise missing(what, file)
+    return size_bytes // kind.dtype.itemsize
+
+
+def missing(what: str, file: str) -> CorruptDataError:
+    """Return the error for a file that a document asks for and that is not there."""
+    return CorruptDataError(
+        f"{what}: the file {file!r} is missing: a program was stopped while it wrote this, or the "
+        "copy is not complete; write it again"
+    )
+
+
+class ScalarArray(NotFileBacked):
+    """A scalar, presented as an array of one element."""
+
+    def __init__(self, form: ScalarForm) -> None:
+        self.info = ArrayInfo((1,), form.storage_type, (1,), is_mappable=False)
+        self._value: Any = form.value
+
+    def read(self) -> AnyArray:
+        """Return the element."""
+        dtype = object if self.info.storage_type.is_string else self.info.storage_type.dtype
+        values = np.array([self._value], dtype)
+        values.flags.writeable = False
+        return values
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range: the element, or nothing."""
+        return self.read()[span.slice]
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:  # noqa: ARG002 - it has one dimension
+        """Return several ranges."""
+        return [self.read_rows(span) for span in spans]
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return the element, if it is a string."""
+        return pa.array([self._value], pa.string())
+
+
+def _no_zeros(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(max(length, 1) for length in shape)

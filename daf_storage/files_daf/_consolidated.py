@@ -1,0 +1,70 @@
+"""``metadata.json``: one file at the root that repeats all documents.
+
+For readers that cannot list a directory, such as those of servers.  It is brought up to date after
+each change; this reader of directories never looks at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from daf_storage.errors import CorruptDataError
+from daf_storage.files_daf._descriptors import parse_object, to_json
+from daf_storage.files_daf._places import DOCUMENT_ENDING
+
+METADATA_FILE: Final = "metadata.json"
+
+_AXIS: Final = "axis"
+
+Walk = Callable[[str], Iterator[tuple[str, dict[str, Any]]]]
+"""From a path to the documents at and below it, by their paths."""
+
+
+class ConsolidatedFile:
+    """The documents, kept so that one change costs one property, not all.
+
+    They are read again whenever the file is not the one that was written last: another process
+    has changed the data set.
+    """
+
+    def __init__(self) -> None:
+        self._documents: dict[str, dict[str, Any]] = {}
+        self._last: bytes | None = None
+
+    def updated(self, now: bytes | None, path: str | None, walk: Walk) -> bytes:
+        """Return the new file after a change at ``path`` (None: all)."""
+        if path is None or self._last is None or now != self._last:
+            self._documents = dict(walk(""))
+        else:
+            start = f"{path}/"
+            kept = {k: v for k, v in self._documents.items() if not f"{k}/".startswith(start)}
+            self._documents = {**kept, **dict(walk(path))}
+        self._last = to_json(dict(sorted(self._documents.items())))
+        return self._last
+
+
+def axis_document(length: int) -> dict[str, Any]:
+    """Return what the file says of an axis."""
+    return {"format": _AXIS, "n_entries": length}
+
+
+def parse_consolidated(data: bytes, *, what: str) -> dict[str, dict[str, Any]]:
+    """Return the documents by their paths.
+
+    Raises
+    ------
+    CorruptDataError
+        It is not JSON, or holds something else.
+    """
+    found = parse_object(data, what=what)
+    for path, document in found.items():
+        if not isinstance(document, dict):
+            raise CorruptDataError(f"{what}: what it says of {path[:80]!r} is no JSON object")
+    return found
+
+
+def documents_of(data: bytes, *, what: str) -> dict[str, bytes]:
+    """Return the documents as files, by their names; of axes too, which have none on the disk."""
+    found: Mapping[str, Any] = parse_consolidated(data, what=what)
+    return {f"{path}{DOCUMENT_ENDING}": to_json(one) for path, one in found.items()}

@@ -1,0 +1,344 @@
+"""The documents of properties: value objects from JSON, and JSON from them.
+
+Documents are untrusted: any JSON value at any place becomes a value object or an error of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import reprlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from daf_storage.base import Packing, StorageType
+from daf_storage.errors import CorruptDataError, UnsupportedDataError, VersionError
+
+DAF_FILE: Final = "daf.json"
+"""The file that marks a data set."""
+
+VERSION: Final = (1, 1)
+"""The version that is written, and the highest that is read."""
+
+PARTS: Final[tuple[str, ...]] = ("nzind", "colptr", "rowval", "nzval")
+"""The parts of sparse properties, in the order of the documents that are written."""
+
+FormKind: TypeAlias = Literal["dense", "sparse"]
+
+_MAX_DOCUMENT_BYTES: Final = 1 << 20
+_MAX_LENGTH: Final = 2**62
+_COMPRESSIONS: Final[Mapping[str, str]] = {
+    "blosc-zstd": "blosc_zstd_bitshuffle",
+    "blosc-lz4": "blosc_lz4_bitshuffle",
+    "zstd": "zstd",
+    "gzip": "gzip",
+}
+_FORMAT_KEYS: Final = {
+    "format",
+    "eltype",
+    "indtype",
+    "n_elements",
+    "shape",
+    "packed_format",
+    "chunk_shape",
+    "compression",
+    "compression_level",
+    "index_location",
+    *PARTS,
+}
+_TYPES: Final = {kind.value.lower(): kind for kind in StorageType}
+_WORDS: Final = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
+_SHOWN: Final = reprlib.Repr()
+_SHOWN.maxlevel = 3
+_SHOWN.maxstring = _SHOWN.maxlong = _SHOWN.maxother = 40
+
+
+@dataclass(frozen=True, slots=True)
+class PackedForm:
+    """How a part is cut into chunks and compressed."""
+
+    chunks: tuple[int, ...]
+    """Lengths of a chunk, slowest dimension first."""
+    compression: str
+    """Its name in documents."""
+    level: int
+    """Of the compression."""
+    is_indexed: bool = True
+    """Whether the file begins with an index of its chunks."""
+    index_at_start: bool = True
+    """Whether that index comes before the chunks."""
+
+    @property
+    def codec(self) -> str:
+        """The codec of a chunk: ``blosc``, ``zstd`` or ``gzip``."""
+        return self.compression.partition("_")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PartForm:
+    """What a document says of one stored array."""
+
+    storage_type: StorageType
+    """The type of its elements."""
+    length: int | None = None
+    """Number of elements; None where the document does not say it."""
+    shape: tuple[int, ...] | None = None
+    """Its shape, slowest dimension first; None where that follows from axes."""
+    packed: PackedForm | None = None
+    """How it is packed, if it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyForm:
+    """What a document says of a vector or a matrix."""
+
+    kind: FormKind
+    """Whether all elements are stored."""
+    parts: Mapping[str, PartForm]
+    """Its arrays by name; a dense one has the empty name."""
+    is_explicit: bool = True
+    """Whether the document names each part of a sparse property, as those of version 1.1 do."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """What else the document has, which others ignore."""
+
+    @property
+    def has_strings(self) -> bool:
+        """Whether its elements are strings."""
+        form = self.parts.get("nzval") or self.parts.get("")
+        return form is not None and form.storage_type.is_string
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarForm:
+    """What a document says of a scalar: all of it."""
+
+    storage_type: StorageType
+    """Its type."""
+    value: Any
+    """A string, or a numpy scalar of this type."""
+
+
+def parse_version(data: bytes, *, what: str) -> tuple[int, int]:
+    """Return the version of a data set.
+
+    Raises
+    ------
+    VersionError
+        It is none that this code reads.
+    """
+    found = parse_object(data, what=what).get("version")
+    if not isinstance(found, list) or len(found) != 2 or not all(type(n) is int for n in found):
+        raise VersionError(f"{what}: malformed version {shown(found)}; it is written [1,1]")
+    if found[0] != VERSION[0] or not 0 <= found[1] <= VERSION[1]:
+        raise VersionError(
+            f"{what}: incompatible format version: {found[0]}.{found[1]}; the code supports "
+            f"version: {VERSION[0]}.{VERSION[1]}; a newer release may read it"
+        )
+    return found[0], found[1]
+
+
+def version_document() -> bytes:
+    """Return the document that marks a data set."""
+    return to_json({"version": list(VERSION)}) + b"\n"
+
+
+def parse_property(data: bytes, *, what: str) -> PropertyForm:
+    """Return what the document of a vector or a matrix says."""
+    document = parse_object(data, what=what)
+    kind = document.get("format")
+    attributes = {key: value for key, value in document.items() if key not in _FORMAT_KEYS}
+    if kind == "dense":
+        return PropertyForm(kind, {"": _part(document, what)}, attributes=attributes)
+    if kind != "sparse":
+        raise CorruptDataError(
+            f"{what}: its format is {shown(kind)}, and neither 'dense' nor 'sparse'"
+        )
+    if "eltype" in document:
+        index = PartForm(_type(document.get("indtype"), what))
+        values = PartForm(_type(document["eltype"], what))
+        parts = dict[str, PartForm]((part, index) for part in PARTS)
+        parts["nzval"] = values
+        return PropertyForm(kind, parts, is_explicit=False, attributes=attributes)
+    found = {}
+    for part in PARTS:
+        if part in document:
+            if not isinstance(document[part], dict):
+                raise CorruptDataError(f"{what}: its {part} is {shown(document[part])}")
+            found[part] = _part(document[part], f"{what}: {part}")
+    return PropertyForm(kind, found, attributes=attributes)
+
+
+def property_document(form: PropertyForm) -> bytes:
+    """Return the document of a vector or a matrix."""
+    attributes = {k: v for k, v in form.attributes.items() if k not in _FORMAT_KEYS}
+    if form.kind == "dense":
+        return to_json({**_part_document(form.parts[""]), **attributes}) + b"\n"
+    parts = {name: _part_document(form.parts[name]) for name in PARTS if name in form.parts}
+    return to_json({"format": "sparse", **parts, **attributes}) + b"\n"
+
+
+def parse_scalar(data: bytes, *, what: str) -> ScalarForm:
+    """Return the scalar that a document holds."""
+    document = parse_object(data, what=what)
+    kind = _type(document.get("type"), what)
+    value = document.get("value")
+    problem = f"{what}: its value {shown(value)} is no {kind.value}"
+    if kind.is_string:
+        if not isinstance(value, str):
+            raise CorruptDataError(problem)
+        return ScalarForm(kind, value)
+    if kind.dtype.kind == "f":
+        return ScalarForm(kind, _float(value, kind, problem))
+    is_bool = isinstance(value, bool)
+    if not isinstance(value, int | float) or (is_bool and kind is not StorageType.BOOL):
+        raise CorruptDataError(problem)
+    try:
+        whole = int(value)
+        found = kind.dtype.type(bool(whole) if kind is StorageType.BOOL else whole)
+    except (OverflowError, ValueError):
+        raise CorruptDataError(problem) from None
+    if found != value:
+        raise CorruptDataError(problem)
+    return ScalarForm(kind, found)
+
+
+def scalar_document(form: ScalarForm) -> bytes:
+    r"""Return the document of a scalar.
+
+    >>> scalar_document(ScalarForm(StorageType.FLOAT32, np.float32(0.1)))
+    b'{"type":"Float32","value":0.1}\n'
+    """
+    value = form.value if form.storage_type.is_string else form.value.item()
+    if form.storage_type is StorageType.FLOAT32 and math.isfinite(value):
+        value = float(str(form.value))  # the shortest that reads back, as for 64 bits
+    return to_json({"type": form.storage_type.value, "value": value}) + b"\n"
+
+
+def packed_form(
+    packing: Packing, shape: tuple[int, ...], storage_type: StorageType
+) -> PackedForm | None:
+    """Return how an array is packed that is written; None if it is too small."""
+    chunks = packing.chunks(shape, storage_type)
+    if chunks is None:
+        return None
+    return PackedForm(chunks, _COMPRESSIONS[packing.codec], packing.level)
+
+
+def parse_object(data: bytes, *, what: str) -> dict[str, Any]:
+    """Return the JSON object in a file."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CorruptDataError(f"{what}: it is not JSON ({error}); write it again") from None
+    if not isinstance(document, dict):
+        raise CorruptDataError(f"{what}: it holds no JSON object")
+    return document
+
+
+def check_document_bytes(size_bytes: int | None, *, what: str) -> None:
+    """Refuse a document that is larger than any is."""
+    if size_bytes is not None and size_bytes > _MAX_DOCUMENT_BYTES:
+        raise CorruptDataError(
+            f"{what}: it has {size_bytes:,} bytes, and documents have no more than "
+            f"{_MAX_DOCUMENT_BYTES:,}; write the property again"
+        )
+
+
+def to_json(document: Any) -> bytes:
+    """Return a document on one line, as other programs of the family write it."""
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def shown(value: Any) -> str:
+    """Return any JSON value as messages show it: neither long nor deep."""
+    return _SHOWN.repr(value)[:80]
+
+
+def _part(document: Mapping[str, Any], what: str) -> PartForm:
+    length, shape = document.get("n_elements"), document.get("shape")
+    if length is not None and not _is_length(length):
+        raise CorruptDataError(f"{what}: its n_elements is {shown(length)}")
+    if shape is not None and not _are_lengths(shape):
+        raise CorruptDataError(f"{what}: its shape is {shown(shape)}")
+    return PartForm(
+        _type(document.get("eltype"), what),
+        length,
+        None if shape is None else tuple(shape),
+        _packed(document, what),
+    )
+
+
+def _packed(document: Mapping[str, Any], what: str) -> PackedForm | None:
+    form = document.get("packed_format")
+    if form is None:
+        return None
+    chunks, name = document.get("chunk_shape"), document.get("compression")
+    level = document.get("compression_level")
+    if not _are_lengths(chunks) or not chunks or 0 in chunks or len(chunks) > 2:
+        raise CorruptDataError(f"{what}: its chunk_shape is {shown(chunks)}")
+    if form not in ("indexed+zipped", "zipped") or name not in _COMPRESSIONS.values():
+        raise UnsupportedDataError(
+            f"{what}: it is packed as {shown(form)} with {shown(name)}, which is not read; known "
+            f"are 'indexed+zipped' and 'zipped' with {', '.join(_COMPRESSIONS.values())}"
+        )
+    return PackedForm(
+        tuple(reversed(chunks)),
+        str(name),
+        level if type(level) is int else 0,
+        form == "indexed+zipped",
+        document.get("index_location", "start") == "start",
+    )
+
+
+def _part_document(form: PartForm) -> dict[str, Any]:
+    document: dict[str, Any] = {"format": "dense", "eltype": form.storage_type.value}
+    if form.length is not None:
+        document["n_elements"] = form.length
+    if form.shape is not None:
+        document["shape"] = list(form.shape)
+    if form.packed is not None:
+        document["packed_format"] = "indexed+zipped"
+        document["chunk_shape"] = list(reversed(form.packed.chunks))
+        document["compression"] = form.packed.compression
+        document["compression_level"] = form.packed.level
+        document["index_location"] = "start"
+    return document
+
+
+def _type(name: Any, what: str) -> StorageType:
+    found = _TYPES.get(name.lower()) if isinstance(name, str) else None
+    if found is None:
+        known = ", ".join(kind.value for kind in StorageType)
+        raise CorruptDataError(f"{what}: there is no element type {shown(name)}; known are {known}")
+    return found
+
+
+def _float(value: Any, kind: StorageType, problem: str) -> Any:
+    """Return a float; what JSON has no number for may be a word, or null for NaN."""
+    if value is None:
+        value = math.nan
+    elif isinstance(value, str) and value.lower().lstrip("+-") in _WORDS:
+        value = float(value.lower())
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise CorruptDataError(problem)
+    try:
+        with np.errstate(over="ignore"):
+            return kind.dtype.type(value)
+    except OverflowError:
+        raise CorruptDataError(problem) from None
+
+
+def _is_length(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= _MAX_LENGTH
+
+
+def _are_lengths(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) <= 32
+        and all(_is_length(n) for n in value)
+        and math.prod(max(n, 1) for n in value) <= _MAX_LENGTH
+    )

@@ -1,0 +1,142 @@
+"""Tests of changes that are interrupted, and of readers beside a writer."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daf_storage import DafWriter, FilesDaf, errors, open_daf, repair, verify
+from daf_storage.testing.examples import contents
+
+OLD = sp.csc_array(np.array([[0, 1.0, 0], [2.0, 0, 0]]))
+NEW = sp.csc_array(np.array([[3.0, 0, 0], [0, 4.0, 5.0]]))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a small data set."""
+    with FilesDaf(tmp_path / "x.daf", "w") as daf:
+        daf.add_axis("cell", ["a", "b"])
+        daf.add_axis("gene", ["g", "h", "i"])
+        daf.set_vector("gene", "word", ["x", "y", "z"])
+        daf.set_matrix("cell", "gene", "m", OLD, relayout=False)
+    return tmp_path / "x.daf"
+
+
+CHANGES: dict[str, Callable[[DafWriter], None]] = {
+    "sparse by dense": lambda daf: daf.set_matrix(
+        "cell", "gene", "m", NEW.toarray(), if_exists="replace", relayout=False
+    ),
+    "sparse by sparse": lambda daf: daf.set_matrix(
+        "cell", "gene", "m", NEW, if_exists="replace", relayout=False
+    ),
+    "new": lambda daf: daf.set_vector("gene", "n", sp.coo_array([0, 1, 2])),
+    "delete": lambda daf: daf.delete_matrix("cell", "gene", "m"),
+    "axis": lambda daf: daf.add_axis("gene", ["new"], vectors={"v": ["w"]}, if_exists="replace"),
+    "reorder": lambda daf: daf.reorder_axis("gene", [2, 1, 0], progress="never"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_crash_leaves_the_old_or_the_new(path: Path, name: str, tmp_path: Path) -> None:
+    """Wherever a change is interrupted, for whoever opens it for writing after that."""
+    with open_daf(path) as daf:
+        before = contents(daf)
+    reference = FilesDaf(tmp_path / "reference.daf", "w")
+    os.system(f"cp -r {path}/. {reference.location}")  # noqa: S605 - paths of pytest
+    CHANGES[name](reference)
+    after = contents(reference)
+    seen = set()
+    for number in range(40):
+        copy = tmp_path / f"{number}.daf"
+        os.system(f"cp -r {path} {copy}")  # noqa: S605
+        if not crashes(copy, CHANGES[name], number):
+            break
+        try:
+            with open_daf(copy) as daf:
+                contents(daf)  # readers find something, or that it is not there; never half of it
+        except errors.SourceNotFoundError:
+            assert name in ("reorder", "axis")
+        if number % 2:
+            repair(copy, progress="never")
+        with open_daf(copy, "r+") as daf:
+            found = contents(daf)
+        assert found in (before, after)
+        left = [f for f in verify(copy) if "a reordering was interrupted" not in f.problem]
+        assert left == []
+        seen.add(found == after)
+    assert number > 1
+    with open_daf(copy) as daf:
+        assert contents(daf) == after
+
+
+def crashes(path: Path, change: Callable[[DafWriter], None], number: int) -> bool:
+    """Make a change in another process that is killed before its n-th renaming; say if it was."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+    left = [number]
+
+    def dying(call: Callable[..., None]) -> Callable[..., None]:
+        def wrapped(*args: object, **options: object) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                os._exit(1)
+            call(*args, **options)
+
+        return wrapped
+
+    try:
+        daf = open_daf(path, "r+")
+        os.rename, os.replace = dying(os.rename), dying(os.replace)  # type: ignore[assignment]
+        change(daf)
+        os._exit(0)
+    except BaseException:  # noqa: BLE001 - the parent counts
+        os._exit(2)
+
+
+def test_readers_beside_a_writer_never_see_half(path: Path) -> None:
+    """Neither parts of two versions, nor for a moment nothing."""
+    stop = threading.Event()
+    problems: list[str] = []
+
+    def read() -> None:
+        with open_daf(path) as daf:
+            while not stop.is_set():
+                found = daf.get_np_matrix("cell", "gene", "m")
+                if found.sum() not in (3, 12):
+                    problems.append(str(found))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    with open_daf(path, "r+") as daf:
+        for number in range(30):
+            value = (OLD, NEW.toarray(), NEW)[number % 3]
+            daf.set_matrix("cell", "gene", "m", value, if_exists="replace", relayout=False)
+    stop.set()
+    thread.join()
+    assert problems == []
+
+
+def test_what_another_program_left_half_done_in_an_archive(tmp_path: Path) -> None:
+    """A document without its data is taken out; everything else stays."""
+    path = tmp_path / "x.daf.zip"
+    with FilesDaf(path, "w") as daf:
+        daf.add_axis("cell", ["a", "b"])
+        daf.set_vector("cell", "age", [1, 2])
+        store = daf.writable_tree._store  # type: ignore[attr-defined]
+        store.append("vectors/cell/half.json", b'{"format":"dense","eltype":"Int64"}\n')
+        store.append("metadata.json", b"{}")
+    assert {f.path for f in verify(path)} == {"vectors/cell/half", "metadata.json"}
+    found = repair(path, progress="never")
+    assert [damage.what for damage in found.lost] == ["vector 'half' of axis 'cell'"]
+    assert [f.problem for f in verify(path) if "belong to no entry" not in f.problem] == []
+    with open_daf(path) as daf:
+        assert daf.get_np_vector("cell", "age").tolist() == [1, 2]
+        assert daf.vectors_set("cell") == {"age"}

@@ -1,0 +1,72 @@
+"""Tests of data sets of plain files: the suites of all formats, and what is this one's alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daf_storage import DafReader, DafWriter, FilesDaf, open_daf
+from daf_storage.files_daf import WritableFilesTree
+from daf_storage.spi import DirectoryStore
+from daf_storage.testing import (
+    AppendOnlyDafSuite,
+    ChangingDafSuite,
+    ChangingTreeSuite,
+    ReadOnlyDafSuite,
+)
+from daf_storage.testing.examples import fill_served
+from daf_storage.trees import WritableTree
+from tests.support import served
+
+
+def writer(path: Any, **options: Any) -> DafWriter:
+    """Return a new data set."""
+    daf = open_daf(path, "w+" if "#" in str(path) else "w", **options)
+    assert isinstance(daf, DafWriter)
+    return daf
+
+
+class TestTree(ChangingTreeSuite):
+    @pytest.fixture
+    def tree(self, tmp_path: Path) -> WritableTree:
+        """Return a tree over an empty directory."""
+        tree = WritableFilesTree(DirectoryStore(tmp_path))
+        with tree.transaction() as changes:
+            changes.mark("daf", (1, 0))
+        return tree
+
+
+class TestDirectory(ChangingDafSuite):
+    @pytest.fixture
+    def daf(self, tmp_path: Path) -> DafWriter:
+        """Return an empty data set in a directory."""
+        return writer(tmp_path / "x.daf")
+
+
+class TestPackedSharedArchive(AppendOnlyDafSuite):
+    @pytest.fixture
+    def daf(self, tmp_path: Path, tiny_chunks: None) -> Iterator[DafWriter]:
+        """Return an empty data set beside another one."""
+        writer(f"{tmp_path}/x.dafs.zip#/old").add_axis("cell", ["not", "this"])
+        with writer(f"{tmp_path}/x.dafs.zip#/new", packed=True) as daf:
+            yield daf
+
+
+class TestReading(ReadOnlyDafSuite):
+    @pytest.fixture(params=["directory", "packed", "archive", "served", "served archive"])
+    def daf(
+        self, request: pytest.FixtureRequest, tmp_path: Path, tiny_chunks: None
+    ) -> Iterator[DafReader]:
+        """Return a data set that is read."""
+        name = "x.daf.zip" if "archive" in request.param else "x.daf"
+        path = tmp_path / name
+        fill_served(writer(path, packed=request.param != "directory")).close()
+        if "served" not in request.param:
+            with FilesDaf(path) as daf:
+                yield daf
+            return
+        with served(path) as server, open_daf(server.url) as daf:
+            yield daf

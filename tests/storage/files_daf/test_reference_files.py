@@ -1,0 +1,316 @@
+"""Tests that what other programs of the family write is read, and that they can read what we write.
+
+The files are written here byte by byte, with the contents of those that the reference
+implementation and its port to R have among their own tests.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+
+from daf_storage import DafWriter, FilesDaf, MemoryDaf, Packing, copy_all, errors, open_daf, verify
+from daf_storage.testing.examples import contents
+
+OLD: Mapping[str, Any] = {
+    "daf.json": '{"version":[1,0]}\n',
+    "scalars/cells.json": '{"value":100,"type":"Int64"}\n',
+    "scalars/note.json": '{"value":"hello","type":"String"}\n',
+    "scalars/pi.json": '{"value":3.14,"type":"Float64"}\n',
+    "axes/cell.txt": "A\nB\nC\nD\n",
+    "axes/gene.txt": "X\nY\n",
+    "vectors/cell/donor.json": '{"format":"dense","eltype":"Int32"}\n',
+    "vectors/cell/donor.data": np.array([1, 2, 3, 4], "<i4"),
+    "vectors/cell/flags.json": '{"format":"sparse","eltype":"Bool","indtype":"UInt32"}\n',
+    "vectors/cell/flags.nzind": np.array([1, 3], "<u4"),
+    "vectors/cell/sparse_x.json": '{"format":"sparse","eltype":"Float64","indtype":"UInt32"}\n',
+    "vectors/cell/sparse_x.nzind": np.array([2, 4], "<u4"),
+    "vectors/cell/sparse_x.nzval": np.array([10.0, 30.0]),
+    "matrices/cell/gene/dense_m.json": '{"format":"dense","eltype":"Float64"}\n',
+    "matrices/cell/gene/dense_m.data": np.arange(1.0, 9.0),
+    "matrices/cell/gene/mask.json": '{"format":"sparse","eltype":"Bool","indtype":"Int32"}\n',
+    "matrices/cell/gene/mask.colptr": np.array([1, 2, 3], "<i4"),
+    "matrices/cell/gene/mask.rowval": np.array([1, 2], "<i4"),
+    "matrices/gene/cell/mask.json": '{"format":"sparse","eltype":"Bool","indtype":"Int32"}\n',
+    "matrices/gene/cell/mask.colptr": np.array([1, 2, 3, 3, 3], "<i4"),
+    "matrices/gene/cell/mask.rowval": np.array([1, 2], "<i4"),
+    "matrices/gene/cell/mask.nzval": np.array([1, 1], "u1"),
+}
+"""Version 1.0: sparse documents do not name their parts; all-true values may be there or not."""
+
+NEW: Mapping[str, Any] = {
+    "daf.json": '{"version":[1,1]}\n',
+    "scalars/title.json": '{"type":"String","value":"amos"}\n',
+    "axes/cell.txt": "c1\nc2\nc3\nc4\n",
+    "axes/gene.txt": "g1\ng2\ng3\n",
+    "vectors/cell/sv.json": '{"format":"sparse",'
+    '"nzind":{"format":"dense","eltype":"Int64","n_elements":2},'
+    '"nzval":{"format":"dense","eltype":"Float64","n_elements":2}}\n',
+    "vectors/cell/sv.nzind": np.array([2, 4], "<i8"),
+    "vectors/cell/sv.nzval": np.array([5.0, 7.0]),
+    "vectors/cell/age.json": '{"format":"dense","eltype":"Float64"}\n',
+    "vectors/cell/age.data": np.array([10.0, 20.0, 30.0, 40.0]),
+    "vectors/gene/word.json": '{"format":"dense","eltype":"String"}\n',
+    "vectors/gene/word.txt": "é\n\nb c\n",
+    "matrices/cell/gene/UMIs.json": '{"format":"sparse",'
+    '"colptr":{"format":"dense","eltype":"Int64","n_elements":4},'
+    '"rowval":{"format":"dense","eltype":"Int64","n_elements":4},'
+    '"nzval":{"format":"dense","eltype":"Float64","n_elements":4}}\n',
+    "matrices/cell/gene/UMIs.colptr": np.array([1, 3, 4, 5], "<i8"),
+    "matrices/cell/gene/UMIs.rowval": np.array([1, 4, 2, 3], "<i8"),
+    "matrices/cell/gene/UMIs.nzval": np.array([1.0, 4.0, 2.0, 3.0]),
+    "matrices/cell/gene/dm.json": '{"format":"dense","eltype":"Float64"}\n',
+    "matrices/cell/gene/dm.data": np.arange(1.0, 13.0).reshape(4, 3).T.copy(),
+}
+"""Version 1.1."""
+
+
+def write(root: Path, files: Mapping[str, Any]) -> Path:
+    """Write files, and the directories that each data set has."""
+    for group in ("scalars", "axes", "vectors", "matrices"):
+        (root / group).mkdir(parents=True)
+    for name, data in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data.tobytes())
+    return root
+
+
+def test_version_1_0(tmp_path: Path) -> None:
+    """All that is in it, whether values that are all true are stored or not."""
+    root = write(tmp_path / "old", OLD)
+    with open_daf(root) as daf:
+        found = contents(daf)
+    assert found["scalars"] == {"cells": 100, "note": "hello", "pi": 3.14}
+    assert found["axes"] == {"cell": ["A", "B", "C", "D"], "gene": ["X", "Y"]}
+    vectors = {name: values for (_, name), values in found["vectors"].items()}
+    assert vectors == {
+        "donor": [1, 2, 3, 4],
+        "flags": [True, False, True, False],
+        "sparse_x": [0, 10, 0, 30],
+    }
+    mask = [[True, False], [False, True], [False, False], [False, False]]
+    matrices = found["matrices"]
+    assert matrices["cell", "gene", "mask"] == mask
+    assert matrices["gene", "cell", "mask"] == np.array(mask).T.tolist()
+    assert matrices["cell", "gene", "dense_m"] == [[1, 5], [2, 6], [3, 7], [4, 8]]
+
+
+def test_stored_values_of_version_1_0_are_not_taken_to_be_true(tmp_path: Path) -> None:
+    """Values of Bool that are there count, and values of other types that are missing are missed."""
+    root = write(tmp_path / "old", {**OLD, "matrices/gene/cell/mask.nzval": np.array([1, 0], "u1")})
+    (root / "vectors/cell/sparse_x.nzval").unlink()
+    with open_daf(root) as daf:
+        assert daf.get_np_matrix("gene", "cell", "mask", relayout=False).sum() == 1
+        with pytest.raises(errors.CorruptDataError, match=r"file 'sparse_x\.nzval' is missing"):
+            daf.get_np_vector("cell", "sparse_x")
+
+
+def test_writing_makes_it_version_1_1(tmp_path: Path) -> None:
+    """When the first document comes that programs of version 1.0 do not know."""
+    root = write(tmp_path / "old", OLD)
+    with FilesDaf(root, "r+") as daf:
+        daf.set_vector("gene", "dense", [1, 2])
+        assert json.loads((root / "daf.json").read_bytes()) == {"version": [1, 0]}
+        daf.set_matrix("cell", "gene", "new", daf.get_np_matrix("cell", "gene", "mask"))
+    assert json.loads((root / "daf.json").read_bytes()) == {"version": [1, 1]}
+
+
+def test_version_1_1_is_read_and_written_alike(tmp_path: Path) -> None:
+    """What is read of it, written again, is byte for byte the same."""
+    root = write(tmp_path / "new", NEW)
+    with open_daf(root) as daf:
+        assert daf.get_np_vector("gene", "word").tolist() == ["é", "", "b c"]
+        assert daf.get_np_vector("cell", "sv").tolist() == [0, 5, 0, 7]
+        assert daf.get_np_matrix("cell", "gene", "dm").tolist()[0] == [1, 2, 3]
+        with FilesDaf(tmp_path / "copy.daf", "w") as copy:
+            copy_all(daf, copy)
+    for name in NEW:
+        assert (tmp_path / "copy.daf" / name).read_bytes() == (root / name).read_bytes(), name
+    assert {f.level for f in verify(root)} == {"warning"}  # of metadata.json and empty groups
+    assert verify(tmp_path / "copy.daf") == []
+
+
+@pytest.mark.parametrize("codec", ["blosc-zstd", "blosc-lz4", "zstd", "gzip"])
+def test_packed_files_are_archives(tmp_path: Path, codec: Any) -> None:
+    """The ZIP directory leads to the same chunks as the index at the start, in the same order."""
+    values = np.arange(1200.0)
+    with FilesDaf(tmp_path / "x.daf", "w", packed=Packing(codec)) as daf:
+        daf.add_axis("cell", [f"c{n}" for n in range(1200)])
+        daf.set_vector("cell", "score", values)
+    data = (tmp_path / "x.daf/vectors/cell/score.zip").read_bytes()
+    chunks = chunks_of(data, 2)
+    index = struct.unpack("<4Q", data[:32])
+    for number, (name, method, crc, raw_bytes, start, stored) in enumerate(chunks):
+        if codec == "gzip":
+            stream = data[index[2 * number] :][: index[2 * number + 1]]
+            assert (method, name) == (8, stream[:10])
+            raw = zlib.decompress(stored, -15)
+            assert zlib.decompress(stream, 31) == raw
+        else:
+            assert (start, len(stored)) == (index[2 * number], index[2 * number + 1])
+            assert (name, method) == (b"c/%d" % number, 93 if codec == "zstd" else 0)
+            raw = (numcodecs.Zstd() if codec == "zstd" else numcodecs.Blosc()).decode(stored)
+        assert np.frombuffer(raw)[:176].tolist() == values[number * 1024 :][:176].tolist()
+        checked = stored if method == 0 else raw
+        assert (crc, raw_bytes) == (zlib.crc32(checked), len(checked))
+    if codec.startswith("blosc"):
+        with zipfile.ZipFile(tmp_path / "x.daf/vectors/cell/score.zip") as archive:
+            assert archive.namelist() == ["c/0", "c/1", "codec.json"]
+            assert archive.testzip() is None
+            assert json.loads(archive.read("codec.json"))[1]["name"] == "blosc"
+
+
+def chunks_of(data: bytes, count: int) -> list[tuple[bytes, int, int, int, int, bytes]]:
+    """Return name, method, CRC, length, place and data of entries, as the reference finds them."""
+    size, offset = struct.unpack_from("<2Q", data[-98:], 40)
+    name_bytes = struct.unpack_from("<H", data, offset + 28)[0]
+    record_bytes = 46 + name_bytes + 28
+    assert offset + size == len(data) - 98
+    found = []
+    for place in range(offset, offset + count * record_bytes, record_bytes):
+        method, crc = struct.unpack_from("<H", data, place + 10)[0], data[place + 16 : place + 20]
+        name = data[place + 46 : place + 46 + name_bytes]
+        raw_bytes, stored_bytes, local = struct.unpack_from("<3Q", data, place + 50 + name_bytes)
+        start = local + 30 + name_bytes + (0 if method == 8 else 20)
+        stored = data[start : start + stored_bytes]
+        found.append((name, method, int.from_bytes(crc, "little"), raw_bytes, start, stored))
+    return found
+
+
+@pytest.mark.parametrize("codec", ["blosc-zstd", "gzip"])
+def test_packed_files_without_an_index(tmp_path: Path, codec: Any) -> None:
+    """Those of other programs, which have the ZIP directory alone."""
+    with FilesDaf(tmp_path / "x.daf", "w", packed=Packing(codec)) as daf:
+        daf.add_axis("cell", [f"c{n}" for n in range(3000)])
+        daf.set_vector("cell", "score", np.arange(3000.0))
+    folder = tmp_path / "x.daf/vectors/cell"
+    data = (folder / "score.zip").read_bytes()
+    (folder / "score.zip").write_bytes(b"\1" * 52 + data[52:])
+    document = (folder / "score.json").read_text()
+    with open_daf(tmp_path / "x.daf") as daf, pytest.raises(errors.CorruptDataError):
+        daf.get_np_vector("cell", "score")
+    (folder / "score.json").write_text(document.replace("indexed+zipped", "zipped"))
+    with open_daf(tmp_path / "x.daf") as daf:
+        assert daf.get_np_vector("cell", "score").tolist() == list(range(3000))
+        (folder / "score.zip").write_bytes(data[:-100])
+    with open_daf(tmp_path / "x.daf") as daf, pytest.raises(errors.CorruptDataError, match="ZIP"):
+        daf.get_np_vector("cell", "score")
+
+
+def test_a_packed_matrix_of_strings(tmp_path: Path) -> None:
+    """Which is not written here: each of its columns is cut by itself, and filled up."""
+    with FilesDaf(tmp_path / "x.daf", "w") as daf:
+        daf.add_axis("cell", ["a", "b", "c"])
+        daf.add_axis("gene", ["g", "h"])
+    with MemoryDaf(packed=Packing("zstd")) as memory:
+        memory.add_axis("all", [str(n) for n in range(600)])
+    chunks = [["a0", "a1"], ["a2", ""], ["b0", "b1"], ["b2", ""]]
+    (tmp_path / "x.daf/matrices/cell/gene/word.zip").write_bytes(shard(chunks))
+    (tmp_path / "x.daf/matrices/cell/gene/word.json").write_text(
+        '{"format":"dense","eltype":"String","packed_format":"indexed+zipped",'
+        '"chunk_shape":[2,1],"compression":"zstd","compression_level":3,"index_location":"start"}\n'
+    )
+    with open_daf(tmp_path / "x.daf") as daf:
+        found = daf.get_np_matrix("cell", "gene", "word").tolist()
+    assert found == [["a0", "b0"], ["a1", "b1"], ["a2", "b2"]]
+
+
+def shard(chunks: list[list[str]]) -> bytes:
+    """Return a file of chunks of strings with an index; nothing reads its ZIP directory here."""
+    import google_crc32c
+
+    packed = []
+    for chunk in chunks:
+        strings = [struct.pack("<I", len(s.encode())) + s.encode() for s in chunk]
+        packed.append(numcodecs.Zstd().encode(struct.pack("<I", len(chunk)) + b"".join(strings)))
+    ends = np.cumsum([16 * len(chunks) + 4, *map(len, packed)])
+    index = b"".join(struct.pack("<2Q", e, len(p)) for e, p in zip(ends[:-1], packed, strict=True))
+    return index + struct.pack("<I", google_crc32c.value(index)) + b"".join(packed)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "error", "message"),
+    [
+        ("daf.json", '{"version":[1,2]}', errors.VersionError, "version: 1.2; .* newer release"),
+        ("daf.json", '{"version":[2,0]}', errors.VersionError, "version: 2.0"),
+        ("daf.json", '{"version":"1"}', errors.VersionError, "malformed version '1'"),
+        ("daf.json", "[]", errors.CorruptDataError, "holds no JSON object"),
+        ("daf.json", "{", errors.CorruptDataError, "it is not JSON"),
+    ],
+)
+def test_versions_that_are_refused(
+    tmp_path: Path, name: str, data: str, error: Any, message: str
+) -> None:
+    """With what is there, and what this code reads."""
+    root = write(tmp_path / "x.daf", {**NEW, name: data})
+    for mode in ("r", "r+", "w+"):
+        with pytest.raises(error, match=message):
+            open_daf(root, mode)  # type: ignore[call-overload] # of each in turn
+    assert (root / name).read_text() == data
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("vectors/cell/age.json", "{}", "format is None, and neither"),
+        ("vectors/cell/age.json", '{"format":"dense","eltype":"Int7"}', "no element type 'Int7'"),
+        ("vectors/cell/age.json", "nope", "not JSON"),
+        ("vectors/cell/age.data", np.zeros(3), r"shape is \[3\], but cell needs \[4\]"),
+        ("vectors/cell/age.data", np.zeros(33, "u1"), "too long"),
+        ("vectors/gene/word.txt", "a\nb\n", "has 2 lines instead of 3"),
+        ("vectors/gene/word.txt", "a\nb\nc", "truncated"),
+        ("vectors/gene/word.txt", np.array([255, 10, 10, 10], "u1"), "not UTF-8"),
+        ("vectors/cell/sv.nzval", np.zeros(1), "truncated"),
+        ("matrices/cell/gene/dm.data", np.zeros(11), "truncated"),
+        ("matrices/cell/gene/UMIs.colptr", np.zeros(4, "<i8"), "colptr does not rise"),
+        ("axes/cell.txt", "c1\nc2", "truncated"),
+        ("axes/cell.txt", "c1\nc1\nc2\nc3\n", "c1"),
+        ("scalars/title.json", '{"type":"Int8","value":300}', "300 is no Int8"),
+        ("scalars/title.json", '{"type":"Bool","value":2}', "2 is no Bool"),
+        ("scalars/title.json", '{"type":"String","value":2}', "2 is no String"),
+        ("scalars/title.json", '{"type":"Float32","value":"x"}', "'x' is no Float32"),
+        (
+            "vectors/cell/age.json",
+            (
+                '{"format":"dense","eltype":"Float64","packed_format":"indexed+zipped",'
+                '"chunk_shape":[2],"compression":"gzip_shuffle"}'
+            ),
+            "packed as 'indexed.zipped' with 'gzip_shuffle', which is not read",
+        ),
+    ],
+)
+def test_damaged_files(tmp_path: Path, name: str, data: Any, message: str) -> None:
+    """The error names the file, and verify finds it."""
+    root = write(tmp_path / "x.daf", {**NEW, name: data})
+    found = [str(f) for f in verify(root) if f.level == "error"]
+    assert found
+    with (
+        open_daf(root) as daf,
+        pytest.raises(errors.DafError, match=message) as caught,
+    ):
+        contents(daf)
+    assert name.rpartition("/")[2].partition(".")[0] in str(caught.value)
+
+
+def test_floats_that_json_has_no_number_for(tmp_path: Path) -> None:
+    """Written as Python's programs write them; ``null`` is NaN, as other programs write it."""
+    with FilesDaf(tmp_path / "x.daf", "w") as daf:
+        assert isinstance(daf, DafWriter)
+        for name, value in {"nan": np.nan, "inf": -np.inf, "small": np.float32(0.1)}.items():
+            daf.set_scalar(name, value)
+        daf.set_scalar("other", 0.0)
+        (tmp_path / "x.daf/scalars/other.json").write_text('{"type":"Float32","value":null}\n')
+        assert np.isnan(daf.get_scalar("nan"))
+        assert np.isnan(daf.get_scalar("other"))
+        assert daf.get_scalar("inf") == -np.inf
+    assert "0.1}" in (tmp_path / "x.daf/scalars/small.json").read_text()
