@@ -127,7 +127,7 @@ class PropertyNode:
         )
 
     def _shape(self, file: str, form: PartForm) -> tuple[int, ...]:
-        """Return the shape of a dense array: that of its axes, but what the file says is told."""
+        """Return the shape of a dense array: of its axes, or of the file where they may differ."""
         axes = self._place.axes
         is_flat = form.packed is None and not form.storage_type.is_string
         if not axes:

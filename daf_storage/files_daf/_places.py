@@ -1,4 +1,4 @@
-"""Which files belong to a path of the tree.  Pure."""
+"""The files that belong to a path of the tree.  Pure."""
 
 from __future__ import annotations
 

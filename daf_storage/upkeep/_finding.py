@@ -1,4 +1,4 @@
-"""What `verify` objects to."""
+"""A problem that `verify` lists."""
 
 from __future__ import annotations
 
