@@ -92,7 +92,6 @@ class VectorWriter(AxisWriter):
 it, or change the value
         """
         self._check_vector_name(axis, name)
-        self._require_axis(axis)
         length = self.axis_length(axis)
         what = f"vector {name!r} of axis {axis!r}"
         given = f"{self.location}: {what}"
