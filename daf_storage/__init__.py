@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         ShowProgress,
         VectorInfo,
     )
-    from daf_storage.combined import chain_reader, chain_writer
+    from daf_storage.combined import chain_reader, chain_writer, view
     from daf_storage.concat import Join, MergeAction, Merging, concatenate
     from daf_storage.data import (
         MAJOR_VERSION,
@@ -143,6 +143,7 @@ __all__ = [
     "settings",
     "to_anndata",
     "verify",
+    "view",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -158,7 +159,7 @@ __getattr__, __dir__ = lazy_names(
             "ShowProgress",
             "VectorInfo",
         ),
-        "daf_storage.combined": ("chain_reader", "chain_writer"),
+        "daf_storage.combined": ("chain_reader", "chain_writer", "view"),
         "daf_storage.concat": ("Join", "MergeAction", "Merging", "concatenate"),
         "daf_storage.data": (
             "MAJOR_VERSION",

@@ -1,11 +1,22 @@
 """Data sets that are made of other data sets, without a copy: chains of several, views of one.
 
 **Nouns.** A *chain* is several data sets as one, of which the last that has a property counts; its
-*bases* are all but the last, which alone is written.
+*bases* are all but the last, which alone is written.  A *view* is a part of its *base* under other
+names; *rules* say which properties it shows, a *selection* which entries of an axis.
 
 Must not know paths, files or formats: it is given open data sets.
 """
 
 from daf_storage.combined._chains import chain_reader, chain_writer, owning_reader, owning_writer
+from daf_storage.combined._views import owning_view, view
+from daf_storage.combined._written_view import parse_view
 
-__all__ = ["chain_reader", "chain_writer", "owning_reader", "owning_writer"]
+__all__ = [
+    "chain_reader",
+    "chain_writer",
+    "owning_reader",
+    "owning_view",
+    "owning_writer",
+    "parse_view",
+    "view",
+]

@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 
 from daf_storage import errors
 from daf_storage.base import OpenMode, unique_name
-from daf_storage.combined import owning_reader, owning_writer
+from daf_storage.combined import owning_reader, owning_view, owning_writer, parse_view
 from daf_storage.data import DafReader, DafWriter, Origin, check_reader
 from daf_storage.opening._open import open_daf
 from daf_storage.stores import is_remote
@@ -47,7 +47,8 @@ def complete_daf(
 ) -> DafReader:
     """Open a data set with all that it is based on, as a chain.
 
-    Its scalar ``base_daf_repository`` is the path of its base, which may have a base too.
+    Its scalar ``base_daf_repository`` is the path of its base, which may have a base too.  If it
+    has a scalar ``base_daf_view``, it is on top of that part of its base: see `view`.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ def complete_daf(
         An axis has another length in the base; other entries are a ``LabelsError``, see
         `chain_reader`.
     FormatError
-        The bases form a circle, or one is no string.
+        The bases form a circle, one is no string, or ``base_daf_view`` is a query that is not read.
 
     Examples
     --------
@@ -156,10 +157,18 @@ def open_overlay(
         raise
 
 
-def _opened_with_bases(path: str, mode: CompleteMode) -> list[DafReader]:
-    """Open a data set and all it is based on; the first base comes first."""
+def _opened_with_bases(
+    path: str, mode: CompleteMode, below: frozenset[str] = frozenset()
+) -> list[DafReader]:
+    """Open a data set and all it is based on; the first base comes first.
+
+    Parameters
+    ----------
+    below
+        What is open already, to notice a circle.
+    """
     opened: list[DafReader] = []
-    seen: set[str] = set()
+    seen = set(below)
     try:
         while True:
             key = path if is_remote(path) else os.path.realpath(path)
@@ -175,6 +184,12 @@ def _opened_with_bases(path: str, mode: CompleteMode) -> list[DafReader]:
             if base is None:
                 return opened[::-1]
             path = _base_path(daf, path, base)
+            if daf.has_scalar(BASE_VIEW):
+                bases = _opened_with_bases(path, "r", frozenset(seen))
+                whole = _chain(bases, name=f"{path}.complete")
+                opened.append(whole)
+                opened[-1] = _part_of_base(whole, daf)
+                return opened[::-1]
     except Exception:
         for daf in opened:
             daf.close()
@@ -196,17 +211,26 @@ def _base_path(daf: DafReader, path: str, base: object) -> str:
         raise errors.CorruptDataError(
             f"{daf.location}: the scalar {BASE!r} is {base!r}, and not the path of a data set"
         )
-    if daf.has_scalar(BASE_VIEW):
-        raise errors.UnsupportedDataError(
-            f"{daf.location}: it is based on a view of {base} (its scalar {BASE_VIEW!r}), which "
-            "complete_daf() does not read; open both, and chain them with chain_reader()"
-        )
     if is_remote(base):
         return base
     if is_remote(path):
         return urljoin(path, base)
     container, separator, group = base.partition("#/")
     return f"{os.path.normpath(_folder(path) / container)}{separator}{group}"
+
+
+def _part_of_base(base: DafReader, child: DafReader) -> DafReader:
+    """Return the part of a base that a data set says it is based on."""
+    written = child.get_scalar(BASE_VIEW)
+    what = f"{child.location}: its scalar {BASE_VIEW!r}"
+    axes, data = parse_view(written, what=what)
+    try:
+        return owning_view(base, axes, data, name=unique_name(f"{base.name}.view"))
+    except (errors.NotFoundError, errors.InvalidInputError) as error:
+        raise errors.UnsupportedDataError(
+            f"{what} cannot be read: {error}; only views that rename and hide are read, and "
+            "none with the query language of other implementations"
+        ) from error
 
 
 def _folder(path: str) -> Path:

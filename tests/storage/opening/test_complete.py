@@ -148,3 +148,39 @@ def test_a_base_in_memory_is_not_recorded() -> None:
     mine = MemoryDaf()
     with open_overlay(fill(MemoryDaf()), mine) as daf:
         assert "base_daf_repository" not in daf.scalars_set()
+
+
+@pytest.mark.usefixtures("base")
+def test_a_base_of_which_a_part_is_meant(tmp_path: Path) -> None:
+    """As the reference writes it: names with '=', null, or the name in the base; in order."""
+    mine = tmp_path / "mine.daf.zarr"
+    written = (
+        '{"axes": [{"obs": "cell"}, {"gene": "="}], "data": [{"*": "="}, {"n": null}, '
+        '{"(\\"obs\\", \\"years\\")": "age"}, {"(\\"obs\\", \\"gene\\", \\"*\\")": "="}]}'
+    )
+    with ZarrDaf(mine, "w") as daf:
+        daf.add_axis("obs", CELLS)
+        daf.set_vector("obs", "label", ["x", "y", "z"])
+        daf.set_scalar("base_daf_repository", "data/base.daf.zarr")
+        daf.set_scalar("base_daf_view", written)
+    with complete_daf(mine, "r+") as daf:
+        assert daf.axes_set() == {"obs", "gene"}
+        assert daf.vectors_set("obs") == {"years", "label"}
+        assert daf.vectors_set("gene") == set()
+        assert daf.matrices_set("obs", "gene") == {"UMIs", "sparse"}
+        assert "organism" in daf.scalars_set()
+        assert "n" not in daf.scalars_set()
+        assert isinstance(daf, DafWriter)
+        daf.set_vector("gene", "mine", [1, 2, 3, 4])
+    for view, error, message in (
+        ("{", errors.CorruptDataError, "is no JSON"),
+        ("[]", errors.CorruptDataError, "a JSON object with 'axes' and 'data'"),
+        ('{"axes": [1]}', errors.CorruptDataError, "not a list of names"),
+        ('{"axes": [{"cell": 1}]}', errors.CorruptDataError, "has 1, where a name"),
+        ('{"data": [{"(cell": "="}]}', errors.CorruptDataError, "is no tuple of names"),
+        ('{"axes": [{"cell": "@ cell [ age > 1 ]"}]}', errors.UnsupportedDataError, "query lang"),
+    ):
+        with ZarrDaf(mine, "r+") as daf:
+            daf.set_scalar("base_daf_view", view, if_exists="replace")
+        with pytest.raises(error, match=f"base_daf_view.*{message}"):
+            complete_daf(mine)

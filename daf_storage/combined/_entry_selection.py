@@ -1,0 +1,100 @@
+"""Positions of elements of a stored array: a range, a list, or runs.  Pure."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from daf_storage.base import Span
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+
+class Picks(Protocol):
+    """Positions along one dimension of an array, in the order in which they are shown."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        ...
+
+    @property
+    def span(self) -> Span | None:
+        """The range that they are; None if they are none."""
+        ...
+
+    def part(self, span: Span) -> Positions:
+        """Return some of the positions."""
+        ...
+
+
+class EntrySelection:
+    """The entries of an axis that a view shows, by their positions; a range is not copied."""
+
+    def __init__(self, positions: Positions, length: int) -> None:
+        self.length = length
+        """How many entries the axis has."""
+        self.size = int(positions.size)
+        """How many of them are shown."""
+        steps = np.diff(positions)
+        self.is_ascending = bool(np.all(steps > 0))
+        """Whether they are in the order of the axis."""
+        self.span: Span | None = None
+        """The range that they are; None if they are none."""
+        self._positions = positions
+        if bool(np.all(steps == 1)):
+            start = int(positions[0]) if self.size else 0
+            self.span = Span(start, start + self.size)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all entries are shown, in their order."""
+        return self.span == Span(0, self.length)
+
+    @property
+    def positions(self) -> Positions:
+        """All positions."""
+        return self._positions
+
+    def part(self, span: Span) -> Positions:
+        """Return the positions of a range of what is shown."""
+        return self._positions[span.slice]
+
+
+class RangePicks:
+    """A range."""
+
+    def __init__(self, span: Span) -> None:
+        self.span: Span | None = span
+        self.size = span.size
+
+    def part(self, span: Span) -> Positions:
+        """Return some of the positions."""
+        start = 0 if self.span is None else self.span.start
+        return np.arange(start + span.start, start + span.stop)
+
+
+class RunPicks:
+    """Runs of neighbouring positions, one after the other; they are not written out."""
+
+    span: Span | None = None
+
+    def __init__(self, starts: Positions, counts: Positions) -> None:
+        self._starts = starts
+        self._stops = np.cumsum(counts)
+        self._counts = counts
+        self.size = int(self._stops[-1]) if counts.size else 0
+
+    def part(self, span: Span) -> Positions:
+        """Return some of the positions."""
+        if not span.size:
+            return np.zeros(0, np.int64)
+        first = int(np.searchsorted(self._stops, span.start, side="right"))
+        last = int(np.searchsorted(self._stops, span.stop, side="left")) + 1
+        counts = self._counts[first:last]
+        begins = self._stops[first:last] - counts
+        positions = np.repeat(self._starts[first:last] - begins, counts)
+        positions += np.arange(int(begins[0]), int(begins[0]) + positions.size)
+        return positions[span.start - int(begins[0]) : span.stop - int(begins[0])]

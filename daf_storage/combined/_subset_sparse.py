@@ -1,0 +1,111 @@
+"""Sparse vectors and matrices of which some entries are shown.
+
+Where the selected entries are the stored columns of a matrix, only ``colptr`` is made; elements are
+read from the file when they are asked for.  Where they are its rows, all row numbers of the stored
+columns that are shown have to be looked at once, to know how many elements there are.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from daf_storage.base import AnyArray, Span
+from daf_storage.combined._entry_selection import (
+    EntrySelection,
+    Picks,
+    Positions,
+    RangePicks,
+    RunPicks,
+)
+from daf_storage.combined._subset_arrays import HeldArray, SubsetArray
+from daf_storage.data import StoredMatrix, StoredVector
+from daf_storage.errors import CorruptDataError
+from daf_storage.trees import StoredArray
+
+_BLOCK_ELEMENTS: Final = 1 << 22
+
+
+def subset_vector(stored: StoredVector, entries: EntrySelection) -> dict[str, StoredArray]:
+    """Return the arrays of a sparse vector of some entries."""
+    nzind = stored.sparse_parts().nzind
+    shown = _inverse(entries)[nzind.astype(np.int64) - 1]
+    places = np.flatnonzero(shown)
+    if not entries.is_ascending:
+        places = places[np.argsort(shown[places], kind="stable")]
+    arrays: dict[str, StoredArray] = {"nzind": HeldArray(shown[places].astype(nzind.dtype))}
+    nzval = stored.arrays().get("nzval")
+    if nzval is not None:
+        arrays["nzval"] = SubsetArray(nzval, EntrySelection(places, nzind.size))
+    return arrays
+
+
+def subset_matrix(
+    stored: StoredMatrix, rows: EntrySelection | None, columns: EntrySelection | None
+) -> dict[str, StoredArray]:
+    """Return the arrays of a sparse matrix of some rows and some columns, as they are stored."""
+    indptr = stored.colptr()
+    starts, counts = indptr[:-1], np.diff(indptr)
+    picks: Picks = RangePicks(Span(0, int(indptr[-1])))
+    if columns is not None and columns.span is not None:
+        span = columns.span
+        picks = RangePicks(Span(int(indptr[span.start]), int(indptr[span.stop])))
+        starts, counts = starts[span.slice], counts[span.slice]
+    elif columns is not None:
+        starts, counts = starts[columns.positions], counts[columns.positions]
+        picks = RunPicks(starts, counts)
+    rowval: StoredArray = SubsetArray(stored.entries("rowval"), picks)
+    if rows is not None:
+        minors, picks, counts = _filtered(stored, rows, starts, counts)
+        rowval = HeldArray(minors)
+    colptr = np.ones(counts.size + 1, stored.entries("colptr").info.storage_type.dtype)
+    colptr[1:] = np.cumsum(counts) + 1
+    arrays: dict[str, StoredArray] = {"colptr": HeldArray(colptr), "rowval": rowval}
+    if stored.has_values():
+        arrays["nzval"] = SubsetArray(stored.entries("nzval"), picks)
+    return arrays
+
+
+def _filtered(
+    stored: StoredMatrix, rows: EntrySelection, starts: Positions, counts: Positions
+) -> tuple[AnyArray, Picks, Positions]:
+    """Return the row numbers of the elements in some rows, where these are, and how many each."""
+    rowval = stored.entries("rowval")
+    dtype = rowval.info.storage_type.dtype
+    inverse = _inverse(rows)
+    minors, places = [np.zeros(0, dtype)], [np.zeros(0, np.int64)]
+    kept = np.zeros(counts.size, np.int64)
+    for block in _blocks(counts):
+        runs = RunPicks(starts[block.slice], counts[block.slice])
+        found = SubsetArray(rowval, runs).read().astype(np.int64)
+        if found.size and (int(found.min()) < 1 or int(found.max()) > rows.length):
+            raise CorruptDataError(
+                f"{stored.what}: rowval leaves the range 1 to {rows.length:,} of its rows axis"
+            )
+        shown = inverse[found - 1]
+        chosen = np.flatnonzero(shown)
+        columns = np.repeat(np.arange(block.start, block.stop), counts[block.slice])[chosen]
+        if not rows.is_ascending:
+            order = np.lexsort((shown[chosen], columns))
+            chosen = chosen[order]
+        kept[block.slice] = np.bincount(columns - block.start, minlength=block.size)
+        minors.append(shown[chosen].astype(dtype))
+        places.append(runs.part(Span(0, runs.size))[chosen])
+    positions = np.concatenate(places)
+    return np.concatenate(minors), EntrySelection(positions, rowval.info.size), kept
+
+
+def _blocks(counts: Positions) -> list[Span]:
+    """Return ranges of columns of about so many elements each."""
+    groups = np.cumsum(counts) // _BLOCK_ELEMENTS
+    cuts = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), counts.size]
+    return [Span(start, stop) for start, stop in pairwise(cuts)]
+
+
+def _inverse(entries: EntrySelection) -> Positions:
+    """Return the number of each entry among those that are shown, from 1; 0 of the others."""
+    inverse = np.zeros(entries.length, np.int64)
+    inverse[entries.positions] = np.arange(1, entries.size + 1)
+    return inverse

@@ -1,0 +1,333 @@
+"""A part of a tree under other names: axes renamed, hidden, and with some of their entries.
+
+Reads nothing of its own: every array is one of the base, or a part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Final
+
+from daf_storage import errors
+from daf_storage.combined._property_paths import property_of
+from daf_storage.combined._subset_arrays import SubsetArray
+from daf_storage.combined._subset_sparse import subset_matrix, subset_vector
+from daf_storage.combined._view_axes import ViewAxis
+from daf_storage.combined._view_names import DataRules
+from daf_storage.data import ENTRIES_OF, layout
+from daf_storage.data.kept import GROUP as PARTS
+from daf_storage.trees import Node, NodeKind, StoredArray, Tree
+
+_NAMES_OF_AXES: Final = ("obs_is", "var_is", "anndata_notes")
+"""Scalars of an AnnData import that name axes."""
+
+
+class ViewTree:
+    """A part of a tree under other names.
+
+    Parameters
+    ----------
+    base
+        The tree that is shown.
+    axes
+        The axes by their names in the view.
+    rules
+        Which scalars, vectors and matrices are shown.
+    """
+
+    def __init__(self, base: Tree, axes: Mapping[str, ViewAxis], rules: DataRules) -> None:
+        self._base = base
+        self._axes = dict(axes)
+        self._rules = rules
+        self._token = object()
+        self._has_same_names = all(axis.name == axis.base for axis in axes.values())
+        self._subsets: dict[str, tuple[Node, dict[str, StoredArray]]] = {}
+
+    @property
+    def location(self) -> str:
+        """Where the tree is, for messages."""
+        return f"{self._base.location} (view)"
+
+    @property
+    def index_tree(self) -> ViewTree:
+        """The tree of the indexes: this one, which has those of axes that are as in the base."""
+        return self
+
+    def kind(self, path: str) -> NodeKind | None:
+        """Return what is at ``path``; None if nothing is."""
+        base_path = self._base_path(path)
+        return None if base_path is None else self._tree(path).kind(base_path)
+
+    def children(self, path: str) -> dict[str, NodeKind]:
+        """Return the names directly below a group, and what each is."""
+        base_path = self._base_path(path)
+        if base_path is None:
+            return {}
+        if property_of(path) is not None or path in ("", PARTS):
+            return self._tree(path).children(base_path)
+        names = list(self._tree(path).children(base_path)) if self._are_names_same(path) else []
+        group, *axes = path.split("/")
+        if group == layout.AXES or (group in (layout.VECTORS, layout.MATRICES) and not axes):
+            names = list(self._axes)
+        elif group == layout.SCALARS:
+            names = list(self._rules.names((), self._base.children(layout.SCALARS)))
+        elif group == layout.VECTORS:
+            below = self._base.children(base_path)
+            names = list(self._rules.names((axes[0],), below))
+        elif group == layout.MATRICES:
+            is_pair = len(axes) > 1
+            below = self._matrices(axes[0], axes[1]) if is_pair else {}
+            names = list(self._rules.names((axes[0], axes[1]), below)) if is_pair else []
+            names = names if is_pair else list(self._axes)
+        start = f"{path}/"
+        kinds = {name: self.kind(start + name) for name in names}
+        return {name: kind for name, kind in kinds.items() if kind is not None}
+
+    def identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever something at or below ``path`` does."""
+        return self._identity(path, lambda tree, base_path: tree.identity(base_path))
+
+    def listing_identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever a child of ``path`` comes, goes or is replaced."""
+        return self._identity(path, lambda tree, base_path: tree.listing_identity(base_path))
+
+    def node(self, path: str) -> Node | None:
+        """Return the group or array at ``path``, pinned.
+
+        Raises
+        ------
+        LabelsError
+            The entries of its axis in the base are not those any more of which some are shown.
+        """
+        base_path = self._base_path(path)
+        if base_path is None:
+            return None
+        node = self._tree(path).node(base_path)
+        if node is None:
+            return None
+        axes = self._axes_of(path)
+        for axis in axes:
+            self._check_unchanged(axis)
+        is_whole = all(axis.entries is None for axis in axes)
+        if is_whole and (self._has_same_axes or not path.startswith(f"{layout.VECTORS}/")):
+            return node
+        return ViewNode(
+            node,
+            None if is_whole else self._arrays(path, node, axes),
+            (self._token, node.identity),
+            self._entries_axis,
+        )
+
+    def marker(self, name: str) -> Any:
+        """Return an attribute of the root."""
+        return self._base.marker(name)
+
+    @property
+    def _has_same_axes(self) -> bool:
+        return self._has_same_names and all(axis.entries is None for axis in self._axes.values())
+
+    def _tree(self, path: str) -> Tree:
+        is_index = path.partition("/")[0] == layout.INDEXES
+        return self._base.index_tree if is_index else self._base
+
+    def _are_names_same(self, path: str) -> bool:
+        """Return whether children are called as in the base: those of indexes and AnnData parts."""
+        return path.partition("/")[0] in (layout.INDEXES, PARTS)
+
+    def _base_path(self, path: str) -> str | None:
+        """Return where something is in the base; None if it is not shown."""
+        group, *names = path.split("/")
+        if group == layout.AXES and names:
+            axis = self._axes.get(names[0])
+            return None if axis is None else "/".join([group, axis.base, *names[1:]])
+        if group == layout.SCALARS and names:
+            return self._base_of_scalar(names)
+        if group == layout.VECTORS and names:
+            return self._base_of(path, names[:1], names[1:])
+        if group == layout.MATRICES and names:
+            return self._base_of(path, names[:2], names[2:])
+        if group == layout.INDEXES and names:
+            return path if self._shows_index(names) else None
+        if group == PARTS and len(names) > 1:
+            is_shown = names[0] == layout.SCALARS or self._are_as_they_are(names[1:-1])
+            return path if is_shown and self._has_same_names else None
+        return path
+
+    def _base_of_scalar(self, names: list[str]) -> str | None:
+        name = self._rules.base_name((), names[0])
+        if name is None or (name in _NAMES_OF_AXES and not self._has_same_names):
+            return None
+        return "/".join([layout.SCALARS, name, *names[1:]])
+
+    def _base_of(self, path: str, axes: list[str], names: list[str]) -> str | None:
+        """Return where a vector or a matrix is in the base, or a group of them."""
+        shown = [self._axes.get(axis) for axis in axes]
+        base_axes = [axis.base for axis in shown if axis is not None]
+        if len(base_axes) < len(axes):
+            return None
+        group = path.partition("/")[0]
+        if not names:
+            return "/".join([group, *base_axes])
+        name = self._rules.base_name(tuple(axes), names[0])
+        if name is None:
+            return None
+        if group == layout.MATRICES and name not in self._matrices(axes[0], axes[1]):
+            return None
+        return "/".join([group, *base_axes, name, *names[1:]])
+
+    def _matrices(self, rows: str, columns: str) -> dict[str, NodeKind]:
+        """Return the matrices of the base that are shown in an orientation, by their names there.
+
+        Of a sparse one that is stored in both, of which entries are selected, only the one whose
+        stored columns these are: the other would have to be read as a whole.  None of two parts of
+        one axis: their two orientations would be two matrices.
+        """
+        row_axis, column_axis = self._axes[rows], self._axes[columns]
+        if rows != columns and row_axis.base == column_axis.base:
+            return {}
+        stored = self._base.children(layout.matrices_path(row_axis.base, column_axis.base))
+        if not _is_costlier(row_axis, column_axis):
+            return stored
+        path = layout.matrices_path(column_axis.base, row_axis.base)
+        flipped = self._base.children(path)
+        return {
+            name: kind
+            for name, kind in stored.items()
+            if kind == "array" or flipped.get(name) != "group"
+        }
+
+    def _shows_index(self, names: list[str]) -> bool:
+        """Return whether the indexes of a vector are of what is shown."""
+        if not self._are_as_they_are(names[:1]):
+            return False
+        columns = [name for name in (*names[1:2], *names[3:4]) if name != "name"]
+        return all(self._rules.base_name((names[0],), name) == name for name in columns)
+
+    def _are_as_they_are(self, axes: list[str]) -> bool:
+        shown = [self._axes.get(axis) for axis in axes]
+        return all(axis is not None and axis.is_as_it_is for axis in shown)
+
+    def _axes_of(self, path: str) -> list[ViewAxis]:
+        """Return the axes along which a property is shown; the axis itself of its entries."""
+        group, *names = path.split("/")
+        if group == layout.AXES:
+            return [self._axes[name] for name in names[:1]]
+        place = property_of(path)
+        if place is None or group not in (layout.VECTORS, layout.MATRICES):
+            return []
+        return [self._axes[axis] for axis in place.axes]
+
+    def _arrays(self, path: str, node: Node, axes: list[ViewAxis]) -> dict[str, StoredArray]:
+        """Return the arrays of what is shown of a property; remembered until that is replaced."""
+        known = self._subsets.get(path)
+        if known is not None and known[0].identity == node.identity:
+            return known[1]
+        made = self._made(path, node, axes)
+        self._subsets[path] = node, made
+        return made
+
+    def _made(self, path: str, node: Node, axes: list[ViewAxis]) -> dict[str, StoredArray]:
+        lengths = [self._length(axis) for axis in axes]
+        name = str(self._base_path(path)).rsplit("/", 1)[-1]
+        first = axes[0].entries
+        if path.startswith(f"{layout.AXES}/"):
+            array = node.array()
+            return {} if array is None else {"": SubsetArray(array, first)}
+        if len(axes) == 1:
+            vector = layout.open_vector(self._base, axes[0].base, name, lengths[0])
+            if vector is None or first is None:
+                return {}
+            if vector.info.is_sparse:
+                return subset_vector(vector, first)
+            return {"": SubsetArray(vector.string_array(), first)}
+        shape = lengths[0], lengths[1]
+        matrix = layout.open_matrix(self._base, axes[0].base, axes[1].base, name, shape)
+        if matrix is None:
+            return {}
+        if matrix.info.is_sparse:
+            return subset_matrix(matrix, first, axes[1].entries)
+        return {"": SubsetArray(matrix.dense(), axes[1].entries, first)}
+
+    def _length(self, axis: ViewAxis) -> int:
+        if axis.entries is not None:
+            return axis.entries.length
+        array = layout.open_array(self._base, layout.axis_path(axis.base))
+        return 0 if array is None else array.info.size
+
+    def _check_unchanged(self, axis: ViewAxis) -> None:
+        """Raise unless the base has the entries of which the positions are."""
+        now = self._base.node(layout.axis_path(axis.base))
+        if axis.node is not None and (now is None or not axis.node.is_same(now)):
+            raise errors.LabelsError(
+                f"{self.location}: axis {axis.base!r} was replaced or reordered since the view was "
+                "made of some of its entries; make the view again"
+            )
+
+    def _entries_axis(self, base: str) -> str | None:
+        """Return the axis of the view that has all entries of an axis of the base."""
+        names = [axis.name for axis in self._axes.values() if axis.base == base]
+        whole = [name for name in names if self._axes[name].entries is None]
+        return whole[0] if whole else None
+
+    def _identity(self, path: str, of: Callable[[Tree, str], Hashable]) -> Hashable:
+        base_path = self._base_path(path)
+        if base_path is None:
+            return None
+        return self._token, of(self._tree(path), base_path)
+
+
+class ViewNode:
+    """A node of the base as a view shows it; see `Node`."""
+
+    def __init__(
+        self,
+        node: Node,
+        arrays: Mapping[str, StoredArray] | None,
+        identity: Hashable,
+        entries_axis: Callable[[str], str | None],
+    ) -> None:
+        self._node = node
+        self._arrays = arrays
+        self._identity = identity
+        self._entries_axis = entries_axis
+
+    @property
+    def kind(self) -> NodeKind:
+        """Whether it is an array or a group of some."""
+        if self._arrays is None:
+            return self._node.kind
+        return "array" if "" in self._arrays else "group"
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for two nodes only if they hold the same data."""
+        return self._identity
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is the very same stored one."""
+        return isinstance(other, ViewNode) and self._node.is_same(other.in_base)
+
+    @property
+    def in_base(self) -> Node:
+        """The node that is shown."""
+        return self._node
+
+    def array(self, name: str = "") -> StoredArray | None:
+        """Return this array, or the array of that name below this group; None if absent."""
+        return self._node.array(name) if self._arrays is None else self._arrays.get(name)
+
+    def attribute(self, name: str) -> Any:
+        """Return an attribute of the node in the base, with the names of the view."""
+        value = self._node.attribute(name)
+        is_axis = name == ENTRIES_OF and isinstance(value, str)
+        return self._entries_axis(value) if is_axis else value
+
+
+def _is_costlier(rows: ViewAxis, columns: ViewAxis) -> bool:
+    """Return whether the other orientation of a sparse matrix costs less to show."""
+    if rows.entries is None:
+        return False
+    if columns.entries is None:
+        return True
+    shares = [each.size / max(each.length, 1) for each in (rows.entries, columns.entries)]
+    return (shares[0], rows.name) < (shares[1], columns.name)
