@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from daf_storage._lazy import lazy_module
 from daf_storage.base import NAME_VECTOR, Span, first_duplicate
 from daf_storage.concat._members import Alignment, Member, ResultAxis
 from daf_storage.concat._options import Options
+from daf_storage.data import relation_of
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -102,17 +103,22 @@ def _duplicates(
 def shared_axes(members: list[Member], options: Options, *, location: str) -> Iterator[ResultAxis]:
     """Yield the other axes of the members, with joined entries.
 
-    An axis of categories, as an import of AnnData makes them, has the categories of all members.
+    An axis of categories, as an import of AnnData makes them, has the categories of all members;
+    and unless all have to be the same, so has any axis that concatenated vectors have entries of.
     """
     categories = category_axes(members, options.axes)
+    referred = set(categories)
+    if options.join != "exact":
+        referred |= set(_referred_axes(members, options.axes))
     names = dict.fromkeys(axis for member in members for axis in sorted(member.axes))
     for axis in names:
         if axis in options.axes:
             continue
         given = [_entries(member, axis) for member in members]
-        if axis in categories:
+        if axis in referred:
+            vectors = categories.get(axis, [])
             listed = [
-                entries if entries is not None else _categories(member, categories[axis])
+                entries if entries is not None else _categories(member, vectors)
                 for member, entries in zip(members, given, strict=True)
             ]
             yield _aligned(axis, _union(listed), given)
@@ -125,7 +131,7 @@ def shared_axes(members: list[Member], options: Options, *, location: str) -> It
             yield _aligned(axis, _intersection(given), given)
 
 
-def category_axes(members: list[Member], axes: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
+def category_axes(members: list[Member], axes: Collection[str]) -> dict[str, list[tuple[str, str]]]:
     """Return the axes that are categories of concatenated vectors: by name, those vectors."""
     referring: dict[str, list[tuple[str, str]]] = {}
     for axis in axes:
@@ -137,6 +143,17 @@ def category_axes(members: list[Member], axes: Iterable[str]) -> dict[str, list[
                     if (axis, name) not in vectors:
                         vectors.append((axis, name))
     return referring
+
+
+def _referred_axes(members: list[Member], axes: Collection[str]) -> Iterator[str]:
+    """Yield the axes that concatenated vectors have entries of."""
+    for member in members:
+        for axis in axes:
+            for name in sorted(member.vectors(axis)):
+                stored = member.open_vector(axis, name)
+                relation = None if stored is None else relation_of(member.axes, stored.info)
+                if relation is not None and relation.to_axis not in axes:
+                    yield relation.to_axis
 
 
 def _categories(member: Member, vectors: list[tuple[str, str]]) -> pa.Array:

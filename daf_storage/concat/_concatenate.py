@@ -20,6 +20,7 @@ from daf_storage.concat._options import (
     checked_axes,
     checked_choice,
     checked_empty,
+    checked_fraction,
     checked_merge,
     checked_number,
     checked_prefixed,
@@ -165,7 +166,7 @@ def concatenate(  # noqa: PLR0913 - the choices of the reference
         fill_value=checked_number(fill_value, "fill_value"),
         empty=checked_empty(empty),
         merge=checked_merge(merge),
-        sparse_if_saves_storage_fraction=sparse_if_saves_storage_fraction,
+        sparse_if_saves_storage_fraction=checked_fraction(sparse_if_saves_storage_fraction),
         relayout=relayout,
     )
     with ExitStack() as stack:

@@ -103,7 +103,7 @@ class Concatenation:
             self._daf.add_axis(axis.name, axis.entries)
         for axis in self._concatenated():
             if dataset is not None and self._options.dataset_property:
-                counts = [len(one.sources[one.sources >= 0]) for one in axis.alignments]
+                counts = [axis.member_length(number) for number in range(len(names))]
                 places = np.repeat(np.arange(len(counts)), counts)
                 self._daf.set_vector(
                     axis.name, dataset, names.take(pa.array(places)), entries_of=dataset

@@ -64,14 +64,14 @@ class MatrixPlan:
 
     def n_columns(self, number: int) -> int:
         """Return how many columns a member contributes."""
-        alignment = self.columns.alignments[number]
-        return self.columns.length if alignment.places is None else alignment.places.size
+        return self.columns.member_length(number)
 
     def lacks_rows(self, number: int) -> bool:
         """Return whether the fill value occurs in the columns of a member."""
+        if self.rows.is_concatenated or not self.n_columns(number):
+            return False
         has_none = self.stored[number] is None and self.rows.length > 0
-        lacks = has_none or self.rows.alignments[number].missing.size > 0
-        return lacks and self.n_columns(number) > 0
+        return has_none or self.rows.alignments[number].missing.size > 0
 
 
 def plan_matrix(
@@ -141,8 +141,7 @@ class MatrixWriter:
     def _dtype(self, plan: MatrixPlan) -> np.dtype[Any]:
         dtypes = [one.info.storage_type.dtype for one in plan.stored if one is not None]
         needs_fill = any(plan.lacks_rows(number) for number in range(len(plan.stored)))
-        is_block = plan.rows.is_concatenated
-        return promoted(dtypes, plan.fill if needs_fill and not is_block else None)
+        return promoted(dtypes, plan.fill if needs_fill else None)
 
     def _is_sparse(self, plan: MatrixPlan, dtype: np.dtype[Any]) -> bool:
         """Return whether sparse storage saves enough, as the reference estimates it.
@@ -153,13 +152,12 @@ class MatrixWriter:
         count = 0
         for number, stored in enumerate(plan.stored):
             n_columns = plan.n_columns(number)
-            n_missing = plan.rows.alignments[number].missing.size
             if stored is not None:
                 info = stored.info
                 count += info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
-            else:
-                n_missing = n_rows
-            count += n_missing * n_columns if plan.fill else 0
+            if plan.fill and plan.lacks_rows(number):
+                alignment = plan.rows.alignments[number]
+                count += n_columns * (n_rows if stored is None else alignment.missing.size)
         size = n_rows * plan.columns.length
         index_bytes = 4 if size <= _UINT32_MOST else 8
         dense_bytes = size * dtype.itemsize

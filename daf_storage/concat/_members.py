@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from daf_storage.anndata_rules import Notes, notes
 from daf_storage.base import Span
-from daf_storage.data import DafReader
+from daf_storage.data import DafReader, StoredVector
 
 Positions = npt.NDArray[np.int64]
 
@@ -38,6 +38,14 @@ class Member:
         """The names of its axes."""
         return frozenset(self.daf.axes_set())
 
+    def open_vector(self, axis: str, name: str) -> StoredVector | None:
+        """Return a vector; None if it has no such axis, or vector."""
+        key = (axis, name)
+        if key not in self._opened:
+            has_vector = name in self.vectors(axis)
+            self._opened[key] = self.daf.open_vector(axis, name) if has_vector else None
+        return self._opened[key]
+
     def vectors(self, axis: str) -> set[str]:
         """Return the names of its vectors of an axis; none if it has no such axis."""
         if axis not in self._vectors:
@@ -51,6 +59,10 @@ class Member:
             has_axes = self.axes.issuperset(pair)
             self._matrices[pair] = self.daf.matrices_set(*pair) if has_axes else set()
         return self._matrices[pair]
+
+    @cached_property
+    def _opened(self) -> dict[tuple[str, str], StoredVector | None]:
+        return {}
 
     @cached_property
     def _vectors(self) -> dict[str, set[str]]:
@@ -124,3 +136,8 @@ class ResultAxis:
     def length(self) -> int:
         """How many entries it has."""
         return len(self.entries)
+
+    def member_length(self, number: int) -> int:
+        """Return how many entries it has in a member."""
+        places = self.alignments[number].places
+        return self.length if places is None else int(places.size)

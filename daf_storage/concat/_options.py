@@ -148,6 +148,15 @@ def checked_number(value: Any, argument: str) -> Any:
     raise errors.InvalidInputError(f"{argument} is {value!r}, which is no number")
 
 
+def checked_fraction(value: float) -> float:
+    """Return a part of the space that sparse storage has to save."""
+    if 0 <= value <= 1:
+        return value
+    raise errors.InvalidInputError(
+        f"sparse_if_saves_storage_fraction={value!r} is no fraction, from 0 to 1"
+    )
+
+
 def checked_key(key: object, argument: str) -> PropertyKey:
     """Return the key of a property."""
     parts: Any = key

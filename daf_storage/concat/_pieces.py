@@ -145,15 +145,20 @@ def _elements(columns: SparseColumns, span: Span) -> Span:
     return Span(int(columns.colptr[span.start]), int(columns.colptr[span.stop]))
 
 
-def _rows_of(columns: SparseColumns, span: Span) -> tuple[Positions, Positions]:
-    """Return the row numbers of some columns, from 0 and checked, and where each column begins."""
-    rows = columns.rowval(_elements(columns, span)).astype(np.int64)
-    rows -= 1
-    if rows.size and (int(rows.min()) < 0 or int(rows.max()) >= columns.n_rows):
+def _row_numbers(columns: SparseColumns, span: Span) -> tuple[AnyArray, Positions]:
+    """Return the row numbers of some columns, from 1 and checked, and where each column begins."""
+    rows = columns.rowval(_elements(columns, span))
+    if rows.size and (int(rows.min()) < 1 or int(rows.max()) > columns.n_rows):
         raise errors.CorruptDataError(
             f"{columns.what}: rowval leaves the range 1 to {columns.n_rows:,} of its rows axis"
         )
     return rows, columns.colptr[span.start : span.stop + 1] - columns.colptr[span.start]
+
+
+def _rows_of(columns: SparseColumns, span: Span) -> tuple[Positions, Positions]:
+    """Return the row numbers of some columns, from 0, and where each column begins."""
+    numbers, pointers = _row_numbers(columns, span)
+    return numbers.astype(np.int64) - 1, pointers
 
 
 class SparsePieces:
@@ -165,8 +170,11 @@ class SparsePieces:
     def __init__(self, part: Part) -> None:
         self._part = part
         self._columns = part.columns
-        self._fill_rows = part.rows.missing if part.fill else np.empty(0, np.int64)
+        self._fill_rows = part.rows.missing + 1 if part.fill else np.empty(0, np.int64)
         self._has_order = False
+        places = part.rows.places
+        self._numbers = None if places is None else np.concatenate([[0], places + 1])
+        """For each row number of the member, from 1, that of the result; 0 for one left out."""
 
     @property
     def has_values(self) -> bool:
@@ -187,11 +195,11 @@ class SparsePieces:
         counts = [np.count_nonzero(block, axis=1) for block in dense_pieces(self._part)]
         return np.concatenate([np.empty(0, np.int64), *counts]).astype(np.int64)
 
-    def rows(self) -> Iterator[Positions]:
+    def rows(self) -> Iterator[AnyArray]:
         """Yield the row numbers, from 1, ascending within each column."""
         if isinstance(self._columns, SparseColumns):
             for span in column_blocks(self._columns.colptr):
-                yield self._order(self._columns, span)[0] + 1
+                yield self._order(self._columns, span)[0]
         else:
             for block in self._nonzero_pieces():
                 yield np.nonzero(block)[1] + 1
@@ -222,14 +230,14 @@ class SparsePieces:
         chosen: AnyArray = np.concatenate([values, fills])[self._order(columns, span)[2]]
         return chosen
 
-    def _order(self, columns: SparseColumns, span: Span) -> tuple[Positions, Positions, Any]:
+    def _order(self, columns: SparseColumns, span: Span) -> tuple[AnyArray, Positions, Any]:
         """Return row numbers of the result, how many each column has, and where they come from."""
-        rows, pointers = _rows_of(columns, span)
+        rows, pointers = _row_numbers(columns, span)
         chosen: Any = slice(None)
-        if self._part.rows.places is not None:
-            rows = self._part.rows.places[rows]
+        if self._numbers is not None:
+            rows = self._numbers[rows]
         if not self._part.rows.is_complete:
-            chosen = np.flatnonzero(rows >= 0)
+            chosen = np.flatnonzero(rows)
             rows = rows[chosen]
             pointers = np.searchsorted(chosen, pointers)
         if self._fill_rows.size:
@@ -241,8 +249,8 @@ class SparsePieces:
         return rows, np.diff(pointers), chosen
 
     def _with_fill(
-        self, rows: Positions, pointers: Positions, chosen: Any, n_stored: int
-    ) -> tuple[Positions, Positions, Any]:
+        self, rows: AnyArray, pointers: Positions, chosen: Any, n_stored: int
+    ) -> tuple[AnyArray, Positions, Any]:
         """Add an element to each column for each row that the member lacks."""
         n_fill, n_columns = self._fill_rows.size, pointers.size - 1
         origins = np.arange(n_stored) if isinstance(chosen, slice) else chosen
@@ -256,19 +264,19 @@ class SparsePieces:
 
 
 def _sorted(
-    rows: Positions, pointers: Positions, n_rows: int, what: str
-) -> tuple[Positions, Positions]:
+    rows: AnyArray, pointers: Positions, n_rows: int, what: str
+) -> tuple[AnyArray, Positions]:
     """Return row numbers that ascend within each column, and where they come from."""
-    shape = (pointers.size - 1, n_rows)
+    shape = (pointers.size - 1, n_rows + 1)
     block = sp.csr_array((np.arange(rows.size), rows, pointers), shape=shape)
     block.sort_indices()
-    ordered = block.indices.astype(np.int64)
+    ordered = block.indices
     if not _is_rising(ordered, pointers):
         raise errors.CorruptDataError(f"{what}: a column has an element twice")
     return ordered, block.data
 
 
-def _is_rising(rows: Positions, pointers: Positions) -> bool:
+def _is_rising(rows: AnyArray, pointers: Positions) -> bool:
     """Return whether the row numbers ascend strictly within each column."""
     rises = rows[1:] > rows[:-1]
     borders = pointers[1:-1] - 1
@@ -300,7 +308,8 @@ def _placed(part: Part, columns: DenseColumns, span: Span) -> AnyArray:
 
 def _expanded(part: Part, columns: SparseColumns | None, span: Span) -> AnyArray:
     block = np.zeros((span.size, part.rows.n_entries), part.dtype)
-    block[:, part.rows.missing] = part.fill
+    if part.fill:
+        block[:, part.rows.missing] = part.fill
     if columns is None:
         return block
     rows, pointers = _rows_of(columns, span)

@@ -67,16 +67,12 @@ class VectorPlan:
 
     def length(self, number: int) -> int:
         """Return how many values a member contributes."""
-        alignment = self.axis.alignments[number]
-        return self.axis.length if alignment.places is None else alignment.places.size
+        return self.axis.member_length(number)
 
 
 def plan_vector(members: list[Member], axis: ResultAxis, name: str, options: Options) -> VectorPlan:
     """Open the vectors of all members; no values are read."""
-    stored = tuple(
-        m.daf.open_vector(axis.name, name) if name in m.vectors(axis.name) else None
-        for m in members
-    )
+    stored = tuple(member.open_vector(axis.name, name) for member in members)
     rules = tuple(
         None if one is None else _rule(member, axis.name, name)
         for member, one in zip(members, stored, strict=True)

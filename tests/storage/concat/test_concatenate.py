@@ -33,6 +33,7 @@ from daf_storage.errors import (
     DuplicateEntriesError,
     ExistsError,
     InvalidInputError,
+    LabelsError,
     MatrixNotFoundError,
     UnsupportedInputError,
 )
@@ -157,6 +158,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         ("cell", [one], {"fill_value": "0"}, InvalidInputError, "fill_value is '0'"),
         ("cell", [one], {"empty": {("a", "b", "c"): "x"}}, InvalidInputError, "no number"),
         ("cell", [one], {"dataset_axis": "cell"}, ExistsError, "an axis 'cell' already"),
+        ("cell", [one], {"sparse_if_saves_storage_fraction": 25}, InvalidInputError, "0 to 1"),
         ("cell", [one], {"duplicates": "drop"}, InvalidInputError, "duplicates='drop'"),
     ]
     for axis, sources, options, error, message in cases:
@@ -445,6 +447,24 @@ def test_shared_properties_are_aligned() -> None:
     daf = _concatenated(sources, join="inner", merge="same")
     assert daf.axis_entries("gene").tolist() == ["f"]
     assert daf.get_np_vector("gene", "length").tolist() == [2]
+
+
+def test_an_axis_that_vectors_refer_to_has_all_entries() -> None:
+    """An inner join keeps the types of all cells, and drops genes."""
+    sources = [_daf("a", ["A", "B"], ["g", "f"]), _daf("b", ["C"], ["f"])]
+    for source, entries, values in zip(
+        sources, (["T", "U"], ["V"]), (["U", ""], ["V"]), strict=True
+    ):
+        source.add_axis("type", entries, vectors={"rank": list(range(len(entries)))})
+        source.set_vector("cell", "type", values)
+    daf = _concatenated(sources, join="inner", merge="same")
+    assert daf.axis_entries("gene").tolist() == ["f"]
+    assert daf.axis_entries("type").tolist() == ["T", "U", "V"]
+    assert daf.get_np_vector("type", "rank").tolist() == [0, 1, 0]
+    for source in sources:
+        source.delete_axis("gene")
+    with pytest.raises(LabelsError, match="the axis 'type' has other entries"):
+        _concatenated(sources)
 
 
 def test_scalars_that_agree() -> None:
