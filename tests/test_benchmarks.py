@@ -107,3 +107,14 @@ def test_two_revisions_are_compared() -> None:
         check=True,
     )
     assert found.stdout.count(" x\n") == 15
+
+
+def test_the_benchmark_of_many_files_runs(tmp_path: Path) -> None:
+    """Each task is done in every way, with equal answers."""
+    found = subprocess.run(
+        [sys.executable, str(FOLDER / "many_files.py"), "--small", "--folder", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.count(" GB\n") == 4 + 3 + 6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 
 from daf_query import CollectionSlice, DafSession, DuplicateNamesWarning, connect, provenance
 from daf_query.collection import _reading as reading
-from daf_storage import AnnDataWarning, convert, errors, open_daf
+from daf_storage import AnnDataWarning, concatenate, convert, errors, import_h5ad, open_daf
 from tests.query.collection.cases import (
     RUNS,
     Run,
@@ -399,3 +400,52 @@ def test_companions_come_along(tmp_path: Path) -> None:
         part.to_anndata(layers=False, obsp=["graph"])
     assert list(part.to_anndata(layers=["doubled"], obsm=False).layers) == ["doubled"]
     assert names_of({"one": Run([], ["g1"])}, "inner") == ["g1"]
+
+
+def test_an_anndata_file_is_a_member_like_any_other(tmp_path: Path) -> None:
+    """In place, in HDF5 and Zarr, beside a data set; as anndata.concat and concatenate have it."""
+    adatas = {}
+    for name, run in RUNS.items():
+        obs = pd.DataFrame({"age": np.arange(len(run.cells))}, index=run.cells)
+        values = sp.csr_matrix(frame_of(name, run).to_numpy())
+        adatas[name] = anndata.AnnData(values, obs, pd.DataFrame(index=run.genes))
+    for name in ("empty", "monday"):
+        adatas[name].write_h5ad(
+            tmp_path / f"{name}.h5ad", compression="gzip" if name == "monday" else None
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        adatas["friday"].write_zarr(tmp_path / "friday.zarr")
+    adatas["tuesday"].write_h5ad(tmp_path / "x.h5")
+    import_h5ad(tmp_path / "x.h5", tmp_path / "tuesday.daf.zarr")
+    (tmp_path / "x.h5").unlink()
+    db = connect(f"{tmp_path}/*")
+    part = db.matrix("obs", "var", "X", join="outer", rows="age > 0")
+    assert isinstance(part, CollectionSlice)
+    assert part.counts == {"friday": 1, "monday": 3, "tuesday": 2}
+    order = ["empty", "friday", "monday", "tuesday"]
+    judge = anndata.concat({n: adatas[n] for n in order}, join="outer", index_unique="-")
+    judge = judge[judge.obs["age"] > 0]
+    ours = part.to_anndata()
+    assert [name.split("-")[0] for name in judge.obs_names] == list(ours.obs_names)
+    np.testing.assert_array_equal(ours.X.toarray(), judge[:, list(ours.var_names)].X.toarray())
+    means = db.profile("obs", "var", "X", fill_value=0, rows="age > 0").statistic("mean")
+    np.testing.assert_allclose(means[0], ours.X.toarray().mean(axis=0))
+    gene = db.sql("SELECT dataset, name, X['g5'] AS g5 FROM obs WHERE X['g5'] > 0").to_pylist()
+    assert {(row["dataset"], row["name"], row["g5"]) for row in gene} == {
+        ("friday", cell, value)
+        for cell, value in frame_of("friday", RUNS["friday"])["g5"].items()
+        if value
+    }
+    concatenate(
+        tmp_path / "all.h5df",
+        "obs",
+        sorted(tmp_path.iterdir()),
+        join="outer",
+        prefix=True,
+        progress="never",
+    )
+    whole = connect(tmp_path / "all.h5df").matrix("obs", "var", "X")
+    collected = db.matrix("obs", "var", "X", join="outer")
+    assert list(whole.columns) == list(collected.columns)
+    np.testing.assert_array_equal(whole.to_numpy(), collected.to_numpy())
