@@ -141,10 +141,10 @@ def _array_column(tree: Tree, path: str, node: Node) -> Column:
         array = node.array()
     except UnsupportedDataError:
         array = None
-    is_vector = array is not None and len(array.info.shape) == 1
-    if not is_vector or node.attribute("categories") is not None:
+    is_old = node.attribute("categories") is not None
+    if array is None or len(array.info.shape) != 1 or is_old:
         return SeriesColumn((path,), functools.partial(_series_at, tree, path))
-    return PlainColumn(path, elements.array_at(tree, path).info)
+    return PlainColumn(path, array.info)
 
 
 def _series_at(tree: Tree, path: str) -> Any:

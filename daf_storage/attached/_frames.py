@@ -81,7 +81,8 @@ class StoredFrame:
         index = elements.text_of(node.attribute("_index")) or "_index"
         self.index_name = None if index == "_index" else index
         self._index_path = f"{path}/{index}"
-        self.index_sources = (self._index_path,)
+        self._index = _index_column(tree, self._index_path)
+        self.index_sources = self._index.sources
         self.sources: tuple[str, ...] = (path,)
         self._order = elements.names_of(node.attribute("column-order"))
         self._columns: dict[int, Column] = {}
@@ -89,7 +90,8 @@ class StoredFrame:
     @property
     def length(self) -> int:
         """How many rows it has."""
-        return int(_index_array(self._tree, self._index_path).info.shape[0])
+        nodes = tuple(tree_node(self._tree, source) for source in self.index_sources)
+        return int(self._index.array(nodes).info.shape[0])
 
     def column_names(self) -> list[str]:
         """Return the names of its columns, in order."""
@@ -101,21 +103,19 @@ class StoredFrame:
             self._columns[position] = column_at(self._tree, f"{self._path}/{self._order[position]}")
         return self._columns[position]
 
-    def names(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - it may consist of several
+    def names(self, nodes: Nodes) -> StoredArray:
         """Return the index as entries of an axis."""
         what = f"{self._tree.location}: {self._path} names"
-        return EntryNames(_index_array(self._tree, self._index_path), what=what)
+        if self._index.problem:
+            raise errors.UnsupportedDataError(f"{what}: {self._index.problem}")
+        return EntryNames(self._index.array(nodes), what=what)
 
 
-def _index_array(tree: Tree, path: str) -> StoredArray:
+def _index_column(tree: Tree, path: str) -> Column:
     """Return an index; anndata writes an array, or a column of strings that may be missing."""
-    node = tree.node(path)
-    if node is None:
+    if tree.kind(path) is None:
         raise errors.CorruptDataError(f"{tree.location}: the index {path!r} is missing")
-    column = column_at(tree, path)
-    if column.problem:
-        raise errors.UnsupportedDataError(f"{tree.location}: {path}: {column.problem}")
-    return column.array(tuple(tree_node(tree, source) for source in column.sources))
+    return column_at(tree, path)
 
 
 def tree_node(tree: Tree, path: str) -> Any:

@@ -22,7 +22,7 @@ from daf_storage.attached._properties import Property, memory_property
 from daf_storage.attached._uns import UnsValues, encoded_values, uns_values
 from daf_storage.attached._virtual import VirtualNode
 from daf_storage.data import kept, layout
-from daf_storage.trees import MemoryArray, NodeKind, Tree
+from daf_storage.trees import Hdf5Tree, MemoryArray, NodeKind, Tree
 
 _CHECK_SECONDS: Final = 0.005
 """How long what there is in the file is believed to be the same, within one question."""
@@ -92,7 +92,7 @@ class AnnDataTree:
         contents = self._current()
         found = contents.find(path)
         if found is not None:
-            return found.node(self.base)
+            return contents.node(path, found)
         root = self.base.node("")
         if root is None or not contents.is_group(path):
             return None
@@ -132,6 +132,7 @@ class _Contents:
     def __init__(self, base: Tree, names: dict[str, str | None]) -> None:
         self._base = base
         self._plan = Plan(base, parts_of(base), names)
+        self._nodes: dict[str, VirtualNode] = {}
 
     def find(self, path: str) -> Property | None:
         """Return the property at a path."""
@@ -145,6 +146,18 @@ class _Contents:
         if static is not None or top != layout.VECTORS:
             return static
         return self._vectors(rest.partition("/")[0]).get(path)
+
+    def node(self, path: str, found: Property) -> VirtualNode:
+        """Return a property, pinned.
+
+        In a file of HDF5 it is opened once: whatever changes in the file, there are other contents.
+        """
+        if not isinstance(self._base, Hdf5Tree):
+            return found.node(self._base)
+        node = self._nodes.get(path)
+        if node is None:
+            node = self._nodes[path] = found.node(self._base)
+        return node
 
     @functools.cache  # noqa: B019 - it lives as long as the contents are current
     def _vectors(self, axis: str) -> dict[str, Property]:

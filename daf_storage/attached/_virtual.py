@@ -76,11 +76,15 @@ class MadeOf(NotFileBacked):
     """What virtual arrays have in common that are made of stored ones."""
 
     _parts: tuple[StoredArray, ...] = ()
+    _checked: frozenset[bool] = frozenset()
 
     def check_stored(self, *, is_complete: bool = False) -> None:
-        """Raise if what it is made of cannot hold its elements."""
+        """Raise if what it is made of cannot hold its elements; looked at once."""
+        if is_complete in self._checked:
+            return
         for part in self._parts:
             part.check_stored(is_complete=is_complete)
+        self._checked |= {is_complete}
 
     def fingerprint(self) -> list[int] | None:
         """Return numbers that change with what it is made of."""
