@@ -34,6 +34,7 @@ from daf_query.matrix._layouts import (
     find_layouts,
     gather_first,
     open_layouts,
+    other_layout_command,
     plan_layouts,
     read_first,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "minor_counts",
     "open_layouts",
     "ordered_plan",
+    "other_layout_command",
     "plan_layouts",
     "plan_slice",
     "read_first",

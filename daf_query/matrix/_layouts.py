@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from daf_query.matrix._gather import SlicePlan, gather_dense, gather_sparse, plan_slice, replan
 from daf_query.matrix._selection import Selection
 from daf_storage import DafReader, errors
-from daf_storage.spi import StoredMatrix
+from daf_storage.spi import StoredMatrix, is_in_place
 
 _T = TypeVar("_T")
 
@@ -127,6 +127,14 @@ def open_layouts(
         except (errors.FormatError, errors.MatrixNotFoundError):
             continue
     return stored, faults
+
+
+def other_layout_command(daf: DafReader, name: str) -> str:
+    """Return the command that stores the other layout of a matrix beside a file read in place.
+
+    Empty for a data set of Daf, to which ``relayout_matrix`` can add it.
+    """
+    return f"'daf index {daf.location} --matrix {name}'" if is_in_place(daf) else ""
 
 
 def gather_first(

@@ -13,7 +13,14 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from daf_query.matrix import ElementCount, Layout, PlannedLayouts, count_elements, estimate_read
+from daf_query.matrix import (
+    ElementCount,
+    Layout,
+    PlannedLayouts,
+    count_elements,
+    estimate_read,
+    other_layout_command,
+)
 from daf_query.slice import _anndata
 from daf_query.slice._byte_sizes import shown_bytes
 from daf_storage import DafReader, errors
@@ -25,7 +32,7 @@ _LARGEST_INT32: Final = 2**31 - 1
 _WHY: Final[dict[LayoutState, str]] = {
     "chosen": "read, it costs the fewest bytes",
     "costs more": "not read, it costs more bytes",
-    "not stored": "not stored; relayout_matrix() stores it",
+    "not stored": "not stored",
     "damaged": "not read, it is damaged",
 }
 
@@ -42,6 +49,8 @@ class LayoutCost:
     """About how many bytes of it the slice touches, its column pointers included."""
     problem: str | None = None
     """What is wrong with it, if it is damaged."""
+    remedy: str = "relayout_matrix()"
+    """What stores it, if it is not stored."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -146,13 +155,18 @@ class SliceExplanation:
 
 def _text(layout: LayoutCost) -> str:
     text = f"by {layout.by}: {_WHY[layout.state]}"
+    if layout.state == "not stored":
+        text += f"; {layout.remedy} stores it"
     if layout.cost_bytes is not None:
         text += f" (about {shown_bytes(layout.cost_bytes)})"
     return text if layout.problem is None else f"{text}: {layout.problem}"
 
 
-def layout_costs(axes: tuple[str, str], planned: PlannedLayouts) -> tuple[LayoutCost, ...]:
+def layout_costs(
+    daf: DafReader, axes: tuple[str, str], name: str, planned: PlannedLayouts
+) -> tuple[LayoutCost, ...]:
     """Return both layouts of a matrix; of one of an axis with itself, the one that there is."""
+    remedy = other_layout_command(daf, name) or "relayout_matrix()"
     faults = list(planned.faults)
     costs = []
     for axis, rows_are_major in zip(axes, (True, False), strict=True):
@@ -165,7 +179,7 @@ def layout_costs(axes: tuple[str, str], planned: PlannedLayouts) -> tuple[Layout
         elif faults:
             costs.append(LayoutCost(axis, "damaged", None, str(faults.pop())))
         elif axes[0] != axes[1]:
-            costs.append(LayoutCost(axis, "not stored", None))
+            costs.append(LayoutCost(axis, "not stored", None, remedy=remedy))
     return tuple(costs)
 
 

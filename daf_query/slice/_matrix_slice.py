@@ -117,7 +117,7 @@ class MatrixSlice:
         self._current = current
         self._asked = asked
         self._layouts = layouts.whole
-        self._costs = explaining.layout_costs(axes, layouts)
+        self._costs = explaining.layout_costs(daf, axes, name, layouts)
         self._lock = ForkLock()
         self._faults = layouts.faults
         self._gathered: Any = None

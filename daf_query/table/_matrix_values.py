@@ -14,7 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix import Selection, gather_first, open_layouts, plan_layouts
+from daf_query.matrix import (
+    Selection,
+    gather_first,
+    open_layouts,
+    other_layout_command,
+    plan_layouts,
+)
 from daf_query.scan import (
     CachedSpans,
     NumberColumn,
@@ -74,13 +80,18 @@ def column_layout(
     layout: ColumnLayout = cache.get(
         (daf.location, *axes, name, "layout"),
         daf.matrix_identity(*axes, name),
-        lambda: _layout_of(*open_layouts(daf, axes, name), axes[0]),
+        lambda: _layout_of(
+            *open_layouts(daf, axes, name), axes[0], other_layout_command(daf, name)
+        ),
     )
     return layout
 
 
 def _layout_of(
-    layouts: Sequence[StoredMatrix], faults: Sequence[FormatError], rows_axis: str
+    layouts: Sequence[StoredMatrix],
+    faults: Sequence[FormatError],
+    rows_axis: str,
+    command: str,
 ) -> ColumnLayout:
     if not layouts:
         raise faults[0]
@@ -95,12 +106,18 @@ def _layout_of(
         info.is_sparse,
         array is not None and array.is_mappable,
         max(length if array is None else array.chunks[1], 1),
-        _note(info) if stored is None else "",
+        _note(info, command) if stored is None else "",
     )
 
 
-def _note(info: MatrixInfo) -> str:
-    """Return what a column costs of a matrix that is stored by the other axis only."""
+def _note(info: MatrixInfo, command: str) -> str:
+    """Return what a column costs of a matrix that is stored by the other axis only.
+
+    Parameters
+    ----------
+    command
+        What stores it by both, if the data set itself cannot be changed.
+    """
     elements = info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
     note = (
         f"gathered from up to {elements:,} stored elements, since the matrix {info.name!r} is "
@@ -108,6 +125,8 @@ def _note(info: MatrixInfo) -> str:
     )
     if info.is_row_major:
         return note
+    if command:
+        return f"{note}; {command} stores it both ways, beside the file"
     return (
         f"{note}; open the data set with 'r+' and call relayout_matrix({info.rows_axis!r}, "
         f"{info.columns_axis!r}, {info.name!r}) to store it both ways"

@@ -28,6 +28,16 @@ _CHECK_SECONDS: Final = 0.005
 """How long what there is in the file is believed to be the same, within one question."""
 
 
+_DEPTH_OF_VECTORS: Final = 2
+_DEPTH_OF_MATRICES: Final = 3
+_REMARKS: Final = {
+    "lost": "not shown",
+    "changed": "changed",
+    "renamed": "renamed",
+    "kept": "only in exports",
+}
+
+
 class AnnDataTree:
     """An AnnData, read in place; see `Tree`.
 
@@ -106,6 +116,12 @@ class AnnDataTree:
     def marker(self, name: str) -> Any:
         """Return the version of Daf that it presents itself as."""
         return list(layout.VERSION) if name == layout.DAF else None
+
+    def remarks(self) -> list[tuple[str, str]]:
+        """Return what differs from the AnnData, for summaries."""
+        return [
+            (item.what, f"{_REMARKS[item.kind]}: {item.message}") for item in self.report().items
+        ]
 
     def report(self) -> Report:
         """Return what differs from the AnnData: parts that are not shown, changed or renamed."""
@@ -233,6 +249,13 @@ class _Contents:
 
     # Groups
 
+    @functools.cached_property
+    def _axes(self) -> set[str]:
+        start = f"{layout.AXES}/"
+        return {
+            path.removeprefix(start) for path in self._plan.properties if path.startswith(start)
+        }
+
     def _paths(self, path: str) -> list[str]:
         """Return the paths of the properties at or below a path."""
         top, _, rest = path.partition("/")
@@ -256,8 +279,10 @@ class _Contents:
         parts = path.split("/") if path else []
         if not parts or path in layout.SKELETON:
             return True
-        if parts[0] == layout.VECTORS and len(parts) == 2:
-            return layout.axis_path(parts[1]) in self._plan.properties
+        if parts[0] == layout.VECTORS and len(parts) == _DEPTH_OF_VECTORS:
+            return parts[1] in self._axes
+        if parts[0] == layout.MATRICES and len(parts) <= _DEPTH_OF_MATRICES:
+            return self._axes >= set(parts[1:])
         return any(known != path for known in self._paths(path))
 
     def children(self, path: str) -> dict[str, NodeKind]:
@@ -266,9 +291,12 @@ class _Contents:
         if not path:
             names = dict.fromkeys(layout.SKELETON, "group")
             return {**names, kept.GROUP: "group"} if self._kept else names
-        if path == layout.VECTORS:
-            axes = [known for known in self._plan.properties if known.startswith(f"{layout.AXES}/")]
-            return {posixpath.basename(axis): "group" for axis in axes}
+        parts = path.split("/")
+        has_axes = path == layout.VECTORS or (
+            parts[0] == layout.MATRICES and len(parts) < _DEPTH_OF_MATRICES and self.is_group(path)
+        )
+        if has_axes:
+            return dict.fromkeys(sorted(self._axes), "group")
         start = f"{path}/"
         for known in self._paths(path):
             if known == path:

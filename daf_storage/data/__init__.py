@@ -40,7 +40,7 @@ from daf_storage.data._layout import (
 )
 from daf_storage.data._new_axis import copy_entries
 from daf_storage.data._ordered import checked_indices, ordered
-from daf_storage.data._reader import DafReader, Origin, check_reader
+from daf_storage.data._reader import DafReader, Origin, check_reader, is_in_place
 from daf_storage.data._relations import (
     Relation,
     RelationSource,
@@ -86,6 +86,7 @@ __all__ = [
     "digest",
     "entries_axis_problem",
     "incomplete_properties",
+    "is_in_place",
     "layout",
     "listed",
     "lost_entries",

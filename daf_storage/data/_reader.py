@@ -35,6 +35,7 @@ from daf_storage.data._layout import (
 from daf_storage.data._ordered import ordered
 from daf_storage.data._relations import Relation, relations_of
 from daf_storage.data._sparse_parts import SparseMatrixParts
+from daf_storage.trees import Remarked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,6 +73,11 @@ class Origin:
         reader = self.open_again(self.path)
         reader.rename(self.name)
         return reader
+
+
+def is_in_place(daf: DafReader) -> bool:
+    """Return whether a data set is the file of another format, which is read and never written."""
+    return isinstance(daf.tree, Remarked)
 
 
 def check_reader(value: object, function: str) -> None:

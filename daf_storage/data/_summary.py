@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from daf_storage.base import MatrixInfo, StorageType, VectorInfo
 from daf_storage.data._relations import Relation, relations_of
 from daf_storage.errors import DafError, MatrixNotFoundError
+from daf_storage.trees import Remarked, Tree
 
 _LOOKS = 100
 
@@ -30,6 +31,11 @@ class Described(Protocol):
     @property
     def location(self) -> str:
         """Where it is."""
+        ...
+
+    @property
+    def tree(self) -> Tree:
+        """The groups and arrays in which it is stored."""
         ...
 
     def axes_set(self) -> set[str]:
@@ -131,6 +137,8 @@ class DafSummary:
     """Its scalars."""
     problems: tuple[Problem, ...]
     """What is there but cannot be used."""
+    remarks: tuple[Problem, ...] = ()
+    """What a file of another format has that is not shown as it is, and why."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain dictionaries and lists, for JSON."""
@@ -163,6 +171,7 @@ class DafSummary:
             "relations": [asdict(relation) for relation in self.relations],
             "scalars": {s.name: {"type": s.storage_type, "value": s.value} for s in self.scalars},
             "problems": [asdict(problem) for problem in self.problems],
+            "remarks": [asdict(remark) for remark in self.remarks],
         }
 
 
@@ -200,7 +209,13 @@ def summarise(daf: Described) -> DafSummary:
         ),
         scalars=tuple(s for s in scalars if s is not None),
         problems=tuple(problems),
+        remarks=tuple(Problem(what, message) for what, message in _remarks(daf.tree)),
     )
+
+
+def _remarks(tree: Tree) -> list[tuple[str, str]]:
+    """Return what a tree does not show of the file that it presents."""
+    return tree.remarks() if isinstance(tree, Remarked) else []
 
 
 def axes_in_order(daf: Described) -> list[str]:
@@ -313,6 +328,7 @@ def _sections(summary: DafSummary) -> list[_Section]:
         ("relations", [(r.axis, r.vector, "->", r.to_axis) for r in summary.relations]),
         ("scalars", [(s.name, s.storage_type, _short(str(s.value))) for s in summary.scalars]),
         ("problems", [(p.what, p.message) for p in summary.problems]),
+        ("not as in the file", [(r.what, r.message) for r in summary.remarks]),
     ]
 
 

@@ -13,7 +13,7 @@ from daf_storage.base import OpenMode
 from daf_storage.data import DafReader, layout
 from daf_storage.opening import _archives as archives
 from daf_storage.opening import _hdf5_files as hdf5_files
-from daf_storage.opening._paths import ContainerKind, DafPath, path_input
+from daf_storage.opening._paths import ContainerKind, DafPath, parse_path, path_input
 from daf_storage.opening._skeleton import reader_name
 from daf_storage.opening._zarr_directories import siblings
 from daf_storage.stores import DirectoryStore
@@ -46,6 +46,17 @@ def foreign_path(path: str | Path) -> DafPath | None:
             kind: ContainerKind = "archive" if suffix == _ZIP_SUFFIX else "directory"
             return DafPath(given, container, kind, "")
     return None
+
+
+def read_path(path: str | Path) -> DafPath:
+    """Return what the path of a data set that is read means: Daf's, or an AnnData.
+
+    Raises
+    ------
+    InvalidInputError
+        It has none of their forms.
+    """
+    return foreign_path(path) or parse_path(path)
 
 
 def open_foreign(where: DafPath, mode: OpenMode, name: str | None) -> DafReader:

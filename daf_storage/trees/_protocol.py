@@ -205,6 +205,15 @@ class Tree(Protocol):
         ...
 
 
+@runtime_checkable
+class Remarked(Protocol):
+    """A tree that presents the file of another format, of which it does not show everything."""
+
+    def remarks(self) -> list[tuple[str, str]]:
+        """Return the parts of the file that are not shown as they are, and why."""
+        ...
+
+
 class TreeTransaction(Protocol):
     """Changes prepared aside; each `publish` and `remove` is one atomic step."""
 

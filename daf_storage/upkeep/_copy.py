@@ -30,7 +30,7 @@ from daf_storage.data import (
     ordered,
     write_text,
 )
-from daf_storage.opening import new_data_set, open_daf, parse_path
+from daf_storage.opening import new_data_set, open_daf, parse_path, read_path
 from daf_storage.stores import is_remote, shown_url
 from daf_storage.trees import StoredArray, TreeTransaction, ZarrVersion
 
@@ -166,7 +166,7 @@ def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:
     target = parse_path(destination)
     if is_remote(source):
         return "r"
-    origin = parse_path(source)
+    origin = read_path(source)
     if origin.container != target.container:
         return "r"
     if origin.group == target.group:

@@ -28,6 +28,7 @@ from daf_storage.data import (
     incomplete_properties,
     kept,
     layout,
+    ordered,
     relation_of,
     values_without_entry,
 )
@@ -39,6 +40,7 @@ from daf_storage.opening import (
     SHARED_FILES_ARCHIVE_SUFFIX,
     DafPath,
     archives,
+    foreign_path,
     groups_of,
     open_daf,
     parse_path,
@@ -90,7 +92,7 @@ def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding
     >>> daf_storage.verify(path)
     []
     """
-    if is_remote(path):
+    if is_remote(path) or foreign_path(path) is not None:
         with open_daf(path) as daf:
             return list(_verify_data(daf, lambda _: None))
     container = container_of(path)
@@ -427,7 +429,7 @@ def _verify_matrix(
         _attempt(
             daf.location,
             path,
-            lambda: digests.append(digest(daf.open_matrix(rows, columns, name), add)),
+            lambda: digests.append(digest(ordered(daf.open_matrix(rows, columns, name)), add)),
         )
     )
     yield from found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,3 +107,14 @@ def test_mode_r_plus_is_refused(tmp_path: Path) -> None:
     path = write(example(), tmp_path, "h5ad")
     with pytest.raises(errors.ReadOnlyError, match="never written"):
         connect(path, mode="r+")
+
+
+def test_explain_names_what_stores_the_other_layout(sessions: Sessions) -> None:
+    """One gene of a matrix that is stored by cells is a pass over it; the remedy is an index."""
+    attached, _ = sessions
+    part = attached.matrix("obs", "var", "counts", columns=["gene3"])
+    remedy = "daf index .*atlas.zarr --matrix counts"
+    assert re.search(f"by var: not stored; '{remedy}' stores it", repr(part.explain()))
+    plan = attached.explain("SELECT \"var.counts\"['gene3'] AS g FROM obs")
+    note = plan.notes["var.counts['gene3']"]
+    assert re.search(rf"up to \d+ stored elements.*{remedy}", note)

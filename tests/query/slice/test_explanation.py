@@ -374,6 +374,7 @@ def test_what_it_prints(db: DafSession) -> None:
         "state": "chosen",
         "cost_bytes": explanation.layouts[0].cost_bytes,
         "problem": None,
+        "remedy": "relayout_matrix()",
     }
 
 
