@@ -70,33 +70,60 @@ class Hdf5Node:
         self._shared = shared
         self._held = HeldObject(shared, found)
         self._what = what
+        self._arrays: dict[str, Hdf5Array | None] = {}
+        self._attributes: dict[str, Any] = {}
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""
         return isinstance(other, Hdf5Node) and self.version == other.version
 
     def array(self, name: str = "") -> Hdf5Array | None:
-        """Return this dataset, or the one of that name below this group."""
-        what = f"{self._what}/{name}" if name else self._what
+        """Return this dataset, or the one of that name below this group; of a reader, opened once.
+
+        A file that changes meanwhile has other nodes.
+        """
         with self._shared.lock:
-            if not name:
-                found = self._held.get() if self.kind == "array" else None
-            else:
-                own = self._held.get()
-                found = open_below(own, name, what=what) if self.kind == "group" else None
-            if found is None or node_kind(found) != "array":
-                return None
-            return Hdf5Array(self._shared, found, what=what)
+            if self._is_changing():
+                return self._open_array(name)
+            if name not in self._arrays:
+                self._arrays[name] = self._open_array(name)
+            return self._arrays[name]
+
+    def _is_changing(self) -> bool:
+        """Return whether nothing may be remembered: the file is written to, or was opened again."""
+        if self._held.is_open and not self._shared.is_writable:
+            return False
+        self._arrays.clear()
+        self._attributes.clear()
+        return True
+
+    def _open_array(self, name: str) -> Hdf5Array | None:
+        what = f"{self._what}/{name}" if name else self._what
+        if not name:
+            found = self._held.get() if self.kind == "array" else None
+        else:
+            own = self._held.get()
+            found = open_below(own, name, what=what) if self.kind == "group" else None
+        if found is None or node_kind(found) != "array":
+            return None
+        return Hdf5Array(self._shared, found, what=what)
 
     def attribute(self, name: str) -> Any:
         """Return an attribute of this group or dataset; None if it has none of this name."""
         with self._shared.lock:
-            try:
-                return self._held.get().attrs.get(name)
-            except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
-                raise CorruptDataError(
-                    f"{self._what}: the attribute {name!r} cannot be read ({reason_of(error)})"
-                ) from error
+            if self._is_changing():
+                return self._read_attribute(name)
+            if name not in self._attributes:
+                self._attributes[name] = self._read_attribute(name)
+            return self._attributes[name]
+
+    def _read_attribute(self, name: str) -> Any:
+        try:
+            return self._held.get().attrs.get(name)
+        except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
+            raise CorruptDataError(
+                f"{self._what}: the attribute {name!r} cannot be read ({reason_of(error)})"
+            ) from error
 
 
 class Hdf5Array(NotFileBacked):
@@ -166,8 +193,9 @@ class Hdf5Array(NotFileBacked):
             file = self._shared.whole()
             base = int(self._shared.file.userblock_size)
             total = 0
+            walked = self._shared.walked_heaps()
             for references in references_of(dataset, file, what=self._what):
-                total += check_heaps(file, references, base=base, what=self._what)
+                total += check_heaps(file, references, base=base, what=self._what, walked=walked)
                 if total > file.size:
                     raise CorruptDataError(
                         f"{self._what}: its strings are said to have {total:,} bytes together, "

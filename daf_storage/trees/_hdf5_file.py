@@ -30,6 +30,7 @@ from daf_storage.trees._chunk_reader import new_chunk_cache
 from daf_storage.trees._free_space import require_space, write_errors
 from daf_storage.trees._hdf5_checks import check_links
 from daf_storage.trees._hdf5_chunks import MAX_LISTED_CHUNKS, ChunkListing, list_chunks
+from daf_storage.trees._hdf5_heaps import WalkedHeaps
 from daf_storage.trees._hdf5_types import H5PY_ERRORS, reason_of
 from daf_storage.trees._index_place import index_store
 from daf_storage.trees._protocol import ArrayInfo
@@ -66,6 +67,8 @@ class Hdf5File:
         self._reopen = reopen
         # Asking h5py takes as long as a small read.
         self._is_plain = file.driver in ("sec2", "stdio")
+        self.is_writable = file.mode == "r+"
+        """Whether the file can be changed."""
         self._opened_as = self._fingerprint()
         self._least_bytes = 0
         self._note_length()
@@ -75,15 +78,11 @@ class Hdf5File:
         self._whole: tuple[Fingerprint | None, AnyArray] | None = None
         self._listings: dict[str, ChunkListing | None] = {}
         self._listed_as: Fingerprint | None = None
+        self._walked: tuple[Fingerprint | None, WalkedHeaps] | None = None
         self.chunk_cache = new_chunk_cache()
         """What was decoded of its datasets."""
         self.index_store = index_store(file.filename if self.can_map else None, location)
         """Where the indexes of its data sets are."""
-
-    @property
-    def is_writable(self) -> bool:
-        """Whether the file can be changed."""
-        return bool(self.file.mode == "r+")
 
     def close(self) -> None:
         """Close the file; arrays that were mapped stay valid."""
@@ -219,6 +218,13 @@ class Hdf5File:
             self._listings[dataset.name] = found
         return self._listings[dataset.name]
 
+    def walked_heaps(self) -> WalkedHeaps:
+        """Return what was walked of the heaps of strings, as the file is now."""
+        current = self._fingerprint()
+        if self._walked is None or self._walked[0] != current or self.is_writable:
+            self._walked = (current, WalkedHeaps())
+        return self._walked[1]
+
     def whole(self) -> AnyArray:
         """Map the whole file, to look at what HDF5 keeps in it; of a reader, once."""
         current = self._fingerprint()
@@ -265,6 +271,11 @@ class HeldObject:
         self._shared = shared
         self._object = found
         self._name = found.name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened in the file as it is now."""
+        return bool(self._object.id.valid)
 
     def get(self) -> Any:
         """Return it."""

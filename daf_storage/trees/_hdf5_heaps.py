@@ -25,6 +25,7 @@ REFERENCE: Final = np.dtype([("length", "<u4"), ("address", "<u8"), ("index", "<
 _SIGNATURE: Final = np.frombuffer(b"GCOL\x01", np.uint8)
 _HEADER_BYTES: Final = 16
 _MAX_OBJECTS: Final = 1 << 16
+_MAX_REMEMBERED: Final = 1 << 19
 _UNDEFINED: Final = 2**64 - 1
 _MANY: Final = 100
 """With fewer collections, a walk of each is faster than a walk side by side."""
@@ -37,7 +38,34 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
 
-def check_heaps(file: Bytes, references: npt.NDArray[Any], *, base: int, what: str) -> int:
+class WalkedHeaps:
+    """The objects of collections that were walked one by one: many arrays may share a few."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, tuple[Numbers, Numbers]] = {}
+        self._count = 0
+
+    def find(self, start: int) -> tuple[Numbers, Numbers] | None:
+        """Return the indexes and sizes of the objects of a collection, by where it begins."""
+        return self._objects.get(start)
+
+    def keep(self, start: int, objects: tuple[Numbers, Numbers]) -> None:
+        """Remember the objects of a collection."""
+        self._count += objects[0].size
+        if self._count > _MAX_REMEMBERED:
+            self._objects.clear()
+            self._count = objects[0].size
+        self._objects[start] = objects
+
+
+def check_heaps(
+    file: Bytes,
+    references: npt.NDArray[Any],
+    *,
+    base: int,
+    what: str,
+    walked: WalkedHeaps | None = None,
+) -> int:
     """Check all that some elements refer to; return how many bytes their strings have together.
 
     Parameters
@@ -50,6 +78,8 @@ def check_heaps(file: Bytes, references: npt.NDArray[Any], *, base: int, what: s
         Where the addresses count from: the size of the user block.
     what
         The dataset as messages name it.
+    walked
+        What was walked of the same bytes before.
 
     Raises
     ------
@@ -61,7 +91,8 @@ def check_heaps(file: Bytes, references: npt.NDArray[Any], *, base: int, what: s
         return 0
     addresses, number = _distinct(used["address"])
     starts, stops = _collections(file, addresses, base, what)
-    sizes = _Sizes(addresses.size, *_objects(file, starts, stops, what), what=what)
+    objects = _objects(file, starts, stops, what, walked or WalkedHeaps())
+    sizes = _Sizes(addresses.size, *objects, what=what)
     stored = used["length"] > 0
     lengths = used["length"][stored].astype(np.int64)
     if bool(np.any(sizes.of(number[stored], used["index"][stored]) != lengths)):
@@ -140,14 +171,20 @@ def _collections(
 
 
 def _objects(
-    file: Bytes, starts: Numbers, stops: Numbers, what: str
+    file: Bytes, starts: Numbers, stops: Numbers, what: str, walked: WalkedHeaps
 ) -> tuple[Numbers, Numbers, Numbers]:
     """Return the collection, the index and the size of each object."""
     at = starts + _HEADER_BYTES
     found, rounds = _side_by_side(file, at, stops, what)
     for number in np.flatnonzero(at + _HEADER_BYTES <= stops).tolist():
-        rest = file[: stops[number]]
-        indexes, sizes = _one_by_one(rest, int(at[number]), _MAX_OBJECTS - rounds, what)
+        start = int(starts[number])
+        objects = walked.find(start) if rounds == 0 else None
+        if objects is None:
+            rest = file[: stops[number]]
+            objects = _one_by_one(rest, int(at[number]), _MAX_OBJECTS - rounds, what)
+            if rounds == 0:
+                walked.keep(start, objects)
+        indexes, sizes = objects
         found.append(np.stack([np.full(indexes.size, number), indexes, sizes]))
     collections, indexes, sizes = np.concatenate(found, axis=1)
     return collections, indexes, sizes

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import posixpath
 import uuid
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from daf_storage.base import (
     Packing,
@@ -29,6 +29,10 @@ from daf_storage.trees._index_place import index_tree
 from daf_storage.trees._protocol import NodeKind
 from daf_storage.trees._zarr_tree import WritableZarrTree
 
+_T = TypeVar("_T")
+
+_MOST_REMEMBERED: Final = 1 << 11
+
 
 class Hdf5Tree:
     """Groups and datasets below one group.
@@ -46,6 +50,8 @@ class Hdf5Tree:
     def __init__(self, shared: Hdf5File, root: str = "") -> None:
         self._shared = shared
         self._root = root
+        self._known: dict[tuple[str, str], Any] = {}
+        self._known_as: Hashable = None
 
     @property
     def location(self) -> str:
@@ -60,18 +66,42 @@ class Hdf5Tree:
         """
         with self._shared.lock:
             try:
-                return node_kind(self._get(path))
+                return self._found_kind(path)
             except FormatError:
                 return "array"
+
+    def _found_kind(self, path: str) -> NodeKind | None:
+        return self._remembered("kind", path, lambda: node_kind(self._get(path)))
+
+    def _remembered(self, what: str, path: str, look: Callable[[], _T]) -> _T:
+        """Return what was seen of a path, as long as nothing was written to the file since.
+
+        Of files that are open for writing, and of those that were written just now, nothing is
+        remembered.  The lock is held.
+        """
+        version, is_settled = self._shared.version_of_bytes()
+        if not is_settled or self._shared.is_writable:
+            return look()
+        if version != self._known_as or len(self._known) >= _MOST_REMEMBERED:
+            self._known.clear()
+            self._known_as = version
+        key = (what, path)
+        if key not in self._known:
+            self._known[key] = look()
+        found: _T = self._known[key]
+        return found
 
     def children(self, path: str) -> dict[str, NodeKind]:
         """Return the groups and datasets directly below ``path``."""
         with self._shared.lock:
-            group = self._get(path)
-            if node_kind(group) != "group":
-                return {}
-            kinds = ((name, self._kind_below(group, path, name)) for name in self._names(group))
-            return {n: kind for n, kind in kinds if kind is not None and n != STAGING}
+            return dict(self._remembered("children", path, lambda: self._found_children(path)))
+
+    def _found_children(self, path: str) -> dict[str, NodeKind]:
+        group = self._get(path)
+        if node_kind(group) != "group":
+            return {}
+        kinds = ((name, self._kind_below(group, path, name)) for name in self._names(group))
+        return {n: kind for n, kind in kinds if kind is not None and n != STAGING}
 
     def _names(self, group: Any) -> list[str]:
         try:
@@ -91,7 +121,7 @@ class Hdf5Tree:
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` is put in place or removed."""
         with self._shared.lock:
-            if node_kind(self._get(path)) is None:
+            if self._found_kind(path) is None:
                 return None
             return self._shared.version(self.path_in_file(path)), self._shared.state()
 
@@ -102,13 +132,16 @@ class Hdf5Tree:
     def node(self, path: str) -> Hdf5Node | None:
         """Return the group or dataset at ``path``; it stays readable when it is replaced."""
         with self._shared.lock:
-            found = self._get(path)
-            kind = node_kind(found)
-            if kind is None:
-                return None
-            what = f"{self.location}: {path}"
-            version = self._shared.version(self.path_in_file(path))
-            return Hdf5Node(self._shared, found, kind, version, what=what)
+            return self._remembered("node", path, lambda: self._found_node(path))
+
+    def _found_node(self, path: str) -> Hdf5Node | None:
+        found = self._get(path)
+        kind = node_kind(found)
+        if kind is None:
+            return None
+        what = f"{self.location}: {path}"
+        version = self._shared.version(self.path_in_file(path))
+        return Hdf5Node(self._shared, found, kind, version, what=what)
 
     @contextmanager
     def element(self, path: str) -> Iterator[Any]:

@@ -17,7 +17,7 @@ import pytest
 from daf_query import UnreadableVectorWarning, connect
 from daf_storage import DafReader, DafWriter, H5df, errors, open_daf
 from daf_storage.trees import _hdf5_heaps
-from daf_storage.trees._hdf5_heaps import REFERENCE, check_heaps
+from daf_storage.trees._hdf5_heaps import REFERENCE, WalkedHeaps, check_heaps
 from tests.storage.upkeep.test_verify import found
 from tests.support import fill
 from tests.test_untrusted_files import in_time
@@ -275,7 +275,7 @@ def test_both_walks_find_the_same(monkeypatch: pytest.MonkeyPatch, free_bytes: i
     for many in (1, 20, 1000):
         monkeypatch.setattr(_hdf5_heaps, "_MANY", many)
         assert check_heaps(file, references, base=0, what="x") == sum(map(sum, sizes))
-        objects = np.stack(_hdf5_heaps._objects(file, starts, stops, "x")).T.tolist()
+        objects = np.stack(_hdf5_heaps._objects(file, starts, stops, "x", WalkedHeaps())).T.tolist()
         assert len(objects) == references.size
         found.append(sorted(objects))
         for one in damaged:

@@ -1,0 +1,138 @@
+"""Tests of what is remembered of an HDF5 file that is open for reading."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from daf_storage import errors
+from daf_storage.trees import Hdf5File, Hdf5Tree, _hdf5_heaps
+from tests.storage.trees.test_hdf5_chunks import array_of, settle
+
+
+def opened(path: Path) -> Hdf5Tree:
+    """Open a file so that it is opened again when another program writes into it."""
+    status = path.stat()
+    return Hdf5Tree(
+        Hdf5File(
+            h5py.File(path, "r"),
+            location="x.h5",
+            file_identity=(status.st_dev, status.st_ino),
+            reopen=lambda: h5py.File(path, "r"),
+        )
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a file with two vectors of strings in one heap, and a number."""
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        for name in ("a", "b"):
+            file.create_dataset(f"group/{name}", data=[f"{name} {n}" for n in range(9)])
+        file["group"].attrs["version"] = "1"
+        file["number"] = 7
+    settle(path)
+    return path
+
+
+def test_a_group_or_dataset_is_opened_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each query asks for the same ones, their attributes and what they hold."""
+    tree = opened(path)
+    node = tree.node("group")
+    assert node is not None
+    assert node.attribute("version") == "1"
+    assert node.attribute("nothing") is None
+    array = node.array("a")
+    children = tree.children("group")
+    assert tree.children("") == {"group": "group", "number": "array"}
+    assert (tree.kind("group"), tree.kind("nothing")) == ("group", None)
+    children["x"] = "array"  # the caller's own
+    monkeypatch.setattr(Hdf5Tree, "_get", None)
+    monkeypatch.setattr(h5py.AttributeManager, "__getitem__", None)
+    assert tree.node("group") is node
+    assert node.array("a") is array
+    assert (node.attribute("version"), node.attribute("nothing")) == ("1", None)
+    assert tree.children("group") == {"a": "array", "b": "array"}
+    assert (tree.kind("group"), tree.kind("nothing")) == ("group", None)
+    assert tree.identity("group") == tree.identity("group")
+
+
+def test_a_file_that_another_program_writes_to(path: Path) -> None:
+    """Nothing that was remembered of it counts any more, also of the nodes that are held."""
+    tree = opened(path)
+    node = tree.node("group")
+    assert node is not None
+    assert node.attribute("version") == "1"
+    identity = node.identity
+    old = node.array("a")
+    changed = path.parent / "changed.h5"
+    with h5py.File(changed, "w") as file:
+        file.create_dataset("group/a", data=np.arange(3.0))
+        file["group"].attrs["version"] = "2"
+        file["more"] = 1
+    path.write_bytes(changed.read_bytes())
+    assert tree.children("") == {"group": "group", "more": "array"}
+    again = tree.node("group")
+    assert again is not None
+    assert again is not node
+    assert again.identity != identity
+    for each in (again, node):
+        assert each.attribute("version") == "2"
+        array = each.array("a")
+        assert array is not None
+        assert array is not old
+        assert array.read().tolist() == [0, 1, 2]
+
+
+def test_nothing_is_remembered_of_a_file_that_is_written_to(tmp_path: Path) -> None:
+    """What this process puts in place shows at once."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"] = 1
+        settle(tmp_path / "x.h5")
+        tree = Hdf5Tree(Hdf5File(file, location="x.h5"))
+        assert tree.children("") == {"x": "array"}
+        node = tree.node("")
+        assert node is not None
+        assert node.array("y") is None
+        file["y"] = 2.5
+        assert tree.children("") == {"x": "array", "y": "array"}
+        found = node.array("y")
+        assert found is not None
+        assert found.read().tolist() == 2.5
+
+
+def test_a_closed_file_is_closed(path: Path) -> None:
+    """Nodes that are remembered do not keep it open, and are not handed out any more."""
+    tree = opened(path)
+    tree.node("group")
+    tree._shared.close()
+    with pytest.raises(errors.InvalidInputError, match="the file was closed"):
+        tree.node("group")
+    with h5py.File(path, "r+") as file:  # nothing holds HDF5's lock
+        assert list(file)
+
+
+def test_a_heap_is_walked_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For all vectors that have their strings in it."""
+    starts: list[int] = []
+    walk = _hdf5_heaps._one_by_one
+
+    def counted(file: _hdf5_heaps.Bytes, at: int, most: int, what: str) -> object:
+        starts.append(at)
+        return walk(file, at, most, what)
+
+    monkeypatch.setattr(_hdf5_heaps, "_one_by_one", counted)
+    tree = opened(path)
+    for name in ("a", "b", "a"):
+        expected = [f"{name} {n}" for n in range(9)]
+        assert array_of(tree, f"group/{name}").read_strings().to_pylist() == expected
+    assert len(starts) == len(set(starts)) > 0
+    monkeypatch.setattr(_hdf5_heaps, "_MAX_REMEMBERED", 3)
+    other = opened(path)
+    for name in ("a", "b"):
+        expected = [f"{name} {n}" for n in range(9)]
+        assert array_of(other, f"group/{name}").read_strings().to_pylist() == expected
