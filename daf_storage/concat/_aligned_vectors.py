@@ -32,7 +32,7 @@ class AlignedVectors:
         known = [info for info in infos if info is not None]
         self.is_string = any(info.storage_type.is_string for info in known)
         self.is_sparse = any(info.is_sparse for info in known)
-        self.is_missing = any(info.empty_is_missing for info in known)
+        self._missing = [info is not None and info.empty_is_missing for info in infos]
         self._sparse = [info is not None and info.is_sparse for info in infos]
         recorded = {info.entries_of for info in known}
         self.entries_of = recorded.pop() if len(recorded) == 1 else None
@@ -53,6 +53,16 @@ class AlignedVectors:
         """Return for each member with values their positions in the member, -1 for none."""
         alignments = zip(self._axis.alignments, self.given, strict=True)
         return [(one.sources, values) for one, values in alignments if values is not None]
+
+    def empty_strings(self) -> set[bool]:
+        """Return whether the empty strings that there are stand for missing values, or do not."""
+        return {
+            is_missing
+            for values, is_missing in zip(self.given, self._missing, strict=True)
+            if self.is_string
+            and values is not None
+            and pc.any(pc.equal(values, ""), min_count=0).as_py()
+        }
 
     def last(self) -> tuple[Any, AnyArray]:
         """Return for each entry the value of the last member that has it, and where one has."""
@@ -90,18 +100,17 @@ class AlignedVectors:
                     return False
         return True
 
-    def filled(self, merged: Any, is_absent: AnyArray, empty: Any) -> tuple[Any, bool]:
+    def filled(self, merged: Any, is_absent: AnyArray, empty: Any) -> Any:
         """Return values with something where there are none; NaN or missing by default."""
         if self.is_string:
             text = "" if empty is None else string_of(empty)
             mask = pa.array(is_absent)
-            filled = pc.if_else(mask, pa.scalar(text, merged.type), merged)
-            return filled, self.is_missing or empty is None
+            return pc.if_else(mask, pa.scalar(text, merged.type), merged)
         fill = np.nan if empty is None else empty
         dtype = promoted([merged.dtype], fill)
         result = converted(merged, dtype, what=self._what).copy()
         result[is_absent] = fill
-        return result, False
+        return result
 
     def filled_strings(self, number: int, empty: Any) -> pa.Array:
         """Return the strings of one member in the order of the result."""

@@ -126,17 +126,21 @@ class SharedProperties:
             return False
         merged, is_there = values.last()
         empty = self._options.empty_of((axis.name, name))
-        is_missing = values.is_missing
+        empty_strings = values.empty_strings()
         if not is_there.all():
             if empty is None and action == "same" and self._options.join != "outer":
                 self._left_out(what, "no data set that has it has all entries")
                 return False
-            merged, is_missing = values.filled(merged, ~is_there, empty)
+            merged = values.filled(merged, ~is_there, empty)
+            empty_strings |= {True} if empty is None and values.is_string else set()
+        if len(empty_strings) > 1:
+            self._left_out(what, "some of its empty strings are missing values, and others are not")
+            return False
         self._daf.set_vector(
             axis.name,
             name,
             merged,
-            empty_is_missing=values.is_string and is_missing,
+            empty_is_missing=True in empty_strings,
             entries_of=self._entries_of(values.entries_of, merged),
         )
         return True

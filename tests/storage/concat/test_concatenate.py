@@ -449,6 +449,20 @@ def test_shared_properties_are_aligned() -> None:
     assert daf.get_np_vector("gene", "length").tolist() == [2]
 
 
+def test_shared_strings_of_which_some_are_missing() -> None:
+    """They stay missing; beside empty strings that are none they cannot, which the report says."""
+    sources = [_daf("a", ["A"], ["g", "f"]), _daf("b", ["B"], ["g", "f", "h"])]
+    sources[0].set_vector("gene", "band", ["p", ""], empty_is_missing=True)
+    daf = _concatenated(sources, join="outer", merge="same")
+    assert daf.get_np_vector("gene", "band").tolist() == ["p", "", ""]
+    assert daf.vector_info("gene", "band").empty_is_missing
+    sources[1].set_vector("gene", "band", ["p", "", "q"])
+    daf = MemoryDaf()
+    report = concatenate(daf, "cell", sources, join="outer", merge="last")
+    assert not daf.has_vector("gene", "band")
+    assert "some of its empty strings are missing" in report.items[0].message
+
+
 def test_an_axis_that_vectors_refer_to_has_all_entries() -> None:
     """An inner join keeps the types of all cells, and drops genes."""
     sources = [_daf("a", ["A", "B"], ["g", "f"]), _daf("b", ["C"], ["f"])]
