@@ -23,7 +23,7 @@ from tests.support import contents
 
 NAMES = ["run0", "run1", "run2"]
 GENES = [["g0", "g1", "g2", "g3"], ["g3", "g1", "g4"], ["g5", "g3", "g1", "g0"]]
-FORMATS = (".daf.zarr", ".h5df", ".daf.zarr.zip")
+FORMATS = (".daf.zarr", ".h5df", ".daf.zarr.zip", ".daf", ".daf.zip")
 TYPES = [["B", "T"], ["T", "NK"], ["B"]]
 
 
@@ -140,7 +140,7 @@ def test_each_format_has_the_same(members: list[ad.AnnData], tmp_path: Path) -> 
     options: Any = {"join": "outer", "merge": "same"}
     concatenate(expected, "obs", sources, names=NAMES, **options)
     paths = []
-    for name, source, suffix in zip(NAMES, sources, FORMATS, strict=True):
+    for name, source, suffix in zip(NAMES, sources, FORMATS[1:4], strict=True):
         paths.append(tmp_path / f"{name}{suffix}")
         with open_daf(paths[-1], "w") as daf:
             copy_all(source, daf)
