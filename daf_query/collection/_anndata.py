@@ -16,11 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query._provenance import KEY, Record, as_json
-from daf_query.collection._frames import (
-    aligned_frame,
-    concatenated_frame,
-    joined_colors,
-)
+from daf_query.collection._frames import concatenated_frame, joined_colors
 from daf_query.collection._labels import warn_of_repeated
 from daf_query.collection._members import (
     Member,
@@ -32,8 +28,8 @@ from daf_query.collection._members import (
     result_dtype,
 )
 from daf_query.collection._reading import read_whole
-from daf_query.collection._var import warn_of_conflicts
-from daf_query.matrix import Selection, aligned
+from daf_query.collection._var import aligned_axis_frame, warn_of_conflicts
+from daf_query.matrix import AlignedAxis, Selection, aligned
 from daf_query.scan import NAME
 from daf_query.slice import (
     AnnDataChoice,
@@ -132,51 +128,55 @@ def collection_contents(
     whole: Whole,
     labels: tuple[Labels, Labels],
     datasets: Any,
+    axis: AlignedAxis,
     choice: AnnDataChoice,
     record: Record | None,
 ) -> Contents:
-    """Return what comes along with a slice; reads ``obs`` and ``var``, and no matrix."""
+    """Return what comes along with a slice; reads ``obs`` and ``var``, and no matrix.
+
+    Parameters
+    ----------
+    axis
+        The aligned axis.
+    """
     _refuse_own(whole, choice)
     found = find_collection_companions(whole)
     companions = found.companions
     selected = select_companions(whole.location, companions, choice)
     warn_of_left_out(companions, selected, choice)
-    sides = {"obs": (whole.rows, labels[0]), "var": (whole.columns, labels[1])}
-    frames, uns = {}, {}
-    for part, (side, side_labels) in sides.items():
-        frames[part], colors = _frame(whole, side, side_labels, datasets, part)
-        uns.update(colors)
+    obs_is_concatenated = whole.rows_are_concatenated
+    first = _concatenated_frame(whole, labels[0 if obs_is_concatenated else 1], datasets)
+    second = aligned_axis_frame(
+        axis, (whole.columns if obs_is_concatenated else whole.rows).positions
+    )
+    obs, var = (first, second) if obs_is_concatenated else (second, first)
+    uns = {**var[1], **obs[1]}
     if record is not None:
         uns[KEY] = as_json(record)
     return Contents(
         companions.main,
         selected.chosen,
-        frames["obs"],
-        frames["var"],
+        obs[0],
+        var[0],
         uns,
         partial(_gathered, found, whole),
     )
 
 
-def _frame(
-    whole: Whole, side: Side, labels: Labels, datasets: Any, part: str
-) -> tuple[Any, dict[str, Any]]:
-    """Return ``obs`` or ``var``, and the colours of its categoricals."""
-    are_rows = part == "obs"
+def _concatenated_frame(whole: Whole, labels: Labels, datasets: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the table of the concatenated axis, and the colours of its categoricals."""
+    are_rows = whole.rows_are_concatenated
+    axis = whole.rows.axis if are_rows else whole.columns.axis
     frames, uns = [], []
     for member in whole.members:
         positions = member.part.row_positions if are_rows else member.part.column_positions
         with member.part.unchanged_axes():
-            frame, colors = axis_frame(member.part.daf, side.axis, positions, unreadable="warn")
+            frame, colors = axis_frame(member.part.daf, axis, positions, unreadable="warn")
         frames.append((frame, member.rows if are_rows else member.columns))
         uns.append((frame, colors))
-    if side.names is None:
-        joined, conflicts = concatenated_frame(frames, datasets, labels.unique)
-        names = pa.array(labels.names, pa.string())
-        warn_of_repeated(whole.location, side.axis, names, datasets)
-    else:
-        joined, conflicts = aligned_frame(frames, labels.unique)
-    warn_of_conflicts(part, side.axis, conflicts)
+    joined, conflicts = concatenated_frame(frames, datasets, labels.unique)
+    warn_of_repeated(whole.location, axis, pa.array(labels.names, pa.string()), datasets)
+    warn_of_conflicts("obs" if are_rows else "var", axis, conflicts)
     index_names = {frame.index.name for frame, _ in frames}
     joined.index.name = index_names.pop() if len(index_names) == 1 else None
     return joined, joined_colors(uns, joined)

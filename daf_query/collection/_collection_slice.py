@@ -26,7 +26,7 @@ from daf_query.collection._labels import (
 )
 from daf_query.collection._members import Whole
 from daf_query.collection._reading import figures_of, read_whole, row_sizes, spans_of
-from daf_query.matrix import Selection, SlicePlan
+from daf_query.matrix import AlignedAxis, Selection, SlicePlan
 from daf_query.slice import (
     BLOCK_BYTES,
     AnnDataChoice,
@@ -58,7 +58,9 @@ class CollectionSlice(MatrixSlice):
     for each thread.
     """
 
-    def __init__(self, whole: Whole, readers: Mapping[str, DafReader], asked: Asked) -> None:
+    def __init__(
+        self, whole: Whole, readers: Mapping[str, DafReader], aligned: AlignedAxis, asked: Asked
+    ) -> None:
         self.rows_axis, self.columns_axis = whole.rows.axis, whole.columns.axis
         self.name = whole.name
         """The name of the matrix."""
@@ -68,6 +70,7 @@ class CollectionSlice(MatrixSlice):
         """The selected positions: along the concatenated axis, in which those of one data set come
         after those of another, and along the aligned one."""
         self._readers = dict(readers)
+        self._aligned = aligned
         self._asked: Asked = asked
         self._lock = ForkLock()
         self._gathered: Any = None
@@ -77,7 +80,7 @@ class CollectionSlice(MatrixSlice):
     def __reduce__(self) -> Any:
         """Pickle what was chosen, not the values; the other process opens the data sets again."""
         origins = {name: daf.require_origin() for name, daf in self._readers.items()}
-        return _open_again, (self.whole, origins, self._asked)
+        return _open_again, (self.whole, origins, self._aligned.description, self._asked)
 
     @property
     def daf(self) -> NoReturn:  # type: ignore[override] # there are several
@@ -185,7 +188,9 @@ class CollectionSlice(MatrixSlice):
 
     def contents(self, choice: AnnDataChoice, record: Record | None) -> Contents:
         """Return what an AnnData of the slice has beside its large matrices."""
-        return collection_contents(self.whole, self.labels(), self._datasets(), choice, record)
+        return collection_contents(
+            self.whole, self.labels(), self._datasets(), self._aligned, choice, record
+        )
 
     def labels(self) -> tuple[Labels, Labels]:
         """Return what rows and columns are called in tables and files."""
@@ -220,7 +225,9 @@ class CollectionSlice(MatrixSlice):
 
     def of_rows(self, span: Span) -> CollectionSlice:
         """Return some of the rows, by their offsets; nothing is read."""
-        block = CollectionSlice(self.whole.of_rows(span), self._readers, self._asked.of_rows(span))
+        block = CollectionSlice(
+            self.whole.of_rows(span), self._readers, self._aligned, self._asked.of_rows(span)
+        )
         if self._gathered is not None:
             block._gathered = self._gathered[span.slice]
         return block
@@ -273,7 +280,7 @@ class CollectionSlice(MatrixSlice):
     def _companion(self, matrix: AlignedMatrix) -> MatrixSlice:
         """Return the selected part of a matrix that comes along."""
         whole, _ = find_collection_companions(self.whole).slice_of(self.whole, matrix)
-        return CollectionSlice(whole, self._readers, self._asked)
+        return CollectionSlice(whole, self._readers, self._aligned, self._asked)
 
     def _repr_html_(self) -> str:
         counts = ", ".join(f"{name} {count:,}" for name, count in self.counts.items())
@@ -296,5 +303,11 @@ def _plain(fill: Any) -> Any:
     return "NaN" if isinstance(fill, float) and math.isnan(fill) else fill
 
 
-def _open_again(whole: Whole, origins: Mapping[str, Any], asked: Asked) -> CollectionSlice:
-    return CollectionSlice(whole, {name: each.open() for name, each in origins.items()}, asked)
+def _open_again(
+    whole: Whole,
+    origins: Mapping[str, Any],
+    description: tuple[Any, ...],
+    asked: Asked,
+) -> CollectionSlice:
+    readers = {name: origin.open() for name, origin in origins.items()}
+    return CollectionSlice(whole, readers, AlignedAxis.described(readers, *description), asked)

@@ -140,7 +140,7 @@ def collection_slice(
         is_described=engine.connections.provenance,
         empty=_empty(axes, request, selected),
     )
-    part = CollectionSlice(whole, tables.readers(), asked)
+    part = CollectionSlice(whole, tables.readers(), axes.aligned, asked)
     if max_bytes is not None:
         part.check_budget(max_bytes)
     return part

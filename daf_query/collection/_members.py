@@ -186,6 +186,8 @@ def fill_of(given: Any, *, is_sparse: bool, of_strings: bool) -> Any:
     if not (isinstance(given, str) if of_strings else _is_number(given)):
         what = "string" if of_strings else "number"
         raise errors.InvalidInputError(f"fill_value={given!r} is no {what}, as the matrix holds")
+    if isinstance(given, int) and not -(1 << 63) <= given < 1 << 64:
+        raise errors.InvalidInputError(f"fill_value={given} has more than 64 bits")
     return given
 
 
@@ -218,15 +220,16 @@ def result_dtype(dtypes: Sequence[np.dtype[Any]], fill: Any, *, is_filled: bool)
         return dtype
     if isinstance(fill, bool | np.bool_):
         return np.result_type(dtype, np.bool_)
-    if isinstance(fill, int | np.integer):
+    if isinstance(fill, int | np.integer) and dtype.kind != "f":
         return np.result_type(dtype, _smallest_integer(int(fill), dtype))
-    return dtype if dtype.kind in "fc" else np.result_type(dtype, np.float32)
+    if dtype.kind != "f":
+        dtype = np.result_type(dtype, np.float32)
+    largest = float(np.finfo(dtype).max)
+    return np.dtype(np.float64) if largest < abs(fill) < np.inf else dtype
 
 
 def _smallest_integer(fill: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the integers that an integer needs, if those of a dtype do not hold it."""
-    if dtype.kind in "fc":
-        return dtype
     if dtype.kind in "iu" and np.iinfo(dtype).min <= fill <= np.iinfo(dtype).max:
         return dtype
     return np.min_scalar_type(fill)

@@ -219,6 +219,25 @@ class AlignedAxis:
             if daf.axis_indices(self.axis, [entry], allow_missing=True, allow_empty=True)[0] < 0
         ]
 
+    @property
+    def description(self) -> tuple[Any, ...]:
+        """All but the data sets themselves, to be pickled; see `described`."""
+        return self.axis, self.location, self.join, self.entries, dict(self.positions)
+
+    @classmethod
+    def described(
+        cls,
+        readers: Mapping[str, DafReader],
+        axis: str,
+        location: str,
+        join: Join,
+        entries: pa.Array,
+        positions: Mapping[str, Positions],
+    ) -> AlignedAxis:
+        """Return the axis of a description, of data sets that were opened again."""
+        members = {name: readers[name] for name in positions}
+        return cls(axis, location, join, members, entries, positions)
+
     def again(self) -> AlignedAxis:
         """Return the same axis as it is now."""
         return aligned_axis(self.members, self.axis, self.join, location=self.location)

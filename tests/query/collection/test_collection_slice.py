@@ -104,6 +104,8 @@ def test_the_other_way_round(db: DafSession) -> None:
         (["bool", "bool"], 0, "uint8"),
         (["uint8", "uint8"], 300, "uint16"),
         (["uint8", "uint8"], -1, "int16"),
+        (["float32", "float32"], 1e300, "float64"),
+        (["float32", "float32"], np.inf, "float32"),
     ],
 )
 def test_dense_members(dtypes: list[str], fill: Any, dtype: str) -> None:
@@ -155,7 +157,7 @@ def test_strings_are_filled_with_the_empty_one() -> None:
 _SESSION = session_of()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_selections_are_those_of_the_whole(data: st.DataObject) -> None:
     """Positions in any order and repeated, of both axes, in blocks of any size: numpy indexes."""
@@ -231,6 +233,19 @@ def test_forms(db: DafSession) -> None:
             getattr(part, attribute)
 
 
+def test_var_is_of_all_data_sets_with_the_matrix(db: DafSession) -> None:
+    """Also of those of which no row is selected, and where none is."""
+    for rows in ("dataset = 'monday'", "age > 999"):
+        part = db.matrix("cell", "gene", "X", join="outer", rows=rows)
+        var = part.to_anndata().var
+        assert var["rank"].tolist() == [int(gene[1:]) for gene in names_of(RUNS, "outer")]
+    runs = {name: daf_of(name, RUNS[name]) for name in ("monday", "friday")}
+    part = session_with(runs).matrix("cell", "gene", "X", join="outer")
+    runs["friday"].reorder_axis("gene", np.array([3, 2, 1, 0]))
+    with pytest.raises(errors.InvalidInputError, match="replaced or reordered"):
+        part.to_anndata()
+
+
 def test_files(db: DafSession, tmp_path: Path) -> None:
     """Every format says of which data set a row is, written as a whole or in blocks."""
     part = db.matrix("cell", "gene", "X", join="outer", rows="donor = 'N0'")
@@ -301,6 +316,8 @@ def test_a_member_that_lacks_the_matrix() -> None:
 
 def test_choices_that_make_no_sense(db: DafSession) -> None:
     """Are errors that say what there is instead."""
+    with pytest.raises(errors.InvalidInputError, match="has more than 64 bits"):
+        db.matrix("cell", "gene", "X", join="outer", fill_value=1 << 70)
     with pytest.raises(errors.InvalidInputError, match="join='left' is neither"):
         db.matrix("cell", "gene", "X", join="left")  # type: ignore[arg-type] # that is tested
     with pytest.raises(errors.InvalidInputError, match="along='donor' is none of the axes"):

@@ -1,0 +1,113 @@
+"""Tests of reading the parts of a slice: memory, threads, progress, damage."""
+
+from __future__ import annotations
+
+import threading
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daf_query import CollectionSlice, DafSession, DamagedLayoutWarning
+from daf_query.collection import _reading as reading
+from daf_storage import MemoryDaf, errors, open_daf
+from tests.query.collection.cases import RUNS, daf_of, expected_of, same, session_with
+
+CELLS, GENES = 1_500, 400
+
+
+@pytest.fixture(scope="module")
+def db() -> DafSession:
+    """Return a session of three data sets of 150,000 stored elements each, and a dense one."""
+    rng = np.random.default_rng(3)
+    dafs = {}
+    for number, name in enumerate(("a", "b", "c")):
+        daf = MemoryDaf()
+        daf.add_axis("cell", [f"{name}{i}" for i in range(CELLS)])
+        daf.add_axis("gene", [f"g{i + 20 * number}" for i in range(GENES)])
+        daf.set_vector("cell", "draw", rng.random(CELLS))
+        matrix = sp.random_array((CELLS, GENES), density=0.25, rng=rng, dtype=np.float64)
+        daf.set_matrix("cell", "gene", "X", sp.csc_array(matrix))
+        daf.set_matrix("cell", "gene", "D", matrix.toarray())
+        dafs[name] = daf
+    return session_with(dafs)
+
+
+@pytest.mark.parametrize("name", ["X", "D"])
+@pytest.mark.parametrize("order", ["", "ORDER BY draw"])
+def test_memory_is_the_result_and_a_few_blocks(
+    db: DafSession, monkeypatch: pytest.MonkeyPatch, name: str, order: str
+) -> None:
+    """Also where an order mixes the rows of all: no second copy of the result is ever there."""
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 1 << 16)
+    part = db.matrix("cell", "gene", name, rows=f"draw < 0.9 {order}", join="outer")
+    whole = part.explain().result_bytes
+    tracemalloc.start()
+    try:
+        values = part.values()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    size = values.nbytes if name == "D" else values.data.nbytes + values.indices.nbytes
+    assert size <= whole
+    assert size > 3e6
+    assert peak < size + 20 * (1 << 16) + 6 * 8 * part.shape[0]
+
+
+def test_blocks_are_read_in_threads(db: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In more than one, and not in that of the caller."""
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 1 << 17)
+    monkeypatch.setattr(reading, "THREADS", 3)
+    threads: set[int] = set()
+    lock = threading.Lock()
+    barrier = threading.Barrier(2, timeout=30)
+    read = reading._csr_piece
+
+    def spy(*arguments: Any) -> Any:
+        with lock:
+            is_new = threading.get_ident() not in threads
+            threads.add(threading.get_ident())
+            waits = is_new and len(threads) <= 2
+        if waits:
+            barrier.wait()  # two are under way at a time
+        return read(*arguments)
+
+    monkeypatch.setattr(reading, "_csr_piece", spy)
+    done: list[int] = []
+    values = db.matrix("cell", "gene", "X").values(progress=done.append)
+    assert 2 <= len(threads) <= 3
+    assert threading.get_ident() not in threads
+    assert sum(done) == values.nnz
+    dense: list[int] = []
+    db.matrix("cell", "gene", "D").values(progress=dense.append)
+    assert sum(dense) == 3 * CELLS * (GENES - 40)
+
+
+def test_a_damaged_layout_of_a_member(tmp_path: Path) -> None:
+    """Is read from the other one, with a warning; if both are, the error names the file."""
+    dafs = {}
+    for name in ("monday", "tuesday"):
+        with open_daf(tmp_path / f"{name}.daf.zarr", "w") as daf:
+            source = daf_of(name, RUNS[name])
+            for axis in ("cell", "gene"):
+                daf.add_axis(axis, source.axis_entries(axis))
+            daf.set_matrix("cell", "gene", "X", source.get_np_matrix("cell", "gene", "X"))
+            daf.relayout_matrix("cell", "gene", "X", if_exists="replace")
+    matrices = tmp_path / "tuesday.daf.zarr" / "matrices"
+    for folder, problem in (("gene/cell", DamagedLayoutWarning), ("cell/gene", None)):
+        [values] = [path for path in (matrices / folder).rglob("0") if path.parent.name == "rowval"]
+        values.write_bytes(b"\xff" * values.stat().st_size)
+        dafs = {n: open_daf(tmp_path / f"{n}.daf.zarr") for n in ("monday", "tuesday")}
+        part = session_with(dafs).matrix("cell", "gene", "X", join="outer")
+        assert isinstance(part, CollectionSlice)
+        if problem is not None:
+            with pytest.warns(problem, match="tuesday"):
+                part.values()
+            runs = {name: RUNS[name] for name in ("monday", "tuesday")}
+            same(part, expected_of(runs, "outer", 0))
+        else:
+            with pytest.raises(errors.CorruptDataError, match="tuesday"):
+                part.values()
