@@ -154,19 +154,20 @@ class Hdf5Array(NotFileBacked):
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if there is no room in the file for the elements, by what it says of its size."""
         with self._shared.lock:
-            dataset = self._dataset
-            item_bytes = int(self._attempt(lambda: dataset.id.get_type().get_size()))
-            is_needed = is_complete or dataset.chunks is None
-            if is_needed and not self._attempt(
-                lambda: has_all_chunks(dataset, self.info.shape, item_bytes)
-            ):
-                raise CorruptDataError(
-                    f"{self._what}: the shape {list(self.info.shape)} needs more elements than are "
-                    "stored"
-                )
-            offset = self._attempt(dataset.id.get_offset)
-            if offset is not None:
-                self._check_size(offset, self.info.size * item_bytes)
+            self._attempt(lambda: self._check_stored(is_complete=is_complete))
+
+    def _check_stored(self, *, is_complete: bool) -> None:
+        dataset = self._dataset
+        item_bytes = int(dataset.id.get_type().get_size())
+        is_needed = is_complete or dataset.chunks is None
+        if is_needed and not has_all_chunks(dataset, self.info.shape, item_bytes):
+            raise CorruptDataError(
+                f"{self._what}: the shape {list(self.info.shape)} needs more elements than are "
+                "stored"
+            )
+        offset = dataset.id.get_offset()
+        if offset is not None:
+            self._check_size(offset, self.info.size * item_bytes)
 
     def _check_size(self, offset: int, size_bytes: int) -> None:
         """Raise if the file ends before the elements do."""
