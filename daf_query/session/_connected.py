@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql import Collection, CollectionSchema, Connections, Engine
@@ -76,6 +77,17 @@ class Connected:
                 "connect(path, mode='r+')"
             )
         return name, daf
+
+    def _over(self, data_sets: Mapping[str, DafReader | Collection]) -> Self:
+        """Return another session over other data sets, with the options of this one."""
+        connections = self._connections
+        return type(self)(
+            data_sets,
+            cache_bytes=connections.cache_bytes,
+            scan_options=connections.scan_options,
+            categoricals=connections.categoricals,
+            provenance=connections.provenance,
+        )
 
     @property
     def _connections(self) -> Connections:

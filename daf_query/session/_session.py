@@ -15,6 +15,7 @@ from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.session._connected import CACHE_BYTES
 from daf_query.session._matrices import MatrixQuestions
 from daf_query.session._sources import Frame, Mode, Source, opened, opened_overlay, schema_name
+from daf_query.session._views import Viewing
 from daf_query.session._writing import AxisWriting
 from daf_query.slice import is_select
 from daf_query.sql import (
@@ -34,7 +35,7 @@ from daf_query.table import Categoricals, TableDataset, with_matrix_columns
 from daf_storage import DafReader, DafWriter, Relation, errors
 
 
-class DafSession(MatrixQuestions, AxisWriting):
+class DafSession(MatrixQuestions, AxisWriting, Viewing):
     """Data sets that are connected, each a SQL schema; `connect` makes one.
 
     May be used from several threads.  Closing it closes nothing that it handed out.

@@ -194,7 +194,8 @@ class ChainTree:
     def _identity(self, path: str, identity_in: Callable[[Tree], Hashable]) -> Hashable:
         if not _is_single(path):
             trees = (self._tree(number, path) for number in range(len(self._members)))
-            return tuple(identity_in(tree) for tree in trees)
+            identities = tuple(identity_in(tree) for tree in trees)
+            return None if all(each is None for each in identities) else identities
         owner = self.owner(path)
         return None if owner is None else (owner, identity_in(self._tree(owner, path)))
 

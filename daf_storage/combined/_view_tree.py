@@ -273,7 +273,8 @@ class ViewTree:
         base_path = self._base_path(path)
         if base_path is None:
             return None
-        return self._token, of(self._tree(path), base_path)
+        identity = of(self._tree(path), base_path)
+        return None if identity is None else (self._token, identity)
 
 
 class ViewNode:

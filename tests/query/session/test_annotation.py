@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import anndata
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 
-from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, complete_daf, errors, open_daf
-from tests.support import CELLS, contents, fill
+from daf_query import DafSession, UnreadableVectorWarning, connect
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, complete_daf, errors, open_daf, to_anndata
+from tests.support import CELLS, contents, dense, fill
 
 
 @pytest.fixture
@@ -204,3 +206,49 @@ def test_what_an_overlay_cannot_be_on_top_of(tmp_path: Path, atlas: Path) -> Non
     with connect(pattern, overlay=MemoryDaf()) as db:
         assert isinstance(db, DafSession)
         assert db.tables() == ["cell", "gene", "matrices", "relations", "scalars"]
+
+
+def test_an_h5ad_file_is_annotated_in_place(tmp_path: Path) -> None:
+    """It is the base of an overlay as any data set is, and stays as it was."""
+    path, mine = tmp_path / "atlas.h5ad", tmp_path / "mine.daf.zarr"
+    random = np.random.default_rng(2)
+    obs = pd.DataFrame(
+        {
+            "n_genes": random.integers(900, 2000, 30),
+            "louvain": pd.Categorical(random.choice(["1", "3"], 30)),
+        },
+        index=[f"c{n}" for n in range(30)],
+    )
+    var = pd.DataFrame(index=["x", "y", "z"])
+    counts = sp.random_array((30, 3), density=0.5, rng=random, dtype="f4", format="csr")
+    anndata.AnnData(counts, obs, var).write_h5ad(path)
+    before = path.read_bytes()
+    with connect([path], overlay=mine) as db:
+        assert list(db.schemas) == ["atlas"]
+        db.save_vector("obs", "rich", "n_genes > 1600")
+        labels = db.sql("SELECT name, 'x' || louvain AS label FROM obs WHERE rich")
+        assert db.annotate("obs", labels).matched == len(labels)
+        made = db.matrix("obs", "var", "X", rows="label = 'x3'").to_anndata()
+    whole = anndata.read_h5ad(path)
+    wanted = whole[(whole.obs["n_genes"] > 1600) & (whole.obs["louvain"] == "3")]
+    assert list(made.obs_names) == list(wanted.obs_names)
+    assert made.obs["louvain"].tolist() == wanted.obs["louvain"].tolist()
+    assert np.array_equal(dense(made.X), dense(wanted.X))
+    assert path.read_bytes() == before
+    with complete_daf(mine) as both:
+        assert both.get_scalar("base_daf_repository") == "atlas.h5ad"
+        exported = to_anndata(both)
+    assert exported.obs.drop(columns=["rich", "label"]).equals(whole.obs)
+    assert exported.obs["rich"].tolist() == (whole.obs["n_genes"] > 1600).tolist()
+    whole[::-1].write_h5ad(path)
+    refused = "its entries of axis 'obs' are not those of .*atlas.h5ad: at position 0"
+    with connect(path, overlay=mine, mode="r") as db:
+        with (
+            pytest.warns(UnreadableVectorWarning, match=refused),
+            pytest.raises(errors.DafError, match=refused),
+        ):
+            db.sql("SELECT count(*) FROM obs WHERE rich").to_pydict()
+        with pytest.raises(errors.LabelsError, match=refused):
+            db.reader().get_np_vector("obs", "rich")
+        first = db.reader().get_np_vector("obs", "n_genes")[0]
+        assert first == whole.obs["n_genes"].iloc[-1]

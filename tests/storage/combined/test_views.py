@@ -318,6 +318,8 @@ def test_what_changes_in_the_base() -> None:
     with pytest.raises(errors.LabelsError):
         part.axis_length("cell")
     assert all_of_it.get_np_vector("obs", "age").tolist() == [3, 2, 1]
+    tree = all_of_it.tree
+    assert tree.identity("vectors/obs/nope") is tree.identity("vectors/nope/age") is None
     daf.close()
     with pytest.raises(errors.InvalidInputError, match="was closed"):
         all_of_it.axes_set()

@@ -1,0 +1,215 @@
+"""Views of which SQL says the entries, and views that SQL makes."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+from daf_query import DafSession, connect
+from daf_storage import (
+    DafWriter,
+    MemoryDaf,
+    ZarrDaf,
+    copy_all,
+    errors,
+    import_h5ad,
+    open_daf,
+    to_anndata,
+)
+from tests.support import PBMC, contents, dense
+
+CELLS = [f"c{n}" for n in range(40)]
+GENES = [f"g{n}" for n in range(12)]
+
+
+def filled(daf: DafWriter) -> DafWriter:
+    """Fill a data set with cells, genes and a sparse matrix."""
+    random = np.random.default_rng(3)
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.set_vector("cell", "age", random.integers(20, 90, 40))
+    daf.set_vector("cell", "type", random.choice(["B", "T"], 40))
+    daf.set_vector("gene", "marker", random.random(12) < 0.5)
+    counts = sp.random_array((40, 12), density=0.4, rng=random, dtype="f4")
+    daf.set_matrix("cell", "gene", "X", sp.csc_array(counts))
+    return daf
+
+
+@pytest.fixture(scope="module")
+def db() -> DafSession:
+    """Return a session over it."""
+    return connect(filled(MemoryDaf(name="pbmc")))
+
+
+CHOSEN: list[tuple[Any, dict[str, Any] | None]] = [
+    ("age > 50", None),
+    ("age > $least AND type = 'T'", {"least": 40}),
+    ("age > 30 ORDER BY age DESC, name LIMIT 9", None),
+    ("SELECT name FROM cell WHERE X['g3'] > 0.2", None),
+    (["c30", "c2", "c7"], None),
+    (slice(5, 21), None),
+]
+
+
+@pytest.mark.parametrize(("cells", "params"), CHOSEN)
+def test_a_view_answers_as_a_copy_of_it_does(
+    db: DafSession, cells: Any, params: dict[str, Any] | None
+) -> None:
+    """SQL, gene columns, slices, profiles, the long form and AnnData; also of two axes."""
+    for genes in (None, "marker"):
+        axes = {"cell": cells} if genes is None else {"cell": cells, "gene": genes}
+        part = db.view(axes, params=params)
+        copied = MemoryDaf(name="copied")
+        copy_all(part.reader(), copied)
+        other = connect(copied)
+        wanted = db.matrix("cell", "gene", "X", rows=cells, columns=genes, params=params)
+        found = part.matrix("cell", "gene", "X")
+        assert found.to_numpy().tolist() == wanted.to_numpy().tolist()
+        assert dense(part.matrix("gene", "cell", "X").values()).tolist() == (
+            wanted.to_numpy().T.tolist()
+        )
+        some: dict[str, Any] = {"rows": "age < 60", "columns": found.columns[::-2]}
+        assert part.matrix("cell", "gene", "X", **some).to_numpy().tolist() == (
+            other.matrix("cell", "gene", "X", **some).to_numpy().tolist()
+        )
+        gene = found.columns[0]
+        for query in (
+            "SELECT * FROM cell",
+            "SELECT type, count(*) AS n, sum(age) AS years FROM cell GROUP BY type ORDER BY type",
+            f"SELECT name, X['{gene}'] AS x FROM cell WHERE X['{gene}'] > 0 AND age > 25",
+            "SELECT * FROM matrix('cell', 'gene', 'X') WHERE value > 0.5 ORDER BY cell, gene",
+            "SELECT count(*) FROM gene WHERE marker",
+        ):
+            assert part.sql(query).to_pylist() == other.sql(query).to_pylist(), query
+        profiles = [s.profile("cell", "gene", "X", by="type").to_pydict() for s in (part, other)]
+        assert profiles[0] == profiles[1]
+        anndatas = [s.matrix("cell", "gene", "X").to_anndata() for s in (part, other)]
+        assert (anndatas[0].X != anndatas[1].X).nnz == 0
+        assert anndatas[0].obs.equals(anndatas[1].obs)
+    assert db.reader().axis_length("cell") == 40
+
+
+def test_names_and_predicates(db: DafSession) -> None:
+    """A string is a predicate unless it names an axis; a pair has both; parameters are of all."""
+    part = db.view(
+        {
+            "*": None,
+            "old": ("cell", "age >= $age"),
+            "gene": "name IN $genes",
+            "feature": "gene",
+        },
+        {("old", "years"): "age", ("old", "age"): None},
+        params={"age": 50, "genes": ["g3", "g1"]},
+    )
+    ages = db.reader().get_np_vector("cell", "age")
+    assert part.sql("SELECT years FROM old").to_pydict() == {"years": ages[ages >= 50].tolist()}
+    assert part.tables() == ["feature", "gene", "old", "matrices", "relations", "scalars"]
+    assert part.sql("SELECT name FROM gene").to_pydict() == {"name": ["g1", "g3"]}
+    assert part.reader().axis_length("feature") == 12
+    assert list(part.schemas) == list(db.schemas)
+    again = connect({"all": db.reader(), "old": part.reader()})
+    query = "SELECT count(*) AS n FROM all.cell JOIN old.old ON cell.name = old.name"
+    assert again.sql(query).to_pydict() == {"n": [int((ages >= 50).sum())]}
+    rows = db.sql("SELECT name FROM cell WHERE age > 80")
+    assert db.view({"cell": rows}).reader().axis_length("cell") == int((ages > 80).sum())
+    everything = db.view([("cell", "age > 80")])
+    assert everything.reader().axes_set() == {"cell"}
+    part.close()
+    assert db.reader().axis_length("cell") == 40
+
+
+@pytest.mark.parametrize(
+    ("axes", "error", "message"),
+    [
+        ({"cell": "agee > 5"}, errors.VectorNotFoundError, "no vector 'agee'"),
+        ({"cell": "age >"}, errors.QueryError, "axes= on axis 'cell'"),
+        ({"sell": "age > 5"}, errors.AxisNotFoundError, "no axis 'sell'"),
+        ({"t": ("sell", "age > 5")}, errors.AxisNotFoundError, "no axis 'sell'"),
+        ({"cell": "age > $x"}, errors.QueryError, "x"),
+        ({"cell": ["c1", "c1"]}, errors.DuplicateEntriesError, "position 1 is chosen 2 times"),
+    ],
+)
+def test_what_is_refused(db: DafSession, axes: Any, error: type[Exception], message: str) -> None:
+    """When the view is made, as for slices."""
+    with pytest.raises(error, match=message):
+        db.view(axes)
+    with pytest.raises(errors.InvalidInputError):
+        connect([MemoryDaf(name="a"), MemoryDaf(name="b")]).view()
+
+
+@pytest.mark.parametrize("form", ["imported", "in place"])
+def test_a_view_of_real_data_is_an_anndata(tmp_path: Path, form: str) -> None:
+    """Categories, embeddings and all: as anndata's own indexing of the whole."""
+    path = PBMC
+    if form == "imported":
+        path = tmp_path / "pbmc.daf.zarr"
+        import_h5ad(PBMC, path)
+    with connect(path) as db:
+        whole = to_anndata(db.reader())
+        part = db.view({"obs": "n_genes > 1600"})
+        wanted = whole[whole.obs["n_genes"] > 1600]
+        found = to_anndata(part.reader())
+        assert 0 < len(found) < len(whole)
+        assert found.obs.astype(str).equals(wanted.obs.astype(str))
+        assert found.obs["louvain"].cat.categories.equals(whole.obs["louvain"].cat.categories)
+        assert found.var.equals(wanted.var)
+        assert np.array_equal(dense(found.X), dense(wanted.X))
+        assert sorted(found.obsm) == sorted(wanted.obsm)
+        for key in found.obsm:
+            assert np.array_equal(found.obsm[key], wanted.obsm[key])
+        assert (found.raw is None) == (wanted.raw is None)
+        assert np.array_equal(dense(found.raw.X), dense(wanted.raw.X))
+        sliced = part.matrix("obs", "var", "X").to_anndata()
+        assert sliced.obs.astype(str).equals(wanted.obs[sliced.obs.columns].astype(str))
+        assert np.array_equal(dense(sliced.X), dense(wanted.X))
+
+
+def test_tables_of_views_are_pickled(tmp_path: Path) -> None:
+    """As those of other data sets are, by path and positions."""
+    with ZarrDaf(tmp_path / "x.daf.zarr", "w") as daf:
+        filled(daf)
+    part = connect(open_daf(tmp_path / "x.daf.zarr")).view({"cell": "age > 50"})
+    table = part.table("cell")
+    assert pickle.loads(pickle.dumps(table)).to_table().equals(table.to_table())
+
+
+def test_create_view() -> None:
+    """The SQL side: a name for a query, in this session; it reads what is there when it is asked."""
+    daf = filled(MemoryDaf(name="pbmc"))
+    db = connect(daf)
+    query = "CREATE VIEW old AS SELECT name, age FROM cell WHERE age > 50 AND X['g3'] > 0"
+    with pytest.raises(errors.ReadOnlyError, match='pass allow="write"'):
+        db.sql(query)
+    assert db.sql(query, allow="write").to_pydict() == {}
+    wanted = db.sql("SELECT name, age FROM cell WHERE age > 50 AND X['g3'] > 0").to_pydict()
+    assert wanted["name"]
+    assert db.sql("SELECT * FROM old").to_pydict() == wanted
+    assert "old" in db.tables()
+    joined = "SELECT old.name FROM old JOIN cell ON old.name = cell.name WHERE type = 'T'"
+    assert set(db.sql(joined).to_pydict()["name"]) < set(wanted["name"])
+    rows = db.matrix("cell", "gene", "X", rows="SELECT name FROM old")
+    assert rows.rows.tolist() == wanted["name"]
+    assert (
+        db.view({"cell": "SELECT name FROM old"}).reader().axis_entries("cell").tolist()
+        == (wanted["name"])
+    )
+    daf.set_vector("cell", "age", np.full(40, 51), if_exists="replace")
+    assert set(db.sql("SELECT age FROM old").to_pydict()["age"]) == {51}
+    before = contents(daf)
+    with pytest.raises(errors.QueryError, match="already exists"):
+        db.sql("CREATE VIEW old AS SELECT 1", allow="write")
+    db.sql("CREATE OR REPLACE VIEW old AS SELECT 1 AS n", allow="write")
+    assert db.sql("SELECT n FROM old").to_pydict() == {"n": [1]}
+    db.sql("DROP VIEW old", allow="write")
+    with pytest.raises(errors.AxisNotFoundError, match="no table 'old'"):
+        db.sql("SELECT * FROM old")
+    db.register(pa.table({"id": ["c1"]}), "mine")
+    db.sql("CREATE VIEW two AS SELECT age FROM cell JOIN mine ON id = name", allow="write")
+    assert db.sql("SELECT * FROM two").to_pydict() == {"age": [51]}
+    assert contents(daf) == before
