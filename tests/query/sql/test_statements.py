@@ -33,6 +33,7 @@ def test_one_statement_is_returned_as_it_is(text: str) -> None:
         ("SELECT 1; SELECT 2", "line 1, column 11"),
         ("SELECT 1;\n-- then\n  SELECT 2;\nSELECT 3", "line 3, column 3"),
         ("SELECT ';';DROP", "line 1, column 12"),
+        ("\nSELECT 1; SELECT 2", "line 2, column 11"),
     ],
 )
 def test_several_statements_say_where_the_second_begins(text: str, place: str) -> None:

@@ -845,3 +845,11 @@ def test_nullable_integers_of_64_bits() -> None:
     found = to_anndata(from_anndata(adata)).obs["n"]
     assert found.dtype == "Int64"
     assert found.tolist() == [2**53 + 1, -(2**62) - 1]
+
+
+def test_a_series_in_uns() -> None:
+    """It is no DataFrame: anndata cannot write it, so it is lost, and a warning names it."""
+    adata = anndata.AnnData(np.eye(2), uns={"series": pd.Series([1, 2])})
+    with pytest.warns(AnnDataWarning, match=r"uns\['series'\].*Series"):
+        daf = from_anndata(adata)
+    assert "series" not in to_anndata(daf).uns
