@@ -74,14 +74,22 @@ if TYPE_CHECKING:
     )
     from daf_storage.stores import DAF_DATA_OFFSET_ALIGNMENT
     from daf_storage.upkeep import (
+        CopyIfExists,
         DafServer,
         Finding,
         RepairReport,
         convert,
         copy_all,
+        copy_axis,
+        copy_matrix,
+        copy_scalar,
+        copy_tensor,
+        copy_vector,
+        files_to_zarr,
         reorder_axes,
         repair,
         verify,
+        zarr_to_files,
     )
 
 __all__ = [
@@ -93,6 +101,7 @@ __all__ = [
     "CodecName",
     "Convention",
     "ConventionWarning",
+    "CopyIfExists",
     "DafError",
     "DafReader",
     "DafServer",
@@ -130,8 +139,14 @@ __all__ = [
     "concatenate",
     "convert",
     "copy_all",
+    "copy_axis",
+    "copy_matrix",
+    "copy_scalar",
+    "copy_tensor",
+    "copy_vector",
     "errors",
     "export_h5ad",
+    "files_to_zarr",
     "from_anndata",
     "group_names",
     "import_h5ad",
@@ -144,6 +159,7 @@ __all__ = [
     "to_anndata",
     "verify",
     "view",
+    "zarr_to_files",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -209,6 +225,14 @@ __getattr__, __dir__ = lazy_names(
             "RepairReport",
             "convert",
             "copy_all",
+            "CopyIfExists",
+            "copy_axis",
+            "copy_matrix",
+            "copy_scalar",
+            "copy_tensor",
+            "copy_vector",
+            "files_to_zarr",
+            "zarr_to_files",
             "reorder_axes",
             "repair",
             "verify",

@@ -7,6 +7,15 @@ Must not know AnnData, SQL or queries.
 """
 
 from daf_storage.upkeep._copy import convert, copy_all
+from daf_storage.upkeep._copy_properties import (
+    CopyIfExists,
+    copy_axis,
+    copy_matrix,
+    copy_scalar,
+    copy_tensor,
+    copy_vector,
+)
+from daf_storage.upkeep._files_conversion import files_to_zarr, zarr_to_files
 from daf_storage.upkeep._finding import Finding
 from daf_storage.upkeep._index_storage import (
     IndexKind,
@@ -21,6 +30,7 @@ from daf_storage.upkeep._serve import DafServer
 from daf_storage.upkeep._verify import verify
 
 __all__ = [
+    "CopyIfExists",
     "DafServer",
     "Finding",
     "IndexKind",
@@ -31,8 +41,15 @@ __all__ = [
     "StoredIndex",
     "convert",
     "copy_all",
+    "copy_axis",
+    "copy_matrix",
+    "copy_scalar",
+    "copy_tensor",
+    "copy_vector",
     "data_set_paths",
+    "files_to_zarr",
     "reorder_axes",
     "repair",
     "verify",
+    "zarr_to_files",
 ]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,6 +34,14 @@ from daf_storage.data import (
 from daf_storage.opening import new_data_set, open_daf, parse_path, read_path
 from daf_storage.stores import is_remote, shown_url
 from daf_storage.trees import StoredArray, TreeTransaction, ZarrVersion
+from daf_storage.upkeep._alignment import align
+from daf_storage.upkeep._copy_into import (
+    CopyOptions,
+    copy_into,
+    size_bytes,
+    size_of,
+)
+from daf_storage.upkeep._copy_properties import CopyIfExists, check_copy_if_exists
 
 _BLOCK_BYTES = 1 << 24
 
@@ -57,17 +66,37 @@ class _KeptImage:
 Stored: TypeAlias = StoredVector | StoredMatrix | _KeptImage
 
 
-def copy_all(
+def copy_all(  # noqa: PLR0913 - the choices of the reference
     source: DafReader,
     destination: DafWriter,
     *,
+    empty: Mapping[Any, Any] | None = None,
+    dtypes: Mapping[Any, Any] | None = None,
+    if_exists: CopyIfExists = "error",
+    packed: bool | Packing | None = None,
     link: bool = False,
     progress: ShowProgress = "auto",
 ) -> None:
-    """Copy everything into an empty data set, of whatever format, and compare the two.
+    """Copy everything into another data set, of whatever format.
+
+    Into an empty one it is copied as it is stored, and compared.  Into one that has something,
+    properties are copied by the entries of their axes, whose order may differ: axes that are
+    missing there are added, others stay as they are.  One of the two must have all entries of the
+    other.  Unless everything can be copied, nothing is.
 
     Parameters
     ----------
+    empty
+        The values of entries that only the destination has, by property: ``(axis, vector)``,
+        ``(rows, columns, matrix)`` with the axes in either order, or ``(main axis, rows, columns,
+        tensor)``, which also makes the matrices that the source lacks.
+    dtypes
+        The numpy dtypes to convert to, by property: as ``empty``, or the name of a scalar.
+    if_exists
+        What becomes of properties that are there: ``"error"``, ``"replace"``, or ``"skip"``.
+    packed
+        Whether to cut arrays into small chunks and compress them; by default as the destination
+        was opened.
     link
         From one directory to another: whether the two share the files whose bytes are the same,
         by hard links.  That costs no space; no writer here changes a file in place, but another
@@ -78,7 +107,9 @@ def copy_all(
     Raises
     ------
     ExistsError
-        The destination is not empty.
+        The destination has a property already.
+    InvalidInputError
+        Entries have no values, or either axis has entries that the other one lacks.
     CorruptDataError
         Something of the source cannot be read, or is not the same when it is read back.
 
@@ -90,15 +121,23 @@ def copy_all(
     >>> copy_all(one, other)
     >>> other.axis_entries("cell").tolist()
     ['A', 'B']
+    >>> larger = daf_storage.MemoryDaf()
+    >>> larger.add_axis("cell", ["C", "B", "A"])
+    >>> one.set_vector("cell", "age", [1, 2])
+    >>> copy_all(one, larger, empty={("cell", "age"): 0})
+    >>> larger.get_np_vector("cell", "age").tolist()
+    [0, 2, 1]
     """
     check_reader(source, "copy_all")
     check_writer(destination, "copy_all")
-    if destination.axes_set() or destination.scalars_set():
-        has = errors.known_names(destination.axes_set() | destination.scalars_set(), none="")
-        raise errors.ExistsError(
-            f"{destination.location}: a copy needs an empty data set; this one has {has}"
-        )
-    total = 2 * sum(_size_bytes(a) for _, one in _properties(source) for a in one.arrays().values())
+    options = CopyOptions(empty or {}, dtypes or {}, check_copy_if_exists(if_exists), packed)
+    if destination.axes_set() or destination.scalars_set() or not options.is_plain:
+        bar_of_all = progress_bar("copy", size_of(source), show=progress)
+        with bar_of_all as bar, destination.batch():
+            copy_into(source, destination, options, bar.add)
+            _copy_kept(source, destination)
+        return
+    total = 2 * sum(size_bytes(a) for _, one in _properties(source) for a in one.arrays().values())
     with progress_bar("copy", total, show=progress) as bar:
         with destination.batch():
             _copy(source, destination, bar.add, link=link)
@@ -202,9 +241,30 @@ def _copy(
             for part, array in parts.items():
                 place = f"{path}/{part}" if part else path
                 if _adopt(changes, place, array, link=link):
-                    add(_size_bytes(array))
+                    add(size_bytes(array))
                 else:
                     _copy_array(changes, place, array, add)
+
+
+def _copy_kept(source: DafReader, destination: DafWriter) -> None:
+    """Copy the parts of an AnnData whose axes are the same; a warning names the others."""
+    left: list[str] = []
+    for path, array in kept.arrays(source.tree).items():
+        axes = path.split("/")[2:-1]
+        is_same = all(align(source, axis, destination, axis).is_identity for axis in axes)
+        if destination.tree.kind(path) is not None or not is_same:
+            left.append(path)
+            continue
+        with _property(destination, path) as changes:
+            kept.make_groups(destination.tree, changes, path)
+            _copy_array(changes, path, array, lambda _: None)
+    if left:
+        warnings.warn(
+            f"{destination.location}: {', '.join(left)} of {source.location} were not copied: "
+            "their axes have other entries, or there are such parts already",
+            errors.DafWarning,
+            stacklevel=3,
+        )
 
 
 @contextmanager
@@ -234,7 +294,7 @@ def _copy_array(
 ) -> None:
     if array.info.storage_type.is_string:
         write_text(changes, path, array.read_strings(), array.info.shape)
-        add(_size_bytes(array))
+        add(size_bytes(array))
         return
 
     def blocks() -> Iterator[AnyArray]:
@@ -287,7 +347,7 @@ def _are_equal(one: StoredArray, other: StoredArray, add: Callable[[int], None])
     if expected != (other.info.shape, other.info.storage_type):
         return False
     if one.info.storage_type.is_string:
-        add(_size_bytes(one))
+        add(size_bytes(one))
         return bool(one.read_strings().equals(other.read_strings()))
     for span in _blocks(one):
         block = one.read_rows(span)
@@ -325,8 +385,3 @@ def _blocks(array: StoredArray) -> Iterator[Span]:
         height = max(height // array.info.chunks[0], 1) * array.info.chunks[0]
     for start in range(0, length, height):
         yield Span(start, min(start + height, length))
-
-
-def _size_bytes(array: StoredArray) -> int:
-    is_string = array.info.storage_type.is_string
-    return array.info.size * (16 if is_string else array.info.storage_type.dtype.itemsize)

@@ -1,0 +1,211 @@
+"""Tests of copies of single properties, and of all of them into what is not empty."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daf_storage import (
+    DafWriter,
+    MemoryDaf,
+    copy_all,
+    copy_axis,
+    copy_matrix,
+    copy_scalar,
+    copy_tensor,
+    copy_vector,
+    errors,
+    open_daf,
+)
+from daf_storage.spi import StorageType
+from daf_storage.testing.examples import contents
+
+CELLS, GENES = ["A", "B", "C"], ["X", "Y"]
+UMIS = np.array([[0, 1], [2, 0], [3, 4]], np.uint8)
+
+
+def filled() -> DafWriter:
+    """Return a data set with a property of each kind."""
+    daf = MemoryDaf()
+    daf.set_scalar("n", np.int16(5))
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.set_vector("cell", "age", np.array([1, 2, 3], np.uint8))
+    daf.set_vector("cell", "word", ["a", "", "c"], empty_is_missing=True)
+    daf.set_vector("cell", "flag", sp.csr_array(np.array([[True, False, True]])))
+    daf.set_matrix("cell", "gene", "UMIs", UMIS)
+    daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS), relayout=False)
+    daf.set_matrix("cell", "gene", "text", [["p", "q"], ["r", "s"], ["t", ""]])
+    return daf
+
+
+def empty(cells: list[str], genes: list[str] = GENES) -> DafWriter:
+    """Return a data set with these axes and nothing else."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", cells)
+    daf.add_axis("gene", genes)
+    return daf
+
+
+EMPTY = {
+    ("cell", "age"): 9,
+    ("cell", "word"): "none",
+    ("cell", "flag"): False,
+    ("cell", "gene", "UMIs"): 9,
+    ("gene", "cell", "sparse"): 0,
+    ("cell", "gene", "text"): "-",
+}
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.permutations([*CELLS, "D", "E"]), st.integers(1, 5), st.booleans())
+def test_all_kinds_along_other_axes(order: list[str], count: int, is_superset: bool) -> None:  # noqa: FBT001 - of Hypothesis
+    """Fewer entries, more of them, and another order: as looking each entry up would have it."""
+    cells = order if is_superset else [cell for cell in order if cell in CELLS][:count]
+    source, destination = filled(), empty(cells, ["Y", "X"])
+    copy_all(source, destination, empty=EMPTY)
+    before, after = contents(source), contents(destination)
+    for (axis, name), values in before["vectors"].items():
+        expected = [
+            values[CELLS.index(cell)] if cell in CELLS else EMPTY[axis, name] for cell in cells
+        ]
+        assert after["vectors"][axis, name] == expected
+    for name in ("UMIs", "sparse", "text"):
+        values = before["matrices"]["cell", "gene", name]
+        key = ("gene", "cell", name) if name == "sparse" else ("cell", "gene", name)
+        fill: Any = EMPTY[key]
+        expected = [
+            values[CELLS.index(cell)][::-1] if cell in CELLS else [fill] * 2 for cell in cells
+        ]
+        assert after["matrices"]["cell", "gene", name] == expected
+        assert (("gene", "cell", name) in after["matrices"]) == (name != "sparse")
+    assert destination.vector_info("cell", "flag").is_sparse
+    assert destination.matrix_info("cell", "gene", "sparse").is_sparse
+    assert destination.vector_info("cell", "word").empty_is_missing
+    assert destination.scalar_type("n") is StorageType.INT16
+    assert destination.vector_info("cell", "age").storage_type is StorageType.UINT8
+
+
+def test_what_cannot_be_copied_is_refused_before_anything_is_written() -> None:
+    """With the entry, the property, and the argument that helps."""
+    source = filled()
+    cases: list[tuple[DafWriter, dict[str, Any], str]] = [
+        (empty([*CELLS, "D"]), {}, r"'D', which axis 'cell' .*\('cell', 'age'\): VALUE"),
+        (empty(["A", "D"]), {"empty": EMPTY}, "has the entry 'D' and lacks 'B', .* lacks 'D'"),
+        (empty([*CELLS, "D"]), {"empty": {1: 2}}, r"the key 1; keys are"),
+    ]
+    for destination, options, message in cases:
+        with pytest.raises(errors.InvalidInputError, match=message):
+            copy_all(source, destination, **options)
+        assert destination.scalars_set() == set()
+        assert destination.vectors_set("cell") == set()
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda daf: daf.set_scalar("n", 1), "scalar 'n'"),
+        (lambda daf: daf.set_vector("cell", "age", [7, 7, 7]), "vector 'age'"),
+        (lambda daf: daf.set_matrix("gene", "cell", "UMIs", UMIS.T * 2), "matrix 'UMIs'"),
+    ],
+)
+def test_what_is_there(make: Any, what: str) -> None:
+    """It is an error, or kept, or replaced."""
+    source, destination = filled(), empty(CELLS)
+    make(destination)
+    before = contents(destination)
+    with pytest.raises(errors.ExistsError, match=f"{what} .*exists already; pass .*'skip'"):
+        copy_all(source, destination)
+    assert contents(destination) == before
+    with pytest.raises(errors.InvalidInputError, match="pass 'error', 'replace' or 'skip'"):
+        copy_all(source, destination, if_exists="no")  # type: ignore[arg-type] # wrong on purpose
+    copy_all(source, destination, if_exists="skip")
+    for group, values in before.items():
+        assert values.items() <= contents(destination)[group].items()
+    copy_all(source, destination, if_exists="replace")
+    assert contents(destination) == contents(source)
+
+
+def test_types(tmp_path: Path) -> None:
+    """Each property can be converted, exactly; the values of missing entries are of that type."""
+    source, destination = filled(), empty([*CELLS, "D"])
+    dtypes = {("cell", "age"): "f4", ("cell", "gene", "UMIs"): "i8", "n": "f8"}
+    copy_all(source, destination, empty={**EMPTY, ("cell", "age"): np.nan}, dtypes=dtypes)
+    assert np.isnan(destination.get_np_vector("cell", "age")[3])
+    assert destination.matrix_info("gene", "cell", "UMIs").storage_type is StorageType.INT64
+    assert destination.scalar_type("n") is StorageType.FLOAT64
+    other = empty([*CELLS, "D"])
+    for value in (1.5, 300, "x"):
+        with pytest.raises(errors.InvalidInputError, match="of type uint8, and empty="):
+            copy_vector(source, other, "cell", "age", empty=value)
+    with pytest.raises(errors.InvalidInputError, match="has strings, and empty=1 is none"):
+        copy_vector(source, other, "cell", "word", empty=1)
+    with pytest.raises(errors.InvalidInputError, match="has strings, and empty=1 is none"):
+        copy_matrix(source, other, "cell", "gene", "text", empty=1)
+    with open_daf(tmp_path / "x.daf", "w") as daf:
+        copy_all(source, daf, packed=True, dtypes={("cell", "age"): "f4"})
+        assert daf.vector_info("cell", "age").storage_type is StorageType.FLOAT32
+
+
+def test_single_properties_under_other_names() -> None:
+    """Names, axes and defaults; what exists is skipped, replaced, or an error."""
+    source, other = filled(), MemoryDaf()
+    copy_scalar(source, other, "n", rename="m")
+    copy_scalar(source, other, "nope", default=None)
+    copy_scalar(source, other, "nope", default=3)
+    copy_axis(source, other, "cell", rename="obs")
+    copy_axis(source, other, "cell", rename="obs", if_exists="skip")
+    copy_axis(source, other, "nope", default=None)
+    copy_axis(source, other, "gene")
+    copy_vector(source, other, "cell", "age", reaxis="obs", rename="years")
+    copy_vector(source, other, "cell", "nope", reaxis="obs", default=None)
+    copy_vector(source, other, "cell", "nope", reaxis="obs", default=1.5)
+    copy_matrix(source, other, "cell", "gene", "UMIs", rows_reaxis="obs", relayout=False)
+    copy_matrix(source, other, "gene", "cell", "sparse", columns_reaxis="obs", rename="s")
+    copy_matrix(source, other, "cell", "gene", "nope", rows_reaxis="obs", default=None)
+    assert other.scalars_set() == {"m", "nope"}
+    assert other.vectors_set("obs") == {"years", "nope"}
+    assert other.matrices_set("obs", "gene", relayout=False) == {"UMIs", "s"}
+    assert other.matrices_set("gene", "obs", relayout=False) == {"s"}
+    for copy, names, error in (
+        (copy_scalar, ("x",), errors.ScalarNotFoundError),
+        (copy_axis, ("x",), errors.AxisNotFoundError),
+        (copy_vector, ("gene", "x"), errors.VectorNotFoundError),
+        (copy_matrix, ("gene", "gene", "x"), errors.MatrixNotFoundError),
+        (copy_axis, ("gene",), errors.ExistsError),
+    ):
+        with pytest.raises(error):
+            copy(source, other, *names)
+
+
+def test_recorded_relations_are_kept_where_they_hold() -> None:
+    """That values are entries of an axis is recorded only if the destination has them."""
+    source = filled()
+    source.add_axis("type", ["a", "c"])
+    source.set_vector("cell", "type", ["a", "", "c"], entries_of="type")
+    same, other = empty(CELLS[::-1]), empty(CELLS[::-1])
+    copy_axis(source, same, "type")
+    other.add_axis("type", ["a"])
+    for daf, expected in ((same, "type"), (other, None)):
+        copy_vector(source, daf, "cell", "type")
+        assert daf.vector_info("cell", "type").entries_of == expected
+        assert daf.get_np_vector("cell", "type").tolist() == ["c", "", "a"]
+
+
+def test_tensors() -> None:
+    """A matrix for each entry of the main axis; of ``empty`` where the source has none."""
+    source, destination = filled(), empty(CELLS)
+    for daf in (source, destination):
+        daf.add_axis("batch", ["U", "V"])
+    source.set_matrix("cell", "gene", "U_part", UMIS)
+    copy_tensor(source, destination, "batch", "cell", "gene", "part", rename="p")
+    assert destination.matrices_set("cell", "gene") == {"U_p"}
+    copy_all(source, destination, empty={("batch", "cell", "gene", "part"): 0})
+    assert destination.get_np_matrix("cell", "gene", "U_part").tolist() == UMIS.tolist()
+    assert destination.get_np_matrix("gene", "cell", "V_part").sum() == 0

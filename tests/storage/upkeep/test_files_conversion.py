@@ -1,0 +1,122 @@
+"""Tests of conversions from and to data sets of plain files."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daf_query.cli import main
+from daf_storage import (
+    DafWriter,
+    FilesDaf,
+    MemoryDaf,
+    Packing,
+    convert,
+    copy_all,
+    errors,
+    files_to_zarr,
+    open_daf,
+    verify,
+    zarr_to_files,
+)
+from daf_storage.testing.examples import contents, fill_served
+
+PATHS = ["x.daf", "x.daf.zip", "x.dafs.zip#/g/h", "x.daf.zarr", "x.daf.zarr.zip", "x.h5df"]
+
+
+@pytest.fixture(scope="module")
+def served() -> DafWriter:
+    """Return a data set with every encoding."""
+    return fill_served(MemoryDaf())
+
+
+def test_between_all_formats(tmp_path: Path, served: DafWriter) -> None:
+    """There and on: each format holds what each other one does."""
+    expected = contents(served)
+    with FilesDaf(tmp_path / "first.daf", "w") as daf:
+        copy_all(served, daf)
+    chain = ["first.daf", *PATHS, "last.daf"]
+    for source, destination in itertools.pairwise(chain):
+        convert(f"{tmp_path}/{source}", f"{tmp_path}/{destination}")
+        assert [f for f in verify(f"{tmp_path}/{destination}") if f.level == "error"] == []
+    with open_daf(tmp_path / "last.daf") as daf:
+        assert contents(daf) == expected
+    first, last = tmp_path / "first.daf", tmp_path / "last.daf"
+    files = {p.relative_to(first): p.read_bytes() for p in first.rglob("*") if p.is_file()}
+    assert files == {p.relative_to(last): p.read_bytes() for p in last.rglob("*") if p.is_file()}
+
+
+def test_files_are_shared(tmp_path: Path, served: DafWriter) -> None:
+    """In both directions the numbers are the same files; or copies, on request."""
+    with FilesDaf(tmp_path / "x.daf", "w") as daf:
+        copy_all(served, daf)
+    files_to_zarr(tmp_path / "x.daf", tmp_path / "y.daf.zarr", zarr_format=3)
+    zarr_to_files(tmp_path / "y.daf.zarr", tmp_path / "z.daf")
+    zarr_to_files(tmp_path / "y.daf.zarr", tmp_path / "copy.daf", link=False)
+    name = "matrices/cell/gene/UMIs.data"
+    files = [tmp_path / p for p in (f"x.daf/{name}", f"z.daf/{name}", f"copy.daf/{name}")]
+    files.append(tmp_path / "y.daf.zarr/matrices/cell/gene/UMIs/c/0/0")
+    inodes = [os.stat(file).st_ino for file in files]
+    assert inodes[0] == inodes[1] == inodes[3] != inodes[2]
+    for path in ("z.daf", "copy.daf"):
+        with open_daf(tmp_path / path) as daf:
+            assert contents(daf) == contents(served)
+
+
+def test_other_paths_are_refused(tmp_path: Path) -> None:
+    """Archives, other formats and servers have `convert`; what is there stays."""
+    FilesDaf(tmp_path / "x.daf", "w").set_scalar("n", 1)
+    cases: list[tuple[Any, str, str]] = [
+        (files_to_zarr, "x.daf", "y.daf.zarr.zip"),
+        (files_to_zarr, "x.daf.zarr", "y.daf.zarr"),
+        (files_to_zarr, "x.daf.zip", "y.daf.zarr"),
+        (zarr_to_files, "x.daf", "y.daf"),
+        (zarr_to_files, "x.daf.zarr", "y.h5df"),
+    ]
+    for function, source, destination in cases:
+        with pytest.raises(errors.InvalidInputError, match=r"expected the path of .*convert\(\)"):
+            function(tmp_path / source, tmp_path / destination)
+    with pytest.raises(errors.InvalidInputError, match="expected the path of"):
+        files_to_zarr("https://localhost/x.daf", tmp_path / "y.daf.zarr")
+    FilesDaf(tmp_path / "y.daf", "w").set_scalar("old", 1)
+    with pytest.raises(errors.ExistsError):
+        convert(tmp_path / "x.daf", tmp_path / "y.daf")
+    convert(tmp_path / "x.daf", tmp_path / "y.daf", if_exists="replace", packed=Packing("zstd"))
+    assert open_daf(tmp_path / "y.daf").scalars_set() == {"n"}
+
+
+def test_line_breaks(tmp_path: Path) -> None:
+    """Plain files have no place for them: the error names the string, and nothing is left."""
+    with open_daf(tmp_path / "x.daf.zarr", "w") as daf:
+        daf.add_axis("cell", ["a", "b"])
+        daf.set_vector("cell", "note", ["fine", "two\nlines"])
+    with pytest.raises(
+        errors.UnsupportedInputError, match=r"'two\\nlines' at position 1, .*\.h5df"
+    ):
+        zarr_to_files(tmp_path / "x.daf.zarr", tmp_path / "x.daf")
+    assert not (tmp_path / "x.daf").exists()
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``daf convert``, ``info``, ``sql``, ``verify`` and ``repair`` take plain files as any other."""
+    with FilesDaf(tmp_path / "x.daf", "w") as daf:
+        daf.add_axis("cell", ["a", "b"])
+        daf.set_vector("cell", "age", [30, 60])
+    path = str(tmp_path / "x.daf")
+    assert main(["convert", path, f"{path}.zip", "--quiet"]) == 0
+    assert main(["convert", f"{path}.zip", str(tmp_path / "y.daf"), "--packed", "--quiet"]) == 0
+    for one in (path, f"{path}.zip", str(tmp_path / "y.daf")):
+        assert main(["sql", one, "SELECT name FROM cell WHERE age > 40", "--format", "csv"]) == 0
+        assert capsys.readouterr().out.split() == ['"name"', '"b"']
+        assert main(["info", one]) == 0
+        assert "age" in capsys.readouterr().out
+    (tmp_path / "x.daf/metadata.json").unlink()
+    assert main(["verify", path]) == 0
+    assert "there is no metadata.json" in capsys.readouterr().out
+    assert main(["repair", path]) == 0
+    assert "wrote the consolidated metadata again" in capsys.readouterr().out
+    assert (tmp_path / "x.daf/metadata.json").read_bytes().startswith(b'{"axes/cell":')
