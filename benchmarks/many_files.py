@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -175,44 +176,75 @@ def profile_whole(folder: Path, _: str) -> list[float]:
     return profile_figures(mean, (squares - n * mean**2) / (n - 1))
 
 
-def one_file_ours(folder: Path, suffix: str) -> list[float]:
-    """Write a data set of all."""
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        path = Path(scratch, "all.daf.zarr")
-        sources = sorted(folder.glob(f"*{suffix}"))
-        daf_storage.concatenate(path, "obs", sources, join="outer", progress="never")
-        part = daf_query.connect(path).matrix("obs", "var", "X")
-        return [*map(float, part.shape)]
+# One file of all: each writes it, and returns what reads its figures, which is not measured.
+
+Figures = Callable[[], list[float]]
 
 
-def one_file_saved(folder: Path, suffix: str) -> list[float]:
+def one_file_ours(folder: Path, suffix: str) -> Figures:
+    """Write a data set of all, in both layouts."""
+    path = Path(scratch_of(folder), "all.daf.zarr")
+    sources = sorted(folder.glob(f"*{suffix}"))
+    daf_storage.concatenate(path, "obs", sources, join="outer", progress="never")
+    return lambda: figures_of_daf(path)
+
+
+def one_file_one_layout(folder: Path, suffix: str) -> Figures:
+    """Write a data set of all, by cells alone, as the others do."""
+    path = Path(scratch_of(folder), "all.daf.zarr")
+    sources = sorted(folder.glob(f"*{suffix}"))
+    daf_storage.concatenate(path, "obs", sources, join="outer", relayout=False, progress="never")
+    return lambda: figures_of_daf(path)
+
+
+def figures_of_daf(path: Path) -> list[float]:
+    """Return figures of the matrix of a data set."""
+    daf = daf_storage.open_daf(path)
+    return figures_of(daf.get_np_matrix("obs", "var", "X"), daf.axis_entries("var"))
+
+
+def figures_of_h5ad(path: Path) -> list[float]:
+    """Return figures of the matrix of an h5ad file."""
+    adata = anndata.read_h5ad(path)
+    return figures_of(adata.X, adata.var_names)
+
+
+def one_file_saved(folder: Path, suffix: str) -> Figures:
     """Save the slice of everything as an h5ad, in blocks."""
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        part = daf_query.connect(f"{folder}/*{suffix}").matrix("obs", "var", "X", join="outer")
-        part.save(Path(scratch, "all.h5ad"))
-        return [*map(float, part.shape)]
+    path = Path(scratch_of(folder), "all.h5ad")
+    daf_query.connect(f"{folder}/*{suffix}").matrix("obs", "var", "X", join="outer").save(path)
+    return lambda: figures_of_h5ad(path)
 
 
-def one_file_concat(folder: Path, _: str) -> list[float]:
+def one_file_concat(folder: Path, _: str) -> Figures:
     """Concatenate in memory and write that."""
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        adata = whole(folder)
-        adata.write_h5ad(Path(scratch, "all.h5ad"))
-        return [*map(float, adata.shape)]
+    path = Path(scratch_of(folder), "all.h5ad")
+    whole(folder).write_h5ad(path)
+    return lambda: figures_of_h5ad(path)
 
 
-def one_file_on_disk(folder: Path, _: str) -> list[float]:
+def one_file_on_disk(folder: Path, _: str) -> Figures:
     """Concatenate on disk."""
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        path = Path(scratch, "all.h5ad")
-        anndata.experimental.concat_on_disk(sorted(folder.glob("*.h5ad")), path, join="outer")
-        return [*map(float, anndata.read_h5ad(path, backed="r").shape)]
+    path = Path(scratch_of(folder), "all.h5ad")
+    anndata.experimental.concat_on_disk(sorted(folder.glob("*.h5ad")), path, join="outer")
+    return lambda: figures_of_h5ad(path)
 
 
-TASKS: Final[dict[str, list[Callable[[Path, str], list[float]]]]] = {
+def scratch_of(folder: Path) -> Path:
+    """Return an empty folder for what a process writes."""
+    return Path(tempfile.mkdtemp(dir=folder, prefix="written-"))
+
+
+TASKS: Final[dict[str, list[Callable[[Path, str], list[float] | Figures]]]] = {
     f"slice of about {SLICE:,} cells, to AnnData": [slice_ours, slice_backed, slice_whole],
     f"profile of all cells by {TYPES} types": [profile_ours, profile_whole],
-    "one file of all": [one_file_ours, one_file_saved, one_file_concat, one_file_on_disk],
+    "one file of all": [
+        one_file_ours,
+        one_file_one_layout,
+        one_file_saved,
+        one_file_concat,
+        one_file_on_disk,
+    ],
 }
 
 
@@ -235,6 +267,9 @@ def child(name: str, folder: Path, suffix: str) -> None:
         started = time.perf_counter()
         answer = globals()[name](folder, suffix)
         seconds = time.perf_counter() - started
+    answer = answer() if callable(answer) else answer
+    for written in folder.glob("written-*"):
+        shutil.rmtree(written)
     print(json.dumps({"answer": answer, "seconds": seconds, "own": memory.most}))
 
 
@@ -252,7 +287,7 @@ def ways_of(tasks: list[Callable[..., Any]], forms: list[str]) -> list[tuple[Any
     """Return each way of doing a task: the function, the files that it reads, and its name."""
     ways = []
     for task in tasks:
-        is_ours = task.__name__.endswith(("_ours", "_saved"))
+        is_ours = task.__name__.endswith(("_ours", "_saved", "_layout"))
         for suffix in forms if is_ours else [".h5ad"]:
             label = task.__name__ if not is_ours else f"{task.__name__} ({suffix})"
             ways.append((task, suffix, label))

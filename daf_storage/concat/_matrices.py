@@ -17,7 +17,7 @@ from daf_storage.concat._members import Alignment, Member, ResultAxis
 from daf_storage.concat._options import Options
 from daf_storage.concat._pieces import Part, SparsePieces, columns_of, dense_pieces
 from daf_storage.concat._promotion import promoted
-from daf_storage.data import DafWriter, StoredMatrix, layout, write_text
+from daf_storage.data import DafWriter, EmptySparse, StoredMatrix, layout, write_text
 from daf_storage.trees import TreeTransaction
 
 if TYPE_CHECKING:
@@ -193,12 +193,33 @@ class MatrixWriter:
         index = StorageType.UINT64 if index is None else index
         changes.create_group(path)
         changes.write_array(f"{path}/colptr", colptr.astype(index.dtype))
-        rows = self._counted(row.astype(index.dtype) for piece in pieces for row in piece.rows())
-        changes.write_blocks(f"{path}/rowval", (nnz,), index, rows)
-        if dtype == np.bool_ and not any(piece.has_values for piece in pieces):
+        is_all_true = dtype == np.bool_ and not any(piece.has_values for piece in pieces)
+        kind = StorageType.of(dtype)
+        is_packed = changes.packs((nnz,), index) or changes.packs((nnz,), kind)
+        if is_all_true or is_packed:
+            rows = (row.astype(index.dtype) for piece in pieces for row in piece.rows())
+            changes.write_blocks(f"{path}/rowval", (nnz,), index, self._counted(rows))
+        if is_all_true:
             return
-        values = self._counted(block for piece in pieces for block in piece.values())
-        changes.write_blocks(f"{path}/nzval", (nnz,), StorageType.of(dtype), values)
+        if is_packed:
+            values = self._counted(block for piece in pieces for block in piece.values())
+            changes.write_blocks(f"{path}/nzval", (nnz,), kind, values)
+            return
+        out = EmptySparse(
+            rowval=changes.reserve_array(f"{path}/rowval", (nnz,), index),
+            nzval=changes.reserve_array(f"{path}/nzval", (nnz,), kind),
+        )
+        self._fill(out, pieces)
+
+    def _fill(self, out: EmptySparse, pieces: list[SparsePieces]) -> None:
+        start = 0
+        for piece in pieces:
+            for rows, values in piece.elements():
+                stop = start + rows.size
+                out.rowval[start:stop] = rows
+                out.nzval[start:stop] = values
+                self._progress.add((stop - start) * (out.rowval.itemsize + out.nzval.itemsize))
+                start = stop
 
     def _write_dense(
         self,

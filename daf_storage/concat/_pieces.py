@@ -164,7 +164,8 @@ def _rows_of(columns: SparseColumns, span: Span) -> tuple[Positions, Positions]:
 class SparsePieces:
     """The elements of one member for a sparse matrix of the result, in pieces.
 
-    Counted first, then the row numbers, then the values: as the three arrays are written.
+    They are counted first.  Row numbers and values follow together, or one after the other where
+    each array has to be written from its beginning to its end, since it is packed.
     """
 
     def __init__(self, part: Part) -> None:
@@ -188,15 +189,26 @@ class SparsePieces:
             if self._part.rows.is_complete:
                 return np.diff(self._columns.colptr) + self._fill_rows.size
             spans = column_blocks(self._columns.colptr)
-            counts = [self._order(self._columns, span)[1] for span in spans]
+            counts = [self._kept_counts(self._columns, span) for span in spans]
             return np.concatenate([np.empty(0, np.int64), *counts])
         if self._columns is None and not self._fill_rows.size:
             return np.zeros(self._part.n_columns, np.int64)
         counts = [np.count_nonzero(block, axis=1) for block in dense_pieces(self._part)]
         return np.concatenate([np.empty(0, np.int64), *counts]).astype(np.int64)
 
+    def elements(self) -> Iterator[tuple[AnyArray, AnyArray]]:
+        """Yield row numbers, from 1 and ascending within each column, and their values."""
+        if isinstance(self._columns, SparseColumns):
+            for span in column_blocks(self._columns.colptr):
+                rows, _, chosen = self._order(self._columns, span)
+                yield rows, self._values(self._columns, span, chosen)
+        else:
+            for block in self._nonzero_pieces():
+                columns, rows = np.nonzero(block)
+                yield rows + 1, block[columns, rows]
+
     def rows(self) -> Iterator[AnyArray]:
-        """Yield the row numbers, from 1, ascending within each column."""
+        """Yield the row numbers alone."""
         if isinstance(self._columns, SparseColumns):
             for span in column_blocks(self._columns.colptr):
                 yield self._order(self._columns, span)[0]
@@ -205,10 +217,12 @@ class SparsePieces:
                 yield np.nonzero(block)[1] + 1
 
     def values(self) -> Iterator[AnyArray]:
-        """Yield the values, after the row numbers."""
+        """Yield the values alone, after the row numbers."""
         if isinstance(self._columns, SparseColumns):
+            changes = self._has_order or self._fill_rows.size or not self._part.rows.is_complete
             for span in column_blocks(self._columns.colptr):
-                yield self._values(self._columns, span)
+                chosen = self._order(self._columns, span)[2] if changes else slice(None)
+                yield self._values(self._columns, span, chosen)
         else:
             for block in self._nonzero_pieces():
                 yield block[block != 0]
@@ -217,18 +231,23 @@ class SparsePieces:
         if self._columns is not None or self._fill_rows.size:
             yield from dense_pieces(self._part)
 
-    def _values(self, columns: SparseColumns, span: Span) -> AnyArray:
+    def _values(self, columns: SparseColumns, span: Span, chosen: Any) -> AnyArray:
         elements = _elements(columns, span)
         if columns.nzval is None:
             values: AnyArray = np.ones(elements.size, self._part.dtype)
         else:
             values = columns.nzval(elements)
             values = converted(values, self._part.dtype, what=columns.what)
-        if not (self._has_order or self._fill_rows.size or not self._part.rows.is_complete):
-            return values
-        fills = np.full(self._fill_rows.size * span.size, self._part.fill, self._part.dtype)
-        chosen: AnyArray = np.concatenate([values, fills])[self._order(columns, span)[2]]
-        return chosen
+        if self._fill_rows.size:
+            count = self._fill_rows.size * span.size
+            values = np.concatenate([values, np.full(count, self._part.fill, self._part.dtype)])
+        return values if isinstance(chosen, slice) else np.take(values, chosen)
+
+    def _kept_counts(self, columns: SparseColumns, span: Span) -> Positions:
+        rows, pointers = _row_numbers(columns, span)
+        rows = rows if self._numbers is None else self._numbers[rows]
+        counts: Positions = np.diff(np.searchsorted(np.flatnonzero(rows), pointers))
+        return counts + self._fill_rows.size
 
     def _order(self, columns: SparseColumns, span: Span) -> tuple[AnyArray, Positions, Any]:
         """Return row numbers of the result, how many each column has, and where they come from."""
@@ -268,11 +287,13 @@ def _sorted(
 ) -> tuple[AnyArray, Positions]:
     """Return row numbers that ascend within each column, and where they come from."""
     shape = (pointers.size - 1, n_rows + 1)
-    block = sp.csr_array((np.arange(rows.size), rows, pointers), shape=shape)
-    block.sort_indices()
-    ordered = block.indices
+    block = sp.csr_array((np.arange(rows.size), rows, pointers), shape=shape).tocsc().tocsr()
+    ordered = block.indices  # turned round twice: a counting sort
     if not _is_rising(ordered, pointers):
-        raise errors.CorruptDataError(f"{what}: a column has an element twice")
+        raise errors.CorruptDataError(
+            f"{what}: an element is stored twice; an import of an AnnData adds them up, so "
+            "import it (daf import) and concatenate that"
+        )
     return ordered, block.data
 
 
@@ -317,6 +338,8 @@ def _expanded(part: Part, columns: SparseColumns | None, span: Span) -> AnyArray
         values: AnyArray = np.ones(rows.size, part.dtype)
     else:
         values = converted(columns.nzval(_elements(columns, span)), part.dtype, what=columns.what)
+    if not _is_rising(rows, pointers):
+        _sorted(rows + 1, pointers, columns.n_rows, columns.what)
     places = np.repeat(np.arange(span.size), np.diff(pointers))
     if part.rows.places is not None:
         rows = part.rows.places[rows]

@@ -347,6 +347,26 @@ def _pieces_of(n_columns: int) -> list[Any]:
     return [Span(start, min(start + 2, n_columns)) for start in range(0, n_columns, 2)]
 
 
+@pytest.mark.parametrize("fraction", [0.001, 0.999])
+@pytest.mark.parametrize("order", [("gene", "cell"), ("cell", "gene")])
+def test_elements_out_of_order(order: tuple[str, str], fraction: float) -> None:
+    """They are put in order; one that is stored twice has no value, which is an error."""
+    for rowval, is_right in (([3, 1, 2], True), ([2, 1, 2], False)):
+        source = _daf("a", ["A", "B", "C"], ["g", "f", "e"])
+        with source.empty_sparse_matrix(*order, "x", "float32", 3) as out:
+            out.colptr[:] = [1, 4, 4, 4]
+            out.rowval[:] = rowval
+            out.nzval[:] = [30, 10, 20]
+        options: Any = {"sparse_if_saves_storage_fraction": fraction}
+        if not is_right:
+            with pytest.raises(CorruptDataError, match="x: an element is stored twice"):
+                _concatenated([source], **options)
+            continue
+        found = _concatenated([source], **options).get_np_matrix(*order, "x")
+        dense = found.toarray() if sp.issparse(found) else found
+        assert dense.tolist() == [[10, 0, 0], [20, 0, 0], [30, 0, 0]]
+
+
 def test_matrices_of_bool_and_of_strings() -> None:
     """All-true values need none; strings are aligned by name as numbers are."""
     sources = [_daf("a", ["A", "B"], ["g", "f"]), _daf("b", ["C"], ["f", "h"])]
