@@ -249,9 +249,10 @@ class CategoricalColumn(_Whole):
 
     @property
     def problem(self) -> str:  # type: ignore[override]  # looked for when it is asked for
-        """Why Daf has no such vector."""
+        """Why Daf has no such vector; strings need not be looked at."""
         try:
-            _ = self._encoded
+            if not self._categories().info.storage_type.is_string:
+                _ = self._encoded
         except _UNREADABLE as error:
             return str(error)
         return ""
@@ -273,10 +274,7 @@ class CategoricalColumn(_Whole):
         """The categories, and the rule."""
         stored = self._categories()
         if stored.info.storage_type.is_string and stored.info.size:
-            names = stored.read_strings()
-            if pc.count_distinct(names).as_py() != len(names):
-                raise UnsupportedInputError("two of its categories have the same text")
-            return names, {"kind": "categorical", "ordered": self._is_ordered}
+            return stored.read_strings(), {"kind": "categorical", "ordered": self._is_ordered}
         is_string = stored.info.storage_type.is_string
         values: Any = np.empty(0, dtype=object) if is_string else stored.read()
         empty = pandas().Categorical.from_codes(

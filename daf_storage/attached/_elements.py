@@ -11,7 +11,7 @@ import numpy as np
 
 from daf_storage.base import StorageType
 from daf_storage.data import kept
-from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
+from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
 from daf_storage.trees import Hdf5Tree, Node, StoredArray, Tree, ZarrTree
 
 MatrixLayout: TypeAlias = Literal["dense", "csr", "csc"]
@@ -59,6 +59,8 @@ class MatrixHeader:
     """The type of the stored elements."""
     problem: str = ""
     """Why Daf has no such matrix; empty if it has."""
+    error: FormatError | None = None
+    """What is wrong with its metadata."""
 
 
 def matrix_header(tree: Tree, path: str) -> MatrixHeader:

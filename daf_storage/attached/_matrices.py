@@ -7,7 +7,7 @@ matrix of var and obs.  Nothing is copied.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -80,8 +80,21 @@ class MatrixOf:
         return layout.matrix_path(*(axes if is_by_columns else axes[::-1]), self.name)
 
 
-def matrix_property(tree: Tree, place: Place, header: MatrixHeader, *, is_square: bool) -> Property:
-    """Return a matrix of two axes, or of an axis with itself."""
+def matrix_property(
+    tree: Tree,
+    place: Place,
+    header: MatrixHeader,
+    *,
+    is_square: bool,
+    lengths: Callable[[], tuple[int, int]],
+) -> Property:
+    """Return a matrix of two axes, or of an axis with itself.
+
+    Parameters
+    ----------
+    lengths
+        Returns the lengths of the two axes.
+    """
     if place.value is not None:
         return _in_memory(place, header, is_square=is_square)
     is_by_rows = is_square and header.layout != "csc"
@@ -96,9 +109,21 @@ def matrix_property(tree: Tree, place: Place, header: MatrixHeader, *, is_square
     return Property(
         "group",
         (place.path,),
-        lambda nodes: _sparse(tree, nodes, place.path, header),
+        lambda nodes: _sparse(tree, nodes, place.path, _fitting(tree, place, header, lengths())),
         lambda: marked,
     )
+
+
+def _fitting(
+    tree: Tree, place: Place, header: MatrixHeader, lengths: tuple[int, int]
+) -> MatrixHeader:
+    """Return what is known of a sparse matrix if it has the lengths of its axes."""
+    if header.shape != lengths:
+        raise CorruptDataError(
+            f"{tree.location}: {place.path}: the sparse matrix has the shape {list(header.shape)}, "
+            f"and its axes have {lengths[0]:,} and {lengths[1]:,} entries"
+        )
+    return header
 
 
 def _sparse(tree: Tree, nodes: Nodes, path: str, header: MatrixHeader) -> Mapping[str, ArrayMaker]:
@@ -239,10 +264,18 @@ def _frame_annotation(tree: Tree, place: Place, columns: list[str]) -> Annotatio
     return Annotation(encoded.labels, encoded.note, header, is_frame=True)
 
 
-def annotation_property(tree: Tree, place: Place, annotation: Annotation) -> Property:
-    """Return the matrix of a value of ``obsm`` or ``varm``."""
+def annotation_property(
+    tree: Tree, place: Place, annotation: Annotation, length: Callable[[], int]
+) -> Property:
+    """Return the matrix of a value of ``obsm`` or ``varm``, of an axis of some length."""
     if not annotation.is_frame:
-        return matrix_property(tree, place, annotation.header, is_square=False)
+        return matrix_property(
+            tree,
+            place,
+            annotation.header,
+            is_square=False,
+            lengths=lambda: (length(), len(annotation.labels)),
+        )
     header = annotation.header
     kind = StorageType.of(header.dtype)
 

@@ -31,16 +31,18 @@ from daf_storage.attached._parts import Parts
 from daf_storage.attached._properties import (
     Property,
     array_property,
+    broken_property,
     companion_property,
     entries_property,
     memory_property,
     vector_property,
 )
-from daf_storage.base import name_problem
+from daf_storage.base import StorageType, name_problem
 from daf_storage.data import layout
 from daf_storage.trees import MemoryArray, Tree
 
 _COLORS: Final = "_colors"
+_STRING: Final = StorageType.STRING
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ class Plan:
         try:
             column = frame.column(frame.column_names().index(column_name))
             count = column.category_count()
-            if count is None or column.problem or not _are_colors(self._tree, place, count):
+            if count is None or not _are_colors(self._tree, place, count) or column.problem:
                 return
         except errors.FormatError:
             return
@@ -153,7 +155,7 @@ class Plan:
         self._entries[name] = None
         sources = column.sources
         self.properties[layout.axis_path(name)] = memory_property(
-            sources, lambda: MemoryArray(column.categories)
+            sources, lambda: MemoryArray(column.categories, shape=(count,), storage_type=_STRING)
         )
         self.properties[layout.vector_path(name, "color")] = _strings_property(place)
         del self.uns[f"{column_name}{_COLORS}"]
@@ -186,9 +188,7 @@ class Plan:
             self._add_annotations(self.raw_axis, parts.raw_varm, "raw.varm")
 
     def _add_matrix(self, place: Place, axis: str, name: str, part: str, key: str) -> bool:
-        header = self._header(place, part, key)
-        if header is None:
-            return False
+        header = self._header(place)
         if header.problem:
             self.kept.append(KeptPlace((self.obs, axis), part, key, place, header.problem))
             return False
@@ -196,27 +196,33 @@ class Plan:
         return True
 
     def _add_square(self, place: Place, axis: str, part: str, key: str) -> None:
-        header = self._header(place, part, key)
-        if header is None:
-            return
+        header = self._header(place)
         problem = header.problem or (f"its name {name_problem(key)}" if name_problem(key) else "")
         if problem:
             self.kept.append(KeptPlace((axis, axis), part, key, place, problem))
             return
         self._put(place, header, MatrixOf(axis, axis, key), part_label(part, key))
 
-    def _header(self, place: Place, part: str, key: str) -> MatrixHeader | None:
-        """Return what is known of a matrix; None if its metadata are broken."""
+    def _header(self, place: Place) -> MatrixHeader:
+        """Return what is known of a matrix, or the error that whoever uses it gets."""
         try:
             return place.header(self._tree)
         except errors.FormatError as error:
-            self.report.lost(part_label(part, key), str(error))
-            return None
+            return MatrixHeader("dense", (0, 0), np.dtype(float), error=error)
 
     def _put(self, place: Place, header: MatrixHeader, target: MatrixOf, label: str) -> None:
+        frames = [self.frames[axis][0] for axis in (target.rows_axis, target.columns_axis)]
         is_square = target.rows_axis == target.columns_axis
-        self.properties[target.path(header)] = matrix_property(
-            self._tree, place, header, is_square=is_square
+        self.properties[target.path(header)] = (
+            broken_property(header.error)
+            if header.error is not None
+            else matrix_property(
+                self._tree,
+                place,
+                header,
+                is_square=is_square,
+                lengths=lambda: (frames[0].length, frames[1].length),
+            )
         )
         note = self.matrix_notes.setdefault(label, {})
         if header.layout != "dense":
@@ -243,13 +249,13 @@ class Plan:
             self.annotations.setdefault(part, {})[key] = {**annotation.note, "axis": columns_axis}
             target = MatrixOf(axis, columns_axis, key)
             self.properties[target.path(annotation.header)] = annotation_property(
-                self._tree, place, annotation
+                self._tree, place, annotation, functools.partial(_length_of, self.frames[axis][0])
             )
 
     def _columns_axis(self, axis: str, key: str, labels: list[str], place: Place) -> str:
         """Return an axis with these entries, adding it; the same key shares one if it can."""
         if key in self._entries:
-            if key not in (self.obs, self.var) and self._entries_of(key) == labels:
+            if key not in (self.obs, self.var) and self._entries_of(key, len(labels)) == labels:
                 return key
             key = self._free_axis(f"{key}_{axis}")
         self._entries[key] = labels
@@ -258,13 +264,15 @@ class Plan:
         )
         return key
 
-    def _entries_of(self, axis: str) -> list[str]:
-        """Return the entries of an axis that was added before; those of a frame are not asked."""
+    def _entries_of(self, axis: str, length: int) -> list[str]:
+        """Return the entries of an axis that was added before, unless it has another length."""
         known = self._entries[axis]
         if known is not None:
             return known
         array = self.properties[layout.axis_path(axis)].node(self._tree).array()
-        entries: list[str] = [] if array is None else array.read_strings().to_pylist()
+        if array is None or array.info.size != length:
+            return []
+        entries: list[str] = array.read_strings().to_pylist()
         return entries
 
     # Vectors
@@ -286,6 +294,10 @@ class Plan:
             if vector.companion:
                 path = layout.vector_path(axis, vector.companion)
                 yield path, companion_property(vector.column)
+
+
+def _length_of(frame: Frame) -> int:
+    return frame.length
 
 
 def _are_colors(tree: Tree, place: Place, count: int) -> bool:

@@ -9,6 +9,7 @@ from daf_storage.attached._columns import Column, Nodes
 from daf_storage.attached._frames import Frame, FrameVector, tree_node
 from daf_storage.attached._virtual import ArrayMaker, VirtualNode
 from daf_storage.data import ENTRIES_OF
+from daf_storage.errors import DafError
 from daf_storage.trees import MemoryArray, NodeKind, StoredArray, Tree
 
 
@@ -45,6 +46,15 @@ def array_property(sources: tuple[str, ...], make: Callable[[Nodes], StoredArray
 def memory_property(sources: tuple[str, ...], make: Callable[[], MemoryArray]) -> Property:
     """Return a property that is an array in memory; the sources tell when it changes."""
     return Property("array", sources, lambda _: {"": make})
+
+
+def broken_property(error: DafError) -> Property:
+    """Return a property of which the metadata are broken: whoever uses it gets the error."""
+
+    def fail() -> StoredArray:
+        raise error
+
+    return Property("array", (), lambda _: {"": fail})
 
 
 def entries_property(frame: Frame) -> Property:

@@ -17,7 +17,7 @@ from daf_storage.attached import _elements as elements
 from daf_storage.attached._matrices import Place
 from daf_storage.attached._properties import Property, array_property, memory_property
 from daf_storage.base import StorageType, name_problem
-from daf_storage.data import kept, layout
+from daf_storage.data import kept, layout, required_array
 from daf_storage.trees import MemoryArray, Node, Tree
 
 _MOST_ELEMENTS: Final = 1 << 20
@@ -67,7 +67,10 @@ def _scalar(tree: Tree, place: Place) -> Property | None:
         return None
     if shape != ():
         return None
-    is_known = elements.encoding_of(node) == "numeric-scalar" and dtype.kind in "bif"
+    encoding = elements.encoding_of(node)
+    if encoding == "string" and dtype == np.dtype(object):
+        return array_property((place.path,), lambda nodes: required_array(nodes[0], "", place.path))
+    is_known = encoding == "numeric-scalar" and dtype.kind in "bif"
     if is_known and dtype != np.float16:  # as anndata returns them: Python's
         kind = _PYTHON[dtype.kind]
         return array_property((place.path,), lambda nodes: _PythonScalar(nodes[0], kind))
@@ -97,10 +100,9 @@ class _PythonScalar(MemoryArray):
         super().__init__(lambda: self._read(node), shape=(), storage_type=kind)
 
     def _read(self, node: Node) -> Any:
-        array = node.array()
-        if array is None:
-            raise errors.CorruptDataError("a scalar of uns is missing")
-        return array.read().astype(self.info.storage_type.dtype)
+        return (
+            required_array(node, "", "a scalar of uns").read().astype(self.info.storage_type.dtype)
+        )
 
 
 def encoded_values(

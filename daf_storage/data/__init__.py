@@ -48,6 +48,7 @@ from daf_storage.data._relations import (
     values_without_entry,
 )
 from daf_storage.data._relayout import column_blocks
+from daf_storage.data._sparse_checks import required_array
 from daf_storage.data._sparse_parts import SparseMatrixParts, SparseVectorParts
 from daf_storage.data._summary import axes_in_order
 from daf_storage.data._writer import DafWriter, check_writer
@@ -96,6 +97,7 @@ __all__ = [
     "plain_values",
     "recover_archive",
     "relation_of",
+    "required_array",
     "scipy_index_dtype",
     "stored_numbers",
     "strings_input",

@@ -13,7 +13,7 @@ from daf_storage.base import OpenMode
 from daf_storage.data import DafReader, layout
 from daf_storage.opening import _archives as archives
 from daf_storage.opening import _hdf5_files as hdf5_files
-from daf_storage.opening._paths import ContainerKind, DafPath, parse_path, path_input
+from daf_storage.opening._paths import H5AD_SUFFIX, ContainerKind, DafPath, parse_path, path_input
 from daf_storage.opening._skeleton import reader_name
 from daf_storage.opening._zarr_directories import siblings
 from daf_storage.stores import DirectoryStore
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 else:
     attached = lazy_module("daf_storage.attached")
 
-H5AD_SUFFIX: Final = ".h5ad"
 _ZARR_SUFFIX: Final = ".zarr"
 _ZIP_SUFFIX: Final = ".zarr.zip"
 _OF_DAF: Final = (".daf", ".dafs")

@@ -25,6 +25,8 @@ SHARED_FILES_ARCHIVE_SUFFIX: Final = ".dafs.zip"
 
 HDF5_SUFFIX: Final = ".h5df"
 SHARED_HDF5_SUFFIX: Final = ".h5dfs"
+H5AD_SUFFIX: Final = ".h5ad"
+"""The suffix of an AnnData in HDF5."""
 OTHER_HDF5_SUFFIXES: Final = (".h5", ".hdf5")
 """Suffixes of HDF5 files that may hold anything, a data set at the root or groups of them."""
 

@@ -15,7 +15,9 @@ from daf_storage.opening._paths import (
     DIRECTORY_SUFFIX,
     FILES_ARCHIVE_SUFFIX,
     FILES_SUFFIX,
+    H5AD_SUFFIX,
     HDF5_SUFFIX,
+    OTHER_HDF5_SUFFIXES,
     SHARED_ARCHIVE_SUFFIX,
     SHARED_FILES_ARCHIVE_SUFFIX,
     SHARED_HDF5_SUFFIX,
@@ -50,6 +52,11 @@ def open_remote_tree(
     path = _path_of(base)
     if path.endswith((HDF5_SUFFIX, SHARED_HDF5_SUFFIX)) or bool(hash_) != bool(group.strip("/")):
         raise _no_data_set(url)
+    if path.endswith((H5AD_SUFFIX, *OTHER_HDF5_SUFFIXES)):
+        raise errors.InvalidInputError(
+            f"{shown_url(url)}: files of HDF5 are not read from a server: download it, or store "
+            "the AnnData as Zarr (AnnData.write_zarr)"
+        )
     if path.endswith(FILES_SUFFIX) or (form == "files" and not group and not _is_zip(path)):
         if group:
             raise _no_data_set(url)

@@ -1,0 +1,220 @@
+"""Files of AnnData that are read in place: what is read when, changes under an open data set, damage."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anndata
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from daf_query import connect
+from daf_storage import DafReader, errors, open_daf
+from daf_storage.trees._hdf5_array import Hdf5Array
+from tests.storage.attached.example import N_OBS, N_VAR, example, write
+from tests.support import recorded_reads, served
+
+
+@pytest.fixture(scope="module")
+def zarr_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the example as Zarr v3."""
+    return write(example(), tmp_path_factory.mktemp("zarr"), "zarr3")
+
+
+@pytest.fixture(scope="module")
+def h5ad_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the example as h5ad."""
+    return write(example(), tmp_path_factory.mktemp("h5ad"), "h5ad")
+
+
+def look_at_metadata(daf: DafReader) -> None:
+    """Ask for the lengths of all axes, and what is known of all matrices."""
+    axes = sorted(daf.axes_set())
+    for axis in axes:
+        daf.axis_length(axis)
+    for rows in axes:
+        for columns in axes:
+            for name in daf.matrices_set(rows, columns, relayout=False):
+                assert daf.matrix_info(rows, columns, name).storage_type is not None
+
+
+ALLOWED = (
+    *("categories", "mask", "empty_and_gaps/codes", "empty_category/codes"),
+    *("ambiguous/values", "large/values", "nullable/values"),
+)
+"""What the names and the types of vectors may depend on."""
+
+
+def test_opening_a_zarr_reads_no_data(zarr_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Metadata alone, but for the names of axes in uns; listing vectors reads categories."""
+    with recorded_reads(monkeypatch) as reads:
+        daf = open_daf(zarr_path)
+        look_at_metadata(daf)
+        chunks = {key for key in reads.keys if "zarr.json" not in key}
+        assert {key for key in chunks if not key.startswith("uns/X_is")} == set()
+        reads.clear()
+        for name in daf.vectors_set("obs"):
+            daf.vector_info("obs", name)
+        chunks = {key for key in reads.keys if "zarr.json" not in key}
+    assert [key for key in sorted(chunks) if not any(part in key for part in ALLOWED)] == [
+        key for key in sorted(chunks) if key.startswith("obs/complex")
+    ]
+
+
+def test_opening_an_h5ad_reads_no_data(h5ad_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same of HDF5."""
+    read: list[str] = []
+    for method in ("read", "read_rows", "read_spans", "read_strings"):
+        original: Callable[..., Any] = getattr(Hdf5Array, method)
+
+        def recorded(self: Hdf5Array, *given: Any, original: Callable[..., Any] = original) -> Any:
+            read.append(self._what)
+            return original(self, *given)
+
+        monkeypatch.setattr(Hdf5Array, method, recorded)
+    with open_daf(h5ad_path) as daf:
+        look_at_metadata(daf)
+        assert read == []
+        for name in daf.vectors_set("obs"):
+            daf.vector_info("obs", name)
+    assert [what for what in read if not any(part in what for part in ALLOWED)] == []
+
+
+def test_over_http(zarr_path: Path) -> None:
+    """A Zarr on a server is read in place; an h5ad there is an error that says what to do."""
+    with served(zarr_path) as server, connect(server.url) as session:
+        found = session.sql("SELECT count(*) AS n FROM obs WHERE category = 'B'").to_pydict()
+        with connect(zarr_path) as local:
+            wanted = local.sql("SELECT count(*) AS n FROM obs WHERE category = 'B'").to_pydict()
+        assert found == wanted
+    with pytest.raises(errors.InvalidInputError, match="not read from a server: download"):
+        open_daf("http://localhost:9/atlas.h5ad")
+
+
+def adata_of(codes: list[int], values: Any, column: str = "kind") -> Any:
+    """Return a small AnnData."""
+    obs = pd.DataFrame({column: pd.Categorical.from_codes(np.array(codes), pd.Index(["a", "b"]))})
+    obs.index = obs.index.map(str)
+    return anndata.AnnData(sp.csr_matrix(np.asarray(values, np.float32)), obs=obs)
+
+
+def test_a_file_that_is_rewritten_under_an_open_session(tmp_path: Path) -> None:
+    """Each query sees what is in the file now: other values, and other columns."""
+    path = tmp_path / "atlas.h5ad"
+    versions = [
+        adata_of([0, 0, 1], [[1, 0], [0, 2], [3, 0]]),
+        adata_of([1, 0, 1], [[1, 0], [0, 2], [5, 0]]),
+        adata_of([1, 1, 1], [[1, 0], [0, 2], [7, 0]], column="type"),
+    ]
+    for number, version in enumerate(versions):
+        version.write_h5ad(tmp_path / f"{number}.h5ad")
+    shutil.copyfile(tmp_path / "0.h5ad", path)
+    with connect(path) as session:
+        for number, version in enumerate(versions):
+            shutil.copyfile(tmp_path / f"{number}.h5ad", path)  # the same file, in place
+            column = version.obs.columns[0]
+            found = session.sql(f"SELECT {column} AS c, X['0'] AS x FROM obs ORDER BY index")
+            assert found.to_pydict() == {
+                "c": version.obs[column].tolist(),
+                "x": version.X.toarray()[:, 0].tolist(),
+            }
+            values = session.matrix("obs", "var", "X").to_numpy()
+            np.testing.assert_array_equal(values, version.X.toarray())
+
+
+def damaged(path: Path, folder: Path, change: Callable[[Any], None]) -> Path:
+    """Return a copy of an h5ad that was changed."""
+    copy = folder / "damaged.h5ad"
+    shutil.copy(path, copy)
+    with h5py.File(copy, "r+") as file:
+        change(file)
+    return copy
+
+
+def without(name: str) -> Callable[[Any], None]:
+    """Return what deletes a part of a file."""
+
+    def change(file: Any) -> None:
+        del file[name]
+
+    return change
+
+
+def with_values(name: str, values: Any) -> Callable[[Any], None]:
+    """Return what replaces a dataset."""
+
+    def change(file: Any) -> None:
+        del file[name]
+        file[name] = values
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("column", "change"),
+    [
+        ("float32", without("obs/float32")),
+        ("category", without("obs/category/codes")),
+        ("category", with_values("obs/category/codes", np.full(N_OBS, 7, np.int8))),
+        ("with_gaps", with_values("obs/with_gaps/codes", np.full(N_OBS, -2, np.int8))),
+        ("nullable", without("obs/nullable/values")),
+        ("nullable", with_values("obs/nullable/mask", np.zeros(3, bool))),
+        ("int8", with_values("obs/int8", np.zeros(N_OBS + 1, np.int8))),
+    ],
+    ids=["missing", "no codes", "codes", "negative", "no values", "short mask", "long"],
+)
+def test_a_damaged_column_takes_itself_only(
+    column: str, change: Callable[[Any], None], h5ad_path: Path, tmp_path: Path
+) -> None:
+    """Its error names the column; all others are read."""
+    with open_daf(damaged(h5ad_path, tmp_path, change)) as daf:
+        assert column in daf.vectors_set("obs")
+        with pytest.raises(errors.CorruptDataError, match=column):
+            daf.get_np_vector("obs", column)
+        assert daf.get_np_vector("obs", "uint64").size == N_OBS
+        assert daf.get_np_vector("obs", "strings").size == N_OBS
+        assert daf.description()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (without("X/indptr"), "indptr"),
+        (without("X/data"), "data|X"),
+        (with_values("X/indptr", np.zeros(N_OBS + 1, np.int32)), "colptr"),
+        (with_values("X/indices", np.zeros(3, np.int32)), "X|counts"),
+        (lambda file: file["X"].attrs.modify("shape", [N_OBS, N_VAR + 1]), "shape|counts"),
+        (lambda file: file["X"].attrs.__setitem__("shape", [1]), "shape"),
+    ],
+    ids=["no indptr", "no data", "indptr", "indices", "shape", "not two"],
+)
+def test_a_damaged_matrix_takes_itself_only(
+    change: Callable[[Any], None], message: str, h5ad_path: Path, tmp_path: Path
+) -> None:
+    """Its error names what is wrong; the layers are read."""
+    with open_daf(damaged(h5ad_path, tmp_path, change)) as daf:
+        with pytest.raises(errors.FormatError, match=message):
+            daf.get_np_matrix("obs", "var", "counts")
+        assert daf.get_np_matrix("obs", "var", "dense").shape == (N_OBS, N_VAR)
+        assert daf.description()
+
+
+@pytest.mark.parametrize("part", ["obs/barcode", "var/_index", "var"])
+def test_without_an_axis_there_is_no_data_set(part: str, h5ad_path: Path, tmp_path: Path) -> None:
+    """Opening says what is missing."""
+    with pytest.raises(errors.FormatError, match=part.split("/", maxsplit=1)[0]):
+        open_daf(damaged(h5ad_path, tmp_path, without(part)))
+
+
+def test_a_truncated_file(h5ad_path: Path, tmp_path: Path) -> None:
+    """It is refused when it is opened."""
+    path = tmp_path / "cut.h5ad"
+    path.write_bytes(h5ad_path.read_bytes()[:5000])
+    with pytest.raises(errors.CorruptDataError, match="cut.h5ad"):
+        open_daf(path)
