@@ -100,10 +100,11 @@ class CollectionSlice(MatrixSlice):
 
     def __repr__(self) -> str:
         storage = "sparse" if self.is_sparse else "dense"
+        count = len(self.members)
         summary = (
             f"CollectionSlice({self.name!r}, {self.shape[0]:,} {self.rows_axis} x "
             f"{self.shape[1]:,} {self.columns_axis}, {storage} {self.dtype}, of "
-            f"{len(self.members):,} data sets)"
+            f"{count:,} data set{'s' * (count != 1)})"
         )
         return "\n  ".join([summary, *map(str, self.empty_selections)])
 
@@ -274,7 +275,10 @@ class CollectionSlice(MatrixSlice):
         return datasets_of(whole.members, places, whole.shape[0 if is_rows else 1])
 
     def _companions(self) -> tuple[Any, ...]:
-        found = find_collection_companions(self.whole).companions
+        try:
+            found = find_collection_companions(self.whole).companions
+        except errors.FormatError:  # one that cannot be read does not come along
+            return ()
         return select_companions(self.whole.location, found, {}).chosen
 
     def _companion(self, matrix: AlignedMatrix) -> MatrixSlice:

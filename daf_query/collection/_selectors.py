@@ -49,11 +49,10 @@ def resolve_concatenated(
     table, order = _rows_of(engine, schema, axis, selector, keyword=keyword, other=other)
     if table is None:
         pairs = _as_pairs(selector)
-        return (
-            positions_of(axis, axis.axis, selector, keyword)
-            if pairs is None
-            else _named(axis, pairs)
-        )
+        if pairs is None:
+            return positions_of(axis, axis.axis, selector, keyword)
+        positions = _named(axis, pairs)
+        return np.unique(positions) if isinstance(selector, set | frozenset) else positions
     positions = _concatenated(axis, table, keyword)
     return _in_order(positions, order)
 
@@ -206,14 +205,17 @@ def _of_names(axis: AlignedAxis, concatenated: ConcatenatedAxis, names: pa.Array
 
 def _as_pairs(selector: Any) -> list[tuple[str, str]] | None:
     """Return a list of pairs of a data set and a name, or a MultiIndex of pandas, if it is that."""
-    if isinstance(selector, Sequence | np.ndarray | set) or hasattr(selector, "to_flat_index"):
-        items = list(selector)
-        if items and all(
-            isinstance(item, tuple) and len(item) == 2 and all(isinstance(i, str) for i in item)
-            for item in items
-        ):
-            return items
-    return None
+    is_index = getattr(selector, "nlevels", 1) == 2
+    if not is_index and not isinstance(selector, list | tuple | set | frozenset):
+        return None
+    if not is_index and not isinstance(next(iter(selector), None), tuple):
+        return None
+    items = list(selector)
+    are_pairs = all(
+        isinstance(item, tuple) and len(item) == 2 and all(isinstance(each, str) for each in item)
+        for item in items
+    )
+    return items if are_pairs and items else None
 
 
 def _named(axis: ConcatenatedAxis, pairs: list[tuple[str, str]]) -> Positions:

@@ -152,17 +152,17 @@ class ConcatenatedAxis:
         InvalidInputError
             Several have; the message names them.
         """
-        asked = entries if isinstance(entries, pa.Array | pa.ChunkedArray) else list(entries)
+        asked = _strings(entries)
         positions = np.full(len(asked), -1, np.int64)
         for number, daf in enumerate(self.members.values()):
             found = daf.axis_indices(axis, asked, allow_missing=True, allow_empty=True)
             twice = np.flatnonzero((found >= 0) & (positions >= 0))
             if twice.size:
-                raise self._ambiguous(str(_item(asked, int(twice[0]))))
+                raise self._ambiguous(asked[int(twice[0])].as_py())
             positions = np.where(found >= 0, self.starts[number] + found, positions)
         missing = np.flatnonzero(positions < 0)
         if missing.size:
-            entry = str(_item(asked, int(missing[0])))
+            entry = asked[int(missing[0])].as_py()
             raise errors.EntryNotFoundError(
                 f"{self.location}: no data set has an entry {entry!r} on axis {axis!r}"
             )
@@ -387,8 +387,3 @@ def _combined(column: Any) -> Any:
         return column
     chunks = column.combine_chunks()
     return pa.concat_arrays(chunks.chunks) if isinstance(chunks, pa.ChunkedArray) else chunks
-
-
-def _item(entries: Any, position: int) -> Any:
-    item = entries[position]
-    return item.as_py() if isinstance(item, pa.Scalar) else item

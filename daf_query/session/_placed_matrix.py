@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query.collection import CollectionSlice
 from daf_query.session._storable import is_any_string, one_array, storable
 from daf_query.slice import MatrixSlice
 from daf_storage import DafReader, errors
@@ -102,6 +103,12 @@ def of_rows(place: Place, table: pa.Table, fill: Any) -> Any:
 
 def _check_current(part: MatrixSlice) -> None:
     """Refuse a slice whose positions may be of another order of the axes."""
+    if isinstance(part, CollectionSlice):
+        raise errors.InvalidInputError(
+            f"{part.whole.location}: this slice of {part.name!r} is of several data sets, whose "
+            "entries may have the same names; daf_storage.concatenate() and daf concat write them "
+            "as one data set"
+        )
     stored = part.plan.stored
     info = stored.info
     now = part.daf.open_matrix(info.rows_axis, info.columns_axis, info.name)

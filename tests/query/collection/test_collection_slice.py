@@ -233,6 +233,13 @@ def test_forms(db: DafSession) -> None:
             getattr(part, attribute)
 
 
+def test_it_is_not_saved_as_a_matrix(db: DafSession) -> None:
+    """Of one data set; the message names what writes all as one."""
+    session = DafSession({"one": daf_of("one", RUNS["monday"])})
+    with pytest.raises(errors.InvalidInputError, match=r"concatenate\(\) and daf concat"):
+        session.save_matrix(db.matrix("cell", "gene", "X"), "cell", "gene", "Y")
+
+
 def test_var_is_of_all_data_sets_with_the_matrix(db: DafSession) -> None:
     """Also of those of which no row is selected, and where none is."""
     for rows in ("dataset = 'monday'", "age > 999"):

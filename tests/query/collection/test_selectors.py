@@ -63,6 +63,10 @@ def chosen(db: DafSession, rows: Any) -> list[tuple[str, str]]:
             ["tuesday e"],
         ),
         ([("tuesday", "a"), ("monday", "a")], ["tuesday a", "monday a"]),
+        (
+            {("tuesday", "a"), ("monday", "b"), ("monday", "a")},
+            ["monday a", "monday b", "tuesday a"],
+        ),
         (pd.MultiIndex.from_tuples([("friday", "g")]), ["friday g"]),
         (pd.DataFrame({"dataset": ["tuesday"], "name": ["a"]}), ["tuesday a"]),
         (
