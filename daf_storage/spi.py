@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         output_path,
         shown_url,
     )
-    from daf_storage.trees import INDEXES_SUFFIX, StoredArray, decompress_chunk
+    from daf_storage.trees import INDEXES_SUFFIX, StoredArray, decompress_chunk, read_joined
     from daf_storage.upkeep import (
         IndexKind,
         IndexPlace,
@@ -126,6 +126,7 @@ __all__ = [
     "output_path",
     "plain_values",
     "progress_bar",
+    "read_joined",
     "recorded_types",
     "relation_of",
     "shown_url",
@@ -194,6 +195,7 @@ __getattr__, __dir__ = lazy_names(
             "INDEXES_SUFFIX",
             "StoredArray",
             "decompress_chunk",
+            "read_joined",
         ),
         "daf_storage.upkeep": (
             "IndexKind",

@@ -28,7 +28,14 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_query.matrix._selection import Selection
-from daf_storage.spi import Span, StoredMatrix, checked_indices, lazy_module, ordered
+from daf_storage.spi import (
+    Span,
+    StoredMatrix,
+    checked_indices,
+    lazy_module,
+    ordered,
+    read_joined,
+)
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -334,8 +341,7 @@ def copy_runs(array: Any, starts: Positions, lengths: Positions) -> npt.NDArray[
     """Copy ranges of a 1-D stored array, one after the other; adjacent ranges are one run."""
     run_starts, run_lengths = _joined_runs(starts, lengths)
     if not array.info.is_mappable:
-        parts = array.read_spans(spans_of(starts, lengths))
-        return _concatenated(parts, (0,), array.info.storage_type.dtype)
+        return read_joined(array, run_starts, run_lengths)
     total = int(run_lengths.sum())
     mapped = array.read()
     if run_starts.size * _MIN_RUN_ELEMENTS <= total:  # long runs: slice by slice

@@ -14,6 +14,7 @@ from daf_storage.trees._hdf5_file import Hdf5File
 from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
 from daf_storage.trees._hdf5_types import ALIGNMENT, h5py
 from daf_storage.trees._index_place import INDEXES_SUFFIX, indexes_beside
+from daf_storage.trees._joined_ranges import read_joined
 from daf_storage.trees._memory_array import MemoryArray, joined_fingerprints, memory_array
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, ZarrFormat, ZarrVersion
 from daf_storage.trees._protocol import (
@@ -72,6 +73,7 @@ __all__ = [
     "joined_fingerprints",
     "memory_array",
     "new_chunk_cache",
+    "read_joined",
     "require_space_in",
     "zarr_formats",
 ]

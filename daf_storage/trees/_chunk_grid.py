@@ -15,6 +15,7 @@ import numpy as np
 
 from daf_storage.base import AnyArray, Span
 from daf_storage.errors import UnsupportedDataError
+from daf_storage.trees._joined_ranges import Ranges
 from daf_storage.trees._protocol import ArrayInfo
 
 MAX_CHUNKS: Final = 1 << 24
@@ -25,8 +26,8 @@ Position = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What the chunks at one place along a dimension, or more, give to the result."""
+class Across:
+    """What the chunks at one place along all dimensions but the first give to the result."""
 
     source: tuple[slice, ...]
     """Elements within the chunk."""
@@ -42,9 +43,9 @@ class ChunkedRead:
     """The array."""
     shape: tuple[int, ...]
     """The shape of the result."""
-    rows: dict[int, list[Part]]
+    rows: dict[int, Ranges]
     """What is taken of each row of chunks that is needed, by its number."""
-    across: dict[Position, Part]
+    across: dict[Position, Across]
     """What is taken of the chunks of each such row, by the rest of their position."""
 
     @classmethod
@@ -58,19 +59,26 @@ class ChunkedRead:
         UnsupportedDataError
             It needs so many chunks that nobody would wait for them.
         """
+        return cls.of_ranges(info, Ranges.of(spans), within, what=what)
+
+    @classmethod
+    def of_ranges(
+        cls, info: ArrayInfo, ranges: Ranges, within: Span | None, *, what: str
+    ) -> ChunkedRead:
+        """Plan a read like `of`."""
         rest = [Span(0, n) for n in info.shape[1:]]
         if within is not None:
             rest[0] = within
-        total = sum(span.size for span in spans)
-        shape = (total, *(span.size for span in rest))
+        shape = (ranges.total, *(span.size for span in rest))
         if 0 in shape:
             return cls(info, shape, {}, {})
-        n_rows = sum(span.stop // info.chunks[0] - span.start // info.chunks[0] for span in spans)
+        height = info.chunks[0]
+        n_rows = int((-(-ranges.stops // height) - ranges.starts // height).sum())
         widths = [
             -(-span.stop // chunk) - span.start // chunk
             for span, chunk in zip(rest, info.chunks[1:], strict=True)
         ]
-        count = max(n_rows, 1) * math.prod(widths)
+        count = min(n_rows, -(-info.shape[0] // height)) * math.prod(widths)
         if count > MAX_CHUNKS:
             raise UnsupportedDataError(
                 f"{what}: it is cut into {count:,} chunks of shape {list(info.chunks)}; write it "
@@ -80,13 +88,13 @@ class ChunkedRead:
             _along(span, chunk) for span, chunk in zip(rest, info.chunks[1:], strict=True)
         ]
         across = {
-            tuple(number for number, _, _ in combination): Part(
+            tuple(number for number, _, _ in combination): Across(
                 tuple(source for _, source, _ in combination),
                 tuple(target for _, _, target in combination),
             )
             for combination in itertools.product(*dimensions)
         }
-        return cls(info, shape, _rows(spans, info.chunks[0]), across)
+        return cls(info, shape, _rows(ranges, height), across)
 
     def positions(self) -> list[Position]:
         """Return the chunks that are needed, in the order of the grid."""
@@ -95,17 +103,12 @@ class ChunkedRead:
     def take(self, position: Position, chunk: AnyArray, out: AnyArray) -> None:
         """Copy into the result what is needed of a chunk."""
         across = self.across[position[1:]]
-        if not across.source:
-            for part in self.rows[position[0]]:
-                out[part.target[0]] = chunk[part.source[0]]
-            return
-        for part in self.rows[position[0]]:
-            out[part.target + across.target] = chunk[part.source + across.source]
+        self.rows[position[0]].copy(chunk, out, across.source, across.target)
 
     def is_partial(self, position: Position) -> bool:
         """Return whether some elements of a chunk are not needed."""
-        rows = sum(part.source[0].stop - part.source[0].start for part in self.rows[position[0]])
-        used = [rows, *(pick.stop - pick.start for pick in self.across[position[1:]].source)]
+        used = [self.rows[position[0]].total]
+        used += [pick.stop - pick.start for pick in self.across[position[1:]].source]
         stored = (
             min(length, n - number * length)
             for number, length, n in zip(position, self.info.chunks, self.info.shape, strict=True)
@@ -124,23 +127,18 @@ def _along(span: Span, chunk: int) -> list[tuple[int, slice, slice]]:
     return found
 
 
-def _rows(spans: list[Span], chunk: int) -> dict[int, list[Part]]:
-    """Return what ranges take of the chunks along the first dimension; many at once."""
-    pairs = [(span.start, span.stop) for span in spans if span.size]
-    starts, stops = np.array(pairs, np.int64).T
-    targets = np.cumsum(stops - starts) - (stops - starts)
-    firsts = starts // chunk
-    counts = -(-stops // chunk) - firsts
-    span_of = np.repeat(np.arange(len(pairs)), counts)
-    numbers = firsts[span_of] + np.arange(span_of.size) - (np.cumsum(counts) - counts)[span_of]
-    first = np.maximum(starts[span_of], numbers * chunk)
-    last = np.minimum(stops[span_of], (numbers + 1) * chunk)
-    target = targets[span_of] + first - starts[span_of]
-    found: dict[int, list[Part]] = {}
-    columns = (numbers, first - numbers * chunk, last - first, target)
-    for number, begin, size, to in zip(*(column.tolist() for column in columns), strict=True):
-        part = Part((slice(begin, begin + size),), (slice(to, to + size),))
-        found.setdefault(number, []).append(part)
+def _rows(ranges: Ranges, height: int) -> dict[int, Ranges]:
+    """Return what ranges take of the chunks along the first dimension, by the chunk's number."""
+    firsts = ranges.starts // height
+    counts = -(-ranges.stops // height) - firsts
+    numbers, pieces = ranges.cut(firsts, counts, lambda numbers: numbers * height)
+    order = np.argsort(numbers, kind="stable")
+    in_order = numbers[order]
+    begins = np.flatnonzero(np.diff(in_order, prepend=-1))
+    ends = [*begins[1:].tolist(), in_order.size]
+    found: dict[int, Ranges] = {}
+    for number, first, last in zip(in_order[begins].tolist(), begins.tolist(), ends, strict=True):
+        found[number] = pieces.some(order[first:last])
     return found
 
 

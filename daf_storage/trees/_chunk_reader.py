@@ -21,6 +21,7 @@ from daf_storage.errors import UnsupportedDataError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunk_grid import ChunkedRead, Position, positions_within, split_rows
 from daf_storage.trees._decode_threads import run_all
+from daf_storage.trees._joined_ranges import Ranges
 from daf_storage.trees._protocol import ArrayInfo
 
 _TASK_BYTES: Final = 1 << 18
@@ -137,6 +138,17 @@ def read_chunks(
     Each chunk is decoded at most once.
     """
     read = ChunkedRead.of(source.info, spans, within, what=source.what)
+    out = _read(source, read)
+    out.flags.writeable = False
+    return split_rows(out, spans)
+
+
+def read_ranges(source: ChunkSource, ranges: Ranges) -> AnyArray:
+    """Return ranges of an array of one dimension, one after the other."""
+    return _read(source, ChunkedRead.of_ranges(source.info, ranges, None, what=source.what))
+
+
+def _read(source: ChunkSource, read: ChunkedRead) -> AnyArray:
     out = np.empty(read.shape, source.dtype)
     missing: dict[Position, Hashable | None] = {}
     for position in read.positions():
@@ -148,8 +160,7 @@ def read_chunks(
             read.take(position, chunk, out)
     if missing:
         _read_missing(source, read, missing, out)
-    out.flags.writeable = False
-    return split_rows(out, spans)
+    return out
 
 
 def _read_missing(

@@ -48,6 +48,7 @@ from daf_storage.trees._hdf5_types import (
     reason_of,
     storage_type_of,
 )
+from daf_storage.trees._joined_ranges import Ranges
 from daf_storage.trees._metadata import check_chunk_bytes
 from daf_storage.trees._protocol import ArrayInfo, NodeKind, NotFileBacked
 
@@ -244,6 +245,11 @@ class Hdf5Array(NotFileBacked):
             )
             for span in spans
         ]
+
+    def read_joined(self, ranges: Ranges) -> AnyArray | None:
+        """Return ranges of an array of one dimension in one array; None where HDF5 reads them."""
+        chunks = self._chunks()
+        return None if chunks is None else chunks.read_joined(ranges)
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None

@@ -24,9 +24,10 @@ from daf_storage.base import AnyArray, Span
 from daf_storage.errors import CorruptDataError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunk_grid import ChunkedRead, Position
-from daf_storage.trees._chunk_reader import ChunkMemory, estimate_decoded, read_chunks
+from daf_storage.trees._chunk_reader import ChunkMemory, estimate_decoded, read_chunks, read_ranges
 from daf_storage.trees._decompress import decompress
 from daf_storage.trees._hdf5_types import h5py, is_native
+from daf_storage.trees._joined_ranges import Ranges
 from daf_storage.trees._protocol import ArrayInfo
 
 MAX_LISTED_CHUNKS: Final = 1 << 19
@@ -193,6 +194,10 @@ class Hdf5Chunks:
             return parts if within is None else [part[:, within.slice] for part in parts]
         return read_chunks(self, spans, within)
 
+    def read_joined(self, ranges: Ranges) -> AnyArray:
+        """Return ranges of a dataset of one dimension, one after the other."""
+        return read_ranges(self, ranges) if self._runs is None else self._runs.join(ranges)
+
     def estimate(self, spans: list[Span], estimate: ReadEstimate, within: Span | None) -> None:
         """Add the stored bytes of the chunks, and what they expand to."""
         if self._is_plain:
@@ -342,6 +347,17 @@ class _Runs:
             for number in range(first, last + 1)
         ]
         return self._converted(np.concatenate(parts, dtype=self._dtype))
+
+    def join(self, ranges: Ranges) -> AnyArray:
+        """Return ranges of rows, one after the other."""
+        out = np.empty((ranges.total, *self._views[0].shape[1:]), self._dtype)
+        starts = np.array([*self._starts, self._starts[-1] + len(self._views[-1])])
+        firsts = np.searchsorted(starts, ranges.starts, "right") - 1
+        lasts = np.searchsorted(starts, ranges.stops - 1, "right") - 1
+        numbers, pieces = ranges.cut(firsts, lasts - firsts + 1, lambda numbers: starts[numbers])
+        for number in np.unique(numbers).tolist():
+            pieces.some(np.flatnonzero(numbers == number)).copy(self._views[number], out)
+        return out
 
     def _converted(self, values: AnyArray) -> AnyArray:
         if not self._is_native:

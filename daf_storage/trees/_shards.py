@@ -29,9 +29,11 @@ from daf_storage.trees._chunk_reader import (
     ChunkMemory,
     estimate_decoded,
     read_chunks,
+    read_ranges,
     read_string_chunks,
 )
 from daf_storage.trees._decompress import decompress, limit_of_strings
+from daf_storage.trees._joined_ranges import Ranges
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout
 
 if TYPE_CHECKING:
@@ -210,6 +212,10 @@ class ShardReader:
         if self._has_no_file:
             return self._filled_spans(spans, within)
         return read_chunks(self, spans, within)
+
+    def read_joined(self, ranges: Ranges) -> AnyArray | None:
+        """Return ranges of a vector, one after the other; None if nothing is stored."""
+        return None if self._has_no_file else read_ranges(self, ranges)
 
     def _filled_spans(self, spans: list[Span], within: Span | None) -> list[AnyArray]:
         """Return ranges of an array of which nothing is stored."""

@@ -22,7 +22,8 @@ from daf_storage.errors import (
 )
 from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges, is_mapped
 from daf_storage.trees._chunk_files import ChunkFiles
-from daf_storage.trees._chunk_reader import ChunkMemory
+from daf_storage.trees._chunk_reader import ChunkMemory, read_ranges
+from daf_storage.trees._joined_ranges import Ranges
 from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat
 from daf_storage.trees._protocol import NodeKind, NotFileBacked, chunks_of, decoded_bytes
 from daf_storage.trees._shards import ShardReader
@@ -145,6 +146,10 @@ class ZarrArray:
             picks = () if within is None else (within.slice,)
             return [self._foreign(span.slice, *picks) for span in spans]
         return parts if within is None else [part[:, within.slice] for part in parts]
+
+    def read_joined(self, ranges: Ranges) -> AnyArray | None:
+        """Return ranges of an array of one dimension in one array; None if it has no chunks."""
+        return None if self._chunks is None else read_ranges(self._chunks, ranges)
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
@@ -402,6 +407,10 @@ class PackedArray(NotFileBacked):
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension; each chunk is decoded once."""
         return self._reader.read_spans(spans, within)
+
+    def read_joined(self, ranges: Ranges) -> AnyArray | None:
+        """Return ranges of an array of one dimension in one array."""
+        return self._reader.read_joined(ranges)
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
