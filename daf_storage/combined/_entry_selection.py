@@ -29,6 +29,10 @@ class Picks(Protocol):
         """Return some of the positions."""
         ...
 
+    def at(self, numbers: Positions) -> Positions:
+        """Return the positions of these numbers, which count from 0."""
+        ...
+
 
 class EntrySelection:
     """The entries of an axis that a view shows, by their positions; a range is not copied."""
@@ -62,6 +66,10 @@ class EntrySelection:
         """Return the positions of a range of what is shown."""
         return self._positions[span.slice]
 
+    def at(self, numbers: Positions) -> Positions:
+        """Return the positions of some of what is shown."""
+        return self._positions[numbers]
+
 
 class RangePicks:
     """A range."""
@@ -72,8 +80,11 @@ class RangePicks:
 
     def part(self, span: Span) -> Positions:
         """Return some of the positions."""
-        start = 0 if self.span is None else self.span.start
-        return np.arange(start + span.start, start + span.stop)
+        return self.at(np.arange(span.start, span.stop))
+
+    def at(self, numbers: Positions) -> Positions:
+        """Return the positions of these numbers."""
+        return numbers if self.span is None else numbers + self.span.start
 
 
 class RunPicks:
@@ -98,3 +109,21 @@ class RunPicks:
         positions = np.repeat(self._starts[first:last] - begins, counts)
         positions += np.arange(int(begins[0]), int(begins[0]) + positions.size)
         return positions[span.start - int(begins[0]) : span.stop - int(begins[0])]
+
+    def at(self, numbers: Positions) -> Positions:
+        """Return the positions of these numbers, which are searched for among the runs."""
+        runs = np.searchsorted(self._stops, numbers, side="right")
+        positions: Positions = self._starts[runs] + (numbers - (self._stops - self._counts)[runs])
+        return positions
+
+
+def numbers_in(spans: list[Span]) -> Positions:
+    """Return all numbers in some ranges, one range after the other.
+
+    >>> numbers_in([Span(5, 7), Span(0, 2)]).tolist()
+    [5, 6, 0, 1]
+    """
+    starts = np.array([span.start for span in spans], np.int64)
+    sizes = np.array([span.size for span in spans], np.int64)
+    stops = np.cumsum(sizes)
+    return np.repeat(starts - (stops - sizes), sizes) + np.arange(int(stops[-1]))

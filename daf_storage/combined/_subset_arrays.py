@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage.base import AnyArray, Span, StorageType
-from daf_storage.combined._entry_selection import Picks, Positions
+from daf_storage.combined._entry_selection import Picks, Positions, numbers_in
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import ArrayInfo, NotFileBacked, StoredArray
 
@@ -63,8 +63,10 @@ class SubsetArray(NotFileBacked):
             start = 0 if self._rows is None or self._rows.span is None else self._rows.span.start
             wanted = [Span(start + span.start, start + span.stop) for span in spans]
             parts = self._array.read_spans(wanted, across)
+        elif len(spans) == 1:
+            parts = [self._taken(self._rows.part(spans[0]), across)]
         else:
-            parts = [self._taken(self._rows.part(span), across) for span in spans]
+            parts = self._taken_together(self._rows, spans, across)
         if columns is not None and not isinstance(columns, Span):
             parts = [part[:, columns] for part in parts]
         for part in parts:
@@ -80,6 +82,16 @@ class SubsetArray(NotFileBacked):
             return self._columns.part(asked)
         start = self._columns.span.start
         return Span(start + asked.start, start + asked.stop)
+
+    def _taken_together(
+        self, rows: Picks, spans: list[Span], across: Span | None
+    ) -> list[AnyArray]:
+        """Return several ranges of what is shown, gathered at once."""
+        if not spans:
+            return []
+        values = self._taken(rows.at(numbers_in(spans)), across)
+        stops = np.cumsum([span.size for span in spans])
+        return [values[stop - span.size : stop] for span, stop in zip(spans, stops, strict=True)]
 
     def _taken(self, positions: Positions, across: Span | None) -> AnyArray:
         """Return rows of the whole array; of one that is not mapped, its chunks are read once."""

@@ -18,7 +18,7 @@ from daf_storage.base import OpenMode, unique_name
 from daf_storage.combined import owning_reader, owning_view, owning_writer, parse_view
 from daf_storage.data import DafReader, DafWriter, Origin, check_reader
 from daf_storage.opening._open import open_daf
-from daf_storage.stores import is_remote
+from daf_storage.stores import is_remote, shown_url
 
 BASE: Final = "base_daf_repository"
 """The scalar that has the path of the base."""
@@ -110,7 +110,8 @@ def open_overlay(
     """Open a data set on top of another one, which is only read; see `chain_writer`.
 
     The overlay has what is set; its scalar ``base_daf_repository`` has the path of the base,
-    relative to its own directory, so that `complete_daf` opens both again.
+    relative to its own directory, so that `complete_daf` opens both again; of a URL, without user,
+    password and query.
 
     Parameters
     ----------
@@ -258,7 +259,7 @@ def _record_base(base: DafReader, overlay: DafReader) -> None:
     recorded = overlay.get_scalar(BASE, default=None)
     if base.origin is None or overlay.origin is None:
         return
-    path, own = base.origin.path, overlay.origin.path
+    path, own = _shareable(base.origin.path), overlay.origin.path
     if recorded is not None:
         named = _base_path(overlay, own, recorded)
         if _is_same(named, path):
@@ -270,6 +271,12 @@ def _record_base(base: DafReader, overlay: DafReader) -> None:
             )
     if isinstance(overlay, DafWriter) and not (recorded is not None and overlay.is_append_only):
         overlay.set_scalar(BASE, _relative(path, own), if_exists="replace")
+
+
+def _shareable(path: str) -> str:
+    """Return a path without what may be a secret in a URL: whoever gets the overlay reads it."""
+    container, separator, group = path.partition("#/")
+    return f"{shown_url(container)}{separator}{group}" if is_remote(path) else path
 
 
 def _relative(path: str, own: str) -> str:

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, complete_daf, errors, open_daf, open_overlay
+from daf_storage import (
+    DafWriter,
+    MemoryDaf,
+    Origin,
+    ZarrDaf,
+    complete_daf,
+    errors,
+    open_daf,
+    open_overlay,
+)
 from tests.support import CELLS, contents, fill, served
 
 
@@ -184,3 +193,13 @@ def test_a_base_of_which_a_part_is_meant(tmp_path: Path) -> None:
             daf.set_scalar("base_daf_view", view, if_exists="replace")
         with pytest.raises(error, match=f"base_daf_view.*{message}"):
             complete_daf(mine)
+
+
+def test_no_secret_of_a_url_is_recorded(tmp_path: Path) -> None:
+    """An overlay is passed on; the user, the password and the token of a URL are not its business."""
+    base = fill(MemoryDaf()).read_only()
+    url = "https://me:secret@example.org/x.dafs.zarr.zip?token=1#/one"
+    base.origin = Origin(open_daf, url, "x")
+    with open_overlay(base, tmp_path / "mine.daf.zarr") as daf:
+        recorded = daf.get_scalar("base_daf_repository")
+    assert recorded == "https://example.org/x.dafs.zarr.zip#/one"
