@@ -140,11 +140,21 @@ def _array_column(tree: Tree, path: str, node: Node) -> Column:
     try:
         array = node.array()
     except UnsupportedDataError:
-        array = None
+        return _unusual_column(tree, path)
     is_old = node.attribute("categories") is not None
     if array is None or len(array.info.shape) != 1 or is_old:
         return SeriesColumn((path,), functools.partial(_series_at, tree, path))
     return PlainColumn(path, array.info)
+
+
+def _unusual_column(tree: Tree, path: str) -> Column:
+    """Return a column of numbers of a type that Daf has not."""
+    shape, dtype = elements.shape_and_dtype(tree, path)
+    if len(shape) == 1 and dtype == np.float16:
+        return HalfColumn(tree, path)
+    if len(shape) == 1 and dtype.kind == "c":
+        return NoVector(path, f"Daf has no place for values of dtype {dtype}")
+    return SeriesColumn((path,), functools.partial(_series_at, tree, path))
 
 
 def _series_at(tree: Tree, path: str) -> Any:
@@ -212,6 +222,38 @@ class PlainColumn(_Whole):
     def array(self, nodes: Nodes) -> StoredArray:
         """Return the stored array."""
         return _part(nodes[0], "", self.sources[0])
+
+
+class HalfColumn(_Whole):
+    """Numbers of half precision, widened."""
+
+    def __init__(self, tree: Tree, path: str) -> None:
+        self.sources = (path,)
+        self._tree = tree
+
+    def rule(self) -> dict[str, Any]:
+        """Return what restores the column."""
+        return {"kind": "number", "dtype": "float16"}
+
+    def array(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - read through its library
+        """Return the numbers as Float32."""
+        return elements.half_floats(self._tree, self.sources[0])
+
+
+class NoVector(_Whole):
+    """A column of values that no vector has; nothing of it is read."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.sources = (path,)
+        self.problem = problem
+
+    def rule(self) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def array(self, nodes: Nodes) -> StoredArray:
+        """Refuse: there is no such vector."""
+        raise NotImplementedError(nodes)
 
 
 @functools.cache

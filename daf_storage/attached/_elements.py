@@ -9,7 +9,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from daf_storage.base import StorageType
+from daf_storage.attached._virtual import Converted
+from daf_storage.base import AnyArray, StorageType
 from daf_storage.data import kept
 from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
 from daf_storage.trees import Hdf5Tree, Node, StoredArray, Tree, ZarrTree
@@ -137,6 +138,20 @@ def element(tree: Tree, path: str) -> Iterator[Any]:
         raise UnsupportedDataError(f"{tree.location}: {path} cannot be read here")
     with tree.element(path) as found:
         yield found
+
+
+def half_floats(tree: Tree, path: str) -> Converted:
+    """Return an array of numbers of half precision, widened to Float32."""
+
+    def read_range(rows: slice, columns: slice | None) -> AnyArray:
+        with element(tree, path) as found:
+            part: AnyArray = found[rows] if columns is None else found[rows, columns]
+            return part
+
+    with element(tree, path) as found:
+        shape = tuple(int(n) for n in found.shape)
+        chunks = tuple(int(n) for n in found.chunks or shape)
+    return Converted(shape, chunks, StorageType.FLOAT32, read_range)
 
 
 def read_value(tree: Tree, path: str) -> Any:

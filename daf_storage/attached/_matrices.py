@@ -19,7 +19,7 @@ from daf_storage.attached import _elements as elements
 from daf_storage.attached._columns import Nodes
 from daf_storage.attached._elements import MatrixHeader, MatrixLayout
 from daf_storage.attached._properties import Property, memory_property
-from daf_storage.attached._virtual import ArrayMaker, Converted, ShiftedIndices
+from daf_storage.attached._virtual import ArrayMaker, ShiftedIndices
 from daf_storage.base import AnyArray, StorageType, pandas
 from daf_storage.data import Convention, convention_attributes, layout
 from daf_storage.errors import CorruptDataError, UnsupportedInputError
@@ -167,15 +167,7 @@ def _numbers(tree: Tree, node: Node, name: str, path: str, dtype: np.dtype[Any])
             raise CorruptDataError(f"{tree.location}: the array {path!r} is missing")
         return array
 
-    def read_range(rows: slice, columns: slice | None) -> AnyArray:
-        with elements.element(tree, path) as found:
-            part: AnyArray = found[rows] if columns is None else found[rows, columns]
-            return part
-
-    with elements.element(tree, path) as found:
-        shape = tuple(int(n) for n in found.shape)
-        chunks = tuple(int(n) for n in found.chunks or shape)
-    return Converted(shape, chunks, StorageType.FLOAT32, read_range)
+    return elements.half_floats(tree, path)
 
 
 def _in_memory(place: Place, header: MatrixHeader, *, is_square: bool) -> Property:

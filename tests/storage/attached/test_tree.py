@@ -18,14 +18,7 @@ from anndata.tests.helpers import assert_equal
 from daf_query.demo import find_pbmc
 from daf_storage import DafReader, MemoryDaf, errors, import_h5ad, open_daf, to_anndata
 from daf_storage.attached import AnnDataTree
-from tests.storage.attached.example import FORMS, Form, example, write
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[Form, Path]:
-    """Write the example in each form."""
-    adata = example()
-    return {form: write(adata, tmp_path_factory.mktemp(form), form) for form in FORMS}
+from tests.storage.attached.example import FORMS, Form
 
 
 @pytest.fixture(scope="module")
