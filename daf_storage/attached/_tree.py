@@ -139,6 +139,8 @@ class AnnDataTree:
         return self._contents
 
     def _base_state(self) -> Hashable:
+        if isinstance(self.base, Hdf5Tree):
+            return self.base.identity("")  # that of the root changes with all below it
         return tuple(self.base.listing_identity(group) for group in GROUPS)
 
 
