@@ -330,6 +330,33 @@ def test_what_anndata_writes(written: Path, monkeypatch: pytest.MonkeyPatch) -> 
                 same(array_of(tree, name), values)
 
 
+def test_a_server_is_asked_for_the_chunks_of_a_range(tmp_path: Path) -> None:
+    """Of a shard, their bytes and the index; of chunks in files of their own, those files."""
+    values = np.random.default_rng(0).random(100_000)
+    root = zarr.open_group(tmp_path / "x.zarr", mode="w")
+    root.create_array("sharded", data=values, chunks=(1000,), shards=(50_000,))
+    root.create_array("files", data=values, chunks=(1000,))
+    documents = {
+        each.relative_to(tmp_path / "x.zarr").as_posix(): each.read_bytes()
+        for each in (tmp_path / "x.zarr").rglob("zarr.json")
+    }
+    with served(tmp_path) as server:
+        for name in ("sharded", "files"):
+            files = RemoteFiles(f"{server.url}/x.zarr")
+            array = array_of(ZarrTree(RemoteStore(files, documents)), name)
+            spans = [Span(10, 20), Span(60_999, 61_001)]
+            estimate = ReadEstimate()
+            array.estimate(spans, estimate)
+            assert estimate.is_remote
+            assert (estimate.decoded_bytes, estimate.used_bytes) == (3 * 8000, 12 * 8)
+            found = np.concatenate(array.read_spans(spans))
+            assert np.array_equal(found, np.concatenate([values[span.slice] for span in spans]))
+            assert files.received_bytes < 200_000
+            requests = files.requests
+            array.read_spans(spans)
+            assert files.requests == requests
+
+
 def test_archives_that_zarr_python_wrote(tmp_path: Path) -> None:
     """They have several entries of one name, of which the last counts, and nothing is aligned."""
     path = tmp_path / "x.zip"
