@@ -158,7 +158,7 @@ class SharedProperties:
         dataset_axis = self._dataset_axis(what)
         empty = self._options.empty_of((axis.name, name))
         for member, given in zip(self._members, values.given, strict=True):
-            if given is None and empty is None and self._options.join == "exact":
+            if given is None and empty is None and self._options.join != "outer":
                 raise _no_empty(self._daf.location, member, what, (axis.name, name))
         if values.is_string:
             columns = [

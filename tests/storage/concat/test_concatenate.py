@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from daf_storage import (
 from daf_storage.base import Span
 from daf_storage.concat import _pieces
 from daf_storage.concat._axes import made_unique
+from daf_storage.concat._matrices import MatrixWriter
+from daf_storage.concat._pieces import SparsePieces
 from daf_storage.errors import (
     AxisNotFoundError,
     CorruptDataError,
@@ -35,6 +38,7 @@ from daf_storage.errors import (
     InvalidInputError,
     LabelsError,
     MatrixNotFoundError,
+    NotFoundError,
     UnsupportedInputError,
 )
 from tests.support import contents
@@ -298,48 +302,57 @@ def test_a_prefix_follows_recorded_relations() -> None:
 FORMS: list[Any] = [np.asarray, sp.csc_array, sp.csr_array]
 
 
+@pytest.mark.parametrize("is_sparse", [True, False])
+@pytest.mark.parametrize("fill", [None, 7, np.nan])
 @pytest.mark.parametrize("join", ["inner", "outer"])
-@pytest.mark.parametrize("fill", [None, 0, 7, -0.5, np.nan])
-@pytest.mark.parametrize("fraction", [0.001, 0.999])
 def test_matrices_are_those_of_pandas(
-    monkeypatch: pytest.MonkeyPatch, join: Any, fill: Any, fraction: float
+    monkeypatch: pytest.MonkeyPatch, join: Any, fill: Any, *, is_sparse: bool
 ) -> None:
-    """Any mix of forms, orientations and genes, in small pieces, sparse and dense."""
+    """Any mix of forms, orientations and genes, in small pieces, in one pass and in two."""
     monkeypatch.setattr(_pieces, "_BLOCK_BYTES", 64)
     monkeypatch.setattr(_pieces, "column_blocks", lambda colptr: _pieces_of(len(colptr) - 1))
+    monkeypatch.setattr(MatrixWriter, "_is_sparse", lambda *_: is_sparse)
+    elements = SparsePieces.elements
+
+    def checked(self: SparsePieces) -> Any:
+        together = list(elements(self))
+        for number, alone in enumerate((list(self.rows()), list(self.values()))):
+            for one, pair in zip(alone, together, strict=True):
+                np.testing.assert_array_equal(one, pair[number])
+        assert int(self.counts().sum()) == sum(rows.size for rows, _ in together)
+        return iter(together)
+
+    monkeypatch.setattr(SparsePieces, "elements", checked)
     random = np.random.default_rng(5)
-    genes = [["g", "f", "e"], ["e", "x", "g", "y"], ["g", "e", "f"], []]
-    dtypes = ["u1", "i4", "f4", "u2"]
+    genes = [["g", "f", "e"], ["e", "x", "g", "y"], ["g", "e", "f"], ["h", "g"], []]
+    dtypes = ["u1", "i4", "f4", "?", "u2"]
     sources, frames = [], []
-    for number, form in enumerate([*FORMS, sp.csc_array]):
+    for number, form in enumerate([*FORMS, sp.csc_array, sp.csc_array]):
         cells = [f"{number}{n}" for n in range(3 * (number != 1) + 2)]
         values = random.poisson(0.7, (len(cells), len(genes[number]))).astype(dtypes[number])
         source = _daf(f"d{number}", cells, genes[number])
-        order = ("cell", "gene") if number != 1 else ("gene", "cell")
+        is_flipped = number in (1, 2)
+        order = ("gene", "cell") if is_flipped else ("cell", "gene")
         source.set_matrix(
-            *order, "x", form(values if number != 1 else values.T), relayout=number == 2
+            *order, "x", form(values.T if is_flipped else values), relayout=number > 2
         )
         sources.append(source)
         frames.append(pd.DataFrame(values, cells, genes[number]).astype(float))
-    sources, frames = (sources[:3], frames[:3]) if join == "inner" else (sources, frames)
-    daf = _concatenated(
-        sources, join=join, fill_value=fill, sparse_if_saves_storage_fraction=fraction
-    )
+    if join == "inner":
+        sources, frames = sources[:3], frames[:3]
+    daf = _concatenated(sources, join=join, fill_value=fill)
     for frame in frames:
         missing = {g for f in frames for g in f.columns} - set(frame.columns)
         for gene in missing if join == "outer" else ():
             frame[gene] = 0 if fill is None else fill
     expected = pd.concat(frames, join=join)
-    for relayout in (False, True):
-        axes = ("gene", "cell") if relayout else ("cell", "gene")
+    for axes in (("cell", "gene"), ("gene", "cell")):
         found = daf.get_np_matrix(*axes, "x", relayout=False)
-        assert not (fraction > 0.9 and sp.issparse(found))
-        if sp.issparse(found):
-            assert found.has_canonical_format
-        dense = found.toarray() if sp.issparse(found) else found
-        frame = pd.DataFrame(
-            dense.T if relayout else dense, expected.index, daf.axis_entries("gene")
-        )
+        assert sp.issparse(found) is is_sparse
+        assert not is_sparse or found.has_canonical_format
+        dense = found.toarray() if is_sparse else found
+        dense = dense if axes[0] == "cell" else dense.T
+        frame = pd.DataFrame(dense, expected.index, daf.axis_entries("gene"))
         np.testing.assert_array_equal(frame[list(expected.columns)], expected)
 
 
@@ -469,6 +482,100 @@ def test_shared_properties_are_aligned() -> None:
     assert daf.get_np_vector("gene", "length").tolist() == [2]
 
 
+def test_shared_properties_that_agree_or_not() -> None:
+    """Scalars, vectors and matrices of each form: kept if equal, else named by the report."""
+    sources = [_daf("a", ["A"], ["g", "f"]), _daf("b", ["B"], ["g", "f"])]
+    for number, source in enumerate(sources):
+        source.add_axis("set", ["S", "T"])
+        source.set_vector("gene", "in", ["S", "T"], entries_of="set")
+        source.set_vector("gene", "rank", [number, 1])
+        source.set_vector("gene", "weight", [np.nan, 1.0])
+        for name, last in (("same", 4), ("other", number)):
+            values = np.array([[1.0, np.nan], [0, last]])
+            source.set_matrix("gene", "set", f"{name}_dense", values)
+            source.set_matrix("gene", "gene", f"{name}_sparse", sp.csc_array(values))
+    sources[1].set_matrix("gene", "set", "form", sp.csc_array([[1, 2], [3, 4]]))
+    sources[0].set_matrix("gene", "set", "form", [[1, 2], [3, 4]])
+    daf = MemoryDaf()
+    report = concatenate(daf, "cell", sources, merge="same")
+    assert daf.vectors_set("gene") == {"in", "weight"}
+    assert daf.vector_info("gene", "in").entries_of == "set"
+    assert daf.matrices_set("gene", "set") == {"same_dense"}
+    assert daf.matrices_set("gene", "gene") == {"same_sparse"}
+    assert {item.what.split("'")[1] for item in report.items} == {
+        *("rank", "other_dense", "other_sparse", "form")
+    }
+    found = daf.get_np_matrix("gene", "set", "same_dense")
+    np.testing.assert_array_equal(found, [[1, np.nan], [0, 4]])
+
+
+def test_shared_dense_matrices_of_another_order() -> None:
+    """The last one, in the order of both axes, NaN or the fill value where it has no entry."""
+    sources = [_daf("a", ["A"], ["g", "f"]), _daf("b", ["B"], ["f", "h"])]
+    for source, entries in zip(sources, (["S", "T"], ["T", "U"]), strict=True):
+        source.add_axis("set", entries)
+        source.set_matrix("gene", "set", "x", [[1, 2], [3, 4]])
+    for fill, empty in ((None, np.nan), (9, 9)):
+        daf = _concatenated(sources, join="outer", merge="last", fill_value=fill)
+        found = daf.get_np_matrix("gene", "set", "x")
+        expected = [[empty, empty, empty], [empty, 1, 2], [empty, 3, 4]]
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_collected_properties_that_some_lack() -> None:
+    """Strings and numbers; an error without a value, and missing in an outer join."""
+    sources = [_daf("a", ["A"], ["g"]), _daf("b", ["B"], ["g"])]
+    sources[0].set_scalar("lab", "X")
+    sources[0].set_scalar("day", np.uint8(3))
+    sources[0].set_vector("gene", "rank", [5])
+    for key in ("lab", ("gene", "rank")):
+        with pytest.raises(NotFoundError, match="'b!' has no .* which is collected; pass empty="):
+            _concatenated(sources, merge={key: "collect"}, join="inner")
+    daf = _concatenated(sources, merge="collect", join="outer")
+    assert daf.get_np_vector("dataset", "lab").tolist() == ["X", ""]
+    assert daf.vector_info("dataset", "lab").empty_is_missing
+    np.testing.assert_array_equal(daf.get_np_vector("dataset", "day"), [3, np.nan])
+    found = daf.get_np_matrix("dataset", "gene", "rank")
+    np.testing.assert_array_equal(found, [[5], [np.nan]])
+    options: Any = {"lab": "Y", "day": 4, ("gene", "rank"): 6}
+    daf = _concatenated(sources, merge="collect", empty=options)
+    assert daf.get_np_vector("dataset", "lab").tolist() == ["X", "Y"]
+    assert daf.get_np_matrix("dataset", "gene", "rank").tolist() == [[5], [6]]
+
+
+def test_a_large_transpose_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A matrix that is stored by genes alone is turned round beside the target, unseen."""
+    monkeypatch.setattr(_pieces, "_BLOCK_BYTES", 1)
+    folders = []
+    temporary = tempfile.TemporaryFile
+
+    def recorded(dir: Path | None = None) -> Any:  # noqa: A002 - as the function has it
+        folders.append(dir)
+        return temporary(dir=dir)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", recorded)
+    source = _daf("a", ["A", "B"], ["g", "f", "e"])
+    values = np.array([[1, 0, 2], [0, 3, 4]], np.float32)
+    source.set_matrix("cell", "gene", "x", sp.csc_array(values), relayout=False)
+    concatenate(tmp_path / "all.daf.zarr", "cell", [source], sparse_if_saves_storage_fraction=0.001)
+    found = open_daf(tmp_path / "all.daf.zarr").get_np_matrix("cell", "gene", "x")
+    assert (found.toarray() if sp.issparse(found) else found).tolist() == values.tolist()
+    assert folders == [tmp_path] * 2
+    assert [path.name for path in tmp_path.iterdir()] == ["all.daf.zarr"]
+
+
+def test_nullable_integers_as_floats_and_as_strings() -> None:
+    """Beside integers that only strings hold, those that were floats are strings of integers."""
+    columns: list[list[int | None]] = [[1, None], [2**60 + 1, None], [3, 4]]
+    sources = []
+    for number, column in enumerate(columns):
+        obs = pd.DataFrame({"x": pd.array(column, "Int64")}, [f"{number}a", f"{number}b"])
+        sources.append(from_anndata(ad.AnnData(obs=obs)))
+    found = to_anndata(_concatenated(sources, "obs")).obs["x"]
+    assert found.dtype == "Int64"
+    assert [None if pd.isna(v) else v for v in found] == [1, None, 2**60 + 1, None, 3, 4]
+
+
 def test_shared_strings_of_which_some_are_missing() -> None:
     """They stay missing; beside empty strings that are none they cannot, which the report says."""
     sources = [_daf("a", ["A"], ["g", "f"]), _daf("b", ["B"], ["g", "f", "h"])]
@@ -539,13 +646,19 @@ def test_parts_beside_the_data() -> None:
         adata = ad.AnnData(
             np.ones((2, 1), "f4"),
             obs=pd.DataFrame(index=[f"{number}a", f"{number}b"]),
-            uns={"neighbors": {"n": np.arange(3)}, "each": {"n": np.arange(number)}, "l": [1]},
+            uns={
+                "tree": sp.eye_array(2),
+                "each": {"n": np.arange(number)},
+                "l": [1],
+                "m": [number],
+            },
         )
         adata.obsm["cube"] = np.zeros((2, 2, 2))
         sources.append(from_anndata(adata))
     daf = MemoryDaf()
     report = concatenate(daf, "obs", sources, merge="same")
     found = to_anndata(daf)
-    assert found.uns["neighbors"]["n"].tolist() == [0, 1, 2]
-    assert "each" not in found.uns
-    assert {item.what for item in report.items} == {"obsm['cube']", "uns['each']"}
+    assert found.uns["tree"].toarray().tolist() == [[1, 0], [0, 1]]
+    assert found.uns["l"] == [1]
+    assert {"each", "m"}.isdisjoint(found.uns)
+    assert {item.what for item in report.items} == {"obsm['cube']", "uns['each']", "uns['m']"}
