@@ -65,6 +65,7 @@ def test_whole_files_and_parts(server: DafServer) -> None:
         ("bytes=0-1", [30, 60], "bytes 0-1/3"),
         ("bytes=1-", [60, 90], "bytes 1-2/3"),
         ("bytes=-1", [90], "bytes 2-2/3"),
+        ("bytes=-9", [30, 60, 90], "bytes 0-2/3"),
         ("bytes=1-100", [60, 90], "bytes 1-2/3"),
     ):
         status, headers, body = ask(server, AGE, Range=asked)
