@@ -240,14 +240,14 @@ class ChainWriter(DafWriter):
                 f"only {self._chain.last.location} is changed{hidden}"
             )
 
-    def _check_free(self, exists: bool, if_exists: IfExists, what: str) -> None:  # noqa: FBT001 - a fact, not a mode
-        try:
-            super()._check_free(exists, if_exists, what)
-        except errors.ExistsError as error:
-            if not self.is_append_only and not what.startswith("axis "):
-                replace = Remedy("pass ", REPLACE, " to hide it, where it is of an earlier one")
-                raise with_remedy(error, replace) from None
-            raise
+    def _check_free(self, exists: bool, if_exists: IfExists, what: str, *, path: str) -> None:  # noqa: FBT001 - a fact, not a mode
+        is_of_base = exists and self._chain.last.kind(path) is None
+        if is_of_base and if_exists == "error":
+            error = errors.ExistsError(f"{self.location}: {what} exists already")
+            if what.startswith("axis "):
+                raise error
+            raise with_remedy(error, Remedy("pass ", REPLACE, " to hide it"))
+        super()._check_free(exists, if_exists, what, path=path)
 
     def _check_open(self) -> None:
         super()._check_open()

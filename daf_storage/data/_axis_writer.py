@@ -92,7 +92,8 @@ class AxisWriter(DafReader):
         check_name(self.location, "scalar", name)
         what = f"{self.location}: scalar {name!r}"
         stored = inputs.scalar_input(value, dtype, what=what)
-        self._check_free(self.has_scalar(name), if_exists, f"scalar {name!r}")
+        path = layout.scalar_path(name)
+        self._check_free(self.has_scalar(name), if_exists, f"scalar {name!r}", path=path)
         with self._change(layout.scalar_path(name), if_exists=if_exists) as (path, changes):
             changes.write_scalar(path, stored)
 
@@ -156,7 +157,8 @@ class AxisWriter(DafReader):
             empty_is_missing=empty_is_missing,
             matrices=matrices or {},
         )
-        self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}")
+        path = layout.axis_path(axis)
+        self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}", path=path)
         if self.has_axis(axis) and (new.vectors or new.matrices):
             self._replace_axis(new, nodes)
         else:
@@ -170,7 +172,9 @@ class AxisWriter(DafReader):
         """Put a new axis in place; its entries, without which nothing of it is seen, last."""
         what = f"axis {new.name!r}"
         with self.batch(), self._writable.transaction() as changes, self._writable.lock():
-            self._check_free(self.has_axis(new.name), if_exists, what)
+            self._check_free(
+                self.has_axis(new.name), if_exists, what, path=layout.axis_path(new.name)
+            )
             self._check_axes_unchanged(what, tuple(nodes), list(nodes.values()))
             for path in self._paths_of_axis(new.name):
                 if self._is_occupied(path):
@@ -359,11 +363,14 @@ class AxisWriter(DafReader):
             path = layout.matrix_path(first, second, names[2])
         self._counters[path] += 1
 
-    def _check_free(self, exists: bool, if_exists: IfExists, what: str) -> None:  # noqa: FBT001 - a fact, not a mode
+    def _check_free(self, exists: bool, if_exists: IfExists, what: str, *, path: str) -> None:  # noqa: FBT001 - a fact, not a mode
+        """Raise if a property is there and is not to be replaced, or cannot be."""
         check_if_exists(if_exists)
+        is_stored_here = exists and self._tree_of_new(self._writable).kind(path) is not None
         if exists and if_exists == "error":
-            raise errors.property_exists(self.location, what, is_append_only=self.is_append_only)
-        if exists:
+            is_kept = is_stored_here and self.is_append_only
+            raise errors.property_exists(self.location, what, is_append_only=is_kept)
+        if is_stored_here:
             self._check_removable(what)
 
     def _check_removable(self, what: str) -> None:

@@ -104,7 +104,7 @@ it, or change the value
             check_strings(self.location, axis, name, stored)
         if entries_of is not None:
             self._check_entries(stored, entries_of, what)
-        self._check_free(self.has_vector(axis, name), if_exists, what)
+        self._check_vector_free(axis, name, if_exists)
         with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
             write_vector(
                 changes, path, stored, empty_is_missing=empty_is_missing, entries_of=entries_of
@@ -145,9 +145,7 @@ it, or change the value
         self._check_vector_name(axis, name)
         self._require_axis(axis)
         kind = self._numeric_type(dtype)
-        self._check_free(
-            self.has_vector(axis, name), if_exists, f"vector {name!r} of axis {axis!r}"
-        )
+        self._check_vector_free(axis, name, if_exists)
         shape = (self.axis_length(axis),)
         with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
             if packed:
@@ -177,9 +175,7 @@ it, or change the value
         self._require_axis(axis)
         length = self.axis_length(axis)
         kind, index_kind = self._numeric_type(dtype), self._index_type(index_dtype, length)
-        self._check_free(
-            self.has_vector(axis, name), if_exists, f"vector {name!r} of axis {axis!r}"
-        )
+        self._check_vector_free(axis, name, if_exists)
         with self._change_vector(axis, name, if_exists=if_exists) as (path, changes):
             changes.create_group(path)
             parts = EmptySparse(
@@ -196,6 +192,10 @@ it, or change the value
                     f"{self.location}: vector {name!r} was filled with positions that do not rise "
                     f"within 1 to {length:,}; nothing was stored"
                 )
+
+    def _check_vector_free(self, axis: str, name: str, if_exists: IfExists) -> None:
+        what, path = f"vector {name!r} of axis {axis!r}", layout.vector_path(axis, name)
+        self._check_free(self.has_vector(axis, name), if_exists, what, path=path)
 
     def _change_vector(
         self, axis: str, name: str, *, if_exists: IfExists, packed: bool | Packing | None = None

@@ -314,7 +314,9 @@ class DafWriter(VectorWriter):
         pairs = [(rows_axis, columns_axis)] + [(columns_axis, rows_axis)] * flipped
         for rows, columns in pairs:
             exists = self.has_matrix(rows, columns, name, relayout=False)
-            self._check_free(exists, if_exists, f"matrix {name!r} of axes {rows!r} and {columns!r}")
+            what = f"matrix {name!r} of axes {rows!r} and {columns!r}"
+            path = layout.matrix_path(rows, columns, name)
+            self._check_free(exists, if_exists, what, path=path)
 
     def _relayout(
         self,

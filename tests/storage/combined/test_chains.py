@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from daf_storage import (
 )
 from daf_storage.spi import IndexPlace, IndexStorage
 from daf_storage.testing import AppendOnlyDafSuite, ChangingDafSuite, ReadOnlyDafSuite
+from daf_storage.trees._zarr_write import ZarrTransaction
 from tests.support import CELLS, GENES, UMIS, contents, dense, fill, fill_served
 
 
@@ -283,3 +286,50 @@ def test_an_axis_of_the_last_one_only_has_its_groups_there() -> None:
     assert mine.axes_set() == {"donor", "gene"}
     assert set(mine.tree.children("matrices/gene")) == {"donor", "gene"}
     assert mine.axis_entries("gene").tolist() == GENES
+
+
+def test_an_archive_hides_what_it_has_not(tmp_path: Path) -> None:
+    """It can only be added to, and hiding what an earlier one has is adding; once."""
+    base, mine = fill(MemoryDaf()), ZarrDaf({}, "w")
+    archive = ZarrDaf(tmp_path / "x.daf.zarr.zip", "w")
+    for last in (mine, archive):
+        chain = chain_writer([base, last])
+        chain.set_vector("cell", "age", [1, 2, 3], if_exists="replace")
+        chain.set_scalar("n", 5, if_exists="replace")
+        chain.set_matrix("cell", "gene", "UMIs", UMIS * 2, if_exists="replace")
+        assert chain.get_np_vector("cell", "age").tolist() == [1, 2, 3]
+        assert chain.get_np_matrix("gene", "cell", "UMIs").tolist() == (UMIS.T * 2).tolist()
+        with pytest.raises(errors.ExistsError, match="vector 'type' .* to hide it"):
+            chain.set_vector("cell", "type", ["a"] * 3)
+    with pytest.raises(errors.AppendOnlyError):
+        chain.set_vector("cell", "age", [1, 2, 3], if_exists="replace")
+    with pytest.raises(errors.ExistsError, match="an archive is append-only"):
+        chain.set_vector("cell", "age", [1, 2, 3])
+
+
+def test_a_write_that_fails_leaves_the_chain_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it stops: at worst the last one has an axis more, and the next attempt works."""
+    base = fill(MemoryDaf())
+    before = contents(base)
+    publish = ZarrTransaction.publish
+    for stop in range(12):
+        mine, calls = MemoryDaf(), itertools.count()
+
+        def fail(self: ZarrTransaction, path: str, *, replace: bool) -> None:
+            if next(calls) == stop:  # noqa: B023 - used within this round
+                raise OSError(path)
+            publish(self, path, replace=replace)
+
+        chain = chain_writer([base, mine])
+        with monkeypatch.context() as patched:
+            patched.setattr(ZarrTransaction, "publish", fail)
+            with suppress(OSError):
+                chain.set_matrix("cell", "gene", "new", UMIS)
+        seen = contents(chain)
+        added = {key for key in seen["matrices"] if key[2] == "new"}
+        assert {k: v for k, v in seen["matrices"].items() if k not in added} == before["matrices"]
+        assert {**seen, "matrices": before["matrices"]} == before
+        chain.set_matrix("cell", "gene", "new", UMIS, if_exists="replace")
+        assert chain.get_np_matrix("gene", "cell", "new").tolist() == UMIS.T.tolist()
+        assert mine.axes_set() == {"cell", "gene"}
+    assert next(calls) < stop  # the last rounds were not stopped
