@@ -215,15 +215,17 @@ class CodedStrings(MadeOf):
         return codes
 
     def coded_batches(self) -> Iterator[pa.DictionaryArray]:
-        """Yield the elements in pieces: numbers, and the few strings."""
+        """Yield the elements in pieces: numbers, and those of the strings that occur."""
         strings = self._strings().cast(pa.string())
-        missing = len(strings)
-        dictionary = pa.concat_arrays([strings, pa.array([""], pa.string())])
+        every = pa.concat_arrays([strings, pa.array([""], pa.string())])
         length = self.info.shape[0]
         for start in range(0, length, _BATCH_ROWS):
             codes = self.codes(Span(start, min(start + _BATCH_ROWS, length)))
-            numbers = np.where(codes < 0, missing, codes).astype(np.int32)
-            yield pa.DictionaryArray.from_arrays(pa.array(numbers), dictionary)
+            numbers = np.where(codes < 0, len(strings), codes)
+            is_used = np.bincount(numbers, minlength=len(every)) > 0
+            places = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
+            used = every.filter(pa.array(is_used))
+            yield pa.DictionaryArray.from_arrays(pa.array(places[numbers]), used)
 
     def read(self) -> AnyArray:
         """Return all strings as objects."""

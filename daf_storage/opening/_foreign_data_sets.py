@@ -133,5 +133,5 @@ def written_in_place(location: str, mode: OpenMode) -> errors.ReadOnlyError:
     return errors.ReadOnlyError(
         f"{location}: an AnnData is read in place and never written, so it cannot be opened with "
         f"mode {mode!r}; import it into a data set of its own (daf import {location} "
-        f'OUT.daf.zarr), or write beside it: connect([{location!r}], overlay="mine.daf.zarr")'
+        f'OUT.daf.zarr), or write beside it: connect({location!r}, overlay="mine.daf.zarr")'
     )
