@@ -36,6 +36,7 @@ def add_extract(commands: Commands) -> None:
         "write a slice of a matrix to a file; only the slice is read",
         "  daf extract pbmc.daf.zarr --matrix X --rows \"donor = 'N3'\" -o n3.h5ad\n"
         '  daf extract pbmc.daf.zarr --matrix X --columns "is_marker" -o markers.parquet\n'
+        "  daf extract atlas.h5ad --overlay notes.daf.zarr --matrix X --rows label=1 -o one.h5ad\n"
         "  daf extract pbmc.daf.zarr --matrix X --columns MS4A1,CD8A -o two.csv\n"
         '  daf extract pbmc.daf.zarr --matrix X --rows "age > 60 ORDER BY age DESC LIMIT 10" \\\n'
         "      --columns @genes.txt -o old.h5ad --layers counts --obsm X_umap --obsp none\n"

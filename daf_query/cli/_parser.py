@@ -152,7 +152,8 @@ def _add_info(commands: Commands) -> None:
         "info",
         "say what a data set holds; reads metadata only",
         "  daf info pbmc.daf.zarr\n  daf info pbmc.daf.zarr --format json | jq .axes\n"
-        "  daf info pbmc.daf.zarr --diagram > pbmc.mmd",
+        "  daf info pbmc.daf.zarr --diagram > pbmc.mmd\n"
+        "  daf info atlas.h5ad --overlay notes.daf.zarr",
     )
     parser.add_argument("path", metavar="PATH")
     output = parser.add_mutually_exclusive_group()

@@ -28,6 +28,7 @@ def add_profile(commands: Commands) -> None:
         "profile",
         "count, sum, mean, variance and more of each column of a matrix in groups of its rows",
         "  daf profile pbmc.daf.zarr --matrix X --by bulk_labels -o profile.parquet\n"
+        "  daf profile atlas.h5ad --overlay notes.daf.zarr --matrix X --by label -o notes.csv\n"
         "  daf profile pbmc.daf.zarr --matrix X --by bulk_labels --columns MS4A1,CD8A\n"
         '  daf profile pbmc.daf.zarr --matrix X --by "donor, age > 60 AS old" \\\n'
         '      --rows "phase = \'G1\'" --columns "is_marker" -o profile.csv\n'
