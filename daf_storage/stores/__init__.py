@@ -33,6 +33,7 @@ from daf_storage.stores._protocol import (
     Transaction,
     WritableStore,
     bytes_version,
+    has_entries,
     is_mapped,
 )
 from daf_storage.stores._read_estimate import ReadEstimate, estimate_ranges
@@ -95,6 +96,7 @@ __all__ = [
     "find_output",
     "fingerprint",
     "follow_links",
+    "has_entries",
     "interrupted_exchange",
     "is_mapped",
     "is_remote",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from daf_storage.base import AnyArray
 
@@ -116,19 +116,6 @@ class LocalReads:
         return [data[start:stop] for start, stop in ranges]
 
 
-@runtime_checkable
-class EntriesOfArchive(Protocol):
-    """A snapshot of entries, whose `identity` tells the bytes of each from any others."""
-
-    def identity(self) -> Hashable:
-        """Return a value that differs whenever something was added or rewritten; cheap."""
-        ...
-
-    def is_entry_mapped(self, key: str, alignment: int) -> bool:
-        """Return whether the bytes of ``key`` lie in the file as they are, at such a multiple."""
-        ...
-
-
 def bytes_version(snapshot: Snapshot, key: str) -> Hashable | None:
     """Return what is another value whenever the bytes of ``key`` are; None if nothing shows that.
 
@@ -137,9 +124,17 @@ def bytes_version(snapshot: Snapshot, key: str) -> Hashable | None:
     found = snapshot.fingerprint(key)
     if found is not None:
         return tuple(found)
-    if snapshot.is_local and not isinstance(snapshot, EntriesOfArchive):
+    if snapshot.is_local and not has_entries(snapshot):
         return None
     return snapshot.identity()
+
+
+def has_entries(snapshot: Snapshot) -> bool:
+    """Return whether a snapshot is of an archive, by its method ``is_entry_mapped``.
+
+    Its `Snapshot.identity` tells the bytes of each entry from any others.
+    """
+    return hasattr(snapshot, "is_entry_mapped")  # a check of protocols takes ten times as long
 
 
 def is_mapped(snapshot: Snapshot, key: str, *, alignment: int = 1) -> bool:
@@ -147,9 +142,10 @@ def is_mapped(snapshot: Snapshot, key: str, *, alignment: int = 1) -> bool:
 
     Entries of archives may be compressed, and begin anywhere.
     """
-    if not isinstance(snapshot, EntriesOfArchive):
+    is_entry_mapped = getattr(snapshot, "is_entry_mapped", None)
+    if is_entry_mapped is None:
         return snapshot.is_local
-    return snapshot.is_entry_mapped(key, alignment)
+    return bool(is_entry_mapped(key, alignment))
 
 
 class ReadableStore(Protocol):

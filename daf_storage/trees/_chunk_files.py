@@ -17,7 +17,7 @@ import pyarrow as pa
 from daf_storage.base import AnyArray, Span
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
-from daf_storage.stores import ReadEstimate, Snapshot, bytes_version, is_mapped
+from daf_storage.stores import ReadEstimate, Snapshot, bytes_version, has_entries, is_mapped
 from daf_storage.trees._chunk_grid import ChunkedRead, Position
 from daf_storage.trees._chunk_reader import (
     ChunkMemory,
@@ -32,6 +32,7 @@ from daf_storage.trees._protocol import decoded_bytes
 
 _MAX_FILES: Final = 1 << 20
 _MAX_LOOKED_UP: Final = 1 << 12
+_MAX_READ_BYTES: Final = 1 << 24
 
 
 class ChunkFiles:
@@ -61,6 +62,9 @@ class ChunkFiles:
         self._snapshot = snapshot
         self._path = path
         self._metadata = metadata
+        is_small = math.prod(metadata.info.chunks) * metadata.item_bytes <= _MAX_READ_BYTES
+        is_file = snapshot.is_local and not has_entries(snapshot)
+        self._is_read = bool(metadata.compressions) and is_file and is_small
 
     @staticmethod
     def can_read(metadata: ArrayMetadata) -> bool:
@@ -163,13 +167,18 @@ class ChunkFiles:
             )
         return vlen.decode_vlen_utf8(data, what=what)
 
-    def _stored(self, position: Position) -> memoryview | None:
-        return self._snapshot.map(self._key(position))
+    def _stored(self, position: Position) -> memoryview | bytes | None:
+        """Return the bytes of a chunk; to map a file takes longer than to read a small one."""
+        key = self._key(position)
+        return self._snapshot.read(key) if self._is_read else self._snapshot.map(key)
 
     def _key(self, position: Position) -> str:
         return posixpath.join(self._path, self._metadata.chunk_key(position))
 
-    def _decompressed(self, position: Position, data: memoryview, limit: int) -> memoryview:
+    def _decompressed(
+        self, position: Position, stored: memoryview | bytes, limit: int
+    ) -> memoryview:
+        data = memoryview(stored)
         for codec in self._metadata.compressions:
             try:
                 data = memoryview(decompress(codec, data, limit))
