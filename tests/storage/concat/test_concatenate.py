@@ -639,6 +639,42 @@ def test_categories_and_colours_of_anndata() -> None:
         assert list(found.uns["type_colors"]) == ["#000001", "#000002", "#000003"]
 
 
+def test_columns_that_differ_in_type() -> None:
+    """A categorical beside plain strings is plain; so are categories in another order, ordered."""
+    columns: list[dict[str, Any]] = [
+        {"x": pd.Categorical(["b"], ["b", "a"]), "grade": pd.Categorical(["l"], ["l", "h"], True)},
+        {"x": ["c"], "grade": pd.Categorical(["h"], ["h", "l"], True)},
+    ]
+    sources = []
+    for number, column in enumerate(columns):
+        obs = pd.DataFrame(column, index=[f"{number}"])
+        uns = {} if number else {"x_colors": ["#000001", "#000002"]}
+        sources.append(from_anndata(ad.AnnData(obs=obs, uns=uns)))
+    daf = _concatenated(sources, "obs", merge="same")
+    assert daf.axis_entries("x").tolist() == ["b", "a", "c"]
+    assert daf.get_np_vector("obs", "x").tolist() == ["b", "c"]
+    found = to_anndata(_concatenated([*sources], "obs")).obs["grade"]
+    assert found.cat.categories.tolist() == ["l", "h"]
+    assert not found.cat.ordered
+
+
+@pytest.mark.parametrize("join", ["inner", "outer"])
+def test_frames_of_obsm(join: Any) -> None:
+    """Their columns are joined by name, as anndata does."""
+    parts = []
+    for number, names in enumerate((["p", "q"], ["q", "r"])):
+        adata = ad.AnnData(np.zeros((2, 1), "f4"))
+        adata.obs_names = [f"{number}a", f"{number}b"]
+        frame = pd.DataFrame(np.arange(4).reshape(2, 2) + number, adata.obs_names, names)
+        adata.obsm["frame"] = frame
+        parts.append(adata)
+    found = to_anndata(_concatenated(list(map(from_anndata, parts)), "obs", join=join))
+    expected = ad.concat(parts, join=join).obsm["frame"]
+    pd.testing.assert_frame_equal(
+        found.obsm["frame"][expected.columns], expected, check_dtype=False
+    )
+
+
 def test_parts_beside_the_data() -> None:
     """Nested uns is merged as scalars are; what is aligned to cells is left out, and said to be."""
     sources = []
