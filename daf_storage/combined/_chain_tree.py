@@ -90,7 +90,11 @@ class ChainTree:
             It belongs to an axis of which this tree has other entries than the first one.
         """
         if not _is_single(path):
-            return None if self.kind(path) is None else MergedGroup(self, path)
+            identity = self.identity(path)
+            nodes = [self._tree(number, path).node(path) for number in self._latest_first()]
+            pinned = [node for node in nodes if node is not None]
+            is_group = bool(pinned) and pinned[0].kind == "group"
+            return MergedGroup(pinned, identity) if is_group else next(iter(pinned), None)
         owner = self.owner(path)
         if owner is None:
             return None
@@ -208,14 +212,19 @@ class ChainTree:
 
 
 class MergedGroup:
-    """A group that several trees may have; see `Node`."""
+    """A group that several trees may have; see `Node`.
+
+    Parameters
+    ----------
+    nodes
+        The group in each tree that has it, that of the last one first.
+    """
 
     kind: NodeKind = "group"
 
-    def __init__(self, tree: ChainTree, path: str) -> None:
-        self._tree = tree
-        self._path = path
-        self._identity = tree.identity(path)
+    def __init__(self, nodes: Sequence[Node], identity: Hashable) -> None:
+        self._nodes = tuple(nodes)
+        self._identity = identity
 
     @property
     def identity(self) -> Hashable:
@@ -228,12 +237,13 @@ class MergedGroup:
 
     def array(self, name: str = "") -> StoredArray | None:
         """Return the array of that name below this group; None if absent."""
-        node = self._tree.node(f"{self._path}/{name}") if name else None
-        return None if node is None else node.array()
+        arrays = (node.array(name) for node in self._nodes)
+        return next((array for array in arrays if array is not None), None)
 
-    def attribute(self, name: str) -> Any:  # noqa: ARG002 - as every node has it
-        """Return None: attributes are those of properties."""
-        return
+    def attribute(self, name: str) -> Any:
+        """Return an attribute of the last group that has it."""
+        values = (node.attribute(name) for node in self._nodes)
+        return next((value for value in values if value is not None), None)
 
 
 def _is_single(path: str) -> bool:

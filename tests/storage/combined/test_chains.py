@@ -6,13 +6,15 @@ import itertools
 import pickle
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from daf_query import connect
 from daf_query.index import build_index
+from daf_query.table import Categoricals
 from daf_storage import (
     DafReader,
     DafWriter,
@@ -23,12 +25,22 @@ from daf_storage import (
     chain_writer,
     copy_all,
     errors,
+    import_h5ad,
     open_daf,
+    to_anndata,
 )
+from daf_storage.combined._writable_chain import WritableChainTree
 from daf_storage.spi import IndexPlace, IndexStorage
-from daf_storage.testing import AppendOnlyDafSuite, ChangingDafSuite, ReadOnlyDafSuite
+from daf_storage.stores import MemoryStore
+from daf_storage.testing import (
+    AppendOnlyDafSuite,
+    ChangingDafSuite,
+    ChangingTreeSuite,
+    ReadOnlyDafSuite,
+)
+from daf_storage.trees import WritableTree, WritableZarrTree
 from daf_storage.trees._zarr_write import ZarrTransaction
-from tests.support import CELLS, GENES, UMIS, contents, dense, fill, fill_served
+from tests.support import CELLS, GENES, PBMC, UMIS, contents, dense, fill, fill_served
 
 
 def memory(**vectors: Any) -> DafWriter:
@@ -65,6 +77,23 @@ class TestAChainIsWritten(ChangingDafSuite):
     def daf(self) -> DafWriter:
         """Return a chain of two empty data sets."""
         return chain_writer([MemoryDaf(), MemoryDaf()])
+
+
+class TestAChainIsATree(ChangingTreeSuite):
+    """On top of an empty tree, and of one that has the groups."""
+
+    @pytest.fixture(params=["empty", "groups"])
+    def tree(self, request: pytest.FixtureRequest) -> WritableTree:
+        """Return a chain of trees in memory."""
+        base, last = (WritableZarrTree(MemoryStore(), consolidated=False) for _ in range(2))
+        for each in (base, last):
+            with each.transaction() as changes:
+                changes.mark_group("")
+        if request.param == "groups":
+            with base.transaction() as changes:
+                changes.create_group("h")
+                changes.publish("h", replace=False)
+        return WritableChainTree([base], last)
 
 
 class TestAnArchiveOnTop(AppendOnlyDafSuite):
@@ -333,3 +362,21 @@ def test_a_write_that_fails_leaves_the_chain_as_it_was(monkeypatch: pytest.Monke
         assert chain.get_np_matrix("gene", "cell", "new").tolist() == UMIS.T.tolist()
         assert mine.axes_set() == {"cell", "gene"}
     assert next(calls) < stop  # the last rounds were not stopped
+
+
+def test_a_replaced_categorical_is_what_it_is_now(tmp_path: Path) -> None:
+    """The notes of an import are of the base; values that they do not know are shown all the same."""
+    import_h5ad(PBMC, tmp_path / "pbmc.daf.zarr")
+    base, mine = open_daf(tmp_path / "pbmc.daf.zarr"), MemoryDaf()
+    chain = chain_writer([base, mine])
+    before = to_anndata(chain_reader([base, mine])).obs
+    assert before["louvain"].dtype == "category"
+    labels = ["new" if n % 3 else "" for n in range(len(before))]
+    chain.set_vector("obs", "louvain", labels, if_exists="replace", empty_is_missing=True)
+    for categoricals in get_args(Categoricals):
+        with connect(chain.read_only(), categoricals=categoricals) as db:
+            counts = db.sql("SELECT louvain, count(*) AS n FROM obs GROUP BY 1 ORDER BY n")
+            assert counts.to_arrow_table().column(0).to_pylist() == [None, "new"]
+    after = to_anndata(chain).obs
+    assert after["louvain"].astype(object).fillna("").tolist() == labels
+    assert after.drop(columns="louvain").equals(before.drop(columns="louvain"))
