@@ -203,7 +203,7 @@ def genes(opened: Opened) -> list[str]:
         if "/" in matrix or not opened.unique.n_obs:
             continue
         dense = _dense(values)
-        for place in {0, len(names) // 2}:
+        for place in {0, len(names) // 2} if len(names) else ():
             gene = names[place].replace("'", "''")
             column = f"\"var.{matrix}\"['{gene}']"
             where = column if dense.dtype == bool else f"{column} > 0"
