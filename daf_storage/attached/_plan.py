@@ -96,6 +96,7 @@ class Plan:
         self.matrix_notes: dict[str, dict[str, Any]] = {}
         self._entries: dict[str, list[str] | None] = {}
         self.frames: dict[str, tuple[Frame, str]] = {}
+        self._vectors: dict[str, tuple[FrameVector, ...]] = {}
         self.raw_axis = self._add_frames()
         self._add_category_axes()
         self._add_matrices()
@@ -277,10 +278,13 @@ class Plan:
 
     # Vectors
 
-    @functools.cache  # noqa: B019 - a plan lives as long as its tree
     def vectors(self, axis: str) -> tuple[FrameVector, ...]:
         """Return the columns of an axis; looked at when first asked for."""
-        return tuple(frame_vectors(self.frames[axis][0])) if axis in self.frames else ()
+        if axis not in self.frames:
+            return ()
+        if axis not in self._vectors:
+            self._vectors[axis] = tuple(frame_vectors(self.frames[axis][0]))
+        return self._vectors[axis]
 
     def vector_properties(self, axis: str) -> Iterator[tuple[str, Property]]:
         """Yield the paths and the vectors of the columns of an axis."""

@@ -151,6 +151,7 @@ class _Contents:
         self._base = base
         self._plan = Plan(base, parts_of(base), names)
         self._nodes: dict[str, VirtualNode] = {}
+        self._of_axis: dict[str, dict[str, Property]] = {}
 
     def find(self, path: str) -> Property | None:
         """Return the property at a path."""
@@ -177,9 +178,12 @@ class _Contents:
             node = self._nodes[path] = found.node(self._base)
         return node
 
-    @functools.cache  # noqa: B019 - it lives as long as the contents are current
     def _vectors(self, axis: str) -> dict[str, Property]:
-        return dict(self._plan.vector_properties(axis))
+        if axis not in self._plan.frames:
+            return {}
+        if axis not in self._of_axis:
+            self._of_axis[axis] = dict(self._plan.vector_properties(axis))
+        return self._of_axis[axis]
 
     @functools.cached_property
     def _uns(self) -> UnsValues:

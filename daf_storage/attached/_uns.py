@@ -65,9 +65,11 @@ def _scalar(tree: Tree, place: Place) -> Property | None:
         shape, dtype = elements.shape_and_dtype(tree, place.path)
     except errors.FormatError:
         return None
+    encoding = elements.encoding_of(node)
+    if shape == (1,) and not encoding:  # anndata takes it for a scalar
+        return _known_scalar(place.path, place.read(tree))
     if shape != ():
         return None
-    encoding = elements.encoding_of(node)
     if encoding == "string" and dtype == np.dtype(object):
         return array_property((place.path,), lambda nodes: required_array(nodes[0], "", place.path))
     is_known = encoding == "numeric-scalar" and dtype.kind in "bif"

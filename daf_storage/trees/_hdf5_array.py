@@ -312,7 +312,7 @@ class Hdf5Array(NotFileBacked):
         """Return all strings, flattened in C order."""
         self._check_expansion(Span(0, self.info.shape[0] if self.info.shape else 1))
         self._attempt(self._check_heaps)
-        strings = self._dataset.asstr()
+        strings = self._dataset.asstr("utf-8")
         n_rows = self.info.shape[0] if self.info.shape else 0
         step = max(STRING_BLOCK * n_rows // max(self.info.size, 1), 1)
         picks: list[Any] = [slice(n, n + step) for n in range(0, n_rows, step)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import zarr
 
 from daf_query import connect
 from daf_storage import DafReader, errors, open_daf
 from daf_storage.trees._hdf5_array import Hdf5Array
-from tests.storage.attached.example import N_OBS, N_VAR, Form
+from tests.storage.attached.example import N_OBS, N_VAR, Form, write
 from tests.support import recorded_reads, served
 
 
@@ -216,3 +218,18 @@ def test_a_truncated_file(h5ad_path: Path, tmp_path: Path) -> None:
     path.write_bytes(h5ad_path.read_bytes()[:5000])
     with pytest.raises(errors.CorruptDataError, match="cut.h5ad"):
         open_daf(path)
+
+
+def test_a_zarr_that_is_rewritten_under_an_open_session(tmp_path: Path) -> None:
+    """The same of a directory: codes written in place, and a column more."""
+    path = write(adata_of([0, 0, 1], [[1, 0], [0, 2], [3, 0]]), tmp_path, "zarr3")
+    with connect(path) as session:
+        query = "SELECT * FROM obs ORDER BY index"
+        assert session.sql(query).to_pydict()["kind"] == ["a", "a", "b"]
+        group: Any = zarr.open_group(path, mode="r+")
+        group["obs/kind/codes"][:] = [1, 1, 0]
+        assert session.sql(query).to_pydict()["kind"] == ["b", "b", "a"]
+        group["obs"].create_array("n", data=np.arange(3))
+        group["obs"].attrs["column-order"] = ["kind", "n"]
+        time.sleep(0.02)
+        assert session.sql(query).to_pydict()["n"] == [0, 1, 2]

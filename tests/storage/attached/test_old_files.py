@@ -1,0 +1,58 @@
+"""Files of other years and other programs, in place: as an import of them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from anndata.tests.helpers import assert_equal
+
+from daf_storage import MemoryDaf, errors, import_h5ad, open_daf, to_anndata
+from tests.storage.attached.test_tree import assert_same
+from tests.storage.h5ad.test_old_h5ad import (
+    CELLS,
+    of_0_6,
+    of_0_6_sparse,
+    of_0_7,
+    with_byte_names,
+    without_attributes,
+)
+
+
+@pytest.mark.parametrize(
+    "write_file", [of_0_6, of_0_6_sparse, of_0_7, with_byte_names, without_attributes]
+)
+def test_what_an_import_reads(tmp_path: Path, write_file: Callable[[Any], None]) -> None:
+    """Properties and notes are the same."""
+    with h5py.File(tmp_path / "old.h5ad", "w") as file:
+        write_file(file)
+    imported = MemoryDaf()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import_h5ad(tmp_path / "old.h5ad", imported, progress="never")
+    with open_daf(tmp_path / "old.h5ad") as attached:
+        assert_same(attached, imported)
+        ours, theirs = (json.loads(daf.get_scalar("anndata_notes")) for daf in (attached, imported))
+        for notes in (ours, theirs):
+            notes["uns"] = sorted(map(json.dumps, notes["uns"]))
+        assert ours == theirs
+        assert_equal(to_anndata(attached), to_anndata(imported))
+
+
+def test_byte_strings_in_columns(tmp_path: Path) -> None:
+    """They are text; those that are not UTF-8 are an error of that column, or of the names."""
+    with h5py.File(tmp_path / "bytes.h5ad", "w") as file:
+        with_byte_names(file)
+        for column, values in (("t", CELLS), ("latin", [b"\xe9", b"a", b"b"])):
+            file["obs"][column] = np.array(values)
+        file["obs"].attrs["column-order"] = ["n", "t", "latin"]
+    with open_daf(tmp_path / "bytes.h5ad") as daf:
+        assert daf.get_np_vector("obs", "t").tolist() == [name.decode() for name in CELLS]
+        with pytest.raises(errors.CorruptDataError, match="latin"):
+            daf.get_np_vector("obs", "latin")
