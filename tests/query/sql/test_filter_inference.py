@@ -136,6 +136,7 @@ def session(daf: DafWriter) -> DafSession:
         ("donor NOT LIKE 'd4%'", 2),
         ("donor ILIKE 'D4%'", 2),
         ("donor LIKE '%4'", 2),
+        ("(f < 0.1 AND f + g < 0.1) OR n < 3", 1),
         ("f <> 0.1", 2),
         ("n NOT IN (2.5, 3)", 2),
     ],
