@@ -72,12 +72,14 @@ if TYPE_CHECKING:
         open_daf,
         open_overlay,
     )
+    from daf_storage.sidecars import SidecarWarning
     from daf_storage.stores import DAF_DATA_OFFSET_ALIGNMENT
     from daf_storage.upkeep import (
         CopyIfExists,
         DafServer,
         Finding,
         RepairReport,
+        SidecarStatus,
         convert,
         copy_all,
         copy_axis,
@@ -86,9 +88,13 @@ if TYPE_CHECKING:
         copy_tensor,
         copy_vector,
         files_to_zarr,
+        refresh_sidecar,
+        remove_sidecar,
         reorder_axes,
         repair,
+        sidecar_status,
         verify,
+        write_sidecar,
         zarr_to_files,
     )
 
@@ -128,6 +134,8 @@ __all__ = [
     "Report",
     "ReportItem",
     "ShowProgress",
+    "SidecarStatus",
+    "SidecarWarning",
     "UnsafeAlignmentWarning",
     "VectorInfo",
     "ZarrDaf",
@@ -153,12 +161,16 @@ __all__ = [
     "open_daf",
     "open_overlay",
     "reconstruct_axis",
+    "refresh_sidecar",
+    "remove_sidecar",
     "reorder_axes",
     "repair",
     "settings",
+    "sidecar_status",
     "to_anndata",
     "verify",
     "view",
+    "write_sidecar",
     "zarr_to_files",
 ]
 
@@ -219,6 +231,7 @@ __getattr__, __dir__ = lazy_names(
             "open_overlay",
         ),
         "daf_storage.stores": ("DAF_DATA_OFFSET_ALIGNMENT",),
+        "daf_storage.sidecars": ("SidecarWarning",),
         "daf_storage.upkeep": (
             "DafServer",
             "Finding",
@@ -236,6 +249,11 @@ __getattr__, __dir__ = lazy_names(
             "reorder_axes",
             "repair",
             "verify",
+            "SidecarStatus",
+            "refresh_sidecar",
+            "remove_sidecar",
+            "sidecar_status",
+            "write_sidecar",
         ),
     },
 )

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         recorded_types,
         write_anndata,
     )
+    from daf_storage.sidecars import is_sidecar
     from daf_storage.stores import (
         DirectoryStore,
         MappingStore,
@@ -113,6 +114,7 @@ __all__ = [
     "find_output",
     "is_in_place",
     "is_remote",
+    "is_sidecar",
     "is_url_pattern",
     "lazy_module",
     "lazy_names",
@@ -149,6 +151,7 @@ __getattr__, __dir__ = lazy_names(
             "optional_import",
             "progress_bar",
         ),
+        "daf_storage.sidecars": ("is_sidecar",),
         "daf_storage.data": (
             "SparseMatrixParts",
             "SparseVectorParts",

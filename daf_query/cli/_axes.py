@@ -6,11 +6,13 @@ import argparse
 from pathlib import Path
 
 from daf_query._zarr_append import build_spatial_index
+from daf_query.cli._sidecar import is_of_sidecar, sidecar_command
 from daf_query.cli._summary import progress_of
 from daf_query.index import build_index, build_point_index
 from daf_query.session import connect
 from daf_query.table import GEOMETRY
 from daf_storage import DafError, open_daf
+from daf_storage.errors import ReadOnlyError
 
 
 def reorder_command(options: argparse.Namespace) -> None:
@@ -23,8 +25,16 @@ def reorder_command(options: argparse.Namespace) -> None:
 
 def index_command(options: argparse.Namespace) -> None:
     """Build indexes and say which."""
+    if is_of_sidecar(options):
+        sidecar_command(options)
+        return
     try:
         opened = open_daf(options.path, "r+")
+    except ReadOnlyError:  # it is read in place
+        if options.points is not None:
+            raise
+        sidecar_command(options)
+        return
     except DafError:
         if options.points is None and Path(options.path, options.axis).is_dir():
             _index_table(options)

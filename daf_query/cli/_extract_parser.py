@@ -1,12 +1,11 @@
 """The arguments of the command that writes a slice of a matrix.
 
-Must not import what it parses for; what a size is, it asks when one is given.
+Must not import what it parses for.
 """
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daf_query.cli._parser_parts import (
     Commands,
@@ -16,14 +15,8 @@ from daf_query.cli._parser_parts import (
     add_overlay,
     add_param,
     add_quiet,
+    byte_size,
 )
-from daf_storage import DafError
-from daf_storage.spi import lazy_module
-
-if TYPE_CHECKING:
-    from daf_query import slice as slices
-else:
-    slices = lazy_module("daf_query.slice")
 
 SLICE_FORMATS: Final = ("h5ad", "zarr", "npz", "mtx", "csv", "tsv", "parquet", "arrow")
 
@@ -84,7 +77,7 @@ def add_extract(commands: Commands) -> None:
     parser.add_argument(
         "--max-bytes",
         metavar="SIZE",
-        type=_size,
+        type=byte_size,
         help="refuse a slice whose values take more memory, such as 500MB or 2GiB",
     )
     for part, matrices in (
@@ -105,10 +98,3 @@ def add_extract(commands: Commands) -> None:
     add_quiet(parser)
     parser.any_of = ("output", "dry_run")
     parser.set_defaults(command="_query.extract_command")
-
-
-def _size(text: str) -> int:
-    try:
-        return slices.byte_count(text, keyword="size")
-    except DafError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from daf_query.cli._sidecar_status import as_dict, described
 from daf_storage import open_daf, open_overlay
 
 
@@ -15,6 +16,6 @@ def info_command(options: argparse.Namespace) -> None:
         if options.diagram:
             print(daf.diagram())
         elif options.format == "json":
-            print(json.dumps(daf.summary().as_dict(), indent=2))
+            print(json.dumps({**daf.summary().as_dict(), **as_dict(base)}, indent=2))
         else:
-            print(daf.description())
+            print(daf.description() + described(base))

@@ -29,6 +29,7 @@ from daf_query.cli._parser_parts import (
 from daf_query.cli._profile_parser import add_profile
 from daf_query.cli._provenance_parser import add_provenance
 from daf_query.cli._saving_parser import add_saving
+from daf_query.cli._sidecar_parser import add_index
 from daf_storage.spi import lazy_module
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
     add_saving(commands)
     add_annotate(commands)
     _add_reorder(commands)
-    _add_index(commands)
+    add_index(commands)
     add_provenance(commands)
     _add_verify(commands)
     _add_repair(commands)
@@ -288,26 +289,6 @@ def _add_reorder(commands: Commands) -> None:
     )
     add_quiet(parser)
     parser.set_defaults(command="_axes.reorder_command")
-
-
-def _add_index(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "index",
-        "store an index with which rows are found by name or by another value at once",
-        "  daf index pbmc.daf.zarr cell              # the names, and strings with many values\n"
-        "  daf index pbmc.daf.zarr cell barcode age\n"
-        "  daf index slide.daf.zarr cell --points x y   # cells within a box or a polygon\n"
-        "  daf index scenes.zarr meta bbox           # geometries of a group of Zarr arrays",
-    )
-    parser.add_argument("path", metavar="PATH")
-    parser.add_argument("axis", metavar="AXIS")
-    parser.add_argument("vectors", metavar="VECTOR", nargs="*", help="'name' for the entries")
-    parser.add_argument(
-        "--points", metavar=("X", "Y"), nargs=2, help="two vectors of coordinates, indexed together"
-    )
-    add_quiet(parser)
-    parser.set_defaults(command="_axes.index_command")
 
 
 def _add_verify(commands: Commands) -> None:

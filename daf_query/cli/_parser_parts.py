@@ -1,13 +1,21 @@
 """Parsers of commands: their help, and the options that several of them have.
 
-Must not import what it parses for.
+Must not import what it parses for; what a size is, it asks when one is given.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from daf_storage import DafError
+from daf_storage.spi import lazy_module
+
+if TYPE_CHECKING:
+    from daf_query import slice as slices
+else:
+    slices = lazy_module("daf_query.slice")
 
 CODECS: Final = ("blosc-zstd", "blosc-lz4", "zstd", "gzip")
 
@@ -146,3 +154,11 @@ def add_join(parser: argparse.ArgumentParser, default: str) -> None:
         help="of a pattern of paths: the axis whose entries are put one after the other (default: "
         "that of the observations)",
     )
+
+
+def byte_size(text: str) -> int:
+    """Return a number of bytes, as an argument names it."""
+    try:
+        return slices.byte_count(text, keyword="size")
+    except DafError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -11,6 +11,7 @@ Must not know tables, SQL or DataFusion.
 from daf_query.index._build import build_index, build_point_index, rebuild_indexes
 from daf_query.index._faults import UnfitIndexError, UnusedIndexWarning, list_of, warn_once
 from daf_query.index._rtree import RTree, rtree_of
+from daf_query.index._sidecar import accelerated, refreshed
 from daf_query.index._stored import StoredIndexes
 
 __all__ = [
@@ -18,10 +19,12 @@ __all__ = [
     "StoredIndexes",
     "UnfitIndexError",
     "UnusedIndexWarning",
+    "accelerated",
     "build_index",
     "build_point_index",
     "list_of",
     "rebuild_indexes",
+    "refreshed",
     "rtree_of",
     "warn_once",
 ]

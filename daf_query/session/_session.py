@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from daf_query.filter import Diagnosis, diagnose
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
+from daf_query.session._acceleration import Acceleration
 from daf_query.session._connected import CACHE_BYTES
 from daf_query.session._matrices import MatrixQuestions
 from daf_query.session._sources import Frame, Mode, Source, opened, opened_overlay, schema_name
@@ -35,7 +36,7 @@ from daf_query.table import Categoricals, TableDataset, with_matrix_columns
 from daf_storage import DafReader, DafWriter, Relation, errors
 
 
-class DafSession(MatrixQuestions, AxisWriting, Viewing):
+class DafSession(MatrixQuestions, AxisWriting, Viewing, Acceleration):
     """Data sets that are connected, each a SQL schema; `connect` makes one.
 
     May be used from several threads.  Closing it closes nothing that it handed out.

@@ -20,7 +20,7 @@ from daf_query.table import (
     zarr_table,
 )
 from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
-from daf_storage.spi import INDEXES_SUFFIX, is_remote, is_url_pattern, matching_urls
+from daf_storage.spi import INDEXES_SUFFIX, is_remote, is_sidecar, is_url_pattern, matching_urls
 
 Source: TypeAlias = str | Path | DafReader | TableDataset | Sequence[str | Path | DafReader]
 """A path of a data set, a reader of one, or a table; a pattern or a list for several as one."""
@@ -155,8 +155,8 @@ def _matching(pattern: str, mode: Mode) -> Collection:
 
 
 def _is_index(path: Path) -> bool:
-    """Return whether a path is of the indexes beside an HDF5 file, or below them."""
-    return any(
+    """Return whether a path is of the indexes beside a file, or of its sidecar, or below them."""
+    return any(is_sidecar(folder) for folder in (path, *path.parents)) or any(
         folder.name.endswith(INDEXES_SUFFIX) and folder.with_suffix("").is_file()
         for folder in (path, *path.parents)
     )

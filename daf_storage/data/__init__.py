@@ -47,7 +47,7 @@ from daf_storage.data._relations import (
     relation_of,
     values_without_entry,
 )
-from daf_storage.data._relayout import column_blocks
+from daf_storage.data._relayout import column_blocks, transpose_sparse, transposed_colptr
 from daf_storage.data._sparse_checks import required_array
 from daf_storage.data._sparse_parts import SparseMatrixParts, SparseVectorParts
 from daf_storage.data._summary import axes_in_order
@@ -102,6 +102,8 @@ __all__ = [
     "stored_numbers",
     "strings_input",
     "take_out_consolidated",
+    "transpose_sparse",
+    "transposed_colptr",
     "values_without_entry",
     "write_text",
 ]

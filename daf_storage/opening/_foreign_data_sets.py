@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
@@ -16,6 +16,7 @@ from daf_storage.opening import _hdf5_files as hdf5_files
 from daf_storage.opening._paths import H5AD_SUFFIX, ContainerKind, DafPath, parse_path, path_input
 from daf_storage.opening._skeleton import reader_name
 from daf_storage.opening._zarr_directories import siblings
+from daf_storage.sidecars import SidecarTree
 from daf_storage.stores import DirectoryStore
 from daf_storage.trees import Hdf5Tree, Tree, ZarrTree
 
@@ -58,8 +59,15 @@ def read_path(path: str | Path) -> DafPath:
     return foreign_path(path) or parse_path(path)
 
 
-def open_foreign(where: DafPath, mode: OpenMode, name: str | None) -> DafReader:
+def open_foreign(
+    where: DafPath,
+    mode: OpenMode,
+    name: str | None,
+    sidecar: str | Path | Literal[False] | None = None,
+) -> DafReader:
     """Open an AnnData in place; or a data set of Daf under such a name.
+
+    An AnnData has the sidecar that is given, or the one beside it, if there is one that fits it.
 
     Raises
     ------
@@ -77,6 +85,9 @@ def open_foreign(where: DafPath, mode: OpenMode, name: str | None) -> DafReader:
     tree, release = _tree_of(where)
     try:
         readable = readable_tree(tree)
+        if readable is not tree and sidecar is not False:
+            place = None if sidecar is None else Path(os.path.abspath(sidecar))
+            readable = SidecarTree(readable, where.container, place)
         return DafReader(readable, name=reader_name(readable, name, where.full), on_close=release)
     except BaseException:
         if release is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, MutableMapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -48,6 +49,7 @@ def open_daf(
     name: str | None = None,
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
+    sidecar: str | Path | Literal[False] | None = None,
 ) -> DafReader: ...
 @overload
 def open_daf(
@@ -57,6 +59,7 @@ def open_daf(
     name: str | None = None,
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
+    sidecar: str | Path | Literal[False] | None = None,
 ) -> DafWriter: ...
 @overload
 def open_daf(
@@ -66,6 +69,7 @@ def open_daf(
     name: str | None = None,
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
+    sidecar: str | Path | Literal[False] | None = None,
 ) -> DafReader: ...
 def open_daf(
     path: str | Path | MutableMapping[str, Any],
@@ -74,6 +78,7 @@ def open_daf(
     name: str | None = None,
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
+    sidecar: str | Path | Literal[False] | None = None,
 ) -> DafReader:
     """Open a Daf data set; its format follows from the path.
 
@@ -101,6 +106,9 @@ def open_daf(
     packed
         Whether to cut what is written into small chunks and compress them, and how; not in Zarr
         v2.  What is filled in place is not packed.
+    sidecar
+        Where the sidecar of an AnnData is that is read in place, see `write_sidecar`; by default
+        beside it.  False if none is to be used.
 
     Returns
     -------
@@ -117,15 +125,21 @@ def open_daf(
         It is an archive that is open for writing in another process, or, to be opened for
         writing, for reading in this one.
     """
+    foreign = None if isinstance(path, MutableMapping) or is_remote(path) else foreign_path(path)
+    if foreign is None and sidecar:
+        raise errors.InvalidInputError(
+            f"{path}: only an AnnData that is read in place has a sidecar, by the suffix .h5ad, "
+            ".zarr or .zarr.zip; leave sidecar= out"
+        )
     if isinstance(path, MutableMapping):
         return ZarrDaf(path, mode, name=name, zarr_format=zarr_format, packed=packed)
     if is_remote(path):
         return _open_remote(str(path), mode, name)
-    foreign = foreign_path(path)
     if foreign is not None:
         check_mode(mode)
+        again = partial(open_daf, sidecar=sidecar)
         with errors.os_errors(foreign.given):
-            return _with_origin(open_foreign(foreign, mode, name), open_daf, foreign.full)
+            return _with_origin(open_foreign(foreign, mode, name, sidecar), again, foreign.full)
     where = parsed(path)
     if where.form != "zarr" and zarr_format is not None:
         raise no_zarr_format(where)

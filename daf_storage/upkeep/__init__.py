@@ -27,6 +27,13 @@ from daf_storage.upkeep._index_storage import (
 from daf_storage.upkeep._joint_reorder import reorder_axes
 from daf_storage.upkeep._repair import RepairReport, data_set_paths, repair
 from daf_storage.upkeep._serve import DafServer
+from daf_storage.upkeep._sidecar import (
+    SidecarStatus,
+    refresh_sidecar,
+    remove_sidecar,
+    sidecar_status,
+    write_sidecar,
+)
 from daf_storage.upkeep._verify import verify
 
 __all__ = [
@@ -38,6 +45,7 @@ __all__ = [
     "IndexSource",
     "IndexStorage",
     "RepairReport",
+    "SidecarStatus",
     "StoredIndex",
     "convert",
     "copy_all",
@@ -48,8 +56,12 @@ __all__ = [
     "copy_vector",
     "data_set_paths",
     "files_to_zarr",
+    "refresh_sidecar",
+    "remove_sidecar",
     "reorder_axes",
     "repair",
+    "sidecar_status",
     "verify",
+    "write_sidecar",
     "zarr_to_files",
 ]

@@ -231,19 +231,31 @@ def _copy(
     for axis in sorted(source.axes_set()):
         destination.add_axis(axis, source.get_pa_vector(axis, "name"))
     for path, stored in _properties(source):
-        parts = stored.arrays()
-        with _property(destination, path) as changes:
-            if path.startswith(f"{kept.GROUP}/"):
-                kept.make_groups(destination.tree, changes, path)
-            changes.annotate(path, stored.attributes)
-            if "" not in parts:
-                changes.create_group(path)
-            for part, array in parts.items():
-                place = f"{path}/{part}" if part else path
-                if _adopt(changes, place, array, link=link):
-                    add(size_bytes(array))
-                else:
-                    _copy_array(changes, place, array, add)
+        copy_property(destination, path, stored, add, link=link)
+
+
+def copy_property(
+    destination: DafWriter,
+    path: str,
+    stored: Stored,
+    add: Callable[[int], None],
+    *,
+    link: bool = False,
+) -> None:
+    """Copy a vector, a matrix in one layout, or a part of an AnnData, array by array."""
+    parts = stored.arrays()
+    with _property(destination, path) as changes:
+        if path.startswith(f"{kept.GROUP}/"):
+            kept.make_groups(destination.tree, changes, path)
+        changes.annotate(path, stored.attributes)
+        if "" not in parts:
+            changes.create_group(path)
+        for part, array in parts.items():
+            place = f"{path}/{part}" if part else path
+            if _adopt(changes, place, array, link=link):
+                add(size_bytes(array))
+            else:
+                _copy_array(changes, place, array, add)
 
 
 def _copy_kept(source: DafReader, destination: DafWriter) -> None:

@@ -18,6 +18,7 @@ from anndata.tests.helpers import assert_equal
 from daf_query.demo import find_pbmc
 from daf_storage import DafReader, MemoryDaf, errors, import_h5ad, open_daf, to_anndata
 from daf_storage.attached import AnnDataTree
+from daf_storage.sidecars import SidecarTree
 from tests.storage.attached.example import FORMS, Form
 
 
@@ -78,7 +79,7 @@ def test_all_properties_are_those_of_an_import(
 ) -> None:
     """Axes, vectors, matrices and scalars have the same names, types and values."""
     with open_daf(paths[form]) as attached:
-        assert isinstance(attached.tree, AnnDataTree)
+        assert isinstance(attached.tree, SidecarTree)
         assert_same(attached, imported)
         ours, theirs = (json.loads(daf.get_scalar("anndata_notes")) for daf in (attached, imported))
         for notes in (ours, theirs):  # dtypes of objects are called differently by Zarr
@@ -102,8 +103,9 @@ def test_to_anndata_gives_back_what_was_written(
 def test_the_report_says_what_is_not_shown(paths: dict[Form, Path]) -> None:
     """Parts that Daf has no place for, and other names, are listed with a reason."""
     with open_daf(paths["h5ad"]) as attached:
-        assert isinstance(attached.tree, AnnDataTree)
-        found = {(item.kind, item.what) for item in attached.tree.report().items}
+        assert isinstance(attached.tree, SidecarTree)
+        assert isinstance(attached.tree.base, AnnDataTree)
+        found = {(item.kind, item.what) for item in attached.tree.base.report().items}
     assert found == {
         ("renamed", "obs['name']"),
         ("kept", "obs['complex']"),

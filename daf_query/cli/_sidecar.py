@@ -1,0 +1,52 @@
+"""Sidecars on the command line: ``daf index atlas.h5ad``."""
+
+from __future__ import annotations
+
+import argparse
+
+from daf_query.cli._sidecar_status import sidecar_line
+from daf_query.cli._summary import progress_of
+from daf_query.index import accelerated, refreshed
+from daf_storage import errors, open_daf, remove_sidecar
+
+
+def sidecar_command(options: argparse.Namespace) -> None:
+    """Write, refresh or remove the sidecar of a file that is read in place."""
+    with open_daf(options.path, sidecar=options.into) as daf:
+        if options.remove:
+            is_removed = remove_sidecar(daf)
+            said = "removed" if is_removed else "there was none"
+            text = f"the sidecar of {options.path}: {said}"
+        elif options.refresh:
+            text = sidecar_line(refreshed(daf, progress=progress_of(options)))
+        else:
+            indexes = {options.axis: options.vectors or None} if options.axis else {}
+            status = accelerated(
+                daf,
+                options.matrix,
+                indexes=indexes,
+                path=options.into,
+                max_bytes=options.max_bytes,
+                progress=progress_of(options),
+            )
+            text = sidecar_line(status)
+    if not options.quiet:
+        print(text)
+
+
+def is_of_sidecar(options: argparse.Namespace) -> bool:
+    """Return whether options say that a sidecar is meant.
+
+    Raises
+    ------
+    InvalidInputError
+        Nothing is said at all.
+    """
+    if options.matrix or options.refresh or options.remove or options.into is not None:
+        return True
+    if options.axis is None:
+        raise errors.InvalidInputError(
+            f"{options.path}: what is to be indexed is missing: name an axis, or --matrix NAME for "
+            "a file that is read in place"
+        )
+    return False

@@ -1,0 +1,387 @@
+"""A sidecar on top of an attached data set: what the sidecar has is read there, all else below.
+
+A sidecar has the other layout of a matrix, decoded columns and indexes.  It is looked for at every
+access, and used only while the source is the one that it was made of.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from daf_storage import errors
+from daf_storage.base import ForkLock
+from daf_storage.data import layout
+from daf_storage.sidecars._document import (
+    SIDECAR_SCALAR,
+    SidecarDocument,
+    array_types,
+    read_document,
+    sidecar_beside,
+)
+from daf_storage.sidecars._source_files import settled_state, source_digest, source_state
+from daf_storage.stores import DirectoryStore, fingerprint
+from daf_storage.trees import Node, NodeKind, Remarked, StoredArray, Tree, ZarrTree
+
+_MAX_DIGEST_BYTES: Final = 1 << 28
+"""Up to which size a source whose times differ is read, to see whether it is a copy."""
+_DEPTHS: Final = {layout.AXES: 2, layout.VECTORS: 3, layout.MATRICES: 4}
+"""How many parts the path of a property has, by its first one."""
+
+
+class SidecarWarning(errors.DafWarning):
+    """A sidecar is ignored: its source was changed, or it is damaged."""
+
+
+@dataclass(slots=True)
+class _Loaded:
+    """A sidecar that was made of the source as it is."""
+
+    tree: ZarrTree
+    document: SidecarDocument
+    state: Hashable
+    identities: dict[str, Hashable]
+    """Of what the properties were made, where the files below are many."""
+    damaged: set[str] = field(default_factory=set)
+    checked: set[str] = field(default_factory=set)
+
+
+class SidecarTree:
+    """An attached data set with the sidecar that it may have; see `Tree`.
+
+    Parameters
+    ----------
+    base
+        The attached data set.
+    source
+        The file or directory that it is in.
+    sidecar
+        Where the sidecar is; by default beside the source.
+    """
+
+    def __init__(self, base: Tree, source: Path, sidecar: Path | None = None) -> None:
+        self.base = base
+        self.source = source
+        self._sidecar = sidecar_beside(source) if sidecar is None else sidecar
+        self._is_directory = source.is_dir()
+        self._opened = None if self._is_directory else _inode(source)
+        self._lock = ForkLock()
+        self._seen: Hashable = None
+        self._loaded: _Loaded | None = None
+        self.problem = ""
+        """Why a sidecar that is there is not used."""
+
+    @property
+    def location(self) -> str:
+        """Where the attached data set is, for messages."""
+        return self.base.location
+
+    @property
+    def sidecar(self) -> Path:
+        """Where the sidecar is, or would be."""
+        return self._sidecar
+
+    def look_at(self, sidecar: Path) -> None:
+        """Use the sidecar at another place."""
+        with self._lock:
+            self._sidecar = sidecar
+            self._seen = None
+
+    def document(self) -> SidecarDocument | None:
+        """Return what the sidecar in use says of itself; None if none is used."""
+        loaded = self._current()
+        return None if loaded is None else loaded.document
+
+    # Tree
+
+    def kind(self, path: str) -> NodeKind | None:
+        """Return what is at ``path``; None if nothing is."""
+        found = self._tree_of(path)
+        if found is not None:
+            return found.kind(path)
+        if _is_index(path):
+            return None
+        known = self.base.kind(path)
+        return "group" if known is None and self._names_below(path) else known
+
+    def children(self, path: str) -> dict[str, NodeKind]:
+        """Return the names directly below a group, and what each is."""
+        found = self._tree_of(path)
+        if found is not None:
+            return found.children(path)
+        if _is_index(path):
+            return {}
+        names = self.base.children(path)
+        for name in self._names_below(path):
+            below = f"{path}/{name}" if path else name
+            if name not in names and (kind := self.kind(below)) is not None:
+                names[name] = kind
+        return names
+
+    def identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever something at or below ``path`` does."""
+        found = self._tree_of(path)
+        if found is not None:
+            return _in_sidecar(found.identity(path))
+        if _is_index(path):
+            return None
+        return self._with_state(path, self.base.identity(path))
+
+    def listing_identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever a child of ``path`` does."""
+        found = self._tree_of(path)
+        if found is not None:
+            return _in_sidecar(found.listing_identity(path))
+        if _is_index(path):
+            return None
+        return self._with_state(path, self.base.listing_identity(path))
+
+    def node(self, path: str) -> Node | None:
+        """Return the group or array at ``path``, pinned; None if there is none."""
+        found = self._tree_of(path)
+        if found is not None:
+            try:
+                node = found.node(path)
+                if node is not None:
+                    return node
+                problem = "it is missing"
+            except errors.DafError as error:
+                problem = str(error)
+            self._note_damage(path, problem)
+        if _is_index(path):
+            return None
+        names = self._names_below(path)
+        if names and _property_of(path) is None:
+            return _Group(self, path)
+        return self.base.node(path)
+
+    @property
+    def index_tree(self) -> SidecarTree:
+        """The tree of its indexes: this one, which has those of the sidecar."""
+        return self
+
+    def marker(self, name: str) -> Any:
+        """Return an attribute of the root."""
+        return self.base.marker(name)
+
+    def remarks(self) -> list[tuple[str, str]]:
+        """Return what the attached data set does not show of its file."""
+        return self.base.remarks() if isinstance(self.base, Remarked) else []
+
+    # What is used of the sidecar
+
+    def _tree_of(self, path: str) -> ZarrTree | None:
+        """Return the tree of the sidecar if what is at a path is to be read there."""
+        if _is_index(path):
+            loaded = self._current()
+            return None if loaded is None else loaded.tree
+        place = _property_of(path)
+        loaded = None if place is None else self._current()
+        if loaded is None or place is None or not self._has(loaded, place):
+            return None
+        if loaded.identities and self._base_identity(place) != loaded.identities.get(place):
+            loaded = self._current(is_changed=True)  # the source was written to meanwhile
+            if loaded is None or not self._has(loaded, place):
+                return None
+        return loaded.tree
+
+    def _has(self, loaded: _Loaded, place: str) -> bool:
+        """Return whether a property of the sidecar is one of the source, and sound."""
+        if place not in loaded.document.properties or place in loaded.damaged:
+            return False
+        if place not in loaded.checked:
+            loaded.checked.add(place)
+            problem = self._problem_of(loaded, place)
+            if problem:
+                self._note_damage(place, problem)
+                return False
+        return True
+
+    def _problem_of(self, loaded: _Loaded, place: str) -> str:
+        """Return why a property cannot be read; the sizes of its files are looked at."""
+        if self._base_place(place) is None:
+            return "there is none of this name in the source"
+        try:
+            if array_types(loaded.tree, place) != loaded.document.arrays[place]:
+                return "it does not consist of the arrays that were written"
+            node = loaded.tree.node(place)
+            for name in loaded.document.arrays[place]:
+                array = None if node is None else node.array(name)
+                if array is None:
+                    return f"the array {name!r} is missing"
+                array.check_stored(is_complete=True)
+        except errors.DafError as error:
+            return str(error)
+        return ""
+
+    def _base_place(self, place: str) -> str | None:
+        """Return where the source has a property: a matrix may be there in the other layout."""
+        top, *names = place.split("/")
+        places = [place]
+        if top == layout.MATRICES:
+            places.append(layout.matrix_path(names[1], names[0], names[2]))
+        return next((known for known in places if self.base.kind(known) is not None), None)
+
+    def _base_identity(self, place: str) -> Hashable:
+        known = self._base_place(place)
+        return None if known is None else self.base.identity(known)
+
+    def _names_below(self, path: str) -> list[str]:
+        """Return the names that the sidecar has directly below a group of properties."""
+        if _property_of(path) is not None or path == layout.SCALARS:
+            return []
+        loaded = self._current()
+        if loaded is None:
+            return []
+        start = f"{path}/" if path else ""
+        below = (
+            known.removeprefix(start).partition("/")[0]
+            for known in loaded.document.properties
+            if known.startswith(start) and known not in loaded.damaged
+        )
+        return sorted(set(below))
+
+    def _with_state(self, path: str, identity: Hashable) -> Hashable:
+        if not self._names_below(path):
+            return identity
+        loaded = self._current()
+        state = None if loaded is None else (loaded.state, frozenset(loaded.damaged))
+        return identity, state
+
+    # Loading
+
+    def _current(self, *, is_changed: bool = False) -> _Loaded | None:
+        """Return the sidecar if it is there and was made of the source as it is now."""
+        with self._lock:
+            seen = self._look()
+            if is_changed or seen != self._seen:
+                self._loaded = None if seen is None else self._load(seen)
+                self._seen = seen
+            return self._loaded
+
+    def _look(self) -> Hashable:
+        """Return what differs whenever the sidecar or the source was written to; None without."""
+        try:
+            state = fingerprint(os.stat(self._sidecar / layout.scalar_path(SIDECAR_SCALAR)))
+            if self._is_directory:
+                return state
+            status = os.stat(self.source)
+        except OSError:
+            return None
+        return state, fingerprint(status), status.st_dev
+
+    def _load(self, seen: Hashable) -> _Loaded | None:
+        self.problem = ""
+        if self._opened is not None and _inode(self.source) != self._opened:
+            self.problem = f"{self.source.name} was replaced since it was opened; open it again"
+            return None
+        tree = ZarrTree(DirectoryStore(self._sidecar))
+        try:
+            layout.check_version(tree)
+            document = read_document(tree)
+        except errors.DafError as error:
+            self._warn(f"it is damaged: {error}")
+            return None
+        loaded = _Loaded(tree, document, seen, {})
+        if self._is_directory:  # what changes between here and the comparison is noticed
+            for place in document.properties:
+                loaded.identities[place] = self._base_identity(place)
+        if not self._is_made_of_this(document):
+            self._warn(
+                f"{self.source.name} is not the file that it was made of, or was changed or copied "
+                "since"
+            )
+            return None
+        return loaded if self._look() == seen else None
+
+    def _is_made_of_this(self, document: SidecarDocument) -> bool:
+        state = source_state(self.source)
+        if state is None:
+            return False
+        if state.fingerprint == document.fingerprint:
+            return True
+        if state.size_bytes != document.size_bytes or state.size_bytes > _MAX_DIGEST_BYTES:
+            return False
+        settled = settled_state(self.source)
+        if settled is None or not settled.is_settled:
+            return False
+        return source_digest(self.source, settled) == document.digest
+
+    def _note_damage(self, path: str, problem: str) -> None:
+        place = _property_of(path) or path
+        loaded = self._loaded
+        if loaded is not None and place not in loaded.damaged:
+            loaded.damaged.add(place)
+            self._warn(f"{place} is damaged: {problem}")
+
+    def _warn(self, problem: str) -> None:
+        self.problem = problem
+        warnings.warn(
+            f"{self._sidecar}: this sidecar is ignored: {problem}; make it again with "
+            f"'daf index {self.source} --refresh', or take it away with "
+            f"'daf index {self.source} --remove'",
+            SidecarWarning,
+            stacklevel=2,
+        )
+
+
+class _Group:
+    """A group of which the sidecar has a part; see `Node`."""
+
+    kind: NodeKind = "group"
+
+    def __init__(self, tree: SidecarTree, path: str) -> None:
+        self._tree = tree
+        self._path = path
+        self._identity = tree.identity(path)
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for two nodes only if they hold the same data."""
+        return self._identity
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is the same group in the same state."""
+        return isinstance(other, _Group) and other.identity == self._identity
+
+    def array(self, name: str = "") -> StoredArray | None:
+        """Return the array of that name below this group; None if absent."""
+        node = self._tree.node(f"{self._path}/{name}") if name else None
+        return None if node is None else node.array()
+
+    def attribute(self, name: str) -> Any:
+        """Return an attribute of the group of the source."""
+        node = self._tree.base.node(self._path)
+        return None if node is None else node.attribute(name)
+
+
+def _in_sidecar(identity: Hashable) -> Hashable:
+    return None if identity is None else ("sidecar", identity)
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    """Return which file is at a path: what is read may be one that was replaced there."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _is_index(path: str) -> bool:
+    return path == layout.INDEXES or path.startswith(f"{layout.INDEXES}/")
+
+
+def _property_of(path: str) -> str | None:
+    """Return the path of the axis, vector or matrix at or above a path; None for what is above.
+
+    >>> _property_of("vectors/obs/age/nzind"), _property_of("vectors/obs")
+    ('vectors/obs/age', None)
+    """
+    parts = path.split("/")
+    depth = _DEPTHS.get(parts[0])
+    return "/".join(parts[:depth]) if depth is not None and len(parts) >= depth else None

@@ -1,0 +1,105 @@
+"""The files that a data set is attached from: whether they are the ones of before.
+
+A file is known by inode, size and times.  The time of its inode cannot be set back, so a file that
+was changed in place shows, also if its size and the time of its data are the same.  A copy has
+other times: what it holds is compared, by a digest of all of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from daf_storage.stores import fingerprint, is_settled
+
+_PIECE_BYTES: Final = 1 << 24
+_DIGEST_BYTES: Final = 16
+_MAX_WAIT_SECONDS: Final = 0.25
+_WAIT_SECONDS: Final = 0.02
+_digests: dict[tuple[str, str], str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """What the file system says of the files of a source; nothing of them was read."""
+
+    fingerprint: str
+    """Changes with every write to any of them."""
+    size_bytes: int
+    """Of all of them."""
+    is_settled: bool
+    """Whether the next write is bound to change the fingerprint."""
+
+
+def source_state(path: Path) -> SourceState | None:
+    """Return the state of a file, or of all files below a directory; None if it is absent."""
+    try:
+        files = list(_files(path))
+    except OSError:
+        return None
+    listed = [(name, *fingerprint(status)) for name, status in files]
+    return SourceState(
+        hashlib.blake2b(repr(listed).encode(), digest_size=_DIGEST_BYTES).hexdigest(),
+        sum(status.st_size for _, status in files),
+        all(is_settled(status) for _, status in files),
+    )
+
+
+def settled_state(path: Path) -> SourceState | None:
+    """Return the state of a source once its next write is bound to show; waits for a moment."""
+    end = time.monotonic() + _MAX_WAIT_SECONDS
+    state = source_state(path)
+    while state is not None and not state.is_settled and time.monotonic() < end:
+        time.sleep(_WAIT_SECONDS)
+        state = source_state(path)
+    return state
+
+
+def source_digest(
+    path: Path, state: SourceState, progress: Callable[[int], None] = lambda _: None
+) -> str | None:
+    """Return a digest of all bytes of a source and the names of its files.
+
+    None if it changed meanwhile.  It is computed once for each state.
+    """
+    known = _digests.get((str(path), state.fingerprint))
+    if known is not None:
+        return known
+    total = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    try:
+        for name, status in _files(path):
+            total.update(f"{name}\0{status.st_size}\0".encode(errors="surrogatepass"))
+            _add_file(total, path / name if name else path, progress)
+    except OSError:
+        return None
+    if not state.is_settled or source_state(path) != state:
+        return None
+    digest = total.hexdigest()
+    _digests[str(path), state.fingerprint] = digest
+    return digest
+
+
+def _add_file(total: hashlib.blake2b, path: Path, progress: Callable[[int], None]) -> None:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            total.update(piece)
+            progress(len(piece))
+
+
+def _files(path: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the files of a source by their names below it; a file itself has none."""
+    status = path.stat()
+    if not stat.S_ISDIR(status.st_mode):
+        yield "", status
+        return
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        for name in sorted(names):
+            file = Path(folder, name)
+            yield file.relative_to(path).as_posix(), file.stat()

@@ -1,0 +1,502 @@
+"""Make, refresh and remove the sidecar of an attached data set.
+
+A sidecar appears when it is complete, with what an older one had; a crash leaves what was there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from daf_storage import errors
+from daf_storage.base import AnyArray, ShowProgress, Span, progress_bar
+from daf_storage.data import (
+    DafReader,
+    DafWriter,
+    StoredMatrix,
+    check_reader,
+    layout,
+    ordered,
+    transpose_sparse,
+    transposed_colptr,
+)
+from daf_storage.opening import new_data_set, open_daf
+from daf_storage.sidecars import (
+    SIDECAR_SCALAR,
+    SIDECAR_SUFFIX,
+    SidecarDocument,
+    SidecarTree,
+    array_types,
+    is_sidecar,
+    read_document,
+    settled_state,
+    source_digest,
+    source_state,
+)
+from daf_storage.stores import scratch
+from daf_storage.trees import CodedArray, StoredArray
+from daf_storage.upkeep._copy import copy_all, copy_property
+
+_STRING_BYTES: Final = 16
+_BLOCK_BYTES: Final = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarStatus:
+    """What is known of the sidecar of a data set."""
+
+    path: str
+    """Where it is."""
+    is_used: bool
+    """Whether it was made of the source as it is."""
+    problem: str
+    """Why it is not used."""
+    size_bytes: int
+    """Of its files."""
+    properties: tuple[str, ...]
+    """What it has: axes, vectors and matrices, by their path in the data set."""
+    indexes: tuple[str, ...]
+    """The vectors that have an index in it, as ``axis/name``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a sidecar is to have."""
+
+    axes: tuple[str, ...]
+    vectors: tuple[tuple[str, str], ...]
+    matrices: tuple[tuple[str, str, str], ...]
+    """In the layout in which they are stored in the source."""
+    size_bytes: int
+
+
+def write_sidecar(
+    daf: DafReader,
+    matrices: str | Sequence[str] = (),
+    *,
+    columns: Iterable[tuple[str, str]] = (),
+    slow_columns: bool = True,
+    path: str | Path | None = None,
+    max_bytes: int | None = None,
+    progress: ShowProgress = "auto",
+) -> SidecarStatus:
+    """Write the other layout of matrices, and decoded columns, beside a data set read in place.
+
+    They are used at once, and whenever the data set is opened again, while its files are unchanged.
+    What an older sidecar of the same source has is kept.
+
+    Parameters
+    ----------
+    daf
+        An AnnData that was opened in place: ``open_daf("atlas.h5ad")``.
+    matrices
+        Names of matrices of two axes; each is written in the layout that the source lacks.
+    columns
+        Vectors to decode, as pairs of an axis and a name (``name`` for the entries alone).  The
+        entries of their axes come along.
+    slow_columns
+        Whether to decode all vectors that take long to read as well: strings that are stored one
+        by one, and numbers that are compressed.
+    path
+        Where to write it, a name that ends in ``.daf.zarr``; by default where it is, or beside the
+        source.  A sidecar that is not beside it is named when the source is opened:
+        ``open_daf("atlas.h5ad", sidecar=...)``.
+    max_bytes
+        How large all of it may become.
+    progress
+        Whether to show a bar on stderr.
+
+    Raises
+    ------
+    InvalidInputError
+        The data set is not one that is read in place, or a matrix has one axis only.
+    MatrixNotFoundError, VectorNotFoundError
+        There is none of this name.
+    BudgetError
+        It would be larger than ``max_bytes``; nothing was written.
+    ExistsError
+        There is something else at the path.
+    InUseError
+        The source was changed meanwhile; nothing was written.
+    """
+    tree = sidecar_tree(daf)
+    target = tree.sidecar if path is None else Path(path).absolute()
+    _check_target(target)
+    names = [matrices] if isinstance(matrices, str) else list(matrices)
+    old = _usable(tree, target)
+    with _opened_sidecar(old) as known:
+        vectors = [*columns, *(_slow_vectors(daf) if slow_columns else ())]
+        plan = _planned(daf, names, vectors, known)
+        old_bytes = 0 if known is None else _size_of(target)
+        _check_budget(daf, old_bytes + plan.size_bytes, max_bytes)
+        _write(daf, tree, target, plan, known, max_bytes, progress)
+    tree.look_at(target)
+    status = sidecar_status(daf)
+    if status is None:
+        raise errors.StorageError(f"{target}: the sidecar is not there although it was written")
+    return status
+
+
+def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> SidecarStatus:
+    """Make a sidecar fit the source again; return what it has.
+
+    The source is read once: if it holds what it held, as a copy does, that is noted, else all that
+    the sidecar had is written again, without indexes.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is no sidecar.
+    """
+    tree = sidecar_tree(daf)
+    target = tree.sidecar
+    if not is_sidecar(target):
+        raise errors.SourceNotFoundError(f"{daf.location}: there is no sidecar at {target}")
+    try:
+        with open_daf(target) as known:
+            document = read_document(known.tree)
+    except errors.DafError:
+        remove_sidecar(daf)
+        return write_sidecar(daf, progress=progress)
+    state = settled_state(tree.source)
+    if state is not None and state.size_bytes == document.size_bytes:
+        with progress_bar("check", state.size_bytes, show=progress) as bar:
+            digest = source_digest(tree.source, state, bar.add)
+        if digest == document.digest:
+            with open_daf(target, "r+") as writer:
+                _note(writer, replace(document, fingerprint=state.fingerprint))
+            tree.look_at(target)
+            return sidecar_status(daf) or _unused(tree)
+    parts = [path.split("/") for path in document.properties]
+    columns = [(p[1], p[2]) for p in parts if p[0] == layout.VECTORS]
+    columns = [(axis, name) for axis, name in columns if _has_vector(daf, axis, name)]
+    names = [p[3] for p in parts if p[0] == layout.MATRICES]
+    known_names = {name for *_, name in _flippable(daf)}
+    return write_sidecar(
+        daf,
+        [name for name in names if name in known_names],
+        columns=columns,
+        slow_columns=False,
+        progress=progress,
+    )
+
+
+def remove_sidecar(daf: DafReader) -> bool:
+    """Take the sidecar of a data set away; return whether there was one."""
+    tree = sidecar_tree(daf)
+    target = tree.sidecar
+    if not is_sidecar(target):
+        return False
+    _take_away(target)
+    tree.look_at(target)
+    return True
+
+
+def _take_away(target: Path) -> None:
+    if is_sidecar(target):
+        with errors.os_errors(str(target)), scratch(target) as aside:
+            target.rename(aside)  # the end of the block deletes it
+
+
+def sidecar_status(daf: DafReader) -> SidecarStatus | None:
+    """Return what is known of the sidecar of a data set; None if it has none."""
+    tree = daf.tree
+    if not isinstance(tree, SidecarTree) or not is_sidecar(tree.sidecar):
+        return None
+    document = tree.document()
+    if document is None:
+        return _unused(tree)
+    indexes = [
+        f"{axis}/{name}"
+        for axis in tree.children(layout.INDEXES)
+        for name in tree.children(f"{layout.INDEXES}/{axis}")
+    ]
+    return SidecarStatus(
+        str(tree.sidecar),
+        is_used=True,
+        problem="",
+        size_bytes=_size_of(tree.sidecar),
+        properties=document.properties,
+        indexes=tuple(sorted(indexes)),
+    )
+
+
+def sidecar_tree(daf: DafReader) -> SidecarTree:
+    """Return the tree of a data set that can have a sidecar.
+
+    Raises
+    ------
+    InvalidInputError
+        It has none: it is a data set of Daf, or lies on a server.
+    """
+    check_reader(daf, "a sidecar")
+    if isinstance(daf.tree, SidecarTree):
+        return daf.tree
+    raise errors.InvalidInputError(
+        f"{daf.location}: only a file of others that is read in place, such as an h5ad, has a "
+        "sidecar; in a data set of Daf, store the other layout with relayout_matrix and indexes "
+        "with build_index"
+    )
+
+
+def _unused(tree: SidecarTree) -> SidecarStatus:
+    size = _size_of(tree.sidecar)
+    return SidecarStatus(
+        str(tree.sidecar),
+        is_used=False,
+        problem=tree.problem or "it was changed just now",
+        size_bytes=size,
+        properties=(),
+        indexes=(),
+    )
+
+
+# Planning
+
+
+def _planned(
+    daf: DafReader,
+    names: Iterable[str],
+    vectors: Sequence[tuple[str, str]],
+    known: DafReader | None,
+) -> _Plan:
+    matrices = [matrix for name in names for matrix in _matrices_of(daf, name)]
+    new_matrices = [
+        (rows, cols, name)
+        for rows, cols, name in matrices
+        if known is None or not _has_matrix(known, cols, rows, name)
+    ]
+    new_vectors = [
+        (axis, name)
+        for axis, name in dict.fromkeys(vectors)
+        if name != "name" and (known is None or not _has_vector(known, axis, name))
+    ]
+    axes = {axis for rows, cols, _ in matrices for axis in (rows, cols)}
+    axes |= {axis for axis, _ in vectors}
+    new_axes = sorted(a for a in axes if known is None or a not in known.axes_set())
+    size = sum(_STRING_BYTES * daf.axis_length(axis) for axis in new_axes)
+    for axis, name in new_vectors:
+        size += sum(_bytes_of(array) for array in daf.open_vector(axis, name).arrays().values())
+    for rows, cols, name in new_matrices:
+        size += sum(_bytes_of(a) for a in daf.open_matrix(rows, cols, name).arrays().values())
+    return _Plan(tuple(new_axes), tuple(new_vectors), tuple(new_matrices), size)
+
+
+def _flippable(daf: DafReader) -> list[tuple[str, str, str]]:
+    axes = sorted(daf.axes_set())
+    return [
+        (rows, cols, name)
+        for rows, cols in itertools.permutations(axes, 2)
+        for name in sorted(daf.matrices_set(rows, cols, relayout=False))
+    ]
+
+
+def _matrices_of(daf: DafReader, name: str) -> list[tuple[str, str, str]]:
+    """Return the matrices of a name that the source has in one layout."""
+    tree = sidecar_tree(daf)
+    found = []
+    for rows, cols, known in _flippable(daf):
+        path = layout.matrix_path(rows, cols, known)
+        if known == name and tree.base.kind(path) is not None:
+            found.append((rows, cols, name))
+    if found:
+        return found
+    known_names = errors.known_names({known for *_, known in _flippable(daf)}, none="none")
+    raise errors.MatrixNotFoundError(
+        f"{daf.location}: no two axes have a matrix {name!r}; there are {known_names}"
+    )
+
+
+def _slow_vectors(daf: DafReader) -> Iterable[tuple[str, str]]:
+    """Yield the vectors that take longer to read where they are than in a sidecar."""
+    tree = sidecar_tree(daf)
+    for axis in sorted(daf.axes_set()):
+        for name in sorted(daf.vectors_set(axis)):
+            node = tree.base.node(layout.vector_path(axis, name))
+            array = None if node is None or node.kind != "array" else node.array()
+            if array is None or isinstance(array, CodedArray):
+                continue
+            if not array.info.is_mappable:
+                yield axis, name
+
+
+def _has_vector(daf: DafReader, axis: str, name: str) -> bool:
+    return axis in daf.axes_set() and name in daf.vectors_set(axis)
+
+
+def _has_matrix(daf: DafReader, rows: str, cols: str, name: str) -> bool:
+    are_there = {rows, cols} <= daf.axes_set()
+    return are_there and daf.has_matrix(rows, cols, name, relayout=False)
+
+
+def _bytes_of(array: StoredArray) -> int:
+    kind = array.info.storage_type
+    return array.info.size * (_STRING_BYTES if kind.is_string else kind.dtype.itemsize)
+
+
+def _size_of(folder: Path) -> int:
+    try:
+        state = source_state(folder)
+    except OSError:
+        return 0
+    return 0 if state is None else state.size_bytes
+
+
+def _check_budget(daf: DafReader, size_bytes: int, max_bytes: int | None) -> None:
+    if max_bytes is not None and size_bytes > max_bytes:
+        raise errors.BudgetError(
+            f"{daf.location}: the sidecar would take {size_bytes:,} bytes, more than the "
+            f"{max_bytes:,} that it may; name fewer matrices or columns, or allow more"
+        )
+
+
+def _check_target(target: Path) -> None:
+    if not target.name.endswith(SIDECAR_SUFFIX):
+        raise errors.InvalidInputError(
+            f"{target}: the path of a sidecar ends in {SIDECAR_SUFFIX}: it is a directory of Daf"
+        )
+    if target.exists() and not is_sidecar(target):
+        raise errors.ExistsError(
+            f"{target}: there is something here that is no sidecar, and it is not replaced; name "
+            "another path"
+        )
+
+
+# Writing
+
+
+def _usable(tree: SidecarTree, target: Path) -> Path | None:
+    """Return where a sidecar of the source as it is can be read, to be added to."""
+    if target != tree.sidecar:
+        return None
+    return target if tree.document() is not None else None
+
+
+def _opened_sidecar(path: Path | None) -> Any:
+    return _Nothing() if path is None else open_daf(path)
+
+
+class _Nothing:
+    """No data set, in place of one."""
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+def _write(
+    daf: DafReader,
+    tree: SidecarTree,
+    target: Path,
+    plan: _Plan,
+    known: DafReader | None,
+    max_bytes: int | None,
+    progress: ShowProgress,
+) -> None:
+    state = settled_state(tree.source)
+    if state is None:
+        raise errors.SourceNotFoundError(f"no such file or directory: {tree.source}")
+    if known is None:  # one that is there is stale or damaged
+        _take_away(target)
+    total = plan.size_bytes + state.size_bytes
+    with (
+        progress_bar("sidecar", total, show=progress) as bar,
+        new_data_set(target, if_exists="replace") as new,
+    ):
+        if known is not None:
+            copy_all(known, new, link=True, progress="never")
+        for axis in plan.axes:
+            new.add_axis(axis, daf.get_pa_vector(axis, "name"))
+        for axis, name in plan.vectors:
+            stored = daf.open_vector(axis, name)
+            copy_property(new, layout.vector_path(axis, name), stored, bar.add)
+        for rows, cols, name in plan.matrices:
+            _write_flipped(ordered(daf.open_matrix(rows, cols, name)), new, bar.add)
+        digest = source_digest(tree.source, state, bar.add)
+        if digest is None or source_state(tree.source) != state:
+            raise errors.InUseError(
+                f"{tree.source}: it was changed while its sidecar was being written, which was "
+                "discarded; try again when nothing writes to it"
+            )
+        arrays = {path: array_types(new.tree, path) for path in _properties_of(new)}
+        document = SidecarDocument(
+            tree.source.name, state.fingerprint, digest, state.size_bytes, arrays
+        )
+        _note(new, document)
+        _check_budget(daf, _size_of(Path(new.location)) if max_bytes is not None else 0, max_bytes)
+
+
+def _note(new: Any, document: SidecarDocument) -> None:
+    if not isinstance(new, DafWriter):
+        raise errors.ReadOnlyError(f"{new} cannot be written")
+    new.set_scalar(SIDECAR_SCALAR, document.text(), if_exists="replace")
+
+
+def _properties_of(daf: DafReader) -> tuple[str, ...]:
+    axes = sorted(daf.axes_set())
+    paths = [layout.axis_path(axis) for axis in axes]
+    paths += [layout.vector_path(axis, name) for axis in axes for name in daf.vectors_set(axis)]
+    for rows, cols in itertools.permutations(axes, 2):
+        names = daf.matrices_set(rows, cols, relayout=False)
+        paths += [layout.matrix_path(rows, cols, name) for name in names]
+    return tuple(sorted(paths))
+
+
+class _Lazy:
+    """A stored array of one dimension that is read where it is sliced."""
+
+    def __init__(self, array: StoredArray) -> None:
+        self._array = array
+        self.size = array.info.size
+
+    def __getitem__(self, part: slice) -> AnyArray:
+        return self._array.read_rows(Span(part.start, min(part.stop, self.size)))
+
+
+def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], None]) -> None:
+    """Write a matrix in the other layout, block by block."""
+    info = stored.info
+    rows, cols = info.columns_axis, info.rows_axis  # of the other layout
+    dtype = info.storage_type.dtype
+    if not info.is_sparse:
+        array = stored.dense()
+        with new.empty_dense_matrix(rows, cols, info.name, dtype) as out:
+            row_bytes = max(info.shape[0] * dtype.itemsize, 1)
+            for span in _spans(array, row_bytes):
+                out[span.slice] = array.read_rows(span)
+                add(span.size * row_bytes)
+        return
+    rowval: Any = _Lazy(stored.entries("rowval"))
+    nzval: Any = _Lazy(stored.entries("nzval"))
+    item_bytes = rowval[0:0].dtype.itemsize + dtype.itemsize
+    out_indptr = transposed_colptr(rowval, info.shape[0], what=stored.what)
+    index_dtype = np.uint32 if max(rowval.size, info.shape[1]) < np.iinfo(np.uint32).max else None
+    with new.empty_sparse_matrix(
+        rows, cols, info.name, dtype, rowval.size, index_dtype=index_dtype
+    ) as parts:
+        transpose_sparse(
+            indptr=stored.colptr(),
+            rowval=rowval,
+            nzval=nzval,
+            out_indptr=out_indptr,
+            out_rowval=parts.rowval,
+            out_nzval=parts.nzval,
+            progress=lambda count: add(count * item_bytes),
+        )
+        parts.colptr[:] = out_indptr + 1
+
+
+def _spans(array: StoredArray, row_bytes: int) -> Iterable[Span]:
+    length, chunk = array.info.shape[0], max(array.info.chunks[0], 1)
+    height = max(_BLOCK_BYTES // row_bytes, 1)
+    if chunk < length:
+        height = max(height // chunk, 1) * chunk
+    for start in range(0, length, height):
+        yield Span(start, min(start + height, length))

@@ -1,0 +1,451 @@
+"""Tests of sidecars: what is read of one is what the file has, and only while that is the file."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import pickle
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any, cast
+
+import anndata
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from daf_query import connect
+from daf_query.cli import main
+from daf_storage import (
+    DafReader,
+    MemoryDaf,
+    SidecarWarning,
+    errors,
+    open_daf,
+    refresh_sidecar,
+    remove_sidecar,
+    sidecar_status,
+    write_sidecar,
+)
+from daf_storage.sidecars import SidecarTree, _sidecar_tree
+from daf_storage.trees import Tree
+from daf_storage.upkeep import _sidecar as writing
+
+N_OBS, N_VAR = 300, 40
+
+
+def example() -> Any:
+    """Return an AnnData with strings, categories, numbers, and matrices in three layouts."""
+    random = np.random.default_rng(5)
+    obs = pd.DataFrame(index=[f"cell{n}" for n in range(N_OBS)])
+    obs["barcode"] = np.array([f"b{n}-µ" for n in range(N_OBS)], object)
+    obs["type"] = pd.Categorical(random.choice(["T", "B"], N_OBS))
+    obs["age"] = random.integers(0, 99, N_OBS)
+    var = pd.DataFrame(index=[f"gene{n}" for n in range(N_VAR)])
+    counts = sp.random(N_OBS, N_VAR, 0.3, "csr", np.float32, rng=random)
+    data = anndata.AnnData(counts, obs, var)
+    data.layers["dense"] = random.random((N_OBS, N_VAR))
+    data.layers["columns"] = sp.csc_matrix(counts)
+    data.obsp["near"] = sp.random(N_OBS, N_OBS, 0.01, "csr", np.float32, rng=random)
+    return data
+
+
+def write(folder: Path, form: str) -> Path:
+    """Write the example in a form, and return its path."""
+    if form == "zarr":
+        path = folder / "atlas.zarr"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            example().write_zarr(path)
+        return path
+    path = folder / "atlas.h5ad"
+    example().write_h5ad(path, compression="gzip" if form == "gzip" else None)
+    return path
+
+
+@pytest.fixture(params=["h5ad", "gzip", "zarr"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return the path of the example in each form."""
+    return write(tmp_path, request.param)
+
+
+@pytest.fixture
+def h5ad(tmp_path: Path) -> Path:
+    """Return the path of the example as an uncompressed h5ad."""
+    return write(tmp_path, "h5ad")
+
+
+def everything(daf: DafReader) -> dict[str, Any]:
+    """Return all values, each matrix from either side, whatever its stored layouts are."""
+    values: dict[str, Any] = {name: daf.get_scalar(name) for name in daf.scalars_set()}
+    for axis in daf.axes_set():
+        for name in ["name", *daf.vectors_set(axis)]:
+            values[f"{axis}/{name}"] = daf.get_pa_vector(axis, name).to_pylist()
+    for rows, columns in itertools.product(daf.axes_set(), repeat=2):
+        for name in daf.matrices_set(rows, columns):
+            matrix = daf.get_np_matrix(rows, columns, name)
+            dense = matrix.toarray() if sp.issparse(matrix) else matrix
+            values[f"{rows}/{columns}/{name}"] = dense.tolist()
+    return values
+
+
+def answers(daf: DafReader) -> list[Any]:
+    """Return what is asked of a data set in different ways."""
+    db = connect(daf)
+    return [
+        everything(daf),
+        db.sql("SELECT * FROM obs ORDER BY name").to_pydict(),
+        db.sql("SELECT name FROM obs WHERE barcode = 'b7-µ' OR age > 95").to_pydict(),
+        db.sql("SELECT X['gene3'] AS x, type FROM obs WHERE X['gene3'] > 0.5").to_pydict(),
+        db.matrix("obs", "var", "X", rows="age > 50", columns=["gene5", "gene1"])
+        .to_numpy()
+        .tolist(),
+        db.matrix("obs", "var", "dense", columns=["gene9"]).to_numpy().tolist(),
+        db.matrix("obs", "obs", "near", rows=[1, 5]).to_numpy().tolist(),
+    ]
+
+
+def reopened(path: Path, match: str) -> DafReader:
+    """Open a file whose sidecar is ignored, with a warning."""
+    with pytest.warns(SidecarWarning, match=match):
+        return _touched(path)
+
+
+def _touched(path: Path) -> DafReader:
+    daf = open_daf(path)
+    daf.axes_set()
+    daf.matrices_set("obs", "var")
+    return daf
+
+
+def test_equal_answers_with_and_without(path: Path) -> None:
+    """All values, SQL, gene columns and slices; the sidecar has what it was asked for."""
+    without = answers(open_daf(path, sidecar=False))
+    daf = open_daf(path)
+    assert sidecar_status(daf) is None
+    assert answers(daf) == without
+    connect(daf).accelerate(["X", "dense", "columns"], indexes={"obs": ["barcode", "age"]})
+    status = sidecar_status(daf)
+    assert status is not None
+    assert status.is_used
+    assert status.path == f"{path}.daf.zarr"
+    assert {"axes/obs", "vectors/obs/barcode"} <= set(status.properties)
+    assert {p for p in status.properties if p.startswith("matrices")} == {
+        "matrices/obs/var/X",
+        "matrices/obs/var/dense",
+        "matrices/var/obs/columns",
+    }
+    assert status.indexes == ("obs/age", "obs/barcode")
+    assert answers(daf) == without
+    again = open_daf(path)
+    assert answers(again) == without
+    assert answers(pickle.loads(pickle.dumps(again))) == without
+    report = connect(again).explain_analyze("SELECT name FROM obs WHERE barcode = 'b7-µ'")
+    assert "index" in str(report)
+    flipped = again.open_matrix("obs", "var", "X")
+    expected = example().X.tocsc()
+    assert flipped.indices.read().tolist() == (expected.indices + flipped.index_base).tolist()
+    assert flipped.entries("nzval").read().tolist() == expected.data.tolist()
+
+
+class Guarded:
+    """What a file has, of which the elements of X must not be read."""
+
+    def __init__(self, guarded: Any) -> None:
+        self._guarded = guarded
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("read"):
+            raise AssertionError("elements of X are read")
+        value = getattr(self._guarded, name)
+        return Guarded(value) if name == "from_zero" else value
+
+    def node(self, path: str) -> Any:
+        node = self._guarded.node(path)
+        return Guarded(node) if path == "matrices/var/obs/X" else node
+
+    def array(self, name: str) -> Any:
+        array = self._guarded.array(name)
+        return array if array is None or name == "colptr" else Guarded(array)
+
+
+def test_one_gene_reads_one_gene(h5ad: Path) -> None:
+    """With a sidecar, the bytes of the gene, and none of the file; without, all of the matrix."""
+
+    def gene() -> int:
+        daf = open_daf(h5ad)
+        assert isinstance(daf.tree, SidecarTree)
+        daf.tree.base = cast("Tree", Guarded(daf.tree.base))
+        part = connect(daf).matrix("obs", "var", "X", columns=["gene3"])
+        planned = part.explain().read_bytes
+        assert np.array_equal(part.to_numpy()[:, 0], example().X[:, [3]].toarray()[:, 0])
+        found = connect(daf).sql("SELECT count(*) AS n FROM obs WHERE X['gene3'] > 0")
+        assert found.to_pydict() == {"n": [example().X[:, [3]].nnz]}
+        return planned
+
+    planned = connect(h5ad).matrix("obs", "var", "X", columns=["gene3"]).explain().read_bytes
+    assert planned >= example().X.nnz * 4
+    with pytest.raises(AssertionError, match="elements of X"):
+        gene()
+    connect(h5ad).accelerate("X")
+    assert gene() <= example().X[:, [3]].nnz * 8 + (N_VAR + 1) * 4
+
+
+def test_a_change_in_place_is_noticed(h5ad: Path) -> None:
+    """Of the same size, with the old time, in an open session and when opened again."""
+    daf = open_daf(h5ad)
+    write_sidecar(daf, "X", columns=[("obs", "age")])
+    old = daf.get_np_vector("obs", "age").tolist()
+    with h5py.File(h5ad) as file:
+        offset = file["obs/age"].id.get_offset()
+    status = h5ad.stat()
+    first = np.array([old[0] + 1]).tobytes()  # what h5py refuses while this process reads
+    with h5ad.open("r+b") as stream:
+        stream.seek(offset)
+        stream.write(first)
+    os.utime(h5ad, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert h5ad.stat().st_size == status.st_size
+    again = reopened(h5ad, "--refresh")
+    assert again.get_np_vector("obs", "age").tolist() == [old[0] + 1, *old[1:]]
+    known = sidecar_status(again)
+    assert known is not None
+    assert not known.is_used
+    assert "changed or copied" in known.problem
+    with pytest.warns(SidecarWarning, match="--refresh"):
+        assert daf.get_np_vector("obs", "age").tolist()[0] == old[0] + 1
+    refresh_sidecar(reopened(h5ad, "--refresh"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        last = open_daf(h5ad)
+        assert last.get_np_vector("obs", "age").tolist()[0] == old[0] + 1
+        known = sidecar_status(last)
+    assert known is not None
+    assert known.is_used
+    assert "matrices/obs/var/X" in known.properties
+
+
+def test_a_change_of_a_directory_is_noticed(tmp_path: Path) -> None:
+    """One chunk of one array, of the same size, with the old time; in an open session too."""
+    path = write(tmp_path, "zarr")
+    daf = open_daf(path)
+    write_sidecar(daf, columns=[("obs", "age"), ("obs", "barcode")], slow_columns=False)
+    old = daf.get_np_vector("obs", "age").tolist()
+    chunk = next(file for file in (path / "obs" / "age").rglob("*") if file.name == "0")
+    status = chunk.stat()
+    other = open_daf(path)
+    assert other.get_np_vector("obs", "age").tolist() == old
+    data = bytearray(chunk.read_bytes())
+    frame = pd.DataFrame({"age": np.roll(old, 1)}, index=[f"cell{n}" for n in range(N_OBS)])
+    replacement = anndata.AnnData(obs=frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        replacement.write_zarr(tmp_path / "other.zarr")
+    new = next(f for f in (tmp_path / "other.zarr/obs/age").rglob("*") if f.name == "0")
+    data[:] = new.read_bytes()
+    chunk.write_bytes(bytes(data))
+    os.utime(chunk, ns=(status.st_atime_ns, status.st_mtime_ns))
+    expected = np.roll(old, 1).tolist()
+    with pytest.warns(SidecarWarning, match="changed or copied"):
+        assert other.get_np_vector("obs", "age").tolist() == expected
+    assert reopened(path, "changed or copied").get_np_vector("obs", "age").tolist() == expected
+
+
+def test_a_copied_pair_still_fits(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it holds is compared, all of it; of large files only on request."""
+    write_sidecar(open_daf(path), "X")
+    (tmp_path / "copy").mkdir()
+    copied = tmp_path / "copy" / path.name
+    copy: Any = shutil.copytree if path.is_dir() else shutil.copy
+    copy(path, copied)
+    shutil.copytree(f"{path}.daf.zarr", f"{copied}.daf.zarr")
+    daf = open_daf(copied)
+    status = sidecar_status(daf)
+    assert status is not None
+    assert status.is_used
+    monkeypatch.setattr(_sidecar_tree, "_MAX_DIGEST_BYTES", 10)
+    daf = reopened(copied, "or was changed or copied since")
+    assert not daf.matrices_set("obs", "var", relayout=False) - {"columns"}
+    assert refresh_sidecar(daf).is_used
+    assert "X" in open_daf(copied).matrices_set("obs", "var", relayout=False)
+
+
+def test_another_file_of_the_same_size(h5ad: Path, tmp_path: Path) -> None:
+    """One that is renamed over it, with the size and the times of the old one."""
+    daf = open_daf(h5ad)
+    write_sidecar(daf, columns=[("obs", "age")])
+    status = h5ad.stat()
+    shutil.copy(h5ad, tmp_path / "new")
+    with h5py.File(tmp_path / "new", "r+") as file:
+        file["obs/age"][0] = 1234
+    os.utime(tmp_path / "new", ns=(status.st_atime_ns, status.st_mtime_ns))
+    os.replace(tmp_path / "new", h5ad)
+    assert h5ad.stat().st_size == status.st_size
+    assert reopened(h5ad, "is not the file").get_np_vector("obs", "age")[0] == 1234
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "garbage", "document"])
+def test_a_damaged_sidecar_is_ignored(h5ad: Path, damage: str) -> None:
+    """With a warning; the file answers."""
+    expected = answers(open_daf(h5ad, sidecar=False))
+    write_sidecar(open_daf(h5ad), "X", columns=[("obs", "age")])
+    sidecar = Path(f"{h5ad}.daf.zarr")
+    if damage == "cut":
+        file = next(sidecar.glob("matrices/obs/var/X/rowval/0"))
+        os.truncate(file, file.stat().st_size - 4)
+        os.truncate(sidecar / "vectors/obs/age/0", 3)
+    elif damage == "gone":
+        shutil.rmtree(sidecar / "matrices/obs/var/X/nzval")
+        shutil.rmtree(sidecar / "vectors/obs/age")
+    elif damage == "garbage":
+        (sidecar / "matrices/obs/var/X/colptr/.zarray").write_text("{")
+        (sidecar / "vectors/obs/age/.zarray").write_text("[1")
+    else:
+        document = sidecar / "scalars/sidecar_of"
+        shutil.rmtree(document)
+        document.mkdir()
+    with pytest.warns(SidecarWarning, match="damaged"):
+        found = answers(open_daf(h5ad))
+    assert found == expected
+
+
+def test_nothing_is_left_of_what_did_not_end_well(
+    h5ad: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that changes meanwhile, a budget, a crash: the old sidecar stays."""
+    daf = open_daf(h5ad)
+    first = write_sidecar(daf)
+    with pytest.raises(errors.BudgetError, match="more than the 100 that it may"):
+        write_sidecar(daf, "X", max_bytes=100)
+    with pytest.raises(errors.BudgetError):
+        write_sidecar(daf, "X", max_bytes=first.size_bytes + 200)
+    real = writing._write_flipped
+
+    def fail(*arguments: Any) -> None:
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    def change(*arguments: Any) -> None:
+        real(*arguments)
+        os.utime(h5ad)
+
+    monkeypatch.setattr(writing, "_write_flipped", fail)
+    with pytest.raises(KeyboardInterrupt):
+        write_sidecar(daf, "X")
+    assert sidecar_status(daf) == first
+    monkeypatch.setattr(writing, "_write_flipped", change)
+    with pytest.raises(errors.InUseError, match="changed while its sidecar"):
+        write_sidecar(daf, "X")
+    monkeypatch.undo()
+    assert [p.name for p in h5ad.parent.iterdir() if p.name.startswith(".")] == []
+
+
+def test_what_it_has_is_kept(h5ad: Path) -> None:
+    """More is added to a sidecar that fits; its indexes are there afterwards."""
+    db = connect(h5ad)
+    db.accelerate(indexes={"obs": ["barcode"]})
+    more = db.accelerate("X", indexes={"var": ["name"]})
+    assert {"vectors/obs/barcode", "matrices/obs/var/X", "axes/var"} <= set(more.properties)
+    assert more.indexes == ("obs/barcode", "var/name")
+    assert db.remove_sidecar()
+    assert not db.remove_sidecar()
+    assert not Path(f"{h5ad}.daf.zarr").exists()
+    assert answers(open_daf(h5ad)) == answers(open_daf(h5ad, sidecar=False))
+
+
+def test_elsewhere(h5ad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a path that is named, or in the directory that the environment names."""
+    place = tmp_path / "mine.daf.zarr"
+    db = connect(h5ad)
+    assert db.accelerate("X", path=place).path == str(place)
+    assert sidecar_status(open_daf(h5ad)) is None
+    again = open_daf(h5ad, sidecar=place)
+    assert "X" in again.matrices_set("obs", "var", relayout=False)
+    (tmp_path / "sidecars").mkdir()
+    monkeypatch.setenv("DAF_SIDECARS", str(tmp_path / "sidecars"))
+    assert main(["index", str(h5ad), "--matrix", "X", "--quiet"]) == 0
+    assert len(list((tmp_path / "sidecars").iterdir())) == 1
+    assert "X" in open_daf(h5ad).matrices_set("obs", "var", relayout=False)
+    for path in (tmp_path / "x.zarr", h5ad.parent):
+        with pytest.raises(errors.InvalidInputError, match=r"ends in \.daf\.zarr"):
+            write_sidecar(open_daf(h5ad), path=path)
+    (tmp_path / "other.daf.zarr").mkdir()
+    with pytest.raises(errors.ExistsError, match="no sidecar"):
+        write_sidecar(open_daf(h5ad), path=tmp_path / "other.daf.zarr")
+
+
+def test_refusals(h5ad: Path, tmp_path: Path) -> None:
+    """What is no file of others has none; names are checked."""
+    for ask in (write_sidecar, remove_sidecar, refresh_sidecar):
+        with pytest.raises(errors.InvalidInputError, match="relayout_matrix"):
+            ask(MemoryDaf())
+    with pytest.raises(errors.InvalidInputError, match="leave sidecar= out"):
+        open_daf(tmp_path / "x.daf.zarr", sidecar=tmp_path / "y.daf.zarr")
+    with pytest.raises(errors.MatrixNotFoundError, match="no two axes have a matrix 'near'"):
+        write_sidecar(open_daf(h5ad), "near")
+    with pytest.raises(errors.SourceNotFoundError, match="there is no sidecar"):
+        refresh_sidecar(open_daf(h5ad))
+    with pytest.raises(errors.NotFoundError):
+        connect(h5ad).accelerate(indexes={"obs": ["nope"]})
+
+
+def test_patterns_take_no_sidecars(tmp_path: Path) -> None:
+    """They lie beside the files that match."""
+    path = write(tmp_path, "h5ad")
+    write_sidecar(open_daf(path), "X")
+    for pattern in ("*", "*.zarr", "**/*"):
+        expected = [path.name] if pattern != "*.zarr" else []
+        if not expected:
+            with pytest.raises(errors.SourceNotFoundError):
+                connect(f"{tmp_path}/{pattern}")
+            continue
+        found = connect(f"{tmp_path}/{pattern}").sql("SELECT DISTINCT dataset FROM obs")
+        assert found.to_pydict() == {"dataset": ["atlas"]}
+
+
+def test_the_command_line(h5ad: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Written, listed, refreshed and removed."""
+    path = str(h5ad)
+    assert main(["index", path, "obs", "barcode", "--matrix", "X", "--max-bytes", "1GB"]) == 0
+    assert "matrices/obs/var/X" in capsys.readouterr().out
+    assert main(["info", path]) == 0
+    shown = capsys.readouterr().out
+    assert f"sidecar: {path}.daf.zarr" in shown
+    assert "index of obs/barcode" in shown
+    assert main(["info", path, "--format", "json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["sidecar"]
+    assert listed["is_used"]
+    assert listed["indexes"] == ["obs/barcode"]
+    os.utime(h5ad)
+    assert main(["index", path, "--refresh"]) == 0
+    assert "index of obs/barcode" in capsys.readouterr().out
+    assert main(["index", path, "var"]) == 0
+    assert "index of var/name" in capsys.readouterr().out
+    assert main(["index", path, "--remove"]) == 0
+    assert main(["index", path, "--remove"]) == 0
+    assert "there was none" in capsys.readouterr().out
+    assert main(["index", path]) != 0
+    assert "name an axis, or --matrix" in capsys.readouterr().err
+
+
+def test_elements_out_of_order(tmp_path: Path) -> None:
+    """Elements that the file has out of order or twice are in order, and added up."""
+    path = tmp_path / "odd.h5ad"
+    anndata.AnnData(sp.csr_matrix(np.ones((2, 3), "f4"))).write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        file["X/indices"][:] = [2, 0, 0, 1, 2, 0]
+        file["X/data"][:] = [1, 2, 3, 4, 5, 6]
+    expected = [[5, 0, 1], [6, 4, 5]]
+    write_sidecar(open_daf(path), "X")
+    daf = open_daf(path)
+    assert daf.get_np_matrix("obs", "var", "X").toarray().tolist() == expected
+    flipped = daf.open_matrix("obs", "var", "X")
+    assert (flipped.is_ordered, flipped.info.nnz) == (True, 5)
+    for name, column in (("0", [5, 6]), ("2", [1, 5])):
+        part = connect(daf).matrix("obs", "var", "X", columns=[name]).to_numpy()
+        assert part[:, 0].tolist() == column
