@@ -114,14 +114,22 @@ SELECTIONS: dict[str, Callable[[int], Any]] = {
 }
 
 
+def pairs_of(form: str) -> list[tuple[Any, Any]]:
+    """Return selections of cells and of genes; more of them where reading is cheap."""
+    chosen = [None, *SELECTIONS.values()]
+    few = [("range", "shuffled"), ("shuffled", "range"), ("mask", "one")]
+    pairs: list[tuple[Any, Any]] = [(SELECTIONS[cells], SELECTIONS[genes]) for cells, genes in few]
+    if form == "memory":
+        pairs += [*((each, None) for each in chosen), *((None, each) for each in chosen)]
+        pairs += [(each, chosen[(n + 3) % 7]) for n, each in enumerate(chosen)]
+    return pairs
+
+
 @pytest.mark.parametrize("form", ["memory", "directory", "packed", "hdf5"])
 def test_some_entries_equal_those_of_numpy(forms: dict[str, DafReader], form: str) -> None:
     """Every kind of vector and matrix; ranges and not, in order and not, of one axis and of two."""
     daf = forms[form]
-    chosen = [None, *SELECTIONS.values()]
-    few = [("range", "shuffled"), ("shuffled", "range"), ("mask", "one")]
-    pairs = [(SELECTIONS[cells], SELECTIONS[genes]) for cells, genes in few]
-    for cells, genes in itertools.product(chosen, chosen) if form == "memory" else pairs:
+    for cells, genes in pairs_of(form):
         axes = {
             axis: pick(daf.axis_length(axis))
             for axis, pick in (("cell", cells), ("gene", genes))
