@@ -172,6 +172,16 @@ def test_tables(tmp_path: Path, counted: list[int], suffix: str, name: str, rows
         assert paths[1].read_bytes() == paths[0].read_bytes()
 
 
+@pytest.mark.parametrize("suffix", ["h5ad", "zarr"])
+def test_without_anndata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    """Blocks of its files need it: the error says what to install, and nothing is written."""
+    monkeypatch.setitem(sys.modules, "anndata", None)
+    part = connect(TABLES).matrix("cell", "gene", "s")
+    with pytest.raises(errors.MissingDependencyError, match=r"daf-query\[anndata\]"):
+        part.save(tmp_path / f"x.{suffix}", block_bytes=1)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("suffix", ["h5ad", "zarr", "parquet", "arrow", "csv"])
 def test_blocks_are_small(tmp_path: Path, counted: list[int], suffix: str) -> None:
     """No block is larger than asked; of wide tables, none as a dense one."""
