@@ -111,6 +111,9 @@ class FilesTree:
         if snapshot is None:
             return {}
         names = set(snapshot.names())
+        if isinstance(self._store, DirectoryStore):
+            names |= self._store.replaced_documents(self.key(path))
+            names |= set(snapshot.names())  # a writer may have put one in place meanwhile
         found: dict[str, NodeKind] = {}
         for file in sorted(names):
             name = _property_name(file, path)

@@ -51,9 +51,10 @@ from daf_storage.stores._locks import (
 from daf_storage.stores._property_files import (
     PartNames,
     PropertyFiles,
-    is_being_replaced,
-    looks_again,
+    looks,
     open_files,
+    open_replaced,
+    replaced_documents,
 )
 from daf_storage.stores._regular import refuse
 
@@ -110,21 +111,35 @@ class DirectoryStore:
             From the bytes of the document to the names of the other files, if they are there.
         """
         key = f"{folder}/{document}" if folder else document
-        found = self._files(folder, document, parts)
-        for _ in looks_again(lambda: self._is_document_replaced(key)) if found is None else ():
-            found = self._files(folder, document, parts)
+        for _ in looks():
+            directory = self.snapshot(folder)
+            found = None if directory is None else open_files(directory, document, parts)
             if found is not None:
                 return found
-        return self._files(folder, document, parts) if found is None else found
-
-    def _files(self, folder: str, document: str, parts: PartNames) -> PropertyFiles | None:
+            tokens = self._tokens()
+            for token in tokens:
+                found = open_replaced(self.root, token, key, parts)
+                if found is not None:
+                    return found
+            if not any(key in replaced_documents(token) for token in tokens):
+                break  # or else it has been put in place since
         directory = self.snapshot(folder)
         return None if directory is None else open_files(directory, document, parts)
 
-    def _is_document_replaced(self, key: str) -> bool:
+    def replaced_documents(self, folder: str) -> set[str]:
+        """Return the names of documents in a directory that a writer has taken away for a moment.
+
+        Or a crashed one, until another one opens the store for writing.
+        """
+        start = f"{folder}/" if folder else ""
+        found = (key for token in self._tokens() for key in replaced_documents(token))
+        below = (key.removeprefix(start) for key in found if key.startswith(start))
+        return {name for name in below if "/" not in name}
+
+    def _tokens(self) -> list[Path]:
+        """Return the directories in which writers prepare changes, or had done so."""
         staging = self.root / STAGING_NAME
-        tokens = (name for name in names_in(staging) if not name.startswith(TRASH))
-        return any(is_being_replaced(staging / name, key) for name in tokens)
+        return [staging / name for name in names_in(staging) if not name.startswith(TRASH)]
 
     def _is_being_replaced(self, prefix: str) -> bool:
         """Return whether a writer has moved ``prefix`` away to put another in its place."""

@@ -236,19 +236,62 @@ def undo_replacements(root: Path, token: Path) -> None:
             _undo(root, token / name)
 
 
-def is_being_replaced(token: Path, document: str) -> bool:
-    """Return whether a writer has taken a document away to put another in its place."""
+def replaced_documents(token: Path) -> set[str]:
+    """Return the keys of documents that a writer, or a crash, has taken away to replace them."""
     found = (_read_record(token / n) for n in names_in(token) if n.startswith(RECORD_FOLDER))
-    return any(
-        record is not None and record.is_restored and record.old[0] == document for record in found
-    )
+    return {record.old[0] for record in found if record is not None and record.is_restored}
 
 
-def looks_again(is_replaced: Callable[[], bool]) -> Iterator[None]:
-    """Yield before each further look for what is absent for a moment only."""
+def open_replaced(root: Path, token: Path, key: str, parts: PartNames) -> PropertyFiles | None:
+    """Open the old files of a property that is being replaced; None where it is not, or no more."""
+    for name in names_in(token):
+        record = _read_record(token / name) if name.startswith(RECORD_FOLDER) else None
+        if record is not None and record.is_restored and record.old[0] == key:
+            return _open_moved(root, token / name, record.old, parts)
+    return None
+
+
+def _open_moved(
+    root: Path, moved: Path, keys: Sequence[str], parts: PartNames
+) -> PropertyFiles | None:
+    """Open files of which the first ones were moved into a directory already."""
+    document = moved / "0"
+    files: dict[str, _Mapped] = {}
+    names = [Path(key).name for key in keys]
+    first = _map_path(document)
+    if first is None:
+        return None
+    files[names[0]] = first
+    for part in parts(bytes(first.data)):
+        number = names.index(part) if part in names else -1
+        place = moved / str(number)
+        mapped = None if number < 0 else _map_path(place)
+        if mapped is None and number > 0:  # it is not moved yet, unless it is now
+            mapped = None if place.exists() else _map_path(root / keys[number])
+            if place.exists():
+                return None
+        if mapped is not None:
+            files[part] = mapped
+    now = _map_path(document)
+    if now is None or not os.path.samestat(now.status, first.status):
+        return None
+    return PropertyFiles(str((root / keys[0]).parent), names[0], files)
+
+
+def _map_path(path: Path) -> _Mapped | None:
+    descriptor = open_regular(path, what=str(path))
+    if descriptor is None:
+        return None
+    try:
+        return _mapped(descriptor, str(path))
+    finally:
+        os.close(descriptor)
+
+
+def looks() -> Iterator[None]:
+    """Yield once, and then again after each short pause, a bounded number of times."""
+    yield
     for _ in range(_LOOKS):
-        if not is_replaced():
-            return
         time.sleep(_LOOK_SECONDS)
         yield
 

@@ -206,7 +206,9 @@ def is_touched(one: Property, touched: set[str] | None) -> bool:
         return True
     for path in touched:
         own = [one.path, *(f"axes/{axis}" for axis in one.axes())]
-        if any(path == p or path.startswith(f"{p}/") for p in own):
+        if any(path == p or path.startswith((f"{p}/", f"{p}.")) for p in own):
+            return True
+        if path == "daf.json":
             return True
         group, _, name = path.rpartition("/")
         is_group_file = name.startswith(".z") or name == "zarr.json"

@@ -16,7 +16,16 @@ from daf_query.index import build_index
 from daf_storage import DafError, DafReader, DafWriter, MemoryDaf, Packing, copy_all, open_daf
 
 Form = Literal[
-    "directory", "directory-v3", "packed", "archive", "archive-packed", "hdf5", "hdf5-packed"
+    "directory",
+    "directory-v3",
+    "packed",
+    "archive",
+    "archive-packed",
+    "hdf5",
+    "hdf5-packed",
+    "files",
+    "files-packed",
+    "archive-files",
 ]
 
 _OPTIONS: dict[Form, tuple[str, dict[str, Any]]] = {
@@ -27,6 +36,9 @@ _OPTIONS: dict[Form, tuple[str, dict[str, Any]]] = {
     "archive-packed": ("x.daf.zarr.zip", {"packed": Packing("zstd", chunk_kb=1)}),
     "hdf5": ("x.h5df", {}),
     "hdf5-packed": ("x.h5df", {"packed": True}),
+    "files": ("x.daf", {}),
+    "files-packed": ("x.daf", {"packed": Packing("zstd", chunk_kb=1)}),
+    "archive-files": ("x.daf.zip", {}),
 }
 FORMS: tuple[Form, ...] = tuple(_OPTIONS)
 

@@ -1,0 +1,192 @@
+"""Tests of which path, mode and name mean what for data sets of plain files."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from daf_query import connect
+from daf_query.index import build_index
+from daf_storage import DafReader, FilesDaf, ZarrDaf, errors, open_daf, verify
+from daf_storage.files_daf import WritableFilesTree
+from tests.support import served
+
+
+def test_modes(tmp_path: Path) -> None:
+    """What each mode makes, keeps and empties."""
+    path = tmp_path / "x.daf"
+    for mode in ("r", "r+"):
+        with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
+            FilesDaf(path, mode)  # type: ignore[call-overload] # each in turn
+    assert not path.exists()
+    with FilesDaf(path, "w+") as daf:
+        daf.set_scalar("n", 1)
+        assert sorted(os.listdir(path)) == [
+            *("axes", "daf.json", "matrices", "metadata.json", "scalars", "vectors")
+        ]
+    assert FilesDaf(path, "w+").scalars_set() == FilesDaf(path, "r+").scalars_set() == {"n"}
+    reader = FilesDaf(path)
+    assert not reader.is_writable
+    assert FilesDaf(path, "w").scalars_set() == set()
+    with pytest.raises(errors.InvalidModeError, match="a"):
+        FilesDaf(path, "a")  # type: ignore[call-overload] # wrong on purpose
+    with pytest.raises(errors.InvalidInputError, match="packed= says how to write"):
+        FilesDaf(path, packed=True)
+
+
+def test_any_directory(tmp_path: Path) -> None:
+    """`FilesDaf` makes one of any name, `open_daf` knows it by its daf.json; others are left alone."""
+    for name in ("atlas", "x.y"):
+        with pytest.raises(errors.InvalidInputError, match=r"<stem>\.daf,"):
+            open_daf(tmp_path / name, "w")
+        FilesDaf(tmp_path / name, "w").set_scalar("n", 1)
+        assert open_daf(f"{tmp_path}/{name}/").get_scalar("n") == 1
+        assert verify(tmp_path / name) == []
+    folder = tmp_path / "mine.daf"
+    folder.mkdir()
+    (folder / "letter.txt").write_text("hello")
+    for mode in ("r", "r+", "w"):
+        with pytest.raises(errors.NotADafError, match="no daf.json|is not a FilesDaf, so mode 'w'"):
+            open_daf(folder, mode)  # type: ignore[call-overload] # each in turn
+    assert os.listdir(folder) == ["letter.txt"]
+    open_daf(folder, "w+").set_scalar("n", 1)
+    assert (folder / "letter.txt").read_text() == "hello"
+    (tmp_path / "file.daf").write_text("")
+    for mode in ("r", "w+", "w"):
+        with pytest.raises(errors.NotADafError, match="a file of this name, not a directory"):
+            open_daf(tmp_path / "file.daf", mode)  # type: ignore[call-overload] # each in turn
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("x.daf.zip#/a", "singular FilesDaf path: .*several data sets is called <stem>.dafs.zip"),
+        ("x.dafs.zip", "missing '#/<group>' in plural path"),
+        ("x.dafs.zip#/", "empty group name"),
+        ("x.dafs.zip#a", "a group is written with a slash"),
+        ("x.daf.zarr", "can't parse as FilesDaf path: .*; it is another format"),
+        ("x.h5df", "can't parse as FilesDaf path"),
+        ("x.zip", "can't parse as path of a data set"),
+    ],
+)
+def test_paths_that_are_refused(tmp_path: Path, path: str, message: str) -> None:
+    """With the form that was probably meant."""
+    with pytest.raises(errors.InvalidInputError, match=message):
+        FilesDaf(f"{tmp_path}/{path}", "w+")
+    assert os.listdir(tmp_path) == []
+
+
+def test_other_formats_say_so(tmp_path: Path) -> None:
+    """`ZarrDaf` refuses plain files, and they have no version of Zarr."""
+    FilesDaf(tmp_path / "x.daf", "w")
+    with pytest.raises(errors.InvalidInputError, match="it is a FilesDaf: open it with open_daf"):
+        ZarrDaf(tmp_path / "x.daf")
+    with pytest.raises(errors.InvalidInputError, match="a FilesDaf has no zarr_format"):
+        open_daf(tmp_path / "x.daf", zarr_format=3)
+
+
+def test_archives(tmp_path: Path) -> None:
+    """One data set or several; the directory of the archive says which there are."""
+    for group in ("a", "b/c"):
+        with FilesDaf(f"{tmp_path}/x.dafs.zip#/{group}", "w+") as daf:
+            daf.add_axis("cell", [group])
+    with pytest.raises(errors.InvalidInputError, match=r"missing .*; it holds a, b/c"):
+        open_daf(tmp_path / "x.dafs.zip")
+    with pytest.raises(errors.InvalidModeError, match="can't truncate one data set"):
+        open_daf(f"{tmp_path}/x.dafs.zip#/a", "w")
+    with pytest.raises(errors.NotADafError, match=r"x\.dafs\.zip#/d: not a daf data set"):
+        open_daf(f"{tmp_path}/x.dafs.zip#/d")
+    with pytest.raises(errors.InvalidInputError, match="'a' is a data set itself"):
+        FilesDaf(f"{tmp_path}/x.dafs.zip#/a/vectors/b", "w+")
+    assert open_daf(f"{tmp_path}/x.dafs.zip#/b/c").axis_entries("cell").tolist() == ["b/c"]
+    assert verify(tmp_path / "x.dafs.zip") == []
+
+
+def test_names(tmp_path: Path) -> None:
+    """The argument, the scalar, or the path; and names whose files would be parts of others."""
+    path = tmp_path / "x.daf"
+    with FilesDaf(path, "w") as daf:
+        assert daf.name.startswith(str(path))
+        daf.set_scalar("name", "atlas of names")
+        daf.add_axis("cell", ["a"])
+        for name in ("x.nzind", "x.colptr.zip"):
+            with pytest.raises(errors.InvalidNameError, match="parts of sparse properties"):
+                daf.set_vector("cell", name, [1])
+        daf.set_vector("cell", "x.json", [1])
+        daf.set_vector("cell", "x", ["one"])
+        assert daf.vectors_set("cell") == {"x", "x.json"}
+    reader = FilesDaf(path)
+    assert reader.name.startswith("atlas of names.read_only")
+    again = pickle.loads(pickle.dumps(reader))
+    assert isinstance(again, DafReader)
+    assert again.get_np_vector("cell", "x").tolist() == ["one"]
+    assert FilesDaf(path, name="mine!").name == "mine!.read_only"
+
+
+def test_servers(tmp_path: Path) -> None:
+    """Both files at the root are needed; nothing is written there."""
+    path = tmp_path / "x.daf"
+    with FilesDaf(path, "w") as daf:
+        daf.add_axis("cell", ["a", "b"])
+        daf.set_vector("cell", "age", [1, 2])
+    with served(path) as server:
+        with FilesDaf(server.url) as daf:
+            assert daf.get_np_vector("cell", "age").tolist() == [1, 2]
+            assert daf.axis_length("cell") == 2
+        assert verify(server.url) == []
+        with pytest.raises(errors.ReadOnlyError, match=r"FilesDaf on a server in mode: r\+"):
+            FilesDaf(server.url, "r+")
+        (path / "metadata.json").write_text("{")
+        with pytest.raises(errors.CorruptDataError, match="metadata.json"):
+            FilesDaf(server.url)
+        (path / "metadata.json").unlink()
+        with pytest.raises(errors.NotADafError, match="has no metadata.json there, and both"):
+            FilesDaf(server.url)
+
+
+@pytest.mark.parametrize("name", ["x.daf", "x.daf.zip"])
+def test_queries_and_indexes(tmp_path: Path, name: str) -> None:
+    """SQL, slices and indexes, which lie in a hidden directory and go stale with the vector."""
+    with FilesDaf(tmp_path / name, "w") as daf:
+        daf.add_axis("cell", [f"c{n}" for n in range(100)])
+        daf.add_axis("gene", ["g", "h"])
+        daf.set_vector("cell", "donor", [f"n{n % 7}" for n in range(100)])
+        daf.set_matrix("cell", "gene", "X", np.arange(200).reshape(100, 2))
+        build_index(daf, "cell", ["donor"], progress="never")
+    assert verify(tmp_path / name) == []
+    with connect(tmp_path / name) as db:
+        query = "SELECT count(*), sum(X['h']) FROM cell WHERE donor = 'n3'"
+        expected = [(14, sum(2 * n + 1 for n in range(3, 100, 7)))]
+        assert [tuple(row.values()) for row in db.sql(query).to_pylist()] == expected
+        found = db.matrix("cell", "gene", "X", rows="donor = 'n6'", columns=["h"])
+        assert found.to_numpy().tolist() == [[2 * n + 1] for n in range(6, 100, 7)]
+    if name == "x.daf":
+        assert (tmp_path / name / ".daf.indexes").is_dir()
+        with open_daf(tmp_path / name, "r+") as daf:
+            daf.set_vector("cell", "donor", ["n3"] * 100, if_exists="replace")
+        assert [f.level for f in verify(tmp_path / name)] == ["warning"]
+        with connect(tmp_path / name) as db:
+            rows = db.sql("SELECT count(*) AS n FROM cell WHERE donor = 'n3'")
+            assert rows.to_pylist() == [{"n": 100}]
+
+
+def test_metadata_file_of_another_program(tmp_path: Path) -> None:
+    """What is behind is written again by the next writer; verify says what differs."""
+    path = tmp_path / "x.daf"
+    with FilesDaf(path, "w") as daf:
+        daf.add_axis("cell", ["a", "b"])
+        daf.set_vector("cell", "age", [1, 2])
+    good = (path / "metadata.json").read_bytes()
+    for data in (b"{}", b"[", b'{"axes/cell":5}', good.replace(b":2", b":3")):
+        (path / "metadata.json").write_bytes(data)
+        assert verify(path) != []
+        tree: Any = FilesDaf(path, "r+").writable_tree
+        assert isinstance(tree, WritableFilesTree)
+        if data.startswith(b'{"axes/cell":{'):  # the names are right, so only repair looks closer
+            assert tree.refresh()
+        assert (path / "metadata.json").read_bytes() == good
