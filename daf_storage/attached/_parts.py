@@ -57,8 +57,9 @@ def is_anndata(tree: Tree) -> bool:
     root = tree.node("")
     if root is None or root.kind != "group":
         return False
-    if elements.encoding_of(root) == "anndata":
-        return True
+    encoding = elements.encoding_of(root)
+    if encoding:  # a MuData has obs and var too
+        return encoding == "anndata"
     return all(tree.kind(part) is not None for part in ("obs", "var"))
 
 

@@ -151,6 +151,11 @@ def test_what_is_no_anndata_is_refused(tmp_path: Path) -> None:
         file["obs"] = [1]
     with pytest.raises(errors.NotADafError, match="x.h5ad"):
         open_daf(tmp_path / "x.h5ad")
+    with h5py.File(tmp_path / "mudata.h5ad", "w") as file:
+        file["obs"], file["var"] = [1], [1]
+        file.attrs["encoding-type"] = "MuData"
+    with pytest.raises(errors.NotADafError, match="mudata.h5ad"):
+        open_daf(tmp_path / "mudata.h5ad")
     for name in ("none.h5ad", "none.zarr", "none.zarr.zip"):
         with pytest.raises(errors.SourceNotFoundError, match=name):
             open_daf(tmp_path / name)
