@@ -72,12 +72,16 @@ def open_foreign(
     Raises
     ------
     ReadOnlyError
-        It was to be written.
+        It is an AnnData, and was to be written.
     NotADafError
         It is neither.
+    InvalidInputError
+        A data set that is written has another suffix.
     """
     if mode != "r":
-        raise written_in_place(where.given, mode)
+        if _holds_anndata(where):
+            raise written_in_place(where.given, mode)
+        parse_path(where.given)  # says which suffixes there are
     if not where.container.exists():
         raise errors.SourceNotFoundError(
             f"no such file or directory: {where.container}{siblings(where.container)}"
@@ -93,6 +97,19 @@ def open_foreign(
         if release is not None:
             release()
         raise
+
+
+def _holds_anndata(where: DafPath) -> bool:
+    """Return whether there is an AnnData at a path."""
+    release: Callable[[], None] | None = None
+    try:
+        tree, release = _tree_of(where)
+        return attached.is_anndata(tree)
+    except errors.DafError:
+        return False
+    finally:
+        if release is not None:
+            release()
 
 
 def _tree_of(where: DafPath) -> tuple[Tree, Callable[[], None] | None]:
