@@ -19,7 +19,7 @@ from daf_query.index._point_index import PointIndex
 from daf_query.index._rtree import RTree
 from daf_query.index._sorted_index import NumberIndex, PostingLists, StringIndex
 from daf_query.scan import ZoneMap
-from daf_storage import DafReader, errors
+from daf_storage import DafReader, errors, sidecar_status
 from daf_storage.spi import DecodedCache, IndexKind, IndexPlace, IndexStorage, is_remote
 
 _ENTRY_BYTES: Final = 1024
@@ -98,7 +98,7 @@ class StoredIndexes:
                 return None
             except UnfitIndexError as error:
                 problem = str(error)
-        remedy = f"'daf repair {self._daf.location}' builds it again"
+        remedy = f"'daf repair {_location(self._daf)}' builds it again"
         warn_once(cache, self._daf.location, place.path, problem, remedy)
         return None
 
@@ -116,6 +116,12 @@ class StoredIndexes:
             chunk = daf.string_array(place.axis, column).plain_strings()
             return StringIndex.from_arrays(column, arrays, length, chunk)
         return NumberIndex(column, PostingLists.from_arrays(arrays, length, storage_type.dtype))
+
+
+def _location(daf: DafReader) -> str:
+    """Return the path of the data set that has the indexes: a sidecar, or itself."""
+    status = sidecar_status(daf)
+    return daf.location if status is None else status.path
 
 
 def _zone_map(arrays: Mapping[str, npt.NDArray[Any]], length: int, dtype: np.dtype[Any]) -> ZoneMap:

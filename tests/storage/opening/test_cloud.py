@@ -12,12 +12,15 @@ import sys
 import threading
 import traceback
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import anndata
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import zarr
@@ -433,6 +436,20 @@ def test_machines_in_a_cloud_are_asked_for_their_credentials(
         thread.join()
     with pytest.raises(errors.AccessDeniedError, match="has no credentials for S3"):
         open_daf("s3://atlas/runs/x.daf.zarr")
+
+
+@pytest.mark.usefixtures("credentials", "bucket")
+def test_an_anndata_is_read_in_place(s3: S3, tmp_path: Path) -> None:
+    """What anndata wrote as Zarr, from a bucket."""
+    obs = pd.DataFrame({"age": [30, 60, 90]}, index=["A", "B", "C"])
+    data = anndata.AnnData(sp.csr_matrix(np.eye(3, dtype="f4")), obs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data.write_zarr(tmp_path / "in_place.zarr")
+    s3.upload(tmp_path / "in_place.zarr", "atlas/in_place.zarr")
+    db = connect("s3://atlas/in_place.zarr")
+    assert db.sql("SELECT name FROM obs WHERE age > 40").to_pydict() == {"name": ["B", "C"]}
+    assert db.matrix("obs", "var", "X", rows=["B"]).to_numpy().tolist() == [[0, 1, 0]]
 
 
 @pytest.mark.usefixtures("credentials", "bucket")

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from daf_query import connect
+from daf_query import UnusedIndexWarning, connect
 from daf_query.cli import main
 from daf_storage import (
     DafReader,
@@ -356,6 +356,19 @@ def test_what_it_has_is_kept(h5ad: Path) -> None:
     assert not db.remove_sidecar()
     assert not Path(f"{h5ad}.daf.zarr").exists()
     assert answers(open_daf(h5ad)) == answers(open_daf(h5ad, sidecar=False))
+
+
+def test_a_damaged_index_of_a_sidecar(h5ad: Path) -> None:
+    """It is not used, with a warning that says how it is built again, which works."""
+    connect(h5ad).accelerate(indexes={"obs": ["barcode"]})
+    for file in Path(f"{h5ad}.daf.zarr", "indexes/obs/barcode").rglob("0"):
+        if file.parent.name != "fingerprint":
+            file.write_bytes(bytes(file.stat().st_size))
+    question = "SELECT name FROM obs WHERE barcode = 'b7-µ'"
+    with pytest.warns(UnusedIndexWarning, match=r"'daf repair .*atlas\.h5ad\.daf\.zarr'"):
+        assert connect(h5ad).sql(question).to_pydict() == {"name": ["cell7"]}
+    assert main(["repair", f"{h5ad}.daf.zarr"]) == 0
+    assert connect(h5ad).sql(question).to_pydict() == {"name": ["cell7"]}
 
 
 def test_elsewhere(h5ad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
