@@ -99,11 +99,11 @@ def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
 
     Examples
     --------
-    >>> import tempfile
+    >>> import pathlib, tempfile
     >>> path = tempfile.mkdtemp() + "/x.daf"
     >>> daf = FilesDaf(path, "w")
     >>> daf.add_axis("cell", ["A", "B"])
-    >>> open(path + "/axes/cell.txt").read()
+    >>> pathlib.Path(path, "axes/cell.txt").read_text()
     'A\nB\n'
     """
     check_mode(mode)

@@ -85,11 +85,11 @@ def zarr_to_files(
 
     Examples
     --------
-    >>> import tempfile, daf_storage
+    >>> import pathlib, tempfile, daf_storage
     >>> folder = tempfile.mkdtemp()
     >>> daf_storage.ZarrDaf(f"{folder}/x.daf.zarr", "w").add_axis("cell", ["A", "B"])
     >>> zarr_to_files(f"{folder}/x.daf.zarr", f"{folder}/x.daf")
-    >>> open(f"{folder}/x.daf/axes/cell.txt").read().split()
+    >>> pathlib.Path(f"{folder}/x.daf/axes/cell.txt").read_text().split()
     ['A', 'B']
     """
     _check(zarr_path, "zarr")
