@@ -371,6 +371,19 @@ def test_a_damaged_index_of_a_sidecar(h5ad: Path) -> None:
     assert connect(h5ad).sql(question).to_pydict() == {"name": ["cell7"]}
 
 
+def test_below_an_overlay(h5ad: Path, tmp_path: Path) -> None:
+    """What is on top of the file hides the sidecar as it hides the file; the rest is used."""
+    connect(h5ad).accelerate("X", indexes={"obs": ["barcode"]})
+    overlay = str(tmp_path / "mine.daf.zarr")
+    with connect(h5ad, overlay=overlay) as db:
+        db.save_vector("obs", "barcode", "name", if_exists="replace")
+        found = db.sql("SELECT name FROM obs WHERE barcode = 'cell7' OR barcode = 'b7-µ'")
+        assert found.to_pydict() == {"name": ["cell7"]}
+        part = db.matrix("obs", "var", "X", columns=["gene3"])
+        assert part.explain().read_bytes <= example().X[:, [3]].nnz * 8 + (N_VAR + 1) * 4
+        assert np.array_equal(part.to_numpy()[:, 0], example().X[:, [3]].toarray()[:, 0])
+
+
 def test_elsewhere(h5ad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At a path that is named, or in the directory that the environment names."""
     place = tmp_path / "mine.daf.zarr"
