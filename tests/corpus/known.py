@@ -22,7 +22,7 @@ _OLD_ZARR: Final = (
 )
 UNREADABLE: Final = {
     "0.6.22/zarr2*/*": _OLD_ZARR,
-    "0.13.4/zarr3*/uns": "record arrays of Zarr v3 were given another name in zarr 3.2",
+    "0.1[23].*/zarr3*/uns": "record arrays of Zarr v3 were given another name in zarr 3.2",
 }
 """Why a file cannot be read here: not by the installed anndata, or not in place."""
 
