@@ -56,14 +56,14 @@ class TestPackedSharedArchive(AppendOnlyDafSuite):
 
 
 class TestReading(ReadOnlyDafSuite):
-    @pytest.fixture(params=["directory", "packed", "archive", "served", "served archive"])
+    @pytest.fixture(params=["packed", "served", "served archive"])
     def daf(
         self, request: pytest.FixtureRequest, tmp_path: Path, tiny_chunks: None
     ) -> Iterator[DafReader]:
         """Return a data set that is read."""
         name = "x.daf.zip" if "archive" in request.param else "x.daf"
         path = tmp_path / name
-        fill_served(writer(path, packed=request.param != "directory")).close()
+        fill_served(writer(path, packed=True)).close()
         if "served" not in request.param:
             with FilesDaf(path) as daf:
                 yield daf
