@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from daf_storage.attached._columns import (
     BrokenColumn,
     Column,
     Nodes,
+    PlainColumn,
     SeriesColumn,
     column_at,
 )
@@ -64,6 +65,10 @@ class Frame(Protocol):
         """Return a column."""
         ...
 
+    def state(self, position: int) -> Hashable | None:
+        """Return a column's identity before it was looked at; None if nothing is kept of it."""
+        ...
+
     def names(self, nodes: Nodes) -> StoredArray:
         """Return the index as entries of an axis."""
         ...
@@ -86,6 +91,7 @@ class StoredFrame:
         self.sources: tuple[str, ...] = (path,)
         self._order = elements.names_of(node.attribute("column-order"))
         self._columns: dict[int, Column] = {}
+        self._states: dict[int, Hashable] = {}
 
     @property
     def length(self) -> int:
@@ -100,8 +106,18 @@ class StoredFrame:
     def column(self, position: int) -> Column:
         """Return a column; its metadata are read once."""
         if position not in self._columns:
-            self._columns[position] = column_at(self._tree, f"{self._path}/{self._order[position]}")
+            column = column_at(self._tree, f"{self._path}/{self._order[position]}")
+            if not isinstance(column, PlainColumn | BrokenColumn):
+                self._states[position] = tuple(map(self._tree.identity, column.sources))
+            self._columns[position] = column
         return self._columns[position]
+
+    def state(self, position: int) -> Hashable | None:
+        """Return the identity of a column before it was looked at; None if nothing is kept of it.
+
+        A column keeps its categories, and whether anything is missing.
+        """
+        return self._states.get(position)
 
     def names(self, nodes: Nodes) -> StoredArray:
         """Return the index as entries of an axis."""
@@ -150,6 +166,10 @@ class MemoryFrame:
     def column(self, position: int) -> Column:
         """Return a column."""
         return self._columns[position]
+
+    def state(self, position: int) -> Hashable | None:  # noqa: ARG002 - all were read at once
+        """Return None: nothing tells one column from another."""
+        return None
 
     @functools.cached_property
     def _columns(self) -> list[Column]:
@@ -234,6 +254,8 @@ class FrameVector:
     """The name of the vector that says what is missing, if there is one."""
     problem: str = ""
     """Why there is no such vector."""
+    state: Hashable | None = None
+    """The identity of the column before it was looked at; None if nothing is kept of it."""
 
 
 def frame_vectors(frame: Frame) -> Iterator[FrameVector]:
@@ -257,4 +279,4 @@ def frame_vectors(frame: Frame) -> Iterator[FrameVector]:
         taken.add(name)
         companion = free_name(f"{name}{rules.MISSING_SUFFIX}", taken) if has_companion else ""
         taken.add(companion)
-        yield FrameVector(column_name, column, name, companion)
+        yield FrameVector(column_name, column, name, companion, state=frame.state(position))

@@ -141,7 +141,8 @@ class Plan:
         if place is None:
             return
         try:
-            column = frame.column(frame.column_names().index(column_name))
+            position = frame.column_names().index(column_name)
+            column = frame.column(position)
             count = column.category_count()
             if count is None or not _are_colors(self._tree, place, count) or column.problem:
                 return
@@ -156,7 +157,9 @@ class Plan:
         self._entries[name] = None
         sources = column.sources
         self.properties[layout.axis_path(name)] = memory_property(
-            sources, lambda: MemoryArray(column.categories, shape=(count,), storage_type=_STRING)
+            sources,
+            lambda: MemoryArray(column.categories, shape=(count,), storage_type=_STRING),
+            frame.state(position),
         )
         self.properties[layout.vector_path(name, "color")] = _strings_property(place)
         del self.uns[f"{column_name}{_COLORS}"]
@@ -297,7 +300,7 @@ class Plan:
             yield path, vector_property(vector, entries_of)
             if vector.companion:
                 path = layout.vector_path(axis, vector.companion)
-                yield path, companion_property(vector.column)
+                yield path, companion_property(vector)
 
 
 def _length_of(frame: Frame) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
 
-from daf_storage.attached._columns import Column, Nodes
+from daf_storage.attached._columns import Nodes
 from daf_storage.attached._frames import Frame, FrameVector, tree_node
 from daf_storage.attached._virtual import ArrayMaker, VirtualNode
 from daf_storage.data import ENTRIES_OF
@@ -25,6 +25,8 @@ class Property:
     """Returns its arrays by their names, given the pinned elements; one has no name."""
     attributes: Callable[[], Mapping[str, str]] = dict
     """Returns its attributes."""
+    state: Hashable | None = None
+    """The identity of its sources when something of them was read; None if nothing was."""
 
     def node(self, tree: Tree) -> VirtualNode:
         """Return it, pinned.
@@ -43,9 +45,11 @@ def array_property(sources: tuple[str, ...], make: Callable[[Nodes], StoredArray
     return Property("array", sources, lambda nodes: {"": lambda: make(nodes)})
 
 
-def memory_property(sources: tuple[str, ...], make: Callable[[], MemoryArray]) -> Property:
+def memory_property(
+    sources: tuple[str, ...], make: Callable[[], MemoryArray], state: Hashable | None = None
+) -> Property:
     """Return a property that is an array in memory; the sources tell when it changes."""
-    return Property("array", sources, lambda _: {"": make})
+    return Property("array", sources, lambda _: {"": make}, state=state)
 
 
 def broken_property(error: DafError) -> Property:
@@ -71,9 +75,12 @@ def vector_property(vector: FrameVector, entries_of: str | None) -> Property:
         column.sources,
         lambda nodes: {"": lambda: column.array(nodes)},
         lambda: {**column.attributes(), **more},
+        vector.state,
     )
 
 
-def companion_property(column: Column) -> Property:
+def companion_property(vector: FrameVector) -> Property:
     """Return the vector that says which values of a column are missing."""
-    return array_property(column.sources, column.is_missing)
+    return replace(
+        array_property(vector.column.sources, vector.column.is_missing), state=vector.state
+    )

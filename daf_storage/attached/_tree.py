@@ -64,6 +64,7 @@ class AnnDataTree:
         self._checked_at = time.monotonic()
         self._state = self._base_state()
         self._contents = _Contents(base, self._names)
+        self._renewals = 0
 
     @property
     def location(self) -> str:
@@ -87,22 +88,23 @@ class AnnDataTree:
         contents = self._current(is_exact=True)
         if contents.find(path) is None and not contents.is_group(path):
             return None
-        sources = contents.sources(path)
-        return tuple(self.base.identity(source) for source in sources)
+        return tuple(map(self.base.identity, contents.sources(path)))
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""
         contents = self._current(is_exact=True)
         if not contents.is_group(path):
             return None
-        return tuple(self.base.listing_identity(group) for group in contents.groups(path))
+        groups = map(self.base.listing_identity, contents.groups(path))
+        return self._renewals, *groups
 
     def node(self, path: str) -> VirtualNode | None:
         """Return the group or array at ``path``, pinned; None if there is none."""
         contents = self._current()
-        found = contents.find(path)
-        if found is not None:
-            return contents.node(path, found)
+        known = contents.find(path)
+        if known is not None:
+            node = contents.node(path, known)
+            return node if known.state in (None, node.identity) else self._renewed_node(path)
         root = self.base.node("")
         if root is None or not contents.is_group(path):
             return None
@@ -137,6 +139,16 @@ class AnnDataTree:
                 self._contents = _Contents(self.base, self._names)
                 self._state = state
         return self._contents
+
+    def _renewed_node(self, path: str) -> VirtualNode | None:
+        """Return a node after forgetting what was read of columns before they were changed.
+
+        Only of Zarr: that an array within a column was written to does not show in its group.
+        """
+        self._contents = contents = _Contents(self.base, self._names)
+        self._renewals += 1
+        known = contents.find(path)
+        return None if known is None else contents.node(path, known)
 
     def _base_state(self) -> Hashable:
         if isinstance(self.base, Hdf5Tree):

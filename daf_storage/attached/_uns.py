@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -57,7 +57,8 @@ def uns_values(tree: Tree, uns: Mapping[str, Place]) -> UnsValues:
 def _scalar(tree: Tree, place: Place) -> Property | None:
     """Return a scalar; None if a value is none."""
     if place.value is not None:
-        return _known_scalar(place.path, place.value)
+        return _known_scalar(place.path, place.value, None)
+    state = tree.identity(place.path)
     node = tree.node(place.path)
     if node is None or node.kind != "array":
         return None
@@ -67,7 +68,7 @@ def _scalar(tree: Tree, place: Place) -> Property | None:
         return None
     encoding = elements.encoding_of(node)
     if shape == (1,) and not encoding:  # anndata takes it for a scalar
-        return _known_scalar(place.path, place.read(tree))
+        return _known_scalar(place.path, place.read(tree), state)
     if shape != ():
         return None
     if encoding == "string" and dtype == np.dtype(object):
@@ -76,15 +77,16 @@ def _scalar(tree: Tree, place: Place) -> Property | None:
     if is_known and dtype != np.float16:  # as anndata returns them: Python's
         kind = _PYTHON[dtype.kind]
         return array_property((place.path,), lambda nodes: _PythonScalar(nodes[0], kind))
-    return _known_scalar(place.path, place.read(tree))
+    return _known_scalar(place.path, place.read(tree), state)
 
 
-def _known_scalar(path: str, known: Any) -> Property | None:
+def _known_scalar(path: str, known: Any, state: Hashable | None) -> Property | None:
+    """Return a scalar that was read; ``state`` is the identity that it had before."""
     value = scalar_value(known)
     if value is None:
         return None
     array = pa.array([value], pa.string()) if isinstance(value, str) else np.array(value)
-    return memory_property((path,), lambda: MemoryArray(lambda: array))
+    return memory_property((path,), lambda: MemoryArray(lambda: array), state)
 
 
 def _library_of(tree: Tree, place: Place) -> str:

@@ -221,14 +221,23 @@ def test_a_truncated_file(h5ad_path: Path, tmp_path: Path) -> None:
 
 
 def test_a_zarr_that_is_rewritten_under_an_open_session(tmp_path: Path) -> None:
-    """The same of a directory: codes written in place, and a column more."""
-    path = write(adata_of([0, 0, 1], [[1, 0], [0, 2], [3, 0]]), tmp_path, "zarr3")
-    with connect(path) as session:
+    """The same of a directory: codes, categories and a scalar written in place, a column more."""
+    adata = adata_of([0, 0, 1], [[1, 0], [0, 2], [3, 0]])
+    adata.uns["half"] = np.float16(2)
+    path = write(adata, tmp_path, "zarr3")
+    with connect(path) as session, open_daf(path) as daf:
         query = "SELECT * FROM obs ORDER BY index"
         assert session.sql(query).to_pydict()["kind"] == ["a", "a", "b"]
         group: Any = zarr.open_group(path, mode="r+")
         group["obs/kind/codes"][:] = [1, 1, 0]
         assert session.sql(query).to_pydict()["kind"] == ["b", "b", "a"]
+        group["obs/kind/categories"][:] = np.array(["A", "B"], object)
+        time.sleep(0.02)
+        assert session.sql(query).to_pydict()["kind"] == ["B", "B", "A"]
+        assert daf.get_scalar("half") == 2
+        group["uns/half"][...] = np.float16(3)
+        time.sleep(0.02)
+        assert daf.get_scalar("half") == 3
         group["obs"].create_array("n", data=np.arange(3))
         group["obs"].attrs["column-order"] = ["kind", "n"]
         time.sleep(0.02)
