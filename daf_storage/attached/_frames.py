@@ -14,13 +14,13 @@ from daf_storage import errors
 from daf_storage.anndata_rules import AnnDataWarning, free_name
 from daf_storage.anndata_rules import columns as rules
 from daf_storage.attached import _elements as elements
+from daf_storage.attached._column_encodings import column_at
 from daf_storage.attached._columns import (
     BrokenColumn,
     Column,
     Nodes,
     PlainColumn,
     SeriesColumn,
-    column_at,
 )
 from daf_storage.attached._virtual import MadeOf
 from daf_storage.base import (

@@ -38,7 +38,7 @@ from daf_storage.attached._properties import (
     vector_property,
 )
 from daf_storage.base import StorageType, name_problem
-from daf_storage.data import layout
+from daf_storage.data import layout, required_array
 from daf_storage.trees import MemoryArray, Tree
 
 _COLORS: Final = "_colors"
@@ -326,10 +326,4 @@ def _strings_property(place: Place) -> Property:
         return memory_property(
             (place.path,), lambda: MemoryArray(lambda: pa.array(colors, pa.string()))
         )
-    return array_property((place.path,), lambda nodes: _required(nodes[0].array(), place.path))
-
-
-def _required(array: Any, path: str) -> Any:
-    if array is None:
-        raise errors.CorruptDataError(f"the array {path!r} is missing")
-    return array
+    return array_property((place.path,), lambda nodes: required_array(nodes[0], "", place.path))

@@ -1,0 +1,103 @@
+"""Which column an element of obs or var is, by its encoding."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from daf_storage.attached import _elements as elements
+from daf_storage.attached._categorical_column import CategoricalColumn
+from daf_storage.attached._columns import Column, HalfColumn, NoVector, PlainColumn, SeriesColumn
+from daf_storage.attached._nullable_columns import NullableColumn, NullableStrings
+from daf_storage.base import pandas
+from daf_storage.data import required_array
+from daf_storage.errors import CorruptDataError, UnsupportedDataError
+from daf_storage.trees import Node, Tree
+
+
+def column_at(tree: Tree, path: str) -> Column:
+    """Return the column at a path of a file, by its metadata."""
+    node = tree.node(path)
+    if node is None:
+        raise CorruptDataError(f"{tree.location}: the column {path!r} is missing")
+    if node.kind == "array":
+        return _array_column(tree, path, node)
+    encoding = elements.encoding_of(node)
+    if encoding == "categorical":
+        if not _is_readable(tree, f"{path}/categories"):  # such as dates
+            return SeriesColumn((path,), functools.partial(_series_at, tree, path))
+        return CategoricalColumn(
+            (path,),
+            lambda nodes: required_array(nodes[0], "codes", path),
+            lambda: elements.array_at(tree, f"{path}/categories"),
+            is_ordered=bool(node.attribute("ordered")),
+            what=f"{tree.location}: {path}",
+            pinned=lambda: (node,),
+        )
+    if encoding in ("nullable-integer", "nullable-boolean"):
+        return NullableColumn(tree, path)
+    if encoding == "nullable-string-array":
+        return NullableStrings(tree, path)
+    return SeriesColumn((path,), functools.partial(_series_at, tree, path))
+
+
+def _is_readable(tree: Tree, path: str) -> bool:
+    """Return whether Daf has arrays of the type of an array, by its metadata."""
+    try:
+        elements.array_at(tree, path)
+    except UnsupportedDataError:
+        return False
+    return True
+
+
+def _array_column(tree: Tree, path: str, node: Node) -> Column:
+    folder, _, name = path.rpartition("/")
+    old_categories = f"{folder}/__categories/{name}"
+    if node.attribute("categories") is not None and tree.kind(old_categories) == "array":
+        if not _is_readable(tree, old_categories):  # such as dates
+            return SeriesColumn((path,), lambda: _old_series(tree, path, old_categories))
+        categories = tree.node(old_categories)
+        return CategoricalColumn(
+            (path, old_categories),
+            lambda nodes: required_array(nodes[0], "", path),
+            lambda: elements.array_at(tree, old_categories),
+            is_ordered=categories is not None and bool(categories.attribute("ordered")),
+            what=f"{tree.location}: {path}",
+            pinned=lambda: (node,),
+        )
+    try:
+        array = node.array()
+    except UnsupportedDataError:
+        return _unusual_column(tree, path)
+    is_old = node.attribute("categories") is not None
+    if array is None or len(array.info.shape) != 1 or is_old:
+        return SeriesColumn((path,), functools.partial(_series_at, tree, path))
+    return PlainColumn(path, array.info)
+
+
+def _unusual_column(tree: Tree, path: str) -> Column:
+    """Return a column of numbers of a type that Daf has not."""
+    shape, dtype = elements.shape_and_dtype(tree, path)
+    if len(shape) == 1 and dtype == np.float16:
+        return HalfColumn(tree, path)
+    if len(shape) == 1 and dtype.kind == "c":
+        return NoVector(path, f"Daf has no place for values of dtype {dtype}")
+    return SeriesColumn((path,), functools.partial(_series_at, tree, path))
+
+
+def _series_at(tree: Tree, path: str) -> Any:
+    return pandas().Series(elements.read_value(tree, path))
+
+
+def _old_series(tree: Tree, path: str, categories_path: str) -> Any:
+    """Return a categorical as AnnData 0.7 stored it."""
+    node = tree.node(categories_path)
+    is_ordered = node is not None and bool(node.attribute("ordered"))
+    values = pandas().Categorical.from_codes(
+        elements.read_value(tree, path),
+        categories=elements.read_value(tree, categories_path),
+        ordered=is_ordered,
+    )
+    return pandas().Series(values)
