@@ -1,4 +1,4 @@
-"""Which column an element of obs or var is, by its encoding."""
+"""The kinds of columns of obs and var, by their encodings."""
 
 from __future__ import annotations
 
