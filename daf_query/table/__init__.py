@@ -19,10 +19,7 @@ from daf_query.table._categorical_columns import (
     with_categories,
 )
 from daf_query.table._computed import ComputedDataset
-from daf_query.table._dataset import (
-    TableDataset,
-    TableView,
-)
+from daf_query.table._dataset import TableDataset
 from daf_query.table._entry_lookup import entry_not_found, find_entry
 from daf_query.table._entry_positions import EntryPosition, is_of_strings
 from daf_query.table._matrix_columns import MatrixEntry
@@ -37,6 +34,7 @@ from daf_query.table._table_columns import (
     warn_of_problems,
     warn_once,
 )
+from daf_query.table._table_view import TableView
 from daf_query.table._union import UnionDataset
 from daf_query.table._union_columns import DATASET
 from daf_query.table._user_table import (

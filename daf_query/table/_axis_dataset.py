@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from daf_query.scan import Column
 from daf_query.table._categorical_columns import CategoricalColumn, Categoricals
-from daf_query.table._dataset import TableDataset, TableView
+from daf_query.table._dataset import TableDataset
 from daf_query.table._entry_positions import (
     EntryPosition,
     EntryPositionColumn,
@@ -16,6 +16,7 @@ from daf_query.table._entry_positions import (
 )
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry, matrix_column
 from daf_query.table._table_columns import TableColumns, axis_columns
+from daf_query.table._table_view import TableView
 from daf_storage import DafError, DafReader, Origin, errors
 
 _ENTRY_PARTS = 3

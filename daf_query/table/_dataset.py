@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final, NoReturn, Self
 
 import pyarrow as pa
@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from daf_query.scan import (
-    DEFAULT_OPTIONS,
     OpenTable,
     PlannedScan,
     Positions,
@@ -34,44 +33,17 @@ from daf_query.scan import (
     plan_scan,
     with_sql_membership,
 )
+from daf_query.table._filter_expressions import as_expression, both, is_same_filter
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableScanner, cast_batches, plain_schema
+from daf_query.table._table_view import TableView
 from daf_query.table._unscannable import unscannable
 from daf_storage import DafError, errors
 from daf_storage.spi import DecodedCache, Span
 
 BATCH_ROWS: Final = 1 << 17
 _MISSING_FIELD: Final = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ", re.DOTALL)
-
-
-@dataclass(frozen=True, eq=False)
-class TableView:
-    """Which rows of a table are wanted, and how they are read."""
-
-    base_filter: pc.Expression | None = None
-    """Only the rows for which this is true."""
-    rows: Positions | None = None
-    """Only these rows, ascending."""
-    inferred: Predicate | None = None
-    """Other rows may be left out; those for which it is not known are kept."""
-    cache: DecodedCache = field(default_factory=DecodedCache)
-    """What was decoded by any scan that shares it."""
-    reports: list[ScanReport] | None = None
-    """Where to leave a report of each scan."""
-    options: ScanOptions = DEFAULT_OPTIONS
-    """How rows are cut, pruned and read."""
-
-    @property
-    def is_filtered(self) -> bool:
-        """Whether some rows may be left out."""
-        parts = (self.base_filter, self.rows, self.inferred)
-        return any(part is not None for part in parts)
-
-    def pickled(self) -> dict[str, Any]:
-        """Return the parts that another process gets: all but the cache and the reports."""
-        names = ("base_filter", "rows", "inferred", "options")
-        return {name: getattr(self, name) for name in names}
 
 
 class TableDataset(ds.UnionDataset):
@@ -487,7 +459,7 @@ class TableFragment(Fragment):
     ) -> ds.Scanner:
         """Return a scanner of these rows."""
         dataset, scan, partitions = self._dataset, self._scan, self.partitions
-        if not _is_same(as_expression(filter), self._filter):
+        if not is_same_filter(as_expression(filter), self._filter):
             # Another filter needs another scan: an index may have left out rows for this one.
             again = dataset.rescan(scan, partitions)
             return dataset.scanner_of(again, partitions, columns, filter, batch_size)
@@ -508,25 +480,6 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches; nothing is planned or read before the first is asked for."""
     yield from make_scan(predicate).batches(names, partitions)
-
-
-def as_expression(filter: Any) -> pc.Expression | None:  # noqa: A002 - pyarrow's name
-    """Return a filter as an expression: DataFusion passes constants as Arrow scalars."""
-    if isinstance(filter, pa.Scalar):
-        return pc.scalar(bool(filter.as_py()))
-    return filter
-
-
-def _is_same(first: pc.Expression | None, second: pc.Expression | None) -> bool:
-    if first is None or second is None:
-        return first is second
-    return bool(first.equals(second))
-
-
-def both(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:
-    if first is None or second is None:
-        return second if first is None else first
-    return first & second
 
 
 def _open_again(

@@ -28,14 +28,8 @@ from daf_query.scan import (
     conjuncts,
     evaluate,
 )
-from daf_query.table._dataset import (
-    BATCH_ROWS,
-    TableDataset,
-    TableFragment,
-    TableView,
-    as_expression,
-    both,
-)
+from daf_query.table._dataset import BATCH_ROWS, TableDataset, TableFragment
+from daf_query.table._filter_expressions import as_expression, both
 from daf_query.table._matrix_scan import (
     MAJOR,
     MINOR,
@@ -45,6 +39,7 @@ from daf_query.table._matrix_scan import (
     MatrixScan,
 )
 from daf_query.table._table_columns import TableColumns
+from daf_query.table._table_view import TableView
 from daf_query.table._union_columns import DATASET, NullColumn
 from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage.spi import Span, StorageType

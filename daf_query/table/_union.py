@@ -32,16 +32,11 @@ from daf_query.scan import (
     balanced,
     columns_of,
 )
-from daf_query.table._dataset import (
-    BATCH_ROWS,
-    Fragment,
-    TableDataset,
-    TableFragment,
-    TableView,
-)
+from daf_query.table._dataset import BATCH_ROWS, Fragment, TableDataset, TableFragment
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableScanner
+from daf_query.table._table_view import TableView
 from daf_query.table._union_columns import DATASET, ConstantColumn, NullColumn, column_as
 from daf_storage import errors
 from daf_storage.spi import DecodedCache

@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from daf_query.index import RTree, warn_once
 from daf_query.table._broken_columns import BrokenColumns
-from daf_query.table._dataset import TableDataset, TableView
+from daf_query.table._dataset import TableDataset
 from daf_query.table._settled_rows import SettledColumn, SettledRows
 from daf_query.table._table_columns import TableColumns, warn_of_problems
+from daf_query.table._table_view import TableView
 from daf_query.table._zarr_chunks import reason_of
 from daf_query.table._zarr_columns import ZarrColumn, column_field
 from daf_query.table._zarr_rtrees import FoundIndex, found_index, identity_of
