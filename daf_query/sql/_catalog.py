@@ -201,12 +201,16 @@ class AxisSchema(_Adding):
         """Return a table as it is now; None if there is none, or its axis is broken.
 
         The engine lists all tables by this, and one that raises would hide the others.  Whoever
-        queries it gets the reason from `find`.
+        queries it gets the reason from `find`, or from `check_table`.
         """
         try:
             return self._table(name)
         except (FormatError, ReadOnlyError):
             return None
+
+    def check_table(self, name: str) -> None:
+        """Raise why a table cannot be had for the query that is planned, if it cannot."""
+        self._table(name)
 
     def _table(self, name: str) -> Table | None:
         replacement = current_context().replacements.get((self.name, name))

@@ -326,6 +326,8 @@ class Engine:
             except Exception as error:
                 if rewriting.query != query and _IS_SYNTAX.search(str(error)):
                     self.context.sql_with_options(query, options)  # says where, as it was written
+                for schema, table in rewriting.columns:  # the engine says that there is no table
+                    self.connections.schemas[schema].check_table(table)
                 raise
 
     def _joined_by_position(

@@ -65,6 +65,7 @@ class Hdf5File:
         self.location = location
         self.lock = ForkLock()
         self._reopen = reopen
+        self._path = file.filename
         # Asking h5py takes as long as a small read.
         self._is_plain = file.driver in ("sec2", "stdio")
         self.is_writable = file.mode == "r+"
@@ -105,15 +106,30 @@ class Hdf5File:
     def refresh(self) -> None:
         """Let go of what HDF5 remembers of the file if another program has written into it."""
         with self.lock:
-            if self._reopen is None or self._fingerprint() in (None, self._opened_as):
+            if self._reopen is None:
                 return
-            status = os.stat(self.file.filename)
-            if (status.st_dev, status.st_ino) != self.file_identity:
-                return  # another file has this name by now; this one stays as it is
+            is_open = bool(self.file.id.valid)
+            if is_open and self._fingerprint() in (None, self._opened_as):
+                return
+            if not self._is_in_place():
+                if is_open:
+                    return  # another file has this name by now; this one stays as it is
+                raise InvalidInputError(
+                    f"{self.location}: the file was damaged, and is another one now; open it again"
+                )
+            # Closed already where it was damaged or locked when it was last to be opened again.
             self.file.close()
             self.file = self._reopen()
             self._opened_as = self._fingerprint()
             self._note_length()
+
+    def _is_in_place(self) -> bool:
+        """Return whether the file still has its name."""
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self.file_identity
 
     def flush(self) -> None:
         """Write what HDF5 has in memory."""

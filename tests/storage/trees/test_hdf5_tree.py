@@ -88,6 +88,34 @@ def test_a_file_that_another_program_writes_to(path: Path) -> None:
         assert array.read().tolist() == [0, 1, 2]
 
 
+def test_a_file_that_is_damaged_for_a_while(path: Path) -> None:
+    """It is read again as soon as it is whole; one that was removed is read as it was."""
+    tree = opened(path)
+    content = path.read_bytes()
+    node = tree.node("group")
+    assert node is not None
+    for _ in range(2):
+        path.write_bytes(content[: len(content) // 2])
+        for _ in range(2):
+            with pytest.raises(OSError, match="truncated|signature"):
+                tree.node("group")
+        path.write_bytes(content)
+        assert tree.children("group") == {"a": "array", "b": "array"}
+        assert node.attribute("version") == "1"
+    path.write_bytes(content[:99])
+    with pytest.raises(OSError, match="truncated|signature"):
+        tree.node("group")
+    path.unlink()
+    path.write_bytes(content)
+    (path.parent / "other").write_bytes(content)
+    (path.parent / "other").replace(path)
+    with pytest.raises(errors.InvalidInputError, match="is another one now; open it again"):
+        tree.node("group")
+    tree = opened(path)
+    path.unlink()
+    assert tree.children("group") == {"a": "array", "b": "array"}
+
+
 def test_nothing_is_remembered_of_a_file_that_is_written_to(tmp_path: Path) -> None:
     """What this process puts in place shows at once."""
     with h5py.File(tmp_path / "x.h5", "w") as file:
