@@ -326,6 +326,10 @@ def known_names(known: Iterable[str], *, none: str) -> str:
     return f"{shown} and {rest:,} more" if rest > 0 else shown
 
 
+_SAME_AXES: Final = (("obs", "cell", "cells"), ("var", "gene", "genes"))
+"""What the axes of an AnnData are called in different data sets."""
+
+
 def nearest(asked: str, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for close spellings, else an empty string."""
     by_fold: dict[str, str] = {}
@@ -335,6 +339,17 @@ def nearest(asked: str, known: Iterable[str]) -> str:
     if not close:
         return ""
     return "; did you mean " + " or ".join(repr(by_fold[name]) for name in close) + "?"
+
+
+def nearest_axis(asked: str, known: Iterable[str]) -> str:
+    """Do the same for axes; ``obs`` is near ``cell`` where there is one of them only."""
+    known = list(known)
+    close = nearest(asked, known)
+    if close:
+        return close
+    same = next((names for names in _SAME_AXES if asked.casefold() in names), ())
+    others = [repr(name) for name in same if name in known]
+    return f"; did you mean {' or '.join(others)}?" if others else ""
 
 
 def scalar_not_found(source: str, name: str, known: Iterable[str]) -> ScalarNotFoundError:
@@ -351,7 +366,7 @@ def axis_not_found(source: str, axis: str, known: Iterable[str]) -> AxisNotFound
     known = list(known)
     has = known_names(known, none="no axes")
     return AxisNotFoundError(
-        f"{source}: there is no axis {axis!r}; it has {has}{nearest(axis, known)}"
+        f"{source}: there is no axis {axis!r}; it has {has}{nearest_axis(axis, known)}"
     )
 
 

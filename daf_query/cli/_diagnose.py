@@ -11,7 +11,7 @@ from daf_query.session import connect
 
 def diagnose_command(options: argparse.Namespace) -> None:
     """Print how many rows each part of a predicate leaves, and why."""
-    with connect(options.path) as session:
+    with connect(options.path, mode="r", overlay=options.overlay) as session:
         diagnosis = session.diagnose(
             options.axis, options.predicate, params=named_values(options.param)
         )

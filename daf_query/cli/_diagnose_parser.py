@@ -5,7 +5,7 @@ Must not import what it parses for.
 
 from __future__ import annotations
 
-from daf_query.cli._parser_parts import Commands, add_command, add_param
+from daf_query.cli._parser_parts import Commands, add_command, add_overlay, add_param
 
 
 def add_diagnose(commands: Commands) -> None:
@@ -17,6 +17,7 @@ def add_diagnose(commands: Commands) -> None:
         "  daf diagnose pbmc.daf.zarr cell \"donor = 'n3' AND age > 60\"\n"
         "  daf diagnose pbmc.daf.zarr cell 'donor = $who AND age > 60' --param who=n3\n"
         '  daf diagnose pbmc.daf.zarr gene "SELECT name FROM gene WHERE means > 100"\n'
+        "  daf diagnose atlas.h5ad obs \"label = 'T'\" --overlay notes.daf.zarr\n"
         "  daf diagnose pbmc.daf.zarr cell \"age > 60\" --format json | jq '.conjuncts[].rows'",
     )
     parser.add_argument("path", metavar="PATH")
@@ -25,5 +26,6 @@ def add_diagnose(commands: Commands) -> None:
         "predicate", metavar="PREDICATE", help="as for extract --rows; or a SELECT of this table"
     )
     add_param(parser)
+    add_overlay(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.set_defaults(command="_diagnose.diagnose_command")

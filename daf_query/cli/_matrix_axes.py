@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daf_query.matrix import concatenated_of
+from daf_query.sql import missing_base
 from daf_storage import DafReader, errors
 
 
@@ -54,7 +55,7 @@ def matrix_axes(
         has = errors.known_names(known, none="no matrices")
         raise errors.MatrixNotFoundError(
             f"{daf.location}: there is no matrix {name!r}; there are {has}"
-            f"{errors.nearest(name, known)}"
+            f"{errors.nearest(name, known)}{missing_base(daf)}"
         )
     given = {axis for axis in (rows_axis, columns_axis) if axis is not None}
     fitting = [pair for pair in pairs if given <= set(pair)]

@@ -36,11 +36,13 @@ _FORMS: Final = (
     (re.compile(r"\bnames=\[\.\.\.\]"), "--names"),
     (re.compile(r"\b(merge|empty)=(?=[ ,;]|$)"), r"--\1"),
     (re.compile(r"\banother dataset_axis\b"), "another --dataset-axis"),
+    (re.compile(r"""\bconnect\('([^']*)', overlay="([^"]*)"\)"""), r"daf annotate \1 \2"),
+    (re.compile(r"\bconnect\('([^']*)', overlay='([^']*)'\)"), r"pass \1 --overlay \2"),
 )
-"""How arguments of `concatenate` are written in messages, and on the command line."""
+"""How arguments and calls are written in messages, and on the command line."""
 
 _ARGUMENT: Final = re.compile(
-    r"(?<![\w'\"-])(rows|columns|obs_is|var_is|X_is|fill|name)=(?![\w'\"=])"
+    r"(?<![\w'\"-])(rows|columns|obs_is|var_is|X_is|fill|name|key)=(?![\w'\"=])"
 )
 
 

@@ -70,6 +70,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="""examples:
   daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene
   daf info pbmc.daf.zarr
+  daf sql atlas.h5ad "SELECT donor, count(*) AS cells FROM obs GROUP BY donor"
   daf sql pbmc.daf.zarr "SELECT donor, count(*) AS cells FROM cell GROUP BY donor"
   daf extract pbmc.daf.zarr --matrix X --rows "age > 60" --columns "is_marker" -o markers.h5ad
   daf demo
@@ -153,7 +154,7 @@ def _add_info(commands: Commands) -> None:
         "info",
         "say what a data set holds; reads metadata only",
         "  daf info pbmc.daf.zarr\n  daf info pbmc.daf.zarr --format json | jq .axes\n"
-        "  daf info pbmc.daf.zarr --diagram > pbmc.mmd\n"
+        "  daf info pbmc.daf.zarr --diagram > pbmc.mmd\n  daf info atlas.h5ad\n"
         "  daf info atlas.h5ad --overlay notes.daf.zarr",
     )
     parser.add_argument("path", metavar="PATH")
@@ -172,6 +173,7 @@ def _add_sql(commands: Commands) -> None:
         "sql",
         "ask a SQL question; each axis is a table with the columns name, index and its vectors",
         '  daf sql pbmc.daf.zarr "SELECT type, avg(age) FROM cell GROUP BY type"\n'
+        '  daf sql atlas.h5ad "SELECT type, avg(age) FROM obs GROUP BY type"\n'
         '  daf sql pbmc.daf.zarr "SELECT * FROM cell WHERE age > 60" -o old.parquet\n'
         '  daf sql pbmc.daf.zarr "SELECT name FROM gene WHERE is_marker" --format ndjson\n'
         '  daf sql pbmc.daf.zarr "SHOW TABLES"\n'
@@ -236,6 +238,7 @@ def _add_export(commands: Commands) -> None:
         "turn a whole data set into an h5ad file, streaming its matrices",
         "  daf export pbmc.daf.zarr pbmc.h5ad\n"
         "  daf export atlas.daf.zarr atlas.h5ad --obs-is cell --var-is gene --X-is UMIs\n"
+        "  daf export atlas.h5ad labelled.h5ad --overlay notes.daf.zarr\n"
         "  daf export pbmc.daf.zarr pbmc.h5ad --strict --overwrite --quiet",
     )
     parser.add_argument("path", metavar="PATH")
@@ -243,6 +246,7 @@ def _add_export(commands: Commands) -> None:
     parser.add_argument("--obs-is", metavar="AXIS", help="the axis of obs (default: as imported)")
     parser.add_argument("--var-is", metavar="AXIS", help="the axis of var (default: as imported)")
     parser.add_argument("--X-is", metavar="NAME", help="the main matrix (default: as imported)")
+    add_overlay(parser)
     add_strict(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT.h5ad")
     add_quiet(parser)

@@ -7,7 +7,7 @@ import argparse
 from daf_query.cli._sidecar_status import sidecar_line
 from daf_query.cli._summary import progress_of
 from daf_query.index import accelerated, refreshed
-from daf_storage import errors, open_daf, remove_sidecar
+from daf_storage import open_daf, remove_sidecar
 
 
 def sidecar_command(options: argparse.Namespace) -> None:
@@ -35,18 +35,5 @@ def sidecar_command(options: argparse.Namespace) -> None:
 
 
 def is_of_sidecar(options: argparse.Namespace) -> bool:
-    """Return whether options say that a sidecar is meant.
-
-    Raises
-    ------
-    InvalidInputError
-        Nothing is said at all.
-    """
-    if options.matrix or options.refresh or options.remove or options.into is not None:
-        return True
-    if options.axis is None:
-        raise errors.InvalidInputError(
-            f"{options.path}: what is to be indexed is missing: name an axis, or --matrix NAME for "
-            "a file that is read in place"
-        )
-    return False
+    """Return whether options say that a sidecar is meant."""
+    return bool(options.matrix or options.refresh or options.remove or options.into is not None)

@@ -18,6 +18,7 @@ def add_index(commands: Commands) -> None:
         "  daf index scenes.zarr meta bbox           # geometries of a group of Zarr arrays\n"
         "  daf index atlas.h5ad --matrix X           # writes atlas.h5ad.daf.zarr beside it\n"
         "  daf index atlas.h5ad obs barcode --matrix X --max-bytes 10GB\n"
+        "  daf index /shared/atlas.h5ad --matrix X --into mine.daf.zarr\n"
         "  daf index atlas.h5ad --refresh            # it was copied, or changed\n"
         "  daf index atlas.h5ad --remove",
     )
@@ -46,4 +47,5 @@ def add_index(commands: Commands) -> None:
     )
     sidecar.add_argument("--remove", action="store_true", help="delete the sidecar")
     add_quiet(parser)
+    parser.any_of = ("axis", "matrix", "refresh", "remove", "into")
     parser.set_defaults(command="_axes.index_command")

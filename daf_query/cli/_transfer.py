@@ -15,6 +15,7 @@ from daf_storage import (
     export_h5ad,
     import_h5ad,
     open_daf,
+    open_overlay,
 )
 
 
@@ -55,7 +56,8 @@ def import_command(options: argparse.Namespace) -> None:
 def export_command(options: argparse.Namespace) -> None:
     """Export a data set and print the report."""
     warnings.simplefilter("ignore", AnnDataWarning)  # the report lists them
-    with open_daf(options.path) as daf:
+    base = open_daf(options.path)
+    with base if options.overlay is None else open_overlay(base, options.overlay, "r") as daf:
         report = export_h5ad(
             daf,
             options.destination,

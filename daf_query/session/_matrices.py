@@ -23,7 +23,7 @@ from daf_query.slice import (
     slice_matrix,
     written_selector,
 )
-from daf_query.sql import By, CollectionSchema, Params, bind_all, written_items
+from daf_query.sql import By, CollectionSchema, Params, bind_all, missing_base, written_items
 from daf_query.table import TableDataset
 from daf_storage import ShowProgress, errors
 
@@ -127,7 +127,8 @@ class MatrixQuestions(Connected):
         daf = self.reader(schema_name)
         for axis in (rows_axis, columns_axis):
             if not daf.has_axis(axis):
-                raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+                error = errors.axis_not_found(daf.location, axis, daf.axes_set())
+                raise errors.with_message(error, f"{error}{missing_base(daf)}")
         if not daf.has_matrix(rows_axis, columns_axis, name):
             known = daf.matrices_set(rows_axis, columns_axis)
             raise errors.matrix_not_found(daf.location, rows_axis, columns_axis, name, known)

@@ -11,6 +11,7 @@ Must not know matrix slices or sessions.
 
 from datafusion import SessionContext
 
+from daf_query.sql._base_hints import missing_base
 from daf_query.sql._catalog import CollectionSchema
 from daf_query.sql._category_sorting import AlphabeticalOrderWarning
 from daf_query.sql._connections import Collection, Connections
@@ -66,6 +67,7 @@ __all__ = [
     "grouped_member_axis",
     "in_all",
     "is_ordered",
+    "missing_base",
     "one_statement",
     "pandas_frame",
     "query_result",

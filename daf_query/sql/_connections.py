@@ -178,8 +178,8 @@ class Connections:
         schema = self.schemas[name]
         if not isinstance(schema, DafSchema):
             raise errors.InvalidInputError(
-                f"{schema.location}: {name!r} is several data sets as one, for SQL; connect the "
-                "one whose data you want"
+                f"{schema.location}: {name!r} is several data sets as one; connect the "
+                "one that you mean"
             )
         return schema.daf
 

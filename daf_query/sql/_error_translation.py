@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
+from daf_query.sql._base_hints import base_hint
 from daf_query.sql._catalog import AxisSchema
 from daf_query.sql._column_hints import entry_hint, join_hint
 from daf_query.sql._gene_columns import unknown_entry_hint
@@ -207,8 +208,11 @@ def _unknown_table(asked: str, schemas: Mapping[str, AxisSchema]) -> DafError:
     ]
     source = ", ".join(tables.location for tables in schemas.values())
     has = errors.known_names(known, none="no tables")
-    close = errors.nearest(name, {k.split(".")[-1] for k in known})
-    return errors.AxisNotFoundError(f"{source}: there is no table {name!r}; there are {has}{close}")
+    close = errors.nearest_axis(name, {k.split(".")[-1] for k in known})
+    base = base_hint(*schemas.values())
+    return errors.AxisNotFoundError(
+        f"{source}: there is no table {name!r}; there are {has}{close}{base}"
+    )
 
 
 def _unknown_column(
@@ -263,6 +267,7 @@ def _unknown_column(
     ]
     hint = f"; {', '.join(hints)}" if hints else _string_hint(name, query, is_near=close != "")
     hint = unknown_entry_hint(name, tables, query) or hint
+    hint = hint or base_hint(*(tables_of for tables_of, _ in tables))
     error = errors.with_message(error, f"{error}{hint}")
     error.other_axes = tuple(elsewhere)
     return error

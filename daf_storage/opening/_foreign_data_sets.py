@@ -84,7 +84,8 @@ def open_foreign(
         parse_path(where.given)  # says which suffixes there are
     if not where.container.exists():
         raise errors.SourceNotFoundError(
-            f"no such file or directory: {where.container}{siblings(where.container)}"
+            f"no such file or directory: {where.container}{_no_pattern(where.given)}"
+            f"{siblings(where.container)}"
         )
     tree, release = _tree_of(where)
     try:
@@ -97,6 +98,16 @@ def open_foreign(
         if release is not None:
             release()
         raise
+
+
+def _no_pattern(given: str) -> str:
+    """Say where a path may be a pattern, if this one looks like it."""
+    if not any(character in given for character in "*?["):
+        return ""
+    return (
+        "; a pattern is taken by connect() and the commands sql, extract, profile and concat: "
+        "name one data set"
+    )
 
 
 def _holds_anndata(where: DafPath) -> bool:

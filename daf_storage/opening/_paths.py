@@ -154,6 +154,11 @@ def parse_path(path: str | Path, *, any_directory: bool = False) -> DafPath:
     hint = ""
     if given.endswith(".h5ad"):
         hint = f"; turn an h5ad file into one with: daf import {given} OUT{DIRECTORY_SUFFIX}"
+        if not Path(given).exists():  # it was to be written
+            hint = (
+                f"; write one of these, and make the h5ad of it: daf export OUT{DIRECTORY_SUFFIX} "
+                f"{given}"
+            )
     raise errors.InvalidInputError(
         f"can't parse as path of a data set: {given}; expected one of: {_EXPECTED}{hint}"
     )

@@ -11,8 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from daf_query import connect
 from daf_query.cli import main
 from daf_storage import open_daf
+from daf_storage.errors import ReadOnlyError
 
 
 @pytest.fixture
@@ -58,8 +60,41 @@ def test_commands_that_write(atlas: str, capsys: pytest.CaptureFixture[str]) -> 
     """They are refused, and say how to write beside the file."""
     before = Path(atlas).read_bytes()
     assert main(["save-vector", atlas, "obs", "n", "index + 1", "--quiet"]) != 0
-    assert "overlay" in capsys.readouterr().err
+    assert "daf annotate" in capsys.readouterr().err
     assert Path(atlas).read_bytes() == before
+
+
+def test_mistakes(atlas: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is an error that says what to write, and misuse of the command line exits with 2."""
+
+    def message(*arguments: str) -> str:
+        assert main(list(arguments)) == 1
+        return capsys.readouterr().err
+
+    assert "did you mean 'obs'?" in message("sql", atlas, "SELECT * FROM cell")
+    assert "did you mean 'var'?" in message("diagnose", atlas, "gene", "index > 1")
+    pattern = str(tmp_path / "*.h5ad")
+    assert "a pattern is taken by connect() and the commands sql" in message("info", pattern)
+    new = str(tmp_path / "new.h5ad")
+    assert f"daf export OUT.daf.zarr {new}" in message("convert", atlas, new)
+    written = message("save-vector", atlas, "obs", "n", "index + 1")
+    assert f"write beside it: daf annotate {atlas} mine.daf.zarr" in written
+    (tmp_path / "labels.csv").write_text("barcode,label\nc0,b\n")
+    notes = ("annotate", atlas, str(tmp_path / "n.daf.zarr"), "--axis", "obs")
+    assert "which column has the entries with --key;" in message(
+        *notes, "--csv", str(tmp_path / "labels.csv")
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(["index", atlas])
+    assert ended.value.code == 2
+    assert "give AXIS or --matrix NAME" in capsys.readouterr().err
+
+
+def test_saving_into_it_names_the_overlay(atlas: str) -> None:
+    """A session says where its labels can go, not a mode that is refused."""
+    with connect(atlas) as session, pytest.raises(ReadOnlyError, match=r"overlay=") as raised:
+        session.save_vector("obs", "n", "index + 1")
+    assert "r+" not in str(raised.value)
 
 
 def test_a_reader_is_pickled_by_its_path(atlas: str) -> None:

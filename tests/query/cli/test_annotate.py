@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from daf_query import connect
 from daf_query.cli import main
 from daf_storage import open_daf
+from daf_storage.errors import AxisNotFoundError
 from tests.support import contents, create, fill
 
 
@@ -84,3 +86,39 @@ def test_into_the_data_set_itself(
     ):
         assert main([*command, *wrong]) == 1
         assert message in capsys.readouterr().err
+
+
+def test_an_overlay_alone(atlas: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What its base has is not there; the error says how to open both."""
+    notes = str(tmp_path / "notes.daf.zarr")
+    labels = ["--csv", str(tmp_path / "labels.csv"), "--key", "barcode", "--columns", "label"]
+    assert main(["annotate", atlas, notes, "--axis", "cell", *labels, "--quiet"]) == 0
+    hint = f"it is on top of {atlas}, which was not opened with it: pass {atlas} --overlay {notes}"
+    for command in (
+        ["sql", notes, "SELECT label, age FROM cell"],
+        ["sql", notes, "SELECT name FROM gene"],
+        ["extract", notes, "--matrix", "UMIs", "-o", str(tmp_path / "x.csv")],
+    ):
+        assert main(command) == 1
+        assert hint in capsys.readouterr().err
+    with connect(notes) as session, pytest.raises(AxisNotFoundError, match="on top of"):
+        session.matrix("cell", "gene", "UMIs")
+    assert main(["sql", atlas, "--overlay", notes, "SELECT agee FROM cell"]) == 1
+    assert "on top of" not in capsys.readouterr().err
+    assert main(["sql", atlas, "SELECT label FROM cell"]) == 1
+    assert "on top of" not in capsys.readouterr().err
+
+
+def test_commands_that_read_both(
+    atlas: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Diagnose and export have the labels, too."""
+    notes, output = str(tmp_path / "notes.daf.zarr"), str(tmp_path / "both.h5ad")
+    labels = ["--csv", str(tmp_path / "labels.csv"), "--key", "barcode", "--columns", "label"]
+    assert main(["annotate", atlas, notes, "--axis", "cell", *labels, "--quiet"]) == 0
+    assert main(["diagnose", atlas, "cell", "label = 'B'", "--overlay", notes]) == 0
+    assert "'B' does not occur in label; nearest: 'b' (1 row)" in capsys.readouterr().out
+    axes = ["--obs-is", "cell", "--var-is", "gene", "--X-is", "UMIs", "--quiet"]
+    assert main(["export", atlas, output, "--overlay", notes, *axes]) == 0
+    with open_daf(output) as daf:
+        assert daf.get_pd_vector("obs" if daf.has_axis("obs") else "cell", "label")["TATA"] == "b"
