@@ -200,8 +200,11 @@ class TestModes:
         """The suffix says what the path is."""
         with pytest.raises(errors.InvalidInputError, match="can't parse as path of a data set"):
             ZarrDaf(tmp_path / "bogus.foo")
-        with pytest.raises(errors.InvalidInputError, match="daf import pbmc.h5ad OUT.daf.zarr"):
+        with pytest.raises(errors.InvalidInputError, match="daf export OUT.daf.zarr pbmc.h5ad"):
             ZarrDaf("pbmc.h5ad")
+        (tmp_path / "x.h5ad").touch()
+        with pytest.raises(errors.InvalidInputError, match=r"daf import .*x.h5ad OUT.daf.zarr"):
+            ZarrDaf(tmp_path / "x.h5ad")
 
     def test_a_file_of_that_name(self, tmp_path: Path) -> None:
         """A file is no directory, in any mode."""
