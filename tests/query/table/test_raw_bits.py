@@ -102,6 +102,7 @@ def test_they_are_read(path: Path, codec: str, monkeypatch: pytest.MonkeyPatch) 
 def test_they_are_read_from_a_server(path: Path) -> None:
     """With consolidated metadata, which has the spelling too."""
     pytest.importorskip("obstore")
+    register_raw_bits()  # zarr-python, which writes the consolidated metadata, has to know the type
     put(path / "meta/raw", document(), chunks_of())
     folder = path.rename(path.with_name("x.daf.zarr"))  # the server serves data sets, by their name
     zarr.consolidate_metadata(str(folder))
