@@ -21,7 +21,7 @@ from daf_storage.base import AnyArray, Span, StorageType, pandas
 from daf_storage.data import Convention, required_array
 from daf_storage.data import convention_attributes as attributes_of
 from daf_storage.errors import CorruptDataError
-from daf_storage.trees import ArrayInfo, MemoryArray, StoredArray, Tree
+from daf_storage.trees import ArrayInfo, MemoryArray, StoredArray, Tree, WholeStrings
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -145,27 +145,13 @@ class MaskedCodes(MadeOf):
         raise TypeError("codes are no strings")
 
 
-class MaskedStrings(MadeOf):
+class MaskedStrings(MadeOf, WholeStrings):
     """Strings of which some are missing, which are empty here."""
 
     def __init__(self, values: StoredArray, mask: StoredArray) -> None:
         self._parts = (values, mask)
         info = values.info
         self.info = ArrayInfo(info.shape, StorageType.STRING, info.chunks, is_mappable=False)
-
-    def read(self) -> AnyArray:
-        """Return all strings as objects."""
-        values: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
-        return values
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the strings as objects."""
-        return self.read()[span.slice]
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:  # noqa: ARG002 - one dimension
-        """Return several ranges of the strings as objects."""
-        values = self.read()
-        return [values[span.slice] for span in spans]
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""

@@ -20,6 +20,7 @@ from daf_storage.trees import (
     NodeKind,
     NotFileBacked,
     StoredArray,
+    WholeStrings,
     joined_fingerprints,
 )
 
@@ -183,7 +184,7 @@ class Converted(MadeOf):
         return values
 
 
-class CodedStrings(MadeOf):
+class CodedStrings(MadeOf, WholeStrings):
     """Strings given by numbers that say which of a few strings each is.
 
     Parameters
@@ -221,25 +222,12 @@ class CodedStrings(MadeOf):
         length = self.info.shape[0]
         for start in range(0, length, _BATCH_ROWS):
             codes = self.codes(Span(start, min(start + _BATCH_ROWS, length)))
-            numbers = np.where(codes < 0, len(strings), codes)
+            no_string = np.int64(len(strings))  # may be more than the type of the codes holds
+            numbers = np.where(codes < 0, no_string, codes)
             is_used = np.bincount(numbers, minlength=len(every)) > 0
             places = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
             used = every.filter(pa.array(is_used))
             yield pa.DictionaryArray.from_arrays(pa.array(places[numbers]), used)
-
-    def read(self) -> AnyArray:
-        """Return all strings as objects."""
-        values: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
-        return values
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the strings as objects."""
-        return self.read()[span.slice]
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:  # noqa: ARG002 - one dimension
-        """Return several ranges of the strings as objects."""
-        values = self.read()
-        return [values[span.slice] for span in spans]
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings; the missing ones are empty."""

@@ -16,7 +16,7 @@ from daf_storage.data._sparse_checks import (
     required_array,
 )
 from daf_storage.errors import CorruptDataError
-from daf_storage.trees import ArrayInfo, Node, NodeKind, NotFileBacked, StoredArray
+from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray, WholeStrings
 
 
 class SparseVectorParts:
@@ -68,7 +68,7 @@ class SparseMatrixParts:
         """The stored elements; None where all are true (Bool)."""
 
 
-class SparseStrings(NotFileBacked):
+class SparseStrings(WholeStrings):
     """Strings of which only those that are not empty are stored, presented as a dense array.
 
     HDF5 files have them; see `StoredArray` for the members.
@@ -78,20 +78,6 @@ class SparseStrings(NotFileBacked):
         self.info = ArrayInfo(shape, StorageType.STRING, shape, is_mappable=False)
         self._node = node
         self._what = what
-
-    def read(self) -> AnyArray:
-        """Return all strings as objects."""
-        values: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
-        return values.reshape(self.info.shape)
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension as objects."""
-        return self.read()[span.slice]
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
-        """Return several ranges of the first dimension as objects."""
-        values = self.read() if within is None else self.read()[:, within.slice]
-        return [values[span.slice] for span in spans]
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, the empty ones too, flattened in C order."""

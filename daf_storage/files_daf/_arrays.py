@@ -22,6 +22,7 @@ from daf_storage.trees import (
     PackedArray,
     ShardLayout,
     StoredArray,
+    WholeStrings,
     ZarrArray,
 )
 
@@ -93,7 +94,7 @@ def _packed_array(
     return PackedArray(snapshot, "", metadata, memory=memory, what=what)
 
 
-class LinesArray(NotFileBacked):
+class LinesArray(WholeStrings):
     """Strings, each on a line of a file; see `StoredArray`.
 
     Parameters
@@ -107,20 +108,6 @@ class LinesArray(NotFileBacked):
         self._snapshot = snapshot
         self._file = file
         self._what = what
-
-    def read(self) -> AnyArray:
-        """Return all strings as objects."""
-        values: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
-        return values.reshape(self.info.shape)
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension as objects."""
-        return self.read()[span.slice]
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
-        """Return several ranges of the first dimension as objects."""
-        values = self.read() if within is None else self.read()[:, within.slice]
-        return [values[span.slice] for span in spans]
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, flattened in C order."""

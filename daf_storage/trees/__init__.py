@@ -28,6 +28,7 @@ from daf_storage.trees._protocol import (
     StoredArray,
     Tree,
     TreeTransaction,
+    WholeStrings,
     WritableTree,
     fill_blocks,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "StoredArray",
     "Tree",
     "TreeTransaction",
+    "WholeStrings",
     "WritableHdf5Tree",
     "WritableTree",
     "WritableZarrTree",

@@ -370,6 +370,28 @@ class NotFileBacked:
         return
 
 
+class WholeStrings(NotFileBacked):
+    """What arrays of strings have in common that are read as a whole, also for a part of them."""
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings, flattened in C order."""
+        raise NotImplementedError
+
+    def read(self) -> AnyArray:
+        """Return all strings as objects."""
+        values: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
+        return values.reshape(self.info.shape)
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the first dimension as objects."""
+        return self.read()[span.slice]
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
+        """Return several ranges of the first dimension as objects."""
+        values = self.read() if within is None else self.read()[:, within.slice]
+        return [values[span.slice] for span in spans]
+
+
 def _elements_bytes(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:
     """Return the bytes of some elements."""
     rest = list(info.shape[1:]) if within is None else [within.size, *info.shape[2:]]
