@@ -157,6 +157,10 @@ def readable_tree(tree: Tree) -> Tree:
             raise errors.NotADafError(
                 f"not a zarr group: {tree.location}; it has no .zgroup or zarr.json"
             )
+        raise errors.NotADafError(
+            f"{tree.location}: not a daf data set: it has no array named 'daf'; and no AnnData, "
+            "which is a group with obs and var"
+        )
     layout.check_version(tree)
     return tree
 

@@ -43,6 +43,8 @@ _EXPECTED = (
     f"<stem>{HDF5_SUFFIX}, <stem>{SHARED_HDF5_SUFFIX}#/<group>, <stem>.h5, <stem>.hdf5"
 )
 
+_ANNDATA = "<stem>.h5ad, <stem>.zarr, <stem>.zarr.zip"
+
 _HDF5: Final[tuple[ContainerKind, Form]] = ("hdf5", "hdf5")
 _SHARED: Final[Mapping[str, tuple[ContainerKind, Form]]] = {
     SHARED_ARCHIVE_SUFFIX: ("archive", "zarr"),
@@ -159,8 +161,11 @@ def parse_path(path: str | Path, *, any_directory: bool = False) -> DafPath:
                 f"; write one of these, and make the h5ad of it: daf export OUT{DIRECTORY_SUFFIX} "
                 f"{given}"
             )
+    elif Path(plain or given).is_dir():
+        hint = f"; it is a directory: a pattern takes what is in it, as {plain}/*.h5ad"
     raise errors.InvalidInputError(
-        f"can't parse as path of a data set: {given}; expected one of: {_EXPECTED}{hint}"
+        f"can't parse as path of a data set: {given}; expected one of: {_EXPECTED}; "
+        f"to be read also an AnnData, {_ANNDATA}{hint}"
     )
 
 

@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 
 import anndata
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -84,6 +85,13 @@ def test_mistakes(atlas: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "which column has the entries with --key;" in message(
         *notes, "--csv", str(tmp_path / "labels.csv")
     )
+    folder = message("sql", str(tmp_path), "SELECT 1")
+    assert "<stem>.h5ad" in folder
+    assert f"it is a directory: a pattern takes what is in it, as {tmp_path}/*.h5ad" in folder
+    with h5py.File(tmp_path / "plain.h5ad", "w") as file:
+        file["x"] = 1
+    plain = message("info", str(tmp_path / "plain.h5ad"))
+    assert "no AnnData, which is a group with obs and var" in plain
     with pytest.raises(SystemExit) as ended:
         main(["index", atlas])
     assert ended.value.code == 2
