@@ -6,6 +6,7 @@ The one place with imports inside functions: each says what to install if it is 
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 from daf_storage.errors import MissingDependencyError
@@ -19,6 +20,11 @@ def optional_import(module: str, *, extra: str) -> Any:
     MissingDependencyError
         The package is not installed.
     """
+    imported = sys.modules.get(module)
+    if imported is not None and not getattr(
+        getattr(imported, "__spec__", None), "_initializing", False
+    ):
+        return imported  # much faster than to ask for it again, which each node of a file does
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -66,7 +66,7 @@ class SidecarTree:
     def __init__(self, base: Tree, source: Path, sidecar: Path | None = None) -> None:
         self.base = base
         self.source = source
-        self._sidecar = sidecar_beside(source) if sidecar is None else sidecar
+        self._place(sidecar_beside(source) if sidecar is None else sidecar)
         self._is_directory = source.is_dir()
         self._opened = None if self._is_directory else _inode(source)
         self._lock = ForkLock()
@@ -88,8 +88,14 @@ class SidecarTree:
     def look_at(self, sidecar: Path) -> None:
         """Use the sidecar at another place."""
         with self._lock:
-            self._sidecar = sidecar
+            self._place(sidecar)
             self._seen = None
+
+    def _place(self, sidecar: Path) -> None:
+        self._sidecar = sidecar
+        # As strings: they are looked at for each node that is opened.
+        self._marker_path = os.fspath(sidecar / layout.scalar_path(SIDECAR_SCALAR))
+        self._source_path = os.fspath(self.source)
 
     def document(self) -> SidecarDocument | None:
         """Return what the sidecar in use says of itself; None if none is used."""
@@ -266,10 +272,10 @@ class SidecarTree:
     def _look(self) -> Hashable:
         """Return what differs whenever the sidecar or the source was written to; None without."""
         try:
-            state = fingerprint(os.stat(self._sidecar / layout.scalar_path(SIDECAR_SCALAR)))
+            state = fingerprint(os.stat(self._marker_path))
             if self._is_directory:
                 return state
-            status = os.stat(self.source)
+            status = os.stat(self._source_path)
         except OSError:
             return None
         return state, fingerprint(status), status.st_dev

@@ -90,6 +90,10 @@ class Hdf5Node:
                 self._arrays[name] = self._open_array(name)
             return self._arrays[name]
 
+    def held_open(self) -> Any:
+        """Return what it holds open; None where the file was opened again since."""
+        return self._held.get() if self._held.is_open else None
+
     def _is_changing(self) -> bool:
         """Return whether nothing may be remembered: the file is written to, or was opened again."""
         if self._held.is_open and not self._shared.is_writable:

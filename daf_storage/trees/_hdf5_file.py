@@ -66,6 +66,7 @@ class Hdf5File:
         self.lock = ForkLock()
         self._reopen = reopen
         self._path = file.filename
+        self._descriptor: tuple[Any, int] | None = None
         # Asking h5py takes as long as a small read.
         self._is_plain = file.driver in ("sec2", "stdio")
         self.is_writable = file.mode == "r+"
@@ -169,7 +170,11 @@ class Hdf5File:
 
     def _status(self) -> os.stat_result | None:
         """Return the state of the open file; None if it is not one of the file system."""
-        return os.fstat(self.file.id.get_vfd_handle()) if self.can_map else None
+        if not self.can_map:
+            return None
+        if self._descriptor is None or self._descriptor[0] is not self.file:
+            self._descriptor = (self.file, self.file.id.get_vfd_handle())
+        return os.fstat(self._descriptor[1])
 
     @property
     def can_map(self) -> bool:

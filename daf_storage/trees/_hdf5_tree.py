@@ -71,7 +71,11 @@ class Hdf5Tree:
                 return "array"
 
     def _found_kind(self, path: str) -> NodeKind | None:
-        return self._remembered("kind", path, lambda: node_kind(self._get(path)))
+        return self._remembered("kind", path, lambda: self._looked_kind(path))
+
+    def _looked_kind(self, path: str) -> NodeKind | None:
+        node = self._known.get(("node", path))
+        return node_kind(self._get(path)) if node is None else node.kind
 
     def _remembered(self, what: str, path: str, look: Callable[[], _T]) -> _T:
         """Return what was seen of a path, as long as nothing was written to the file since.
@@ -81,6 +85,7 @@ class Hdf5Tree:
         """
         version, is_settled = self._shared.version_of_bytes()
         if not is_settled or self._shared.is_writable:
+            self._known.clear()
             return look()
         if version != self._known_as or len(self._known) >= _MOST_REMEMBERED:
             self._known.clear()
@@ -171,7 +176,16 @@ class Hdf5Tree:
         if not self._shared.file.id.valid:
             raise InvalidInputError(f"{self.location}: the file was closed; open it again")
         what = f"{self.location}: {path or 'the root'}"
+        folder, _, last = path.rpartition("/")
+        parent = self._known_group(folder) if folder else None
+        if parent is not None:
+            return open_below(parent, last, what=what)
         return open_below(self._shared.file, name or "/", what=what)
+
+    def _known_group(self, path: str) -> Any:
+        """Return a group that is held open, of a file that is not written to; None without."""
+        node = self._known.get(("node", path))
+        return None if node is None or node.kind != "group" else node.held_open()
 
 
 class WritableHdf5Tree(Hdf5Tree):
