@@ -127,7 +127,7 @@ def write_sidecar(
     tree = sidecar_tree(daf)
     target = tree.sidecar if path is None else Path(path).absolute()
     _check_target(target)
-    names = [matrices] if isinstance(matrices, str) else list(matrices)
+    names = [matrices] if isinstance(matrices, str) else list(dict.fromkeys(matrices))
     old = _usable(tree, target)
     with _opened_sidecar(old) as known:
         vectors = [*columns, *(_slow_vectors(daf) if slow_columns else ())]

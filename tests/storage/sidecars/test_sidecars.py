@@ -475,3 +475,22 @@ def test_elements_out_of_order(tmp_path: Path) -> None:
     for name, column in (("0", [5, 6]), ("2", [1, 5])):
         part = connect(daf).matrix("obs", "var", "X", columns=[name]).to_numpy()
         assert part[:, 0].tolist() == column
+
+
+def test_refreshing_matrices_of_one_name(tmp_path: Path) -> None:
+    """X and the X of raw are both written again, once, after the file was replaced."""
+    data = example()
+    data.raw = data.copy()
+    data.write_h5ad(tmp_path / "atlas.h5ad")
+    with open_daf(tmp_path / "atlas.h5ad") as daf:
+        before = write_sidecar(daf, ["X", "X"]).properties
+    assert {"matrices/obs/var/X", "matrices/obs/var_raw/X"} <= set(before)
+    data[:-1].copy().write_h5ad(tmp_path / "atlas.h5ad")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SidecarWarning)
+        with open_daf(tmp_path / "atlas.h5ad") as daf:
+            status = refresh_sidecar(daf)
+            assert status.is_used
+            assert set(status.properties) == set(before)
+            raw = daf.get_np_matrix("var_raw", "obs", "X")
+    assert np.array_equal(raw.toarray() if sp.issparse(raw) else raw, data.raw.X[:-1].toarray().T)
