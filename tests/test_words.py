@@ -51,11 +51,6 @@ def test_pages_are_read_too() -> None:
     ]
 
 
-def test_the_project_has_none() -> None:
-    """No file is excepted but the check itself and the glossary."""
-    assert [str(finding) for finding in words.findings()] == []
-
-
 def test_a_planted_file_is_found(tmp_path: Path) -> None:
     """In a folder of the project, at any depth."""
     folder = tmp_path / "daf_query" / "scan"

@@ -97,8 +97,9 @@ def test_an_sql_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 ORDER = [2, 0, 1]
 
 
-@pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two steps"])
-@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize(
+    ("zarr_format", "exchange"), [(2, True), (3, False)], ids=["exchange", "two steps"]
+)
 def test_a_crash_at_any_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zarr_format: Any, *, exchange: bool
 ) -> None:
