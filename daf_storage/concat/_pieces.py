@@ -19,7 +19,7 @@ from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Span
 from daf_storage.concat._members import Alignment, Positions
 from daf_storage.concat._promotion import converted
-from daf_storage.data import StoredMatrix, column_blocks
+from daf_storage.data import StoredMatrix, ascend, column_blocks
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -260,15 +260,16 @@ class SparsePieces:
             rows = rows[chosen]
             pointers = np.searchsorted(chosen, pointers)
         if self._fill_rows.size:
-            return self._with_fill(rows, pointers, chosen, _elements(columns, span).size)
-        if not _is_rising(rows, pointers):
+            n_stored = _elements(columns, span).size
+            return self._with_fill(rows, pointers, chosen, n_stored, columns.what)
+        if not ascend(rows, pointers):
             self._has_order = True
             rows, order = _sorted(rows, pointers, self._part.rows.n_entries, columns.what)
             chosen = order if isinstance(chosen, slice) else chosen[order]
         return rows, np.diff(pointers), chosen
 
     def _with_fill(
-        self, rows: AnyArray, pointers: Positions, chosen: Any, n_stored: int
+        self, rows: AnyArray, pointers: Positions, chosen: Any, n_stored: int, what: str
     ) -> tuple[AnyArray, Positions, Any]:
         """Add an element to each column for each row that the member lacks."""
         n_fill, n_columns = self._fill_rows.size, pointers.size - 1
@@ -279,6 +280,7 @@ class SparsePieces:
         all_rows = np.concatenate([rows, np.tile(self._fill_rows, n_columns)])
         all_origins = np.concatenate([origins, n_stored + np.arange(n_fill * n_columns)])
         order = np.lexsort((all_rows, all_columns))
+        _refuse_repeated(all_rows[order], pointers + np.arange(n_columns + 1) * n_fill, what)
         return all_rows[order], counts + n_fill, all_origins[order]
 
 
@@ -289,20 +291,17 @@ def _sorted(
     shape = (pointers.size - 1, n_rows + 1)
     block = sp.csr_array((np.arange(rows.size), rows, pointers), shape=shape).tocsc().tocsr()
     ordered = block.indices  # turned round twice: a counting sort
-    if not _is_rising(ordered, pointers):
+    _refuse_repeated(ordered, pointers, what)
+    return ordered, block.data
+
+
+def _refuse_repeated(rows: AnyArray, pointers: Positions, what: str) -> None:
+    """Raise if row numbers in order have one twice within a column."""
+    if not ascend(rows, pointers):
         raise errors.CorruptDataError(
             f"{what}: an element is stored twice; an import of an AnnData adds them up, so "
             "import it (daf import) and concatenate that"
         )
-    return ordered, block.data
-
-
-def _is_rising(rows: AnyArray, pointers: Positions) -> bool:
-    """Return whether the row numbers ascend strictly within each column."""
-    rises = rows[1:] > rows[:-1]
-    borders = pointers[1:-1] - 1
-    rises[borders[(borders >= 0) & (borders < rises.size)]] = True
-    return bool(rises.all())
 
 
 def dense_pieces(part: Part) -> Iterator[AnyArray]:
@@ -338,7 +337,7 @@ def _expanded(part: Part, columns: SparseColumns | None, span: Span) -> AnyArray
         values: AnyArray = np.ones(rows.size, part.dtype)
     else:
         values = converted(columns.nzval(_elements(columns, span)), part.dtype, what=columns.what)
-    if not _is_rising(rows, pointers):
+    if not ascend(rows, pointers):
         _sorted(rows + 1, pointers, columns.n_rows, columns.what)
     places = np.repeat(np.arange(span.size), np.diff(pointers))
     if part.rows.places is not None:

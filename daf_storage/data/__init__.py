@@ -39,7 +39,7 @@ from daf_storage.data._layout import (
     StoredVector,
 )
 from daf_storage.data._new_axis import copy_entries
-from daf_storage.data._ordered import checked_indices, ordered
+from daf_storage.data._ordered import ascend, checked_indices, ordered
 from daf_storage.data._reader import DafReader, Origin, check_reader, is_in_place
 from daf_storage.data._relations import (
     Relation,
@@ -74,6 +74,7 @@ __all__ = [
     "StoredVector",
     "archive_recovery",
     "arrow_of",
+    "ascend",
     "axes_in_order",
     "check_bools",
     "check_reader",

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from daf_storage._lazy import lazy_module
 from daf_storage.anndata_rules import Report
 from daf_storage.base import Progress, Span, StorageType
-from daf_storage.data import DafWriter, EmptySparse, column_blocks
+from daf_storage.data import DafWriter, EmptySparse, ascend, column_blocks
 from daf_storage.errors import CorruptDataError
 from daf_storage.h5ad._sources import DenseSource, SparseSource
 
@@ -141,13 +140,13 @@ class MatrixWriter:
         pointers = source.indptr[span.start : span.stop + 1] - start
         if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= n_minor):
             raise CorruptDataError(f"{part}: a column index is outside 0 to {n_minor - 1:,}")
-        if not _is_rising(indices, pointers):
+        if not ascend(indices, pointers):
             block = sp.csr_array(
                 (data, indices, pointers), shape=(span.size, n_minor), copy=True
             )  # scipy sorts in place, and these may be the caller's arrays
             block.sort_indices()
             indices, data = block.indices, block.data
-            if not _is_rising(indices, pointers):
+            if not ascend(indices, pointers):
                 raise _NotCanonical
         out.rowval[start:stop] = indices
         out.rowval[start:stop] += 1
@@ -167,11 +166,3 @@ class MatrixWriter:
 def _index_dtype(dtype: np.dtype[Any], largest: int) -> np.dtype[Any]:
     """Keep the file's integer type unless counting from 1 would overflow it."""
     return dtype if largest + 1 <= np.iinfo(dtype).max else np.dtype(np.int64)
-
-
-def _is_rising(indices: npt.NDArray[Any], pointers: npt.NDArray[np.int64]) -> bool:
-    """Return whether the indices ascend strictly within each compressed row."""
-    rises = indices[1:] > indices[:-1]
-    borders = pointers[1:-1] - 1
-    rises[borders[(borders >= 0) & (borders < rises.size)]] = True
-    return bool(rises.all())

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.base import AnyArray, IfExists, OpenMode, Packing, ShowProgress, Span, progress_bar
+from daf_storage.base import AnyArray, IfExists, OpenMode, Packing, ShowProgress, progress_bar
 from daf_storage.data import (
     DafReader,
     DafWriter,
@@ -35,6 +35,7 @@ from daf_storage.opening import new_data_set, open_daf, parse_path, read_path
 from daf_storage.stores import is_remote, shown_url
 from daf_storage.trees import StoredArray, TreeTransaction, ZarrVersion
 from daf_storage.upkeep._alignment import align
+from daf_storage.upkeep._block_spans import block_spans
 from daf_storage.upkeep._copy_into import (
     CopyOptions,
     copy_into,
@@ -42,8 +43,6 @@ from daf_storage.upkeep._copy_into import (
     size_of,
 )
 from daf_storage.upkeep._copy_properties import CopyIfExists, check_copy_if_exists
-
-_BLOCK_BYTES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +309,7 @@ def _copy_array(
         return
 
     def blocks() -> Iterator[AnyArray]:
-        for span in _blocks(array):
+        for span in block_spans(array):
             block = array.read_rows(span)
             yield block
             add(block.nbytes)
@@ -361,7 +360,7 @@ def _are_equal(one: StoredArray, other: StoredArray, add: Callable[[int], None])
     if one.info.storage_type.is_string:
         add(size_bytes(one))
         return bool(one.read_strings().equals(other.read_strings()))
-    for span in _blocks(one):
+    for span in block_spans(one):
         block = one.read_rows(span)
         if not np.array_equal(_bytes(block), _bytes(other.read_rows(span))):
             return False
@@ -386,14 +385,3 @@ def _properties(daf: DafReader) -> Iterator[tuple[str, Stored]]:
             yield path, ordered(daf.open_matrix(rows, columns, name))
     for path, array in kept.arrays(daf.tree).items():
         yield path, _KeptImage(array)
-
-
-def _blocks(array: StoredArray) -> Iterator[Span]:
-    """Yield ranges of the first dimension, along chunks where there are several."""
-    length, *rest = array.info.shape
-    row_bytes = int(np.prod(rest, dtype=object)) * array.info.storage_type.dtype.itemsize
-    height = max(_BLOCK_BYTES // max(row_bytes, 1), 1)
-    if array.info.chunks[0] < length:
-        height = max(height // array.info.chunks[0], 1) * array.info.chunks[0]
-    for start in range(0, length, height):
-        yield Span(start, min(start + height, length))

@@ -40,10 +40,10 @@ from daf_storage.sidecars import (
 )
 from daf_storage.stores import scratch
 from daf_storage.trees import CodedArray, StoredArray
+from daf_storage.upkeep._block_spans import block_spans
 from daf_storage.upkeep._copy import copy_all, copy_property
 
 _STRING_BYTES: Final = 16
-_BLOCK_BYTES: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,7 +469,7 @@ def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], No
         array = stored.dense()
         with new.empty_dense_matrix(rows, cols, info.name, dtype) as out:
             row_bytes = max(info.shape[0] * dtype.itemsize, 1)
-            for span in _spans(array, row_bytes):
+            for span in block_spans(array):
                 out[span.slice] = array.read_rows(span)
                 add(span.size * row_bytes)
         return
@@ -491,12 +491,3 @@ def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], No
             progress=lambda count: add(count * item_bytes),
         )
         parts.colptr[:] = out_indptr + 1
-
-
-def _spans(array: StoredArray, row_bytes: int) -> Iterable[Span]:
-    length, chunk = array.info.shape[0], max(array.info.chunks[0], 1)
-    height = max(_BLOCK_BYTES // row_bytes, 1)
-    if chunk < length:
-        height = max(height // chunk, 1) * chunk
-    for start in range(0, length, height):
-        yield Span(start, min(start + height, length))

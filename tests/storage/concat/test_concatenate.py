@@ -380,6 +380,21 @@ def test_elements_out_of_order(order: tuple[str, str], fraction: float) -> None:
         assert dense.tolist() == [[10, 0, 0], [20, 0, 0], [30, 0, 0]]
 
 
+def test_elements_stored_twice_beside_filled_ones() -> None:
+    """They are an error also where what a member lacks is filled."""
+    genes = [f"g{number}" for number in range(30)]
+    source = _daf("a", ["A", "B"], genes)
+    with source.empty_sparse_matrix("gene", "cell", "x", "float32", 2) as out:
+        out.colptr[:] = [1, 3, 3]
+        out.rowval[:] = [1, 1]
+        out.nzval[:] = [30, 10]
+    other = _daf("b", ["C"], [*genes, "h"])
+    other.set_matrix("gene", "cell", "x", sp.csc_array(np.eye(31, 1, dtype=np.float32)))
+    options: Any = {"fill_value": 7, "sparse_if_saves_storage_fraction": 0.001}
+    with pytest.raises(CorruptDataError, match="x: an element is stored twice"):
+        _concatenated([source, other], join="outer", **options)
+
+
 def test_matrices_of_bool_and_of_strings() -> None:
     """All-true values need none; strings are aligned by name as numbers are."""
     sources = [_daf("a", ["A", "B"], ["g", "f"]), _daf("b", ["C"], ["f", "h"])]
