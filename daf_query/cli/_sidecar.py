@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 
 from daf_query.cli._sidecar_status import sidecar_line
 from daf_query.cli._summary import progress_of
 from daf_query.index import accelerated, refreshed
-from daf_storage import open_daf, remove_sidecar
+from daf_storage import SidecarWarning, open_daf, remove_sidecar
 
 
 def sidecar_command(options: argparse.Namespace) -> None:
     """Write, refresh or remove the sidecar of a file that is read in place."""
+    if options.refresh or options.remove:  # the remedies that the warning names
+        warnings.simplefilter("ignore", SidecarWarning)
     with open_daf(options.path, sidecar=options.into) as daf:
         if options.remove:
             is_removed = remove_sidecar(daf)

@@ -98,6 +98,18 @@ def test_mistakes(atlas: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "give AXIS or --matrix NAME" in capsys.readouterr().err
 
 
+def test_a_stale_sidecar(atlas: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A query warns that it is not used; the remedies that the warning names do not warn."""
+    assert main(["index", atlas, "--matrix", "X", "--quiet"]) == 0
+    anndata.read_h5ad(atlas)[:2].copy().write_h5ad(atlas)
+    assert main(["sql", atlas, "SELECT name FROM obs"]) == 0
+    assert "this sidecar is ignored" in capsys.readouterr().err
+    assert main(["index", atlas, "--refresh", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["sql", atlas, "SELECT name FROM obs"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_saving_into_it_names_the_overlay(atlas: str) -> None:
     """A session says where its labels can go, not a mode that is refused."""
     with connect(atlas) as session, pytest.raises(ReadOnlyError, match=r"overlay=") as raised:
