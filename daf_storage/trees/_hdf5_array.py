@@ -37,8 +37,9 @@ from daf_storage.trees._hdf5_checks import (
     references_of,
 )
 from daf_storage.trees._hdf5_chunks import Hdf5Chunks, Pipeline, StoredChunks
+from daf_storage.trees._hdf5_few_strings import MAX_STRINGS
 from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, open_below
-from daf_storage.trees._hdf5_heaps import check_heaps
+from daf_storage.trees._hdf5_heaps import REFERENCE, check_heaps
 from daf_storage.trees._hdf5_types import (
     H5PY_ERRORS,
     STRING_BLOCK,
@@ -314,6 +315,9 @@ class Hdf5Array(NotFileBacked):
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, flattened in C order."""
+        few = self._attempt(self._read_few_strings)
+        if few is not None:
+            return pa.array(few, pa.string())
         self._check_expansion(Span(0, self.info.shape[0] if self.info.shape else 1))
         self._attempt(self._check_heaps)
         strings = self._dataset.asstr("utf-8")
@@ -330,6 +334,24 @@ class Hdf5Array(NotFileBacked):
             raise CorruptDataError(
                 f"{self._what}: the strings are not UTF-8 ({reason_of(error)})"
             ) from error
+
+    def _read_few_strings(self) -> list[str] | None:
+        """Return the strings of a small dataset of variable length; None where HDF5 reads them."""
+        if not 0 < self.info.size <= MAX_STRINGS:
+            return None
+        with self._shared.lock:
+            reader, dataset = self._shared.few_strings(), self._dataset
+            stored = dataset.id.get_type()
+            is_variable = stored.get_class() == h5py().h5t.STRING and stored.is_variable_str()
+            offset = dataset.id.get_offset() if is_variable and dataset.chunks is None else None
+            if reader is None or offset is None:
+                return None
+            size_bytes = self.info.size * REFERENCE.itemsize
+            if dataset.id.get_storage_size() != size_bytes:
+                return None
+            self._check_size(offset, size_bytes)
+            elements = self._shared.whole()[offset : offset + size_bytes]
+            return reader.read(elements.view(REFERENCE))
 
     def _objects(self, strings: Any, pick: Any) -> AnyArray:
         """Return a range of the strings, in one dimension."""

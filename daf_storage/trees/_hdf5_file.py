@@ -30,6 +30,7 @@ from daf_storage.trees._chunk_reader import new_chunk_cache
 from daf_storage.trees._free_space import require_space, write_errors
 from daf_storage.trees._hdf5_checks import check_links
 from daf_storage.trees._hdf5_chunks import MAX_LISTED_CHUNKS, ChunkListing, list_chunks
+from daf_storage.trees._hdf5_few_strings import FewStrings
 from daf_storage.trees._hdf5_heaps import WalkedHeaps
 from daf_storage.trees._hdf5_types import H5PY_ERRORS, reason_of
 from daf_storage.trees._index_place import index_store
@@ -81,6 +82,7 @@ class Hdf5File:
         self._listings: dict[str, ChunkListing | None] = {}
         self._listed_as: Fingerprint | None = None
         self._walked: tuple[Fingerprint | None, WalkedHeaps] | None = None
+        self._few_strings: tuple[Fingerprint | None, FewStrings | None] | None = None
         self.chunk_cache = new_chunk_cache()
         """What was decoded of its datasets."""
         self.index_store = index_store(file.filename if self.can_map else None, location)
@@ -90,7 +92,7 @@ class Hdf5File:
         """Close the file; arrays that were mapped stay valid."""
         with self.lock, write_errors(self.location):
             self._reopen = None
-            self._whole = None
+            self._whole = self._few_strings = None
             self._listings.clear()
             self.chunk_cache.clear()
             self.file.close()
@@ -245,6 +247,17 @@ class Hdf5File:
         if self._walked is None or self._walked[0] != current or self.is_writable:
             self._walked = (current, WalkedHeaps())
         return self._walked[1]
+
+    def few_strings(self) -> FewStrings | None:
+        """Return what reads a few strings as the file is now; None where HDF5 has to."""
+        if self.is_writable or not self.can_map:
+            return None
+        current = self._fingerprint()
+        if self._few_strings is None or self._few_strings[0] != current:
+            sizes = self.file.id.get_create_plist().get_sizes()
+            is_usual = sizes == (8, 8) and not self.has_preface
+            self._few_strings = (current, FewStrings(self.whole()) if is_usual else None)
+        return self._few_strings[1]
 
     def whole(self) -> AnyArray:
         """Map the whole file, to look at what HDF5 keeps in it; of a reader, once."""

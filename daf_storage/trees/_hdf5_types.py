@@ -63,14 +63,13 @@ def storage_type_of(dataset: Any, what: str) -> StorageType:
         raise UnsupportedDataError(f"{what}: the dataset is empty: it has not even a shape")
     if stored.get_class() == h5.h5t.BITFIELD and stored.get_size() == 1:
         return StorageType.BOOL
-    if h5.check_string_dtype(dataset.dtype) is not None:
+    dtype = dataset.dtype  # made once more each time
+    if h5.check_string_dtype(dtype) is not None:
         return StorageType.STRING
-    storage_type = (
-        None if dataset.dtype.kind not in "biuf" else StorageType.from_numpy(dataset.dtype)
-    )
+    storage_type = None if dtype.kind not in "biuf" else StorageType.from_numpy(dtype)
     if storage_type is None:
         raise UnsupportedDataError(
-            f"{what}: the dataset has the type {dataset.dtype}; Daf has Bool, Int8 to Int64, "
+            f"{what}: the dataset has the type {dtype}; Daf has Bool, Int8 to Int64, "
             "UInt8 to UInt64, Float32, Float64 and strings"
         )
     return storage_type
