@@ -63,6 +63,8 @@ def view_axes(daf: DafReader, axes: ViewAxes | None) -> dict[str, ViewAxis]:
                 )
             shown = dict.fromkeys(known, SAME) if value is not None else {}
         elif value is None:
+            if isinstance(axes, Mapping) and name not in known:
+                raise errors.axis_not_found(daf.location, name, known)
             shown.pop(name, None)
         else:
             shown[name] = value

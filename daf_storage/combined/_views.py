@@ -103,7 +103,7 @@ class ViewReader(DafReader):
         self._shown = shown
         self._rules = rules
         self._data = data
-        _check_rules(self, daf, shown, rules)
+        _check_rules(self, daf, shown, rules, may_hide_nothing=not isinstance(data, Mapping))
 
     def require_origin(self) -> Origin:
         """Return how it can be opened again: its base, with the same positions.
@@ -161,17 +161,25 @@ def _digest(daf: DafReader, axis: str) -> str:
 
 
 def _check_rules(
-    reader: DafReader, daf: DafReader, axes: Mapping[str, ViewAxis], rules: DataRules
+    reader: DafReader,
+    daf: DafReader,
+    axes: Mapping[str, ViewAxis],
+    rules: DataRules,
+    *,
+    may_hide_nothing: bool,
 ) -> None:
-    """Raise if a rule names an axis that is not shown, or a property that the base lacks."""
+    """Raise if a rule names an axis that is not shown, or a property that the base lacks.
+
+    Of a mapping also if the property was to be hidden: by a typo it would be shown.
+    """
     for key, value in rules.rules:
         *of_axes, name = key
         for axis in of_axes:
             if axis not in (ANY, *axes):
                 raise errors.axis_not_found(reader.location, axis, axes)
-        if value is None or ANY in key:
+        if ANY in key or (value is None and may_hide_nothing):
             continue
-        wanted = name if value == "=" else value
+        wanted = name if value in ("=", None) else value
         base = [axes[axis].base for axis in of_axes]
         if not base and not daf.has_scalar(wanted):
             raise errors.scalar_not_found(daf.location, wanted, daf.scalars_set())

@@ -272,6 +272,9 @@ def test_names() -> None:
     ("axes", "data", "error", "message"),
     [
         ({"obs": "sell"}, None, errors.AxisNotFoundError, "no axis 'sell'; .* did you mean 'cell'"),
+        ({"sell": None}, None, errors.AxisNotFoundError, "no axis 'sell'; .* did you mean 'cell'"),
+        (None, {("cell", "tipe"): None}, errors.VectorNotFoundError, "no vector 'tipe'"),
+        (None, {"nam": None}, errors.ScalarNotFoundError, "'nam'"),
         ({"cell": ["NADA"]}, None, errors.EntryNotFoundError, "no entry 'NADA'"),
         ({"cell": [3]}, None, errors.EntryNotFoundError, "no entry at position 3; it has 3"),
         ({"cell": [-1]}, None, errors.EntryNotFoundError, "no entry at position -1"),
