@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,10 @@ Selector: TypeAlias = (
     | None
 )
 """All; SQL; positions, names or a mask, in any container; a table or a query result."""
+
+_EXPENSIVE: Final = re.compile(r"[\[(]")
+"""What is in a predicate that looks into matrices, or calls functions."""
+_FEW_ROWS: Final = 1 << 18
 
 _SELECT = re.compile(
     r"^(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH)\b", re.IGNORECASE | re.DOTALL
@@ -102,7 +106,8 @@ def predicate_rows(
     edits = _python_edits(engine, schema, axis, predicate, keyword)
     wrapped, is_ordered = predicate_query(schema, axis, predicate, edits, key)
     try:
-        return engine.plan_raw(wrapped.query).to_arrow_table(), is_ordered
+        restricts = _is_worth_restricting(engine, schema, axis, predicate)
+        return engine.plan_raw(wrapped.query, restricts=restricts).to_arrow_table(), is_ordered
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         explained = explained_of(error, wrapped, engine)
         if not isinstance(explained, errors.VectorNotFoundError):
@@ -112,6 +117,15 @@ def predicate_rows(
             raise errors.with_message(explained, message) from None
         readers = [daf for daf, _ in engine.connections.schemas[schema].data_sets()]
         raise _wrong_axis(explained, readers, predicate, keyword, axis, other) from None
+
+
+def _is_worth_restricting(engine: Engine, schema: str, axis: str, predicate: str) -> bool:
+    """Return whether reading fewer rows may save more than it costs to plan a query twice.
+
+    Not for columns of a short axis.  What looks into matrices or calls functions may be expensive.
+    """
+    is_simple = _EXPENSIVE.search(predicate) is None
+    return not is_simple or engine.connections.reader(schema).axis_length(axis) > _FEW_ROWS
 
 
 def _python_edits(

@@ -171,16 +171,29 @@ class Engine:
         )
 
     def plan_raw(
-        self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
+        self,
+        query: str,
+        *,
+        allow: Allow = "read",
+        once: tuple[str, ...] = (),
+        restricts: bool = True,
     ) -> datafusion.DataFrame:
-        """Plan a query; errors are the engine's own."""
-        return self._plan_raw(query, allow=allow, once=once).executed
+        """Plan a query; errors are the engine's own.
 
-    def _plan_raw(self, query: str, *, allow: Allow, once: tuple[str, ...]) -> Planned:
+        Parameters
+        ----------
+        restricts
+            Whether it may be planned twice, so that its tables read only the rows that it needs.
+        """
+        return self._plan_raw(query, allow=allow, once=once, restricts=restricts).executed
+
+    def _plan_raw(
+        self, query: str, *, allow: Allow, once: tuple[str, ...], restricts: bool = True
+    ) -> Planned:
         with planning(replace(current_context(), rewritings={})):
             if allow == "write":
                 return Planned(self._plan_to_write(query, once))
-            planned = self._plan_to_read(query)
+            planned = self._plan_to_read(query, restricts=restricts)
         if "null" in query.lower():
             self._hint_at_missing_strings(query, planned.executed)
         executed, extendable = with_unique_columns(planned.executed, once=once), planned.extendable
@@ -199,7 +212,7 @@ class Engine:
         check_copied(frame)
         return with_unique_columns(frame, once=once)
 
-    def _plan_to_read(self, query: str) -> Planned:
+    def _plan_to_read(self, query: str, *, restricts: bool = True) -> Planned:
         """Plan a query: once, unless the plan shows that its tables have to be other ones."""
         lengths = self._lengths(query)
         if lengths:
@@ -214,7 +227,8 @@ class Engine:
             # constant that the bindings cannot convert.  The engine evaluates all filters then.
             with planning(replace(current_context(), pushes_filters=False)):
                 return Planned(self._plan_sql(query))
-        if query in self._unrestricted or not self._may_be_residual(query, lowered):
+        is_done = not restricts or query in self._unrestricted
+        if is_done or not self._may_be_residual(query, lowered):
             return Planned(frame)
         restrictions = self._restrictions(frame, function_tables)
         if restrictions:
