@@ -87,7 +87,8 @@ class ZarrNode:
         metadata = self._format.array(self.snapshot, name, what=what)
         if metadata is None:
             return None
-        memory = ChunkMemory(self._chunk_cache, what)
+        stored_as = (str(metadata.chunk_dtype), metadata.is_fortran, repr(metadata.fill_value))
+        memory = ChunkMemory(self._chunk_cache, (what, metadata.info, *stored_as))
         if metadata.shard is not None:
             return PackedArray(self.snapshot, name, metadata, memory=memory, what=what)
         return ZarrArray(self.snapshot, name, metadata, memory=memory, what=what)
