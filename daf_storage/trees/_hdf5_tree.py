@@ -263,7 +263,7 @@ class WritableHdf5Tree(Hdf5Tree):
         """Clear away what a crashed writer left."""
         with self._shared.lock, write_errors(self.location):
             group = self._get("")
-            found = STAGING in group
+            found = STAGING in self._names(group)  # "in group" raises where that is damaged
             if found:
                 del group[STAGING]
                 self._shared.flush()
