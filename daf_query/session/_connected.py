@@ -56,9 +56,9 @@ class Connected:
         --------
         >>> import daf_storage
         >>> from daf_query import connect
-        >>> runs = [daf_storage.MemoryDaf(name=name) for name in ("monday", "tuesday")]
+        >>> runs = [daf_storage.MemoryDaf(name=name) for name in ("first_run", "second_run")]
         >>> list(connect(runs).members())
-        ['monday', 'tuesday']
+        ['first_run', 'second_run']
         """
         tables = self._connections.schema(schema)
         if isinstance(tables, CollectionSchema):

@@ -124,8 +124,10 @@ def _is_worth_restricting(engine: Engine, schema: str, axis: str, predicate: str
 
     Not for columns of a short axis.  What looks into matrices or calls functions may be expensive.
     """
-    is_simple = _EXPENSIVE.search(predicate) is None
-    return not is_simple or engine.connections.reader(schema).axis_length(axis) > _FEW_ROWS
+    if _EXPENSIVE.search(predicate) is not None:
+        return True
+    members = (daf for daf, _ in engine.connections.schemas[schema].data_sets())
+    return sum(daf.axis_length(axis) for daf in members if daf.has_axis(axis)) > _FEW_ROWS
 
 
 def _python_edits(
