@@ -265,9 +265,9 @@ class TestErrors:
 
     def test_several_data_sets_as_one(self, daf: DafWriter) -> None:
         """Rows of one that lacks the matrix are refused; the message says how to leave it out."""
-        other = MemoryDaf(name="y")
+        other = MemoryDaf(name="y!")
         other.add_axis("cell", ["Z"])
-        with pytest.raises(errors.MatrixNotFoundError, match="dataset <> 'y'"):
+        with pytest.raises(errors.MatrixNotFoundError, match="dataset <> 'y!'"):
             connect([daf, other]).profile("cell", "gene", "X", by="type")
 
 
