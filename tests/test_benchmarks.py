@@ -117,4 +117,4 @@ def test_the_benchmark_of_many_files_runs(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert found.stdout.count(" GB\n") == 4 + 3 + 6
+    assert found.stdout.count(" GB\n") == 4 + 3 + 8
