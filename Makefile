@@ -7,7 +7,7 @@ DEMO ?= build/demo
 EXTRAS ?= demo
 TESTS ?=
 
-.PHONY: help setup demo test test-benchmarks check corpus format bench crash-points mutants torture lock test-lowest clean
+.PHONY: help setup demo test test-engines test-benchmarks check corpus format bench crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -25,6 +25,9 @@ demo: setup  ## Import, query, slice and plot real data into build/demo.
 
 test: setup  ## Run the whole test suite; TESTS="-k zarr" chooses.
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(TESTS)
+
+test-engines: setup  ## Run the tests that start Spark, Dask and servers of Flight SQL.
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m engines tests/engines $(TESTS)
 
 test-benchmarks: setup  ## Run the benchmarks on little data, to see that they work.
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m benchmarks tests/test_benchmarks.py
