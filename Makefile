@@ -7,6 +7,9 @@ DEMO ?= build/demo
 EXTRAS ?= demo
 TESTS ?=
 
+# Tests start some hundred processes, each of which would compile the packages again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup demo test test-engines test-benchmarks check corpus format bench crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
