@@ -16,6 +16,7 @@ from daf_query.session._acceleration import Acceleration
 from daf_query.session._connected import CACHE_BYTES
 from daf_query.session._matrices import MatrixQuestions
 from daf_query.session._sources import Frame, Mode, Source, opened, opened_overlay, schema_name
+from daf_query.session._tables import Tables
 from daf_query.session._views import Viewing
 from daf_query.session._writing import AxisWriting
 from daf_query.slice import is_select
@@ -32,11 +33,11 @@ from daf_query.sql import (
     query_result,
     reporting,
 )
-from daf_query.table import Categoricals, TableDataset, with_matrix_columns
+from daf_query.table import Categoricals
 from daf_storage import DafReader, DafWriter, Relation, errors
 
 
-class DafSession(MatrixQuestions, AxisWriting, Viewing, Acceleration):
+class DafSession(Tables, MatrixQuestions, AxisWriting, Viewing, Acceleration):
     """Data sets that are connected, each a SQL schema; `connect` makes one.
 
     May be used from several threads.  Closing it closes nothing that it handed out.
@@ -312,47 +313,6 @@ class DafSession(MatrixQuestions, AxisWriting, Viewing, Acceleration):
             raise errors.axis_not_found(tables.location, axis, tables.axes_set())
         bound = bind(predicate, params)
         return diagnose(self._engine, tables.name, axis, bound, select=is_select(bound))
-
-    def table(
-        self,
-        axis: str,
-        *,
-        schema: str | None = None,
-        matrix_columns: Mapping[str, tuple[str, str, str]] | None = None,
-    ) -> TableDataset:
-        """Return the table of an axis as a pyarrow Dataset, for DuckDB, polars and pyarrow.
-
-        Parameters
-        ----------
-        schema
-            Which data set, where several are connected.
-        matrix_columns
-            More columns, by name: the other axis of a matrix, its name, and an entry of that axis,
-            such as ``("gene", "X", "CD8A")``.  Of several data sets as one, it is NULL for those
-            that lack it.
-
-        Raises
-        ------
-        AxisNotFoundError, MatrixNotFoundError, EntryNotFoundError
-            There is no such axis, matrix or entry.
-        ExistsError
-            The table has a column of that name.
-
-        Examples
-        --------
-        >>> import daf_storage
-        >>> daf = daf_storage.MemoryDaf()
-        >>> daf.add_axis("cell", ["A", "B"])
-        >>> daf.add_axis("gene", ["CD8A", "CST3"])
-        >>> daf.set_matrix("cell", "gene", "X", [[0.0, 5.0], [2.0, 0.0]])
-        >>> table = connect(daf).table("cell", matrix_columns={"cd8": ("gene", "X", "CD8A")})
-        >>> table.to_table(columns=["name", "cd8"]).to_pydict()
-        {'name': ['A', 'B'], 'cd8': [0.0, 2.0]}
-        """
-        tables = self._connections.schema(schema)
-        if axis not in tables.axes_set():
-            raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-        return with_matrix_columns(tables.dataset(axis), matrix_columns or {})
 
     def _repr_html_(self) -> str:
         parts = (

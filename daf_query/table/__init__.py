@@ -14,6 +14,7 @@ from daf_query.table._axis_dataset import AxisDataset, with_matrix_columns
 from daf_query.table._broken_columns import BrokenColumns
 from daf_query.table._cached_values import cached_range, cached_strings
 from daf_query.table._categorical_columns import (
+    CATEGORIES,
     Categoricals,
     category_columns,
     with_categories,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:  # this one needs zarr-python
 
 __all__ = [
     "ATTRIBUTE",
+    "CATEGORIES",
     "DATASET",
     "GEOMETRY",
     "INDEXES",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NoReturn, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -256,6 +257,16 @@ class TableDataset(ds.UnionDataset):
     def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
         """Return the same table, of which only some rows are wanted; see `TableView`."""
         return self._with_view(rows=rows, inferred=inferred)
+
+    def first_rows(self, count: int) -> Self:
+        """Return a table that reads little for the sake of its first rows; it may have more.
+
+        Of a filtered table it is not known which rows these are.
+        """
+        length = self._columns.length
+        if self.is_filtered or count >= min(length, self.options.partition_rows):
+            return self
+        return self.restricted(np.arange(count))
 
     def with_reports(self, reports: list[ScanReport]) -> Self:
         """Return the same table, whose scans leave their reports in a list."""

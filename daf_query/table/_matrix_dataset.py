@@ -277,6 +277,10 @@ class MatrixDataset(TableDataset):
             raise errors.InvalidInputError(f"{self!r} has no rows that could be chosen by position")
         return super().restricted(None, inferred)
 
+    def first_rows(self, count: int) -> Self:  # noqa: ARG002 - they have no positions
+        """Return the same table: its scan yields batches as it reads."""
+        return self
+
     def _entries(self) -> dict[str, AxisEntries]:
         """Return the entries of both axes, by the name of their columns."""
         place = self._place_of

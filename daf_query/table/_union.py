@@ -136,6 +136,20 @@ class UnionDataset(TableDataset):
             raise errors.InvalidInputError(f"{self!r} has no rows of its own to choose from")
         return self._with_each(lambda part: part.restricted(None, inferred))
 
+    def first_rows(self, count: int) -> Self:
+        """Return the first parts, which have so many rows, the last of them cut; see above."""
+        if self.is_filtered:
+            return self
+        parts: dict[str, TableDataset] = {}
+        for part in self._parts:
+            parts[part.name] = part.first_rows(count)
+            count -= part.table_columns.length
+            if count <= 0:
+                break
+        return type(self)(
+            self._columns.table, parts, location=self._location, columns=self._columns
+        )
+
     def with_reports(self, reports: list[ScanReport]) -> Self:
         """Return the same table, whose scans leave their reports in a list."""
         return self._with_each(lambda part: part.with_reports(reports))
