@@ -10,5 +10,13 @@ Must not know the command line.
 from daf_query.session._annotation import Annotation
 from daf_query.session._saved_profile import group_axis_of
 from daf_query.session._session import DafSession, connect
+from daf_query.session._sources import is_pattern, matching_paths
 
-__all__ = ["Annotation", "DafSession", "connect", "group_axis_of"]
+__all__ = [
+    "Annotation",
+    "DafSession",
+    "connect",
+    "group_axis_of",
+    "is_pattern",
+    "matching_paths",
+]

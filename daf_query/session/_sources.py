@@ -57,7 +57,7 @@ def opened(source: object, mode: Mode = "r") -> Connected:
     if isinstance(source, str | Path):
         if _is_table(source):
             return zarr_table(source)
-        return _matching(str(source), mode) if _is_pattern(source) else open_daf(source, mode)
+        return _matching(str(source), mode) if is_pattern(source) else open_daf(source, mode)
     if isinstance(source, Sequence) and source:
         return _collection(source, f"{len(source):,} data sets", mode)
     raise errors.InvalidInputError(
@@ -133,7 +133,7 @@ def _has_group(path: str | Path) -> bool:
     return any(f"{META}/{name}" in names for name in _GROUP_FILES)
 
 
-def _is_pattern(path: str | Path) -> bool:
+def is_pattern(path: str | Path) -> bool:
     """Return whether a path means several: a file may have any characters in its name."""
     if is_remote(path):
         return is_url_pattern(path)
@@ -142,6 +142,17 @@ def _is_pattern(path: str | Path) -> bool:
 
 def _matching(pattern: str, mode: Mode) -> Collection:
     """Open all data sets whose path matches a pattern."""
+    return _collection(matching_paths(pattern), pattern, mode)
+
+
+def matching_paths(pattern: str) -> list[str]:
+    """Return the paths of the data sets that a pattern means.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is none.
+    """
     before, separator, group = pattern.partition("#/")
     if is_remote(pattern):
         matching = matching_urls(before)
@@ -151,7 +162,7 @@ def _matching(pattern: str, mode: Mode) -> Collection:
     paths = [path + separator + group for path in matching]
     if not paths:
         raise errors.SourceNotFoundError(f"no file or directory matches {pattern!r}")
-    return _collection(paths, pattern, mode)
+    return paths
 
 
 def _is_index(path: Path) -> bool:

@@ -20,7 +20,7 @@ from daf_query.table._categorical_columns import (
     with_categories,
 )
 from daf_query.table._computed import ComputedDataset
-from daf_query.table._dataset import TableDataset
+from daf_query.table._dataset import TableDataset, TableFragment
 from daf_query.table._entry_lookup import entry_not_found, find_entry
 from daf_query.table._entry_positions import EntryPosition, is_of_strings
 from daf_query.table._matrix_columns import MatrixEntry
@@ -36,7 +36,7 @@ from daf_query.table._table_columns import (
     warn_once,
 )
 from daf_query.table._table_view import TableView
-from daf_query.table._union import UnionDataset
+from daf_query.table._union import UnionDataset, member_table
 from daf_query.table._union_columns import DATASET
 from daf_query.table._user_table import (
     UserTable,
@@ -73,6 +73,7 @@ __all__ = [
     "SettledRows",
     "TableColumns",
     "TableDataset",
+    "TableFragment",
     "TableView",
     "UnionDataset",
     "UnreadableVectorWarning",
@@ -89,6 +90,7 @@ __all__ = [
     "find_entry",
     "is_of_strings",
     "is_user_table",
+    "member_table",
     "register_raw_bits",
     "source_of",
     "table_name",

@@ -35,6 +35,7 @@ from daf_query.scan import (
     with_sql_membership,
 )
 from daf_query.table._filter_expressions import as_expression, both, is_same_filter
+from daf_query.table._fragment import BATCH_ROWS, Fragment
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableScanner, cast_batches, plain_schema
@@ -43,7 +44,6 @@ from daf_query.table._unscannable import unscannable
 from daf_storage import DafError, errors
 from daf_storage.spi import DecodedCache, Span
 
-BATCH_ROWS: Final = 1 << 17
 _MISSING_FIELD: Final = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ", re.DOTALL)
 
 
@@ -99,6 +99,11 @@ class TableDataset(ds.UnionDataset):
         return self._location
 
     @property
+    def member_name(self) -> str | None:
+        """What the column ``dataset`` of a union calls it; ``None`` for a table of its own."""
+        return None
+
+    @property
     def cache(self) -> DecodedCache:
         """What was decoded, by any scan that shares it."""
         return self._view.cache
@@ -132,14 +137,29 @@ class TableDataset(ds.UnionDataset):
         Partitions in which the filter cannot be true are left out.
         """
         expression = as_expression(filter)
-        table = self.open_table()
-        predicate = self._parsed(both(self._view.base_filter, expression))
-        plan = plan_scan(table, predicate)
-        scan = Scan(table, plan)
+        scan = self.scan(self._parsed(both(self._view.base_filter, expression)))
         groups = balanced(
-            plan.partitions, lambda span: span.size, max_groups=self._view.options.threads
+            scan.plan.partitions, lambda span: span.size, max_groups=self._view.options.threads
         )
         return (TableFragment(self, scan, group, expression) for group in groups or [[Span(0, 0)]])
+
+    def fragment(
+        self,
+        partitions: Sequence[Span],
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+    ) -> TableFragment:
+        """Return a fragment of some partitions, of those that a filter has in `get_fragments`.
+
+        Another process may have planned them: the same filter leaves the same partitions.
+        """
+        expression = as_expression(filter)
+        scan = self.scan(self._parsed(both(self._view.base_filter, expression)))
+        return TableFragment(self, scan, partitions, expression)
+
+    def scan(self, predicate: Predicate | None) -> PlannedScan:
+        """Return the scan for a predicate, planned; no values were read."""
+        table = self.open_table()
+        return Scan(table, plan_scan(table, predicate))
 
     def readable(self) -> Self:
         """Return the same table without columns that turned out to be unreadable."""
@@ -180,7 +200,7 @@ class TableDataset(ds.UnionDataset):
         """
         combined = both(self._view.base_filter, as_expression(filter))
         predicate = self._parsed(combined)
-        names = self._needed(columns, combined if predicate is None else None)
+        names = self.needed(columns, combined if predicate is None else None)
         if columns is None:
             columns = self.schema.names
         batches = _batches(make_scan, predicate, names, partitions)
@@ -340,8 +360,14 @@ class TableDataset(ds.UnionDataset):
     def _get_fragments(self, filter: pc.Expression | None) -> Iterator[TableFragment]:  # noqa: A002
         return self.get_fragments(filter)
 
-    def _needed(self, columns: Any, filter: pc.Expression | None) -> list[str]:  # noqa: A002
-        """Return the columns that a scan has to read, in the order of the schema."""
+    def needed(self, columns: Any, filter: pc.Expression | None) -> list[str]:  # noqa: A002
+        """Return the columns that a scan has to read, in the order of the schema.
+
+        Raises
+        ------
+        NotFoundError
+            The table lacks one of them.
+        """
         known = self._columns.columns
         needed = set() if filter is None else self._columns_of(filter)
         if isinstance(columns, dict):
@@ -396,45 +422,6 @@ class TableDataset(ds.UnionDataset):
         return match.group(1) if match else None
 
 
-class Fragment:
-    """Some rows of a table with the face of ``pyarrow.dataset.Fragment``."""
-
-    def __init__(self, dataset: TableDataset) -> None:
-        self._dataset = dataset
-
-    @property
-    def physical_schema(self) -> pa.Schema:
-        """The schema of the whole table."""
-        return self._dataset.schema
-
-    @property
-    def partition_expression(self) -> pc.Expression:
-        """TRUE: nothing is known of all rows."""
-        return self._dataset.partition_expression
-
-    def scanner(
-        self,
-        schema: pa.Schema | None = None,
-        columns: Any = None,
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
-        batch_size: int = BATCH_ROWS,
-        **_: Any,
-    ) -> ds.Scanner:
-        """Return a scanner of these rows."""
-        raise NotImplementedError
-
-    def to_batches(
-        self, schema: pa.Schema | None = None, **kwargs: Any
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in batches."""
-        batches: Iterator[pa.RecordBatch] = self.scanner(schema, **kwargs).to_batches()
-        return batches
-
-    def to_table(self, schema: pa.Schema | None = None, **kwargs: Any) -> pa.Table:
-        """Return the rows as a table."""
-        return self.scanner(schema, **kwargs).to_table()
-
-
 class TableFragment(Fragment):
     """Some partitions of a `TableDataset`."""
 
@@ -446,6 +433,8 @@ class TableFragment(Fragment):
         filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
     ) -> None:
         super().__init__(dataset)
+        self.dataset = dataset
+        """The table."""
         self._scan = scan
         self._filter = filter
         self.partitions = partitions
@@ -454,6 +443,16 @@ class TableFragment(Fragment):
     def __repr__(self) -> str:
         first, last = self.partitions[0].start, self.partitions[-1].stop
         return f"TableFragment({self._dataset!r}, {len(self.partitions)} in [{first}, {last}))"
+
+    @property
+    def parts(self) -> Sequence[TableFragment]:
+        """The fragments of single tables that it consists of: itself."""
+        return (self,)
+
+    @property
+    def table_rows(self) -> int:
+        """Number of rows of all partitions of the table, also of those that were left out."""
+        return sum(span.size for span in self._scan.plan.spans)
 
     @property
     def row_count(self) -> int:

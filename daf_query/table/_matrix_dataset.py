@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -23,13 +23,12 @@ from daf_query.scan import (
     ScanPlan,
     ScanReport,
     arrow_type,
-    balanced,
     columns_of,
     conjuncts,
     evaluate,
 )
-from daf_query.table._dataset import BATCH_ROWS, TableDataset, TableFragment
-from daf_query.table._filter_expressions import as_expression, both
+from daf_query.table._dataset import TableDataset
+from daf_query.table._fragment import BATCH_ROWS
 from daf_query.table._matrix_scan import (
     MAJOR,
     MINOR,
@@ -167,6 +166,12 @@ class MatrixDataset(TableDataset):
         return place.name if place.member is None else place.member.name
 
     @property
+    def member_name(self) -> str | None:
+        """What the column ``dataset`` of several calls it; ``None`` if it stands alone."""
+        member = self._place_of.member
+        return None if member is None else member.name
+
+    @property
     def value_type(self) -> pa.DataType:
         """The type of the values."""
         return self.schema.field(self._place_of.columns[2]).type
@@ -195,21 +200,6 @@ class MatrixDataset(TableDataset):
         """Whether some elements are left out: by `filter`, or by the rows and columns chosen."""
         return super().is_filtered or any(part is not None for part in self._selections)
 
-    def get_fragments(
-        self,
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
-    ) -> Iterator[TableFragment]:
-        """Yield groups of blocks that can be scanned side by side.
-
-        Majors for which the filter cannot be true are in none of them.
-        """
-        expression = as_expression(filter)
-        scan = self.scan(self._parsed(both(self._view.base_filter, expression)))
-        groups = balanced(
-            scan.plan.partitions, lambda span: span.size, max_groups=self._view.options.threads
-        )
-        return (TableFragment(self, scan, group, expression) for group in groups or [[Span(0, 0)]])
-
     def scanner(
         self,
         columns: Any = None,
@@ -221,7 +211,10 @@ class MatrixDataset(TableDataset):
         return self.scanner_of(self.scan, None, columns, filter, batch_size)
 
     def scan(self, predicate: Predicate | None) -> MatrixScan:
-        """Return the scan for a filter: chosen majors of a chosen layout, cut into blocks."""
+        """Return the scan for a filter: chosen majors of a chosen layout, cut into blocks.
+
+        Majors for which the filter cannot be true are in none of them.
+        """
         conditions = conjuncts(predicate)
         entries = self._entries()
         masks = [

@@ -32,7 +32,8 @@ from daf_query.scan import (
     balanced,
     columns_of,
 )
-from daf_query.table._dataset import BATCH_ROWS, Fragment, TableDataset, TableFragment
+from daf_query.table._dataset import TableDataset, TableFragment
+from daf_query.table._fragment import BATCH_ROWS, Fragment
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableScanner
@@ -202,10 +203,11 @@ class UnionFragment(Fragment):
 
     def __init__(self, dataset: UnionDataset, fragments: Sequence[TableFragment]) -> None:
         super().__init__(dataset)
-        self._fragments = fragments
+        self.parts = fragments
+        """The fragments of single tables."""
 
     def __repr__(self) -> str:
-        return f"UnionFragment({self._dataset!r}, {len(self._fragments)} parts)"
+        return f"UnionFragment({self._dataset!r}, {len(self.parts)} parts)"
 
     def scanner(
         self,
@@ -218,13 +220,11 @@ class UnionFragment(Fragment):
         """Return a scanner of these rows."""
         if columns is None:
             columns = self._dataset.schema.names
-        return _chained(
-            [part.scanner(schema, columns, filter, batch_size) for part in self._fragments]
-        )
+        return _chained([part.scanner(schema, columns, filter, batch_size) for part in self.parts])
 
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
         """Return the number of rows; without a filter nothing is read."""
-        return sum(part.count_rows(filter, **kwargs) for part in self._fragments)
+        return sum(part.count_rows(filter, **kwargs) for part in self.parts)
 
 
 class _Part(TableDataset):
@@ -261,6 +261,11 @@ class _Part(TableDataset):
     def _with(self, columns: TableColumns, view: TableView) -> Self:
         return type(self)(self.name, self.source, (), columns=columns, view=view)
 
+    @property
+    def member_name(self) -> str:
+        """What the column ``dataset`` calls it."""
+        return self.name
+
     def with_source(self, source: TableDataset, fields: Sequence[pa.Field]) -> Self:
         """Return the same rows of another table."""
         return type(self)(self.name, source, fields, view=self._view)
@@ -275,6 +280,19 @@ class _Part(TableDataset):
         if predicate is None or not self._absent.intersection(columns_of(predicate)):
             return predicate
         return without(predicate, self._absent)
+
+
+def member_table(name: str, source: TableDataset, fields: Sequence[pa.Field]) -> TableDataset:
+    """Return the table of one data set as a union of several has it.
+
+    Parameters
+    ----------
+    name
+        What the column ``dataset`` calls it.
+    fields
+        The columns of the union; those that this data set lacks are NULL.
+    """
+    return _Part(name, source, fields)
 
 
 def _with_entry(

@@ -1,0 +1,28 @@
+"""Fragments: parts of a table that travel by path, so that other processes read them.
+
+**Nouns.** A *fragment* says which rows of which table of which data sets are to be read, which
+columns, and with which filter.  It holds no values: it is pickled, and whoever has it opens the
+path and reads.  A *fragment plan* is all fragments of a question; zones and indexes have left out
+of it what cannot match.  A *piece* is the rows of a fragment that are of one data set.  *Open
+sessions* are those that a process keeps for the next fragment of the same data set.
+
+Must not know engines that run fragments.
+"""
+
+from daf_query.fragments._fragment import Fragment, Piece
+from daf_query.fragments._open_sessions import OPEN_SESSIONS, OpenSessions
+from daf_query.fragments._plan import FragmentPlan, Paths, plan_fragments, table_schema
+from daf_query.fragments._tables import AxisTable, NamedTable
+
+__all__ = [
+    "OPEN_SESSIONS",
+    "AxisTable",
+    "Fragment",
+    "FragmentPlan",
+    "NamedTable",
+    "OpenSessions",
+    "Paths",
+    "Piece",
+    "plan_fragments",
+    "table_schema",
+]

@@ -1,0 +1,159 @@
+"""Fragments: which rows of a table to read, without any of their values."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import stat
+from collections.abc import Hashable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query.fragments._open_sessions import CACHE_BYTES, OPEN_SESSIONS
+from daf_query.fragments._tables import NamedTable
+from daf_query.session import DafSession, connect
+from daf_query.table import TableDataset, TableFragment
+from daf_storage import Origin, errors
+from daf_storage.spi import Span, is_remote
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some rows of the table of one data set."""
+
+    origin: Origin
+    """How the data set is opened."""
+    dataset: str | None
+    """What the column ``dataset`` calls it; None if it stands alone."""
+    spans: tuple[Span, ...]
+    """The rows; ascending."""
+    table_rows: int
+    """How many rows the table had when the piece was planned."""
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows, whatever the filter is."""
+        return sum(span.size for span in self.spans)
+
+    def lease(self) -> AbstractContextManager[DafSession]:
+        """Hand out a session of the data set alone, kept open for the next piece of it."""
+        return OPEN_SESSIONS.lease(self.key, partial(_connect, self.origin))
+
+    @property
+    def key(self) -> Hashable:
+        """What its session is kept by: the path, and the state of a file there."""
+        return pickle.dumps(self.origin), file_state(self.origin.path)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fragment:
+    """Some rows of a table, to be read in any process that sees the same paths.
+
+    Pickled, it is paths, names, numbers and the filter; it never holds values of columns.
+    """
+
+    table: NamedTable
+    """The table."""
+    pieces: tuple[Piece, ...]
+    """The rows, by data set."""
+    columns: tuple[str, ...]
+    """The columns that are read."""
+    filter: pc.Expression | None
+    """Only rows for which it is true are read; it may name other columns."""
+    fields: pa.Schema
+    """The fields of the columns, and of those of the filter."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        return pa.schema([self.fields.field(name) for name in self.columns])
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows, whatever the filter is: never less than `read` yields."""
+        return sum(piece.row_count for piece in self.pieces)
+
+    @property
+    def paths(self) -> list[str]:
+        """The absolute paths or URLs of its data sets."""
+        return [piece.origin.path for piece in self.pieces]
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows; zones and indexes leave out what the filter excludes.
+
+        Raises
+        ------
+        SourceNotFoundError
+            A path is not there, such as on a worker that does not share the file system.
+        FormatError
+            The table was changed since the fragment was planned.
+        """
+        for piece in self.pieces:
+            with piece.lease() as session:
+                yield from self._fragment(piece, session).to_batches(
+                    columns=list(self.columns), filter=self.filter
+                )
+
+    def count_rows(self) -> int:
+        """Return the number of rows that the filter leaves; without one nothing is read."""
+        count = 0
+        for piece in self.pieces:
+            with piece.lease() as session:
+                count += self._fragment(piece, session).count_rows(self.filter)
+        return count
+
+    def _fragment(self, piece: Piece, session: DafSession) -> TableFragment:
+        try:
+            table = self._opened(piece, session)
+        except errors.NotFoundError as error:
+            raise _changed(piece, str(error)) from None
+        fragment = table.fragment(piece.spans, self.filter)
+        if fragment.table_rows != piece.table_rows:
+            OPEN_SESSIONS.forget(piece.key)
+            raise _changed(
+                piece, f"it had {piece.table_rows:,} rows and has {fragment.table_rows:,}"
+            )
+        return fragment
+
+    def _opened(self, piece: Piece, session: DafSession) -> TableDataset:
+        if piece.dataset is not None:
+            return self.table.open_member(session, piece.dataset, self.fields)
+        table = self.table.open(session)
+        for field in self.fields:
+            if field.name not in table.schema.names:
+                raise table.column_not_found(field.name)
+            stored = table.schema.field(field.name).type
+            if stored != field.type:
+                raise _changed(piece, f"the column {field.name!r} was {field.type} and is {stored}")
+        return table
+
+
+def file_state(path: str) -> Hashable:
+    """Return what tells a file from one that replaced it; None for directories and URLs.
+
+    What is written into a directory shows in sessions that are open.
+    """
+    if is_remote(path):
+        return None
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _connect(origin: Origin) -> DafSession:
+    return connect({origin.name or "daf": origin.open()}, cache_bytes=CACHE_BYTES)
+
+
+def _changed(piece: Piece, what: str) -> errors.DafError:
+    return errors.FormatError(
+        f"{piece.origin.path}: it was changed while it was being queried ({what}); run the query "
+        "again"
+    )

@@ -1,0 +1,203 @@
+"""Plan fragments: metadata, zone maps and indexes are read, and no values of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query.fragments._fragment import Fragment, Piece, file_state
+from daf_query.fragments._open_sessions import OPEN_SESSIONS
+from daf_query.fragments._tables import AxisTable, NamedTable
+from daf_query.session import DafSession, connect, is_pattern, matching_paths
+from daf_query.table import TableDataset, TableFragment
+from daf_storage import errors
+from daf_storage.spi import Span
+
+Paths: TypeAlias = str | Path | Sequence[str | Path]
+"""A path or a URL of a data set; a pattern or a list for several as one."""
+
+ROWS_PER_FRAGMENT: Final = 1 << 20
+"""The most rows of a fragment, about, unless it is said."""
+
+_MANY: Final = 1 << 40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FragmentPlan:
+    """The fragments of a table that a filter leaves."""
+
+    schema: pa.Schema
+    """The columns that are read."""
+    fragments: tuple[Fragment, ...]
+    """In the order of the rows; none of them is empty."""
+    table_rows: int
+    """How many rows the table has."""
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows of the fragments; the others are known not to match."""
+        return sum(fragment.row_count for fragment in self.fragments)
+
+
+def plan_fragments(
+    source: Paths | DafSession,
+    table: str | NamedTable,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+    rows_per_fragment: int = ROWS_PER_FRAGMENT,
+    schema: str | None = None,
+) -> FragmentPlan:
+    """Cut a table into fragments that end where chunks end, without those that cannot match.
+
+    Parameters
+    ----------
+    source
+        Paths, whose session is kept open for the next plan; or a session of your own.
+    table
+        An axis, or another table.
+    columns
+        Which columns are read, in this order; by default all.
+    filter
+        Only rows for which it is true.
+    rows_per_fragment
+        The most rows of a fragment, about: chunks are not cut, and small data sets are joined.
+    schema
+        Which data set, where the session has several.
+
+    Raises
+    ------
+    SourceNotFoundError, AxisNotFoundError, NotFoundError
+        There is no such data set, axis or column.
+    InvalidInputError
+        The data are in memory, where no other process finds them.
+
+    Examples
+    --------
+    >>> import os, tempfile, daf_storage, pyarrow.compute as pc
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "pbmc.daf.zarr")
+    >>> with daf_storage.open_daf(path, "w") as daf:
+    ...     daf.add_axis("cell", ["TATA", "GATA", "CATA"])
+    ...     daf.set_vector("cell", "age", [30, 60, 90])
+    >>> plan = plan_fragments(path, "cell", columns=["name"], filter=pc.field("age") > 40)
+    >>> [batch.to_pydict() for fragment in plan.fragments for batch in fragment.read()]
+    [{'name': ['GATA', 'CATA']}]
+    >>> OPEN_SESSIONS.clear()
+    >>> folder.cleanup()
+    """
+    if rows_per_fragment < 1:
+        raise errors.InvalidInputError(
+            f"rows_per_fragment is {rows_per_fragment}; it has to be positive"
+        )
+    named = AxisTable(table) if isinstance(table, str) else table
+    with _session(source) as session:
+        dataset = _cut(named.open(session, schema), rows_per_fragment)
+        names = tuple(dataset.schema.names if columns is None else columns)
+        needed = dataset.needed(names, filter)
+        fields = pa.schema([dataset.schema.field(name) for name in needed])
+        pieces = list(_pieces(session, schema, dataset, filter))
+    fragments = tuple(
+        Fragment(named, tuple(group), names, filter, fields)
+        for group in _joined(pieces, rows_per_fragment)
+    )
+    return FragmentPlan(
+        pa.schema([fields.field(name) for name in names]),
+        fragments,
+        dataset.table_columns.length,
+    )
+
+
+def table_schema(
+    source: Paths | DafSession, table: str | NamedTable, *, schema: str | None = None
+) -> pa.Schema:
+    """Return the schema of a table; see `plan_fragments`."""
+    named = AxisTable(table) if isinstance(table, str) else table
+    with _session(source) as session:
+        return named.open(session, schema).schema
+
+
+@contextmanager
+def _session(source: Paths | DafSession) -> Iterator[DafSession]:
+    """Hand out a session of some paths, or the one that was given."""
+    if isinstance(source, DafSession):
+        yield source
+        return
+    paths, key = _key_of(source)
+    with OPEN_SESSIONS.lease(key, lambda: connect(paths)) as session:
+        yield session
+
+
+def _key_of(source: Paths) -> tuple[str | list[str], Hashable]:
+    """Return what to connect, and what its session is kept by: the paths that are there now."""
+    if isinstance(source, str | Path):
+        if not is_pattern(source):
+            path = str(source)
+            return path, (path, file_state(path))
+        source = matching_paths(str(source))
+    paths = [str(path) for path in source]
+    if not paths:
+        raise errors.InvalidInputError("no path was given; pass a path, a pattern or a list")
+    return paths, tuple((path, file_state(path)) for path in paths)
+
+
+def _cut(dataset: TableDataset, rows: int) -> TableDataset:
+    """Return a table whose partitions have about so many rows, each a fragment of its own."""
+    return dataset.with_options(
+        replace(dataset.options, partition_rows=rows, min_partition_rows=rows, threads=_MANY)
+    )
+
+
+def _pieces(
+    session: DafSession,
+    schema: str | None,
+    dataset: TableDataset,
+    filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+) -> Iterator[Piece]:
+    """Yield a piece for each partition that is left."""
+    members = session.members(schema)
+    for fragment in dataset.get_fragments(filter):
+        part: TableFragment
+        for part in fragment.parts:
+            name = part.dataset.member_name
+            daf = next(iter(members.values())) if name is None else members[name]
+            spans = tuple(span for span in part.partitions if span.size)
+            if spans:
+                yield Piece(daf.require_origin(), name, spans, part.table_rows)
+
+
+def _joined(pieces: Sequence[Piece], rows: int) -> Iterator[list[Piece]]:
+    """Yield groups of neighbouring pieces of about so many rows; those of one data set as one."""
+    group: list[Piece] = []
+    count = 0
+    for piece in pieces:
+        if group and count + piece.row_count > rows:
+            yield group
+            group, count = [], 0
+        count += piece.row_count
+        if group and group[-1].dataset == piece.dataset:
+            spans = _together((*group.pop().spans, *piece.spans))
+            group.append(replace(piece, spans=spans))
+        else:
+            group.append(piece)
+    if group:
+        yield group
+
+
+def _together(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Return ascending spans, neighbours joined.
+
+    >>> _together([Span(0, 2), Span(2, 4), Span(6, 7)])
+    (Span(start=0, stop=4), Span(start=6, stop=7))
+    """
+    joined: list[Span] = []
+    for span in spans:
+        is_next = bool(joined) and joined[-1].stop == span.start
+        joined.append(Span(joined.pop().start, span.stop) if is_next else span)
+    return tuple(joined)

@@ -1,0 +1,218 @@
+"""Tests of plans of fragments: what is in them, what is left out, and that nothing is read."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from daf_query import connect
+from daf_query.fragments import (
+    OPEN_SESSIONS,
+    AxisTable,
+    Fragment,
+    FragmentPlan,
+    plan_fragments,
+    table_schema,
+)
+from daf_storage import MemoryDaf, convert, errors, open_daf
+from daf_storage.spi import Span
+from tests.support import create, recorded_reads
+
+ROWS = 200_000
+RUNS = {"monday": 300, "tuesday": 200, "friday": 150}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the path of an axis of several zones, sorted by one column."""
+    path = tmp_path_factory.mktemp("fragments") / "cells.daf.zarr"
+    rng = np.random.default_rng(0)
+    with create(path) as daf:
+        daf.add_axis("cell", [f"c{i}" for i in range(ROWS)])
+        daf.set_vector("cell", "time", np.arange(ROWS, dtype="i4"))
+        score = rng.random(ROWS)
+        score[::7] = np.nan
+        daf.set_vector("cell", "score", score)
+        daf.set_vector("cell", "donor", rng.choice(["N1", "N2", "N3"], ROWS))
+    with connect(path, mode="r+") as session:
+        session.build_index("cell", "time")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the pattern of three data sets whose columns differ."""
+    folder = tmp_path_factory.mktemp("runs")
+    for number, (day, rows) in enumerate(RUNS.items()):
+        with create(folder / f"{day}.daf.zarr") as daf:
+            daf.add_axis("cell", [f"{day} {i}" for i in range(rows)])
+            daf.set_vector("cell", "age", np.arange(rows).astype("u1" if number else "i4"))
+            if day != "tuesday":
+                daf.set_vector("cell", "note", [f"n{i % 3}" for i in range(rows)])
+                daf.add_axis("gene", ["CD8A", "CST3"])
+                values = np.arange(2 * rows, dtype="f4").reshape(rows, 2)
+                daf.set_matrix("cell", "gene", "X", values)
+    return f"{folder}/*.daf.zarr"
+
+
+def rows_of(plan: FragmentPlan) -> list[dict[str, Any]]:
+    """Return the rows of all fragments, each as another process gets it."""
+    again: list[Fragment] = pickle.loads(pickle.dumps(list(plan.fragments)))
+    batches = [batch for fragment in again for batch in fragment.read()]
+    rows: list[dict[str, Any]] = pa.Table.from_batches(batches, plan.schema).to_pylist()
+    return rows
+
+
+FILTERS = {
+    "none": None,
+    "a range of zones": (pc.field("time") >= 70_000) & (pc.field("time") < 70_500),
+    "an indexed value": pc.field("time") == 123_456,
+    "strings": pc.field("donor").isin(["N1", "N3"]) & (pc.field("score") > 0.9),
+    "null": pc.field("score").is_null() & (pc.field("time") < 100),
+    "what Arrow evaluates": pc.field("time") + 1 > 199_000,
+    "nothing": pc.field("time") < 0,
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_fragments_have_the_rows_of_the_table(path: str, name: str) -> None:
+    """Each row once, in order, with any filter."""
+    chosen = FILTERS[name]
+    plan = plan_fragments(
+        path, "cell", columns=["time", "score"], filter=chosen, rows_per_fragment=30_000
+    )
+    with connect(path) as session:
+        expected = session.table("cell").to_table(columns=["time", "score"], filter=chosen)
+    assert plan.schema == expected.schema
+    assert rows_of(plan) == expected.to_pylist()
+    assert sum(fragment.count_rows() for fragment in plan.fragments) == expected.num_rows
+
+
+def test_zones_and_indexes_leave_out_fragments(path: str) -> None:
+    """They leave out all rows but those of a zone, or of a value."""
+    whole = plan_fragments(path, "cell", rows_per_fragment=30_000)
+    assert (whole.table_rows, whole.row_count) == (ROWS, ROWS)
+    assert len(whole.fragments) == 7
+    one_zone = plan_fragments(path, "cell", filter=FILTERS["a range of zones"])
+    assert one_zone.row_count <= 1 << 16
+    assert len(plan_fragments(path, "cell", filter=FILTERS["an indexed value"]).fragments) == 1
+    assert plan_fragments(path, "cell", filter=FILTERS["nothing"]).fragments == ()
+
+
+def test_no_values_are_read_to_plan(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Metadata alone; a fragment reads the chunk of its own rows."""
+    OPEN_SESSIONS.clear()
+    with recorded_reads(monkeypatch) as reads:
+        plan = plan_fragments(path, "cell", columns=["score"], rows_per_fragment=100_000)
+    assert not [key for key in reads.keys if key.endswith(("score/0", "name/0", "donor/0"))]
+    with recorded_reads(monkeypatch) as reads:
+        list(plan.fragments[0].read())
+    assert {key for key in reads.keys if key.split("/")[-1].isdigit()} == {
+        "daf/0",
+        "vectors/cell/score/0",
+    }
+
+
+def test_a_pickled_fragment_is_small(path: str) -> None:
+    """It has the path, the range and the filter, whatever the number of rows."""
+    plan = plan_fragments(path, "cell", columns=["name"], filter=FILTERS["strings"])
+    assert len(pickle.dumps(plan.fragments[0])) < 4000
+    assert plan.fragments[0].paths == [path]
+    assert plan.fragments[0].pieces[0].spans == (Span(0, ROWS),)
+
+
+def test_small_data_sets_share_a_fragment(runs: str) -> None:
+    """A fragment has rows of several, or of a part of one."""
+    whole = plan_fragments(runs, "cell")
+    assert [len(fragment.pieces) for fragment in whole.fragments] == [3]
+    cut = plan_fragments(runs, "cell", rows_per_fragment=200)
+    assert [[p.row_count for p in f.pieces] for f in cut.fragments] == [[150], [200], [100], [200]]
+    with connect(runs) as session:
+        table = session.table("cell").to_table()
+    assert rows_of(whole) == rows_of(cut) == table.to_pylist()
+    assert whole.schema == table.schema
+
+
+def test_a_filter_leaves_out_whole_data_sets(runs: str) -> None:
+    """By their name, and by what they lack; the types are those of all."""
+    named = plan_fragments(runs, "cell", filter=pc.field("dataset") == "friday")
+    assert [p.dataset for f in named.fragments for p in f.pieces] == ["friday"]
+    assert rows_of(named)[0]["dataset"] == "friday"
+    lacking = plan_fragments(runs, "cell", columns=["age"], filter=pc.field("note") == "n1")
+    assert lacking.schema.field("age").type == pa.int32()
+    assert [p.dataset for f in lacking.fragments for p in f.pieces] == ["friday", "monday"]
+    assert len(rows_of(lacking)) == 150
+
+
+def test_entries_of_matrices_are_columns(runs: str) -> None:
+    """They are NULL where a data set lacks the matrix, as in the session's table."""
+    entries = {"cd8": ("gene", "X", "CD8A")}
+    plan = plan_fragments(
+        runs, AxisTable("cell", entries), columns=["name", "cd8"], rows_per_fragment=100
+    )
+    with connect(runs) as session:
+        table = session.table("cell", matrix_columns=entries)
+        assert rows_of(plan) == table.to_table(columns=["name", "cd8"]).to_pylist()
+    some = plan_fragments(
+        runs, AxisTable("cell", entries), columns=["name"], filter=pc.field("cd8") > 500
+    )
+    assert {row["name"].split()[0] for row in rows_of(some)} == {"monday"}
+
+
+def test_zipped_data_sets_and_sessions_are_sources(runs: str, tmp_path: Path) -> None:
+    """The same rows as of the directory; of a session that has several, one is named."""
+    monday = runs.replace("*", "monday")
+    convert(monday, tmp_path / "monday.daf.zarr.zip")
+    expected = rows_of(plan_fragments(monday, "cell"))
+    assert rows_of(plan_fragments(tmp_path / "monday.daf.zarr.zip", "cell")) == expected
+    with connect({"a": monday, "b": runs.replace("*", "friday")}) as session:
+        assert rows_of(plan_fragments(session, "cell", schema="a")) == expected
+    assert table_schema([monday], "cell").names[0] == "dataset"
+
+
+def test_what_is_not_there_is_said(path: str, tmp_path: Path) -> None:
+    """Paths, axes, columns and sizes; data in memory have no path."""
+    with pytest.raises(errors.SourceNotFoundError):
+        plan_fragments(tmp_path / "none.daf.zarr", "cell")
+    with pytest.raises(errors.AxisNotFoundError, match="there are|it has"):
+        plan_fragments(path, "cel")
+    with pytest.raises(errors.NotFoundError, match="scor"):
+        plan_fragments(path, "cell", columns=["scor"])
+    with pytest.raises(errors.NotFoundError, match="scor"):
+        plan_fragments(path, "cell", filter=pc.field("scor") > 1)
+    with pytest.raises(errors.InvalidInputError, match="rows_per_fragment is 0"):
+        plan_fragments(path, "cell", rows_per_fragment=0)
+    with pytest.raises(errors.InvalidInputError, match="no path"):
+        plan_fragments([], "cell")
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["A"])
+    with pytest.raises(errors.InvalidInputError, match="memory"):
+        plan_fragments(connect(daf), "cell")
+
+
+def test_a_table_that_changed_is_not_read(tmp_path: Path) -> None:
+    """Neither with other rows, nor with a column of another type, nor without it."""
+    path = tmp_path / "one.daf.zarr"
+    with create(path) as daf:
+        daf.add_axis("cell", ["A", "B"])
+        daf.set_vector("cell", "age", [1, 2])
+    plan = plan_fragments(path, "cell")
+    for values in ([1.5, 2.5], None):
+        with open_daf(path, "r+") as daf:
+            daf.delete_vector("cell", "age")
+            if values is not None:
+                daf.set_vector("cell", "age", values)
+        with pytest.raises(errors.FormatError, match="was changed while"):
+            rows_of(plan)
+    plan = plan_fragments(path, "cell")
+    with create(path) as daf:
+        daf.add_axis("cell", ["A", "B", "C"])
+    with pytest.raises(errors.FormatError, match="it had 2 rows and has 3"):
+        rows_of(plan)
+    assert len(rows_of(plan_fragments(path, "cell"))) == 3
