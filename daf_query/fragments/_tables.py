@@ -1,4 +1,4 @@
-"""Which table of a data set is meant, as a value that is pickled."""
+"""Named tables: an axis or a matrix of a data set, as a value that is pickled."""
 
 from __future__ import annotations
 
