@@ -7,6 +7,7 @@ at a limit instead.  Knows bytes and codecs; knows no arrays.
 from __future__ import annotations
 
 import bz2
+import functools
 import lzma
 import struct
 import zlib
@@ -17,6 +18,7 @@ import google_crc32c
 import pyarrow as pa
 
 from daf_storage._lazy import lazy_module
+from daf_storage.base import optional_import
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
 
 if TYPE_CHECKING:
@@ -129,13 +131,22 @@ def _zlib(codec: Codec, data: memoryview, limit: int) -> bytes:
     rest: Any = data
     size_bytes = 0
     while rest and size_bytes <= limit:
-        decoder = zlib.decompressobj(wbits)
+        decoder = _inflate_module().decompressobj(wbits)
         parts.append(decoder.decompress(rest, limit + 1 - size_bytes))
         size_bytes += len(parts[-1])
         if not decoder.eof and size_bytes <= limit:
             raise ValueError("the compressed data is cut off")
         rest = decoder.unused_data.lstrip(b"\0") if wbits == _GZIP else b""
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+@functools.cache
+def _inflate_module() -> Any:
+    """Return isal's zlib, which takes half the time and the same calls; Python's without it."""
+    try:
+        return optional_import("isal.isal_zlib", extra="hdf5")
+    except ImportError:  # not installed, or built for another machine
+        return zlib
 
 
 def _bz2(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 - no options matter

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import random
 import zlib
 
 import numcodecs
 import numpy as np
 import pytest
 
+from daf_storage.errors import MissingDependencyError
+from daf_storage.trees import _decompress as decompress_module
 from daf_storage.trees._decompress import (
     _zstd_frame_bytes,
     decompress,
@@ -44,3 +48,55 @@ def test_sizes_that_frames_of_zstd_state(size: int) -> None:
             assert _zstd_frame_bytes(memoryview(frame)) == size
             assert _zstd_frame_bytes(memoryview(frame)[:-1]) is None
             assert _zstd_frame_bytes(memoryview(frame + frame)) is None
+
+
+def test_the_fast_decompressor_of_deflate_answers_as_zlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole streams give the same bytes; of damaged ones, none gives others than were compressed."""
+    pytest.importorskip("isal")
+    assert decompress_module._inflate_module() is not zlib
+    draw = random.Random(5)
+    for number in range(400):
+        raw = draw.randbytes(draw.choice([1, 40, 3_000])) * draw.choice([1, 7])
+        codec, packed = draw.choice([("zlib", zlib.compress(raw)), ("gzip", gzip.compress(raw))])
+        stream = bytearray(packed)
+        damage = ("none", "bit", "end", "more", "check")[number % 5]
+        if damage == "bit":
+            stream[draw.randrange(len(stream))] ^= 1 << draw.randrange(8)
+        elif damage == "end":
+            del stream[draw.randrange(1, len(stream)) :]
+        elif damage == "more":
+            stream += packed if codec == "gzip" else b"\0\0"
+        elif damage == "check":
+            stream[-1 - 4 * (codec == "gzip")] ^= 1
+        limit = 2 * len(raw)
+        answers = []
+        for module in (decompress_module._inflate_module(), zlib):
+            with monkeypatch.context() as patch:
+                patch.setattr(decompress_module, "_inflate_module", lambda module=module: module)
+                answers.append(_answer(codec, bytes(stream), limit))
+        fast, slow = answers
+        if damage in ("none", "more"):
+            assert fast == slow == raw * (1 + (damage == "more" and codec == "gzip"))
+        elif damage in ("end", "check"):
+            assert fast is slow is None
+        else:
+            assert fast in (None, raw)
+
+
+def _answer(codec: str, stream: bytes, limit: int) -> bytes | None:
+    """Return what a stream decompresses to; None where it is refused."""
+    try:
+        return bytes(decompress({"id": codec}, memoryview(stream), limit))
+    except Exception:  # noqa: BLE001 - each module has its own
+        return None
+
+
+def test_deflate_is_read_without_the_fast_decompressor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is not installed, or not built for the machine, Python's zlib is taken."""
+    for error in (MissingDependencyError("no isal"), ImportError("another machine")):
+
+        def refuse(*_: object, error: Exception = error, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(decompress_module, "optional_import", refuse)
+        assert decompress_module._inflate_module.__wrapped__() is zlib
