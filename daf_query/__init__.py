@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         ZarrTable,
         zarr_table,
     )
+    from daf_query.training import Sampler
 
 __all__ = [
     "AlphabeticalOrderWarning",
@@ -71,6 +72,7 @@ __all__ = [
     "ProfilePlots",
     "QueryPlan",
     "QueryResult",
+    "Sampler",
     "ScanOptions",
     "SliceExplanation",
     "TableDataset",
@@ -131,5 +133,6 @@ __getattr__, __dir__ = lazy_names(
             "ZarrTable",
             "zarr_table",
         ),
+        "daf_query.training": ("Sampler",),
     },
 )

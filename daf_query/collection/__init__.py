@@ -18,6 +18,7 @@ from daf_query.collection._make import (
     collection_slice,
     resolve_both,
 )
+from daf_query.collection._selectors import resolve_concatenated
 from daf_query.collection._var import aligned_axis_frame
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "collection_axes",
     "collection_slice",
     "resolve_both",
+    "resolve_concatenated",
 ]

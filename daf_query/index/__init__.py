@@ -13,6 +13,7 @@ from daf_query.index._faults import UnfitIndexError, UnusedIndexWarning, list_of
 from daf_query.index._rtree import RTree, rtree_of
 from daf_query.index._sidecar import accelerated, refreshed
 from daf_query.index._stored import StoredIndexes
+from daf_query.index._string_hash import hashes_of
 
 __all__ = [
     "RTree",
@@ -22,6 +23,7 @@ __all__ = [
     "accelerated",
     "build_index",
     "build_point_index",
+    "hashes_of",
     "list_of",
     "rebuild_indexes",
     "refreshed",

@@ -17,6 +17,7 @@ from daf_query.session._connected import CACHE_BYTES
 from daf_query.session._matrices import MatrixQuestions
 from daf_query.session._sources import Frame, Mode, Source, opened, opened_overlay, schema_name
 from daf_query.session._tables import Tables
+from daf_query.session._training import Training
 from daf_query.session._views import Viewing
 from daf_query.session._writing import AxisWriting
 from daf_query.slice import is_select
@@ -37,7 +38,7 @@ from daf_query.table import Categoricals
 from daf_storage import DafReader, DafWriter, Relation, errors
 
 
-class DafSession(Tables, MatrixQuestions, AxisWriting, Viewing, Acceleration):
+class DafSession(Tables, MatrixQuestions, AxisWriting, Viewing, Acceleration, Training):
     """Data sets that are connected, each a SQL schema; `connect` makes one.
 
     May be used from several threads.  Closing it closes nothing that it handed out.

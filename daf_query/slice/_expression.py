@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from daf_query.filter import Edit
 from daf_query.scan import INDEX
 from daf_query.slice._selector import explained_of
 from daf_query.slice._wrapped_sql import WrappedSql
@@ -16,7 +17,14 @@ VALUE = "value"
 
 
 def expression_table(
-    engine: Engine, schema: str, axis: str, text: str, key: Sequence[str] = (INDEX,)
+    engine: Engine,
+    schema: str,
+    axis: str,
+    text: str,
+    key: Sequence[str] = (INDEX,),
+    *,
+    join: str = "",
+    edits: tuple[Edit, ...] = (),
 ) -> pa.Table:
     """Return the position of each entry, as ``index``, and the value of an expression for it.
 
@@ -24,6 +32,10 @@ def expression_table(
     ----------
     key
         The columns that say which entry it is.
+    join
+        What comes after the table, such as a join that chooses some of its rows.
+    edits
+        What is written differently in the expression.
 
     Raises
     ------
@@ -34,8 +46,11 @@ def expression_table(
     """
     table = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: the query is read-only, one statement, and the expression is SQL by design.
-    start, end = f"SELECT {', '.join(map(quoted_name, key))}, (\n", f"\n) AS {VALUE} FROM {table}"
-    wrapped = WrappedSql(text, ((0, start), (len(text), end)))
+    start, end = (
+        f"SELECT {', '.join(map(quoted_name, key))}, (\n",
+        f"\n) AS {VALUE} FROM {table} {join}",
+    )
+    wrapped = WrappedSql(text, ((0, start), (len(text), end)), edits)
     try:
         return engine.plan_raw(wrapped.query).to_arrow_table()
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions

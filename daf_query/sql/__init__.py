@@ -26,6 +26,7 @@ from daf_query.sql._group_items import (
     grouped_axis,
     grouped_member_axis,
     in_all,
+    split_items,
     written_items,
 )
 from daf_query.sql._names import quoted_name, unquoted_name
@@ -73,6 +74,7 @@ __all__ = [
     "query_result",
     "quoted_name",
     "reporting",
+    "split_items",
     "strip_prefixes",
     "syntax_error",
     "tokens_of",

@@ -1,0 +1,384 @@
+"""Samplers: entries of an axis with weights and splits, by SQL."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import daf_query
+from daf_query import DafSession, Sampler, connect
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, convert, errors
+
+SPLIT = {"train": 0.7, "val": 0.2, "test": 0.1}
+COUNT = 300
+
+
+def cells(start: int = 0, stop: int = COUNT) -> pd.DataFrame:
+    """Return some cells, always the same for the same numbers."""
+    numbers = np.arange(start, stop)
+    return pd.DataFrame(
+        {
+            "name": [f"cell_{n}" for n in numbers],
+            "type": np.array(["B", "T", "NK"])[(numbers * numbers) % 7 % 3],
+            "donor": [f"d{n % 11}" for n in numbers],
+            "score": np.where(numbers % 5 == 0, np.nan, numbers / 8),
+            "depth": numbers % 13,
+        }
+    )
+
+
+def filled(daf: DafWriter, frame: pd.DataFrame) -> DafWriter:
+    """Return a data set that has the cells, and two genes."""
+    daf.add_axis("cell", frame["name"].tolist())
+    for name in ("type", "donor", "score", "depth"):
+        daf.set_vector("cell", name, frame[name].to_numpy())
+    daf.add_axis("gene", ["G0", "G1"])
+    numbers = frame["depth"].to_numpy(np.float32)
+    daf.set_matrix("cell", "gene", "X", np.stack([numbers, numbers > 5], axis=1))
+    return daf
+
+
+@pytest.fixture(scope="module")
+def db() -> DafSession:
+    """Return a session over the cells."""
+    return connect({"cells": filled(MemoryDaf(name="cells"), cells())})
+
+
+def as_pandas(sampler: Sampler) -> pd.DataFrame:
+    """Return the rows of a sampler."""
+    frame: pd.DataFrame = sampler.to_arrow().to_pandas()
+    return frame
+
+
+def test_entries_weights_and_splits_agree_with_pandas(db: DafSession) -> None:
+    """Weights are of the chosen entries alone, and 1 / count(*) is no integer."""
+    sampler = db.sampler(
+        "cell",
+        where="depth > $least",
+        weights="1 / count(*) OVER (PARTITION BY type) -- a/b",
+        split=SPLIT,
+        stratify="type",
+        params={"least": 3},
+    )
+    frame = cells()
+    chosen = frame[frame["depth"] > 3]
+    assert sampler.indices.tolist() == chosen.index.tolist()
+    assert sampler.names.to_pylist() == chosen["name"].tolist()
+    assert sampler.weights is not None
+    expected = 1 / chosen.groupby("type")["name"].transform("count")
+    assert np.allclose(sampler.weights, expected)
+    table = pd.crosstab(chosen["type"].to_numpy(), as_pandas(sampler)["split"])
+    targets = np.outer(table.sum(axis=1), list(SPLIT.values()))
+    assert (np.abs(table[list(SPLIT)].to_numpy() - targets) < 1).all()
+    assert sum(sampler.sizes.values()) == len(sampler) == len(chosen)
+
+
+def test_a_split_is_a_part(db: DafSession) -> None:
+    """It has the entries of the split, with their weights, and they add up to all."""
+    sampler = db.sampler("cell", weights="depth + 1", split=SPLIT, seed=3)
+    parts = [sampler[name] for name in SPLIT]
+    assert sorted(np.concatenate([part.indices for part in parts])) == list(range(COUNT))
+    for name, part in zip(SPLIT, parts, strict=True):
+        assert part.sizes == {name: len(part)}
+        assert part.weights is not None
+        assert np.array_equal(part.weights, part.indices % 13 + 1)
+        assert part.splits is not None
+        assert part.splits.unique().to_pylist() == [name]
+    with pytest.raises(errors.NotFoundError, match="no split 'vla'; it has .*'val'"):
+        sampler["vla"]
+    with pytest.raises(errors.NotFoundError, match="none; it was made without split="):
+        db.sampler("cell")["train"]
+
+
+def test_a_sampler_is_frozen_and_shows_itself(db: DafSession) -> None:
+    """Its arrays cannot be written; it can be pickled; it has a repr and HTML."""
+    sampler = db.sampler("cell", where="depth = 0", split={"a<b": 0.5, "c": 0.5})
+    with pytest.raises(ValueError, match="read-only"):
+        sampler.indices[0] = 1
+    with pytest.raises(AttributeError):
+        sampler.axis = "gene"  # type: ignore[misc] # that is what is tested
+    again = pickle.loads(pickle.dumps(sampler))
+    assert again.to_arrow().equals(sampler.to_arrow())
+    assert repr(sampler) == "Sampler('cell', 24 of 300 entries: a<b 12, c 12)"
+    assert "<td>a&lt;b</td><td>12</td><td>50.00%</td>" in sampler._repr_html_()
+    assert repr(db.sampler("cell", weights="1")) == "Sampler('cell', 300 of 300 entries; weighted)"
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "depth IN (1, 2)",
+        "SELECT name FROM cell WHERE depth = 1 UNION ALL SELECT name FROM cell WHERE depth < 3 AND depth > 0",
+        np.flatnonzero((np.arange(COUNT) % 13 == 1) | (np.arange(COUNT) % 13 == 2))[::-1],
+        [f"cell_{n}" for n in range(COUNT) if n % 13 in (1, 2)] * 2,
+        "(depth = 1 or depth == 2) ORDER BY score DESC LIMIT 1000",
+    ],
+    ids=["predicate", "select", "positions", "names", "limit"],
+)
+def test_all_ways_to_choose_are_the_same(db: DafSession, where: Any) -> None:
+    """Each entry counts once, in the order of the axis; weights see these entries alone."""
+    sampler = db.sampler("cell", where=where, weights="1 / count(*) OVER ()", split=SPLIT)
+    frame = cells()
+    assert sampler.indices.tolist() == frame.index[frame["depth"].isin([1, 2])].tolist()
+    assert sampler.weights is not None
+    assert set(sampler.weights) == {1 / len(sampler)}
+    assert sampler.split_codes is not None
+    expected = db.sampler("cell", where="depth IN (1, 2)", split=SPLIT)
+    assert np.array_equal(sampler.split_codes, np.asarray(expected.split_codes))
+
+
+def test_gene_columns_are_expressions_too(db: DafSession) -> None:
+    """In the choice, in weights and in strata."""
+    sampler = db.sampler(
+        "cell", where="X['G0'] > 2", weights="X['G0'] / 2", split=SPLIT, stratify="X['G1'] > 0"
+    )
+    assert sampler.weights is not None
+    assert np.array_equal(sampler.weights, sampler.indices % 13 / 2)
+    assert db.tables() == [
+        "cell",
+        "gene",
+        "matrices",
+        "relations",
+        "scalars",
+    ]  # nothing is left of the work
+
+
+def test_no_group_is_in_two_splits(db: DafSession) -> None:
+    """Of donors, alone and with types; sizes are near the shares."""
+    for groups in ("donor", ["donor", "depth % 2"], "donor, depth % 2"):
+        sampler = db.sampler("cell", split={"train": 0.75, "val": 0.25}, groups=groups)
+        frame = cells().assign(split=as_pandas(sampler)["split"].astype(str))
+        frame["odd"] = frame["depth"] % 2
+        keys = ["donor"] if groups == "donor" else ["donor", "odd"]
+        assert len(frame[[*keys, "split"]].drop_duplicates()) == len(frame[keys].drop_duplicates())
+        assert abs(sampler.sizes["val"] - 0.25 * COUNT) <= COUNT / 11 / 2 + 1
+    seeds = {
+        tuple(
+            db.sampler("cell", split={"a": 0.5, "b": 0.5}, groups="donor", seed=seed)["a"].indices
+        )
+        for seed in range(5)
+    }
+    assert len(seeds) > 1
+
+
+def test_the_same_seed_makes_the_same_in_every_form(tmp_path: Path, db: DafSession) -> None:
+    """In a directory, packed, in an archive, with other options, and of two data sets as one."""
+    with ZarrDaf(tmp_path / "cells.daf.zarr", "w") as daf:
+        filled(daf, cells())
+    convert(tmp_path / "cells.daf.zarr", tmp_path / "cells.daf.zarr.zip", packed=True)
+    halves = [
+        filled(MemoryDaf(name="training_first"), cells(0, 120)),
+        filled(MemoryDaf(name="training_second"), cells(120, COUNT)),
+    ]
+    asked: dict[str, Any] = {
+        "where": "depth > 2",
+        "weights": "1 / count(*) OVER (PARTITION BY type)",
+        "split": SPLIT,
+        "seed": 5,
+        "stratify": ["type", "score IS NULL"],
+    }
+    expected = as_pandas(db.sampler("cell", **asked))
+    grouped = as_pandas(db.sampler("cell", split=SPLIT, groups="donor"))
+    for source in (tmp_path / "cells.daf.zarr", tmp_path / "cells.daf.zarr.zip", halves):
+        with connect(source) as other:
+            found = as_pandas(other.sampler("cell", **asked))
+            columns = ["name", "split", "weight"]
+            assert found[columns].equals(expected[columns])
+            other_grouped = as_pandas(other.sampler("cell", split=SPLIT, groups="donor"))
+            assert other_grouped[["name", "split"]].equals(grouped[["name", "split"]])
+
+
+def test_of_several_data_sets_positions_count_through(tmp_path: Path) -> None:
+    """And the rows say which data set and which position within it, also of equal names."""
+    halves = [
+        filled(MemoryDaf(name="training_early"), cells(0, 50)),
+        filled(MemoryDaf(name="training_late"), cells(30, 90)),
+    ]
+    db = connect(halves)
+    sampler = db.sampler("cell", where="depth > 3", weights="depth", split=SPLIT)
+    both = pd.concat([cells(0, 50), cells(30, 90)], ignore_index=True)
+    chosen = both[both["depth"] > 3]
+    assert sampler.indices.tolist() == chosen.index.tolist()
+    frame = as_pandas(sampler)
+    assert frame["dataset"].tolist() == [
+        "training_early" if n < 50 else "training_late" for n in chosen.index
+    ]
+    assert frame["index"].tolist() == [n if n < 50 else n - 50 for n in chosen.index]
+    assert frame["weight"].tolist() == chosen["depth"].tolist()
+    only = db.sampler("cell", where="dataset = 'training_late'", weights="1 / count(*) OVER ()")
+    assert only.indices.tolist() == list(range(50, 110))
+    sampler.save(tmp_path / "split.arrow")
+    assert db.load_sampler(tmp_path / "split.arrow").to_arrow().equals(sampler.to_arrow())
+    kept = db.load_sampler(tmp_path / "split.arrow", if_changed="keep")
+    assert kept.to_arrow().equals(sampler.to_arrow())
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            {"split": {"train": 0.8, "val": 0.1}},
+            r"add up to 0.9, not to 1; pass \{'train': 0.8889, 'val': 0.1111\}",
+        ),
+        (
+            {"split": {"train": 8, "val": 2}},
+            "add up to 10, not to 1; pass {'train': 0.8, 'val': 0.2}",
+        ),
+        (
+            {"split": {"train": 1.0, "val": 0}},
+            "share of split 'val' is 0; a share is a number above 0",
+        ),
+        ({"split": {"train": float("nan")}}, "share of split 'train' is nan"),
+        ({"split": {"train": "0.8"}}, "share of split 'train' is '0.8'"),
+        ({"split": {"": 1.0}}, "calls a split ''"),
+        ({"split": {}}, "is no mapping of names to shares"),
+        ({"split": [0.8, 0.2]}, "is no mapping of names to shares"),
+        (
+            {"split": {"train": 0.999, "val": 0.001}},
+            "split 'val' gets none of 300 entries .*: its share is 0.001",
+        ),
+        (
+            {"split": SPLIT, "groups": "depth > 5"},
+            "makes 2 groups of the 300 entries, too few for 3",
+        ),
+        (
+            {"split": SPLIT, "groups": "score"},
+            r"groups= is missing for 60 of 300 entries .* 'cell_0'.*where='score IS NOT NULL'.*coalesce\(score, name\)",
+        ),
+        ({"stratify": "type"}, "stratify= is for splits, and there are none; pass split="),
+        ({"groups": "type"}, "groups= is for splits"),
+        ({"split": SPLIT, "stratify": 3}, "stratify= is the name of a vector, .* not int"),
+        (
+            {"weights": "score"},
+            r"is missing \(NULL or NaN\) for 60 of 300 entries .* 'cell_0'; coalesce\(..., 0\)",
+        ),
+        ({"weights": "NULL"}, "is missing"),
+        ({"weights": "depth - 2"}, "is negative for 47 of 300 entries .* 'cell_0'; greatest"),
+        (
+            {"weights": "1 / depth"},
+            "is infinite for 24 of 300 entries .* 'cell_0'; look for a division by 0",
+        ),
+        ({"weights": "depth * 0"}, "is 0 for all 300 entries"),
+        (
+            {"weights": "CASE WHEN index = 0 THEN 1 ELSE 0 END", "split": {"a": 0.5, "b": 0.5}},
+            "is 0 for all entries of split",
+        ),
+        ({"weights": "type"}, "weights= yields .*string.*, not numbers"),
+        ({"weights": [1.0]}, "weights= is an expression of SQL, not list; .* set_vector"),
+        (
+            {"where": "depth > 99"},
+            r"chooses none of the 300 entries of axis 'cell'; diagnose\('cell'",
+        ),
+        ({"where": []}, "chooses none of the 300 entries"),
+        ({"seed": 1.5}, "seed=1.5 is no integer"),
+    ],
+)
+def test_what_is_refused(db: DafSession, asked: dict[str, Any], message: str) -> None:
+    """The error says what is wrong, and what to do."""
+    with pytest.raises(errors.InvalidInputError, match=message):
+        db.sampler("cell", **asked)
+
+
+def test_wrong_sql_says_where(db: DafSession) -> None:
+    """The argument is named, and line and column are those of what was written."""
+    with pytest.raises(errors.VectorNotFoundError, match="weights=: .*no vector 'dept'"):
+        db.sampler("cell", weights="1 / dept")
+    with pytest.raises(
+        errors.QueryError, match="weights=: SQL syntax error in the expression"
+    ) as caught:
+        db.sampler("cell", weights="1 / depth (( 2")
+    assert "* 1.0 /" not in str(caught.value)
+    with pytest.raises(errors.QueryError, match="where= on axis 'cell'"):
+        db.sampler("cell", where="depth >")
+    with pytest.raises(errors.AxisNotFoundError, match="no axis 'cells'"):
+        db.sampler("cells")
+    with pytest.raises(errors.QueryError, match="stratify= is empty"):
+        db.sampler("cell", split=SPLIT, stratify="type,,")
+
+
+def test_saved_and_loaded(tmp_path: Path, db: DafSession) -> None:
+    """Parquet and Arrow have all of it, and where it comes from; text has the rows."""
+    sampler = db.sampler(
+        "cell", where="depth > 1", weights="depth / 3", split=SPLIT, stratify="type", seed=2
+    )
+    for suffix in ("parquet", "arrow"):
+        path = tmp_path / f"split.{suffix}"
+        sampler.save(path)
+        for loaded in (db.load_sampler(path), db.load_sampler(path, if_changed="keep")):
+            assert loaded.to_arrow().equals(sampler.to_arrow())
+            assert repr(loaded) == repr(sampler)
+        record = daf_query.provenance(path)
+        assert record is not None
+        assert record["sampler"]["where"] == "depth > 1"
+        assert list(record["data_sets"]) == ["cells"]
+    sampler.save(tmp_path / "split.csv")
+    frame = pd.read_csv(tmp_path / "split.csv")
+    assert frame["split"].tolist() == as_pandas(sampler)["split"].tolist()
+    with pytest.raises(errors.InvalidInputError, match="no file of a sampler"):
+        db.load_sampler(tmp_path / "split.csv")
+    by_name = db.sampler("cell", where=["cell_5", "cell_7"], weights="1 / count(*) OVER ()")
+    by_name.save(tmp_path / "two.parquet")
+    assert db.load_sampler(tmp_path / "two.parquet").names.to_pylist() == ["cell_5", "cell_7"]
+
+
+def test_a_changed_data_set_is_noticed(tmp_path: Path) -> None:
+    """Other entries, another order, other values: each is named; ``keep`` finds entries by name."""
+    path = tmp_path / "split.parquet"
+    asked: dict[str, Any] = {
+        "weights": "depth + 1",
+        "split": {"train": 0.5, "val": 0.5},
+        "stratify": "type",
+    }
+    frame = cells(0, 40)
+    sampler = connect(filled(MemoryDaf(), frame)).sampler("cell", **asked)
+    sampler.save(path)
+    more, turned, deeper, other_types = cells(0, 41), frame[::-1], frame.copy(), frame.copy()
+    deeper["depth"] += deeper.index == 3
+    other_types["type"] = other_types["type"].to_numpy()[::-1]
+    saved = dict(zip(sampler.names.to_pylist(), as_pandas(sampler)["split"], strict=True))
+    for changed, message in (
+        (more, "chooses 41 entries and chose 40"),
+        (turned, "others, or at other positions"),
+        (deeper, "weights= yields other numbers"),
+        (other_types, "belong to other splits"),
+        (frame.drop(columns="type").assign(type=1.0), "belong to other splits"),
+    ):
+        db = connect(filled(MemoryDaf(), changed.reset_index(drop=True)))
+        with pytest.raises(errors.InvalidInputError, match=f"{message}.*if_changed='keep'"):
+            db.load_sampler(path)
+        kept = as_pandas(db.load_sampler(path, if_changed="keep"))
+        assert dict(zip(kept["name"], kept["split"], strict=True)) == saved
+        assert kept["index"].is_monotonic_increasing
+    fewer = connect(filled(MemoryDaf(), cells(1, 40)))
+    with pytest.raises(errors.EntryNotFoundError, match="split.parquet: .*'cell_0'"):
+        fewer.load_sampler(path, if_changed="keep")
+    lacking = MemoryDaf()
+    lacking.add_axis("cell", ["cell_0"])
+    with pytest.raises(errors.InvalidInputError, match="cannot be made of .* any more: weights=:"):
+        connect(lacking).load_sampler(path)
+    with pytest.raises(errors.InvalidInputError, match="neither 'error' nor 'keep'"):
+        fewer.load_sampler(path, if_changed="no")  # type: ignore[arg-type] # that is what is tested
+
+
+def test_files_that_are_no_samplers(tmp_path: Path, db: DafSession) -> None:
+    """Each says what it is instead."""
+    with pytest.raises(errors.SourceNotFoundError, match="no such file"):
+        db.load_sampler(tmp_path / "none.parquet")
+    pq.write_table(pa.table({"name": ["A"]}), tmp_path / "x.parquet")
+    with pytest.raises(errors.InvalidInputError, match="no file of a sampler"):
+        db.load_sampler(tmp_path / "x.parquet")
+    with pytest.raises(errors.InvalidInputError, match="cannot tell the format"):
+        db.sampler("cell").save(tmp_path / "x.txt")
+    sampler = db.sampler("cell", split=SPLIT)
+    sampler.save(tmp_path / "y.parquet")
+    table = pq.read_table(tmp_path / "y.parquet")
+    pq.write_table(table.drop_columns(["index"]), tmp_path / "y.parquet")
+    with pytest.raises(errors.CorruptDataError, match="the sampler cannot be read"):
+        db.load_sampler(tmp_path / "y.parquet")
