@@ -14,6 +14,7 @@ from daf_storage.base import AnyArray, ForkLock, Span
 from daf_storage.data._layout import StoredMatrix
 from daf_storage.data._relayout import column_blocks
 from daf_storage.errors import CorruptDataError
+from daf_storage.stores import is_lasting
 from daf_storage.trees import NodeKind, StoredArray, memory_array
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _BLOCK_ELEMENTS: Final = 1 << 22
 
 
 class _Verdicts:
-    """Which matrices were found to be in order, by their identities."""
+    """Whether matrices are in order, by their identities, as long as a change would show."""
 
     def __init__(self) -> None:
         self._lock = ForkLock()
@@ -37,6 +38,8 @@ class _Verdicts:
             return self._known.get(identity)
 
     def set(self, identity: Hashable, *, is_in_order: bool) -> None:
+        if not is_lasting(identity):
+            return
         with self._lock:
             self._known[identity] = is_in_order
             while len(self._known) > _MOST_REMEMBERED:

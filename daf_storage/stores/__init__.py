@@ -14,7 +14,13 @@ from daf_storage.stores._allocate import allocate
 from daf_storage.stores._directory import DirectoryStore
 from daf_storage.stores._directory_rebuild import interrupted_exchange, unfinished_rebuilds
 from daf_storage.stores._directory_snapshot import DirectorySnapshot
-from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint, is_settled
+from daf_storage.stores._identity import (
+    Fingerprint,
+    file_identity,
+    fingerprint,
+    is_lasting,
+    is_settled,
+)
 from daf_storage.stores._key_value import MappingStore
 from daf_storage.stores._mapping import check_length, map_range
 from daf_storage.stores._memory import MemoryStore
@@ -98,6 +104,7 @@ __all__ = [
     "follow_links",
     "has_entries",
     "interrupted_exchange",
+    "is_lasting",
     "is_mapped",
     "is_remote",
     "is_settled",

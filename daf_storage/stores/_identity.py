@@ -20,6 +20,25 @@ _TIME_STEP_NS: Final = 100_000_000
 _MAX_DEPTH: Final = 16
 
 
+class Unsettled:
+    """What stands for a file that was changed just now: equal to nothing but itself."""
+
+    __slots__ = ()
+
+
+def is_lasting(identity: Hashable) -> bool:
+    """Return whether an identity has no part that stands for files which were changed just now.
+
+    What is remembered under any other would outlive a change that does not show.
+
+    >>> is_lasting((1, ("", 2))), is_lasting((1, (Unsettled(),)))
+    (True, False)
+    """
+    if isinstance(identity, tuple):
+        return all(map(is_lasting, identity))
+    return not isinstance(identity, Unsettled)
+
+
 def fingerprint(status: os.stat_result) -> Fingerprint:
     """Return a value that changes with every write to a file."""
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
@@ -32,7 +51,7 @@ def is_settled(status: os.stat_result) -> bool:
 
 def file_identity(status: os.stat_result) -> Hashable:
     """Return what differs whenever a file was written to; equal to nothing if that is now."""
-    return fingerprint(status) if is_settled(status) else object()
+    return fingerprint(status) if is_settled(status) else Unsettled()
 
 
 def directory_identity(descriptor: int) -> tuple[Hashable, ...]:
@@ -64,7 +83,7 @@ def files_identity(found: list[tuple[str, os.stat_result]]) -> tuple[Hashable, .
     """Return what differs whenever one of some files was replaced or written to."""
     newest = max(max(status.st_mtime_ns, status.st_ctime_ns) for _, status in found)
     if time.time_ns() - newest < _TIME_STEP_NS:
-        return (object(),)
+        return (Unsettled(),)
     device = found[0][1].st_dev
     return device, *((name, *fingerprint(status)) for name, status in found)
 

@@ -43,6 +43,7 @@ class MappingStore(EntryStore):
     def __init__(self, mapping: MutableMapping[str, Any], *, location: str | None = None) -> None:
         super().__init__(location or f"<{type(mapping).__name__}>")
         self._mapping = mapping
+        self._token = object()  # unlike an id, it is not that of another one later
         self._version = 0
         self._versions: dict[str, int] = {}
 
@@ -56,7 +57,7 @@ class MappingStore(EntryStore):
             start = f"{prefix}/" if prefix else ""
             keys = {key[len(start) :]: key for key in self.keys() if key.startswith(start)}
             versions = frozenset((key, self._versions.get(key, 0)) for key in keys.values())
-            return MappingSnapshot(self, keys, (id(self), versions)) if keys else None
+            return MappingSnapshot(self, keys, (self._token, versions)) if keys else None
 
     def value(self, key: str) -> memoryview | None:
         """Return the bytes of a key; None if it is absent."""

@@ -58,6 +58,8 @@ class RemoteFiles:
         self, url: str, *, timeout_seconds: float = TIMEOUT_SECONDS, retries: int = RETRIES
     ) -> None:
         self.location = shown_url(url)
+        self.token = object()
+        """What tells it from all others, also from later ones."""
         self.requests = 0
         """Number of requests that were answered."""
         self.received_bytes = 0
@@ -387,17 +389,17 @@ class RemoteSnapshot:
 
     def identity(self) -> Hashable:
         """Return what stays the same: a server's data must not change while it is open."""
-        return id(self._files), self._start
+        return self._files.token, self._start
 
     @property
     def directory_identity(self) -> Hashable:
         """What stays the same."""
-        return id(self._files)
+        return self._files.token
 
     @property
     def archive_identity(self) -> Hashable:
         """What stays the same."""
-        return id(self._files)
+        return self._files.token
 
     def listing_identity(self, files: Iterable[str]) -> Hashable:  # noqa: ARG002 - as for all pins
         """Return what stays the same."""

@@ -75,6 +75,7 @@ class Hdf5File:
         self._opened_as = self._fingerprint()
         self._least_bytes = 0
         self._note_length()
+        self._token = object()  # unlike an id, it is not that of another file later
         self._count = 0
         self._changed: dict[str, int] = {}
         self._changed_below: dict[str, int] = {}
@@ -294,7 +295,7 @@ class Hdf5File:
         while True:
             above = max(above, self._changed.get(path, 0))
             if not path:
-                return id(self), below, above
+                return self._token, below, above
             path = posixpath.dirname(path)
 
 

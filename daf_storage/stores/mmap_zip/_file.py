@@ -17,7 +17,7 @@ from pathlib import Path
 from daf_storage import errors
 from daf_storage.base import ForkLock
 from daf_storage.stores._allocate import allocate
-from daf_storage.stores._identity import fingerprint, is_settled
+from daf_storage.stores._identity import Unsettled, fingerprint, is_settled
 
 _MAX_WRITE_BYTES = 1 << 30
 
@@ -68,7 +68,7 @@ class ArchiveFile:
         """Return what changes whenever something else than this object wrote into the file."""
         with self._changes_lock:
             status = self._look()
-            return self._foreign_changes if is_settled(status) else object()
+            return self._foreign_changes if is_settled(status) else Unsettled()
 
     def _look(self) -> os.stat_result:
         """Count a change of the file that was not made here."""

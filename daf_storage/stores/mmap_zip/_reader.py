@@ -33,6 +33,7 @@ class ArchiveReader:
         self._index = EntryIndex()
         self._published = 0
         self._index_lock = ForkLock()
+        self._token = object()  # unlike an id, it is not that of another archive later
         self._generation = 0
         self._is_closed = False
         self._view = memoryview(b"")
@@ -262,7 +263,7 @@ class ArchiveReader:
             count = self._index.count_below(prefix, limit)
         if not count:
             return None
-        entries = (id(self), self._generation, count)
+        entries = (self._token, self._generation, count)
         return ArchiveSnapshot(self, prefix, limit, entries, self.file_state())
 
     def file_state(self) -> Hashable:
