@@ -296,7 +296,12 @@ class SidecarTree:
         if self._is_directory:  # what changes between here and the comparison is noticed
             for place in document.properties:
                 loaded.identities[place] = self._base_identity(place)
-        if not self._is_made_of_this(document):
+        try:
+            is_made_of_this = self._is_made_of_this(document)
+        except errors.DafError as error:
+            self._warn(f"what it was made of cannot be read: {error}")
+            return None
+        if not is_made_of_this:
             self._warn(
                 f"{self.source.name} is not the file that it was made of, or was changed or copied "
                 "since"

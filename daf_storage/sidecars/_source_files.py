@@ -7,22 +7,26 @@ other times: what it holds is compared, by a digest of all of it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from daf_storage import errors
+from daf_storage.base import ForkLock
 from daf_storage.stores import fingerprint, is_settled
 
 _PIECE_BYTES: Final = 1 << 24
 _DIGEST_BYTES: Final = 16
 _MAX_WAIT_SECONDS: Final = 0.25
 _WAIT_SECONDS: Final = 0.02
-_digests: dict[tuple[str, str], str] = {}
+_MOST_DIGESTS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,17 @@ class SourceState:
 
 
 def source_state(path: Path) -> SourceState | None:
-    """Return the state of a file, or of all files below a directory; None if it is absent."""
+    """Return the state of a file, or of all files below a directory; None if it is absent.
+
+    Raises
+    ------
+    DafError
+        A directory cannot be read, so that a change below it would not show.
+    """
     try:
-        files = list(_files(path))
-    except OSError:
+        with errors.os_errors(""):
+            files = list(_files(path))
+    except errors.SourceNotFoundError:
         return None
     listed = [(name, *fingerprint(status)) for name, status in files]
     return SourceState(
@@ -67,22 +78,53 @@ def source_digest(
     """Return a digest of all bytes of a source and the names of its files.
 
     None if it changed meanwhile.  It is computed once for each state.
+
+    Raises
+    ------
+    DafError
+        A file cannot be read.
     """
-    known = _digests.get((str(path), state.fingerprint))
+    known = _DIGESTS.get(path, state)
     if known is not None:
         return known
     total = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     try:
-        for name, status in _files(path):
-            total.update(f"{name}\0{status.st_size}\0".encode(errors="surrogatepass"))
-            _add_file(total, path / name if name else path, progress)
-    except OSError:
+        with errors.os_errors(""):
+            for name, status in _files(path):
+                total.update(f"{name}\0{status.st_size}\0".encode(errors="surrogatepass"))
+                if stat.S_ISREG(status.st_mode):
+                    _add_file(total, path / name if name else path, progress)
+    except errors.SourceNotFoundError:
         return None
     if not state.is_settled or source_state(path) != state:
         return None
     digest = total.hexdigest()
-    _digests[str(path), state.fingerprint] = digest
+    _DIGESTS.set(path, state, digest)
     return digest
+
+
+class _Digests:
+    """Digests of sources by their states; the ones that were asked for last."""
+
+    def __init__(self) -> None:
+        self._lock = ForkLock()
+        self._known: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def get(self, path: Path, state: SourceState) -> str | None:
+        key = (str(path), state.fingerprint)
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+            return self._known.get(key)
+
+    def set(self, path: Path, state: SourceState, digest: str) -> None:
+        with self._lock:
+            self._known[str(path), state.fingerprint] = digest
+            while len(self._known) > _MOST_DIGESTS:
+                self._known.popitem(last=False)
+
+
+_DIGESTS: Final = _Digests()
 
 
 def _add_file(total: hashlib.blake2b, path: Path, progress: Callable[[int], None]) -> None:
@@ -95,11 +137,32 @@ def _add_file(total: hashlib.blake2b, path: Path, progress: Callable[[int], None
 def _files(path: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the files of a source by their names below it; a file itself has none."""
     status = path.stat()
-    if not stat.S_ISDIR(status.st_mode):
+    if stat.S_ISDIR(status.st_mode):
+        yield from _files_below(path, "", ((status.st_dev, status.st_ino),))
+    else:
         yield "", status
-        return
-    for folder, folders, names in os.walk(path):
-        folders.sort()
-        for name in sorted(names):
-            file = Path(folder, name)
-            yield file.relative_to(path).as_posix(), file.stat()
+
+
+def _files_below(
+    path: Path, folder: str, parents: tuple[tuple[int, int], ...]
+) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the files of a folder, then those of its folders, also where links lead to them."""
+    folders = []
+    for file in sorted(os.listdir(path / folder)):
+        name = f"{folder}/{file}" if folder else file
+        status = _status(path / name)
+        if stat.S_ISDIR(status.st_mode):
+            folders.append((name, (status.st_dev, status.st_ino)))
+        else:
+            yield name, status
+    for name, inode in folders:
+        if inode in parents:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path / name))
+        yield from _files_below(path, name, (*parents, inode))
+
+
+def _status(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except FileNotFoundError:  # a link to nothing, or a file that was removed just now
+        return path.lstat()

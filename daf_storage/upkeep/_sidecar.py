@@ -342,7 +342,7 @@ def _bytes_of(array: StoredArray) -> int:
 def _size_of(folder: Path) -> int:
     try:
         state = source_state(folder)
-    except OSError:
+    except errors.DafError:
         return 0
     return 0 if state is None else state.size_bytes
 
