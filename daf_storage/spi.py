@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         IndexStorage,
         StoredIndex,
         data_set_paths,
+        sidecar_indexes,
     )
 
 __all__ = [
@@ -132,6 +133,7 @@ __all__ = [
     "recorded_types",
     "relation_of",
     "shown_url",
+    "sidecar_indexes",
     "stored_numbers",
     "write_anndata",
 ]
@@ -207,6 +209,7 @@ __getattr__, __dir__ = lazy_names(
             "IndexStorage",
             "StoredIndex",
             "data_set_paths",
+            "sidecar_indexes",
         ),
     },
 )

@@ -18,6 +18,7 @@ from daf_storage import (
     sidecar_status,
     write_sidecar,
 )
+from daf_storage.spi import sidecar_indexes
 
 IndexNames: TypeAlias = Mapping[str, Sequence[str] | None]
 """Which vectors are to be found by value, by their axis; None for those with many strings."""
@@ -45,8 +46,7 @@ def accelerated(
 
 def refreshed(daf: DafReader, *, progress: ShowProgress = "auto") -> SidecarStatus:
     """Make a sidecar fit its source again, with the indexes that it had."""
-    before = sidecar_status(daf)
-    wanted = _grouped(before.indexes if before is not None else ())
+    wanted = _grouped(sidecar_indexes(daf))
     status = refresh_sidecar(daf, progress=progress)
     missing = {
         axis: [name for name in names or () if f"{axis}/{name}" not in status.indexes]

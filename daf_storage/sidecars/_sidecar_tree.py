@@ -152,7 +152,7 @@ class SidecarTree:
         if found is not None:
             try:
                 node = found.node(path)
-                if node is not None:
+                if node is not None or _is_index(path):  # few vectors have an index
                     return node
                 problem = "it is missing"
             except errors.DafError as error:

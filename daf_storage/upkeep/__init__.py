@@ -31,6 +31,7 @@ from daf_storage.upkeep._sidecar import (
     SidecarStatus,
     refresh_sidecar,
     remove_sidecar,
+    sidecar_indexes,
     sidecar_status,
     write_sidecar,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "remove_sidecar",
     "reorder_axes",
     "repair",
+    "sidecar_indexes",
     "sidecar_status",
     "verify",
     "write_sidecar",

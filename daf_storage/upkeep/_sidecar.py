@@ -39,7 +39,7 @@ from daf_storage.sidecars import (
     source_state,
 )
 from daf_storage.stores import scratch
-from daf_storage.trees import CodedArray, StoredArray
+from daf_storage.trees import CodedArray, StoredArray, Tree
 from daf_storage.upkeep._block_spans import block_spans
 from daf_storage.upkeep._copy import copy_all, copy_property
 
@@ -146,7 +146,7 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
     """Make a sidecar fit the source again; return what it has.
 
     The source is read once: if it holds what it held, as a copy does, that is noted, else all that
-    the sidecar had is written again, without indexes.
+    the sidecar had is written again, without indexes.  The old one stays until that is complete.
 
     Raises
     ------
@@ -161,7 +161,6 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
         with open_daf(target) as known:
             document = read_document(known.tree)
     except errors.DafError:
-        remove_sidecar(daf)
         return write_sidecar(daf, progress=progress)
     state = settled_state(tree.source)
     if state is not None and state.size_bytes == document.size_bytes:
@@ -197,6 +196,15 @@ def remove_sidecar(daf: DafReader) -> bool:
     return True
 
 
+def _check_replaceable(target: Path) -> None:
+    """Take a sidecar away that cannot be opened; a stale one stays until the next is complete."""
+    try:
+        if is_sidecar(target):
+            open_daf(target).close()
+    except errors.DafError:
+        _take_away(target)
+
+
 def _take_away(target: Path) -> None:
     if is_sidecar(target):
         with errors.os_errors(str(target)), scratch(target) as aside:
@@ -211,19 +219,32 @@ def sidecar_status(daf: DafReader) -> SidecarStatus | None:
     document = tree.document()
     if document is None:
         return _unused(tree)
-    indexes = [
-        f"{axis}/{name}"
-        for axis in tree.children(layout.INDEXES)
-        for name in tree.children(f"{layout.INDEXES}/{axis}")
-    ]
     return SidecarStatus(
         str(tree.sidecar),
         is_used=True,
         problem="",
         size_bytes=_size_of(tree.sidecar),
         properties=document.properties,
-        indexes=tuple(sorted(indexes)),
+        indexes=_indexes_of(tree),
     )
+
+
+def sidecar_indexes(daf: DafReader) -> tuple[str, ...]:
+    """Return the vectors that have an index in the sidecar, also of one that is not used."""
+    try:
+        with open_daf(sidecar_tree(daf).sidecar) as known:
+            return _indexes_of(known.tree)
+    except errors.DafError:
+        return ()
+
+
+def _indexes_of(tree: Tree) -> tuple[str, ...]:
+    names = [
+        f"{axis}/{name}"
+        for axis in tree.children(layout.INDEXES)
+        for name in tree.children(f"{layout.INDEXES}/{axis}")
+    ]
+    return tuple(sorted(names))
 
 
 def sidecar_tree(daf: DafReader) -> SidecarTree:
@@ -403,8 +424,8 @@ def _write(
     state = settled_state(tree.source)
     if state is None:
         raise errors.SourceNotFoundError(f"no such file or directory: {tree.source}")
-    if known is None:  # one that is there is stale or damaged
-        _take_away(target)
+    if known is None:
+        _check_replaceable(target)
     total = plan.size_bytes + state.size_bytes
     with (
         progress_bar("sidecar", total, show=progress) as bar,

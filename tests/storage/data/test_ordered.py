@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import ZarrDaf, open_daf
-from daf_storage.data import _ordered, ordered
+from daf_storage.data import StoredMatrix, _ordered, ordered
 from daf_storage.errors import CorruptDataError
 from daf_storage.stores import is_lasting
 
@@ -30,7 +30,7 @@ def _dense(path: Path, stored: Any) -> Any:
     """Return the row that a pinned matrix has, through `ordered`."""
     parts = ordered(stored).sparse_parts()
     assert path.exists()
-    return parts.rowval.tolist(), parts.nzval.tolist()
+    return parts.rowval.tolist(), np.asarray(parts.nzval).tolist()
 
 
 def test_elements_out_of_order_are_sorted_and_added_up(tmp_path: Path) -> None:
@@ -56,10 +56,13 @@ def test_only_files_whose_next_change_shows_are_remembered(
     else:
         os.utime(path, (time.time() + 60, time.time() + 60))
     checks: list[str] = []
-    check = _ordered._is_in_order  # noqa: SLF001 - counts how often it is called
-    monkeypatch.setattr(
-        _ordered, "_is_in_order", lambda stored: checks.append(stored.what) or check(stored)
-    )
+    check = _ordered._is_in_order
+
+    def counted(stored: StoredMatrix) -> bool:
+        checks.append(stored.what)
+        return check(stored)
+
+    monkeypatch.setattr(_ordered, "_is_in_order", counted)
     with open_daf(path) as daf:
         stored = daf.open_matrix("var", "obs", "X")
         assert is_lasting(stored.identity) == is_settled

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from daf_query import UnusedIndexWarning, connect
 from daf_query.cli import main
+from daf_query.index import refreshed
 from daf_storage import (
     DafReader,
     MemoryDaf,
@@ -343,6 +344,39 @@ def test_nothing_is_left_of_what_did_not_end_well(
         write_sidecar(daf, "X")
     monkeypatch.undo()
     assert [p.name for p in h5ad.parent.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_stale_sidecar_stays_until_the_next_is_complete(
+    h5ad: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refresh that fails leaves it; one that ends well has its indexes again."""
+    connect(h5ad).accelerate("X", indexes={"obs": ["barcode"]})
+    data = anndata.read_h5ad(h5ad)
+    data.obs["age"] += 1
+    data.write_h5ad(h5ad)
+    sidecar = Path(f"{h5ad}.daf.zarr")
+
+    def fail(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SidecarWarning)
+        daf = open_daf(h5ad)
+        with monkeypatch.context() as patch:
+            patch.setattr(writing, "_write_flipped", fail)
+            before = sorted(sidecar.rglob("*"))
+            with pytest.raises(KeyboardInterrupt):
+                refresh_sidecar(daf)
+        assert sorted(sidecar.rglob("*")) == before
+        status = refreshed(daf)
+    assert (status.is_used, status.indexes) == (True, ("obs/barcode",))
+    assert answers(open_daf(h5ad)) == answers(open_daf(h5ad, sidecar=False))
+    shutil.rmtree(sidecar / "daf")  # cannot be opened: replaced all the same
+    with pytest.warns(SidecarWarning, match="damaged"):
+        daf = open_daf(h5ad)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SidecarWarning)
+        assert refresh_sidecar(daf).is_used
 
 
 def test_what_it_has_is_kept(h5ad: Path) -> None:

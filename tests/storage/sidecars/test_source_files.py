@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -68,20 +69,20 @@ def test_a_source_that_cannot_be_compared(tmp_path: Path) -> None:
     path = write(tmp_path, "zarr")
     write_sidecar(open_daf(path), "X")
     (path / "loop").symlink_to(path)
-    daf = open_daf(path)
-    with pytest.warns(
-        SidecarWarning, match="cannot be read: .*loop: its symbolic links form a loop"
-    ):
+    with pytest.warns(SidecarWarning, match="cannot be read: .*loop: its symbolic links form"):
+        daf = open_daf(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SidecarWarning)
         assert daf.axis_length("obs") == len(daf.axis_entries("obs"))
-    with pytest.raises(errors.DafError, match="loop: its symbolic links form a loop"):
-        write_sidecar(open_daf(path, sidecar=False), "dense", path=tmp_path / "new.daf.zarr")
+        with pytest.raises(errors.DafError, match="loop: its symbolic links form a loop"):
+            write_sidecar(daf, "dense", path=tmp_path / "new.daf.zarr")
     assert not (tmp_path / "new.daf.zarr").exists()
 
 
 def test_few_digests_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that were asked for last, by any number of threads."""
     monkeypatch.setattr(_source_files, "_MOST_DIGESTS", 3)
-    digests = _source_files._Digests()  # noqa: SLF001 - its bound is tested
+    digests = _source_files._Digests()
     states = [_source_files.SourceState(str(n), 1, is_settled=True) for n in range(50)]
 
     def remember(start: int) -> None:
