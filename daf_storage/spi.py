@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         plain_values,
         relation_of,
         stored_numbers,
+        writing_remedy,
     )
     from daf_storage.h5ad import (
         ANNDATA_PARTS,
@@ -136,6 +137,7 @@ __all__ = [
     "sidecar_indexes",
     "stored_numbers",
     "write_anndata",
+    "writing_remedy",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -163,6 +165,7 @@ __getattr__, __dir__ = lazy_names(
             "axes_in_order",
             "checked_indices",
             "is_in_place",
+            "writing_remedy",
             "ordered",
             "plain_values",
             "relation_of",

@@ -9,7 +9,7 @@ from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql import Collection, CollectionSchema, Connections, Engine
 from daf_query.table import Categoricals
 from daf_storage import DafReader, DafWriter, errors
-from daf_storage.spi import is_in_place
+from daf_storage.spi import writing_remedy
 
 CACHE_BYTES = 512 << 20
 """Default size of the decode cache of a session, in bytes."""
@@ -73,15 +73,7 @@ class Connected:
             if not daf.has_axis(axis):
                 raise errors.axis_not_found(daf.location, axis, daf.axes_set())
         if not isinstance(daf, DafWriter):
-            if is_in_place(daf):
-                raise errors.ReadOnlyError(
-                    f"{daf.location}: it is read in place and never written; write beside it: "
-                    f'connect({daf.location!r}, overlay="mine.daf.zarr")'
-                )
-            raise errors.ReadOnlyError(
-                f"{daf.location}: it was opened for reading; open it with mode 'r+' to change it: "
-                "connect(path, mode='r+')"
-            )
+            raise errors.ReadOnlyError(f"{daf.location}: {writing_remedy(daf)}")
         return name, daf
 
     def _over(self, data_sets: Mapping[str, DafReader | Collection]) -> Self:

@@ -8,6 +8,7 @@ Must not know paths, files or formats: it is given open data sets.
 """
 
 from daf_storage.combined._chains import chain_reader, chain_writer, owning_reader, owning_writer
+from daf_storage.combined._members import stored_members
 from daf_storage.combined._views import owning_view, view
 from daf_storage.combined._written_view import parse_view
 
@@ -18,5 +19,6 @@ __all__ = [
     "owning_view",
     "owning_writer",
     "parse_view",
+    "stored_members",
     "view",
 ]

@@ -87,6 +87,8 @@ def chain_writer(dafs: Sequence[DafReader], *, name: str | None = None) -> DafWr
 
     Raises
     ------
+    InvalidInputError
+        There is no data set, or the last one is also an earlier one.
     ReadOnlyError
         The last one is open for reading.  Later, from methods that would delete what an earlier one
         has, or replace an axis of it.
@@ -111,6 +113,11 @@ def chain_writer(dafs: Sequence[DafReader], *, name: str | None = None) -> DafWr
         if name is not None:
             last.rename(name)
         return last
+    if any(base.tree is last.tree for base in bases):
+        raise errors.InvalidInputError(
+            f"{last.location}: the last data set of chain_writer() is written to, and this one is "
+            "a base as well, which is only read; put another one last"
+        )
     return ChainWriter(bases, last, name=_name(members, name))
 
 
@@ -122,6 +129,8 @@ class ChainReader(DafReader):
     on_close
         What to do when it is closed: by default nothing.
     """
+
+    how_to_write = "this chain is open for reading; make one that is written with chain_writer()"
 
     def __init__(
         self,
@@ -135,6 +144,11 @@ class ChainReader(DafReader):
         super().__init__(tree, name=name, on_close=on_close)
         self._members = tuple(members)
         self.origin = _origin(members, name)
+
+    @property
+    def members(self) -> tuple[DafReader, ...]:
+        """The data sets, the one that counts most last."""
+        return self._members
 
     def _check_open(self) -> None:
         super()._check_open()
@@ -160,6 +174,11 @@ class ChainWriter(DafWriter):
         self._chain = tree
         self._bases = ChainTree([base.tree for base in bases])
         self.origin = _origin(self._members, name)
+
+    @property
+    def members(self) -> tuple[DafReader, ...]:
+        """The data sets, the one that is written last."""
+        return self._members
 
     def add_axis(
         self,

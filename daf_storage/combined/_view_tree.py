@@ -149,9 +149,20 @@ class ViewTree:
         if group == layout.INDEXES and names:
             return path if self._shows_index(names) else None
         if group == PARTS and len(names) > 1:
-            is_shown = names[0] == layout.SCALARS or self._are_as_they_are(names[1:-1])
-            return path if is_shown and self._has_same_names else None
+            return path if self._shows_part(path, names) else None
         return path
+
+    def _shows_part(self, path: str, names: list[str]) -> bool:
+        """Return whether a part of an AnnData is shown, or a group of them: by its own name."""
+        if not self._has_same_names:
+            return False
+        if names[0] != layout.SCALARS and not self._are_as_they_are(names[1:-1]):
+            return False
+        place = property_of(path)
+        if place is None:
+            return True
+        name = place.path.rsplit("/", 1)[-1]
+        return self._rules.base_name(place.axes, name) == name
 
     def _base_of_scalar(self, names: list[str]) -> str | None:
         name = self._rules.base_name((), names[0])

@@ -15,6 +15,8 @@ from daf_storage.combined._view_axes import ViewAxes, ViewAxis, view_axes
 from daf_storage.combined._view_names import ANY, DataRules, data_rules
 from daf_storage.combined._view_tree import ViewTree
 from daf_storage.data import DafReader, Origin, check_reader
+from daf_storage.data.kept import GROUP as PARTS
+from daf_storage.data.kept import LEVELS
 
 ViewData: TypeAlias = Mapping[Any, str | None] | Sequence[tuple[Any, str | None]]
 """By its name in the view, a string or a tuple: what each scalar, vector and matrix is."""
@@ -45,6 +47,8 @@ def view(
         By the name in the view, what a property is: ``"="``, None, or its name in the base.  A key
         is the name of a scalar, ``(axis, name)`` or ``(rows_axis, columns_axis, name)``, with the
         axes of the view; ``"*"`` stands for any.  What a mapping does not name is as in the base.
+        Parts of an AnnData that are no properties are shown under their names, such as
+        ``uns.tree`` or ``("obs", "obsm.cube")``, or hidden.
     name
         Its name; by default that of the data set and ``.view``.
 
@@ -87,6 +91,8 @@ def view(
 class ViewReader(DafReader):
     """A part of a data set; `view` returns it."""
 
+    how_to_write = "a view is never written; write to the data set of which it shows a part"
+
     def __init__(
         self,
         daf: DafReader,
@@ -104,6 +110,11 @@ class ViewReader(DafReader):
         self._rules = rules
         self._data = data
         _check_rules(self, daf, shown, rules, may_hide_nothing=not isinstance(data, Mapping))
+
+    @property
+    def base(self) -> DafReader:
+        """The data set of which a part is shown."""
+        return self._base
 
     def require_origin(self) -> Origin:
         """Return how it can be opened again: its base, with the same positions.
@@ -160,6 +171,12 @@ def _digest(daf: DafReader, axis: str) -> str:
     return hashed.hexdigest()
 
 
+def _is_kept_part(daf: DafReader, axes: Sequence[str], name: str) -> bool:
+    """Return whether a name is that of a part of an AnnData which is no property."""
+    level = LEVELS[len(axes)]
+    return daf.tree.kind("/".join([PARTS, level, *axes, name])) is not None
+
+
 def _check_rules(
     reader: DafReader,
     daf: DafReader,
@@ -181,6 +198,8 @@ def _check_rules(
             continue
         wanted = name if value in ("=", None) else value
         base = [axes[axis].base for axis in of_axes]
+        if value != wanted and _is_kept_part(daf, base, wanted):
+            continue
         if not base and not daf.has_scalar(wanted):
             raise errors.scalar_not_found(daf.location, wanted, daf.scalars_set())
         if len(base) == 1 and not daf.has_vector(base[0], wanted):

@@ -40,7 +40,7 @@ from daf_storage.data._layout import (
 )
 from daf_storage.data._new_axis import copy_entries
 from daf_storage.data._ordered import ascend, checked_indices, ordered
-from daf_storage.data._reader import DafReader, Origin, check_reader, is_in_place
+from daf_storage.data._reader import DafReader, Origin, check_reader, is_in_place, writing_remedy
 from daf_storage.data._relations import (
     Relation,
     RelationSource,
@@ -107,4 +107,5 @@ __all__ = [
     "transposed_colptr",
     "values_without_entry",
     "write_text",
+    "writing_remedy",
 ]

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
@@ -80,6 +80,17 @@ def is_in_place(daf: DafReader) -> bool:
     return isinstance(daf.tree, Remarked)
 
 
+def writing_remedy(daf: DafReader) -> str:
+    """Return what to do in order to write, where a data set is open for reading."""
+    if is_in_place(daf):
+        return (
+            "it is read in place and never written; write beside it: "
+            f'connect({daf.location!r}, overlay="mine.daf.zarr"), or import it into a data set of '
+            f"its own: daf import {daf.location} OUT.daf.zarr"
+        )
+    return daf.how_to_write
+
+
 def check_reader(value: object, function: str) -> None:
     """Refuse a path, or anything else, where an open data set is asked for."""
     if isinstance(value, DafReader):
@@ -106,6 +117,12 @@ class DafReader(VectorReader):
     >>> daf.get_np_vector("cell", "age").tolist()
     [30, 60]
     """
+
+    how_to_write: ClassVar[str] = (
+        "it was opened for reading; open it with mode 'r+' to change it: open_daf(path, 'r+'), or "
+        "connect(path, mode='r+')"
+    )
+    """What messages advise where it was to be written."""
 
     origin: Origin | None = None
     """How it can be opened again; None if it is in memory."""

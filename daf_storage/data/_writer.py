@@ -38,7 +38,7 @@ from daf_storage.data._encoding import (
     write_filled,
 )
 from daf_storage.data._new_axis import write_matrix
-from daf_storage.data._reader import DafReader, check_reader
+from daf_storage.data._reader import DafReader, check_reader, writing_remedy
 from daf_storage.data._vector_writer import VectorWriter
 
 
@@ -49,10 +49,8 @@ def _ignore(_: int) -> None:
 def check_writer(value: object, function: str) -> None:
     """Refuse a data set that is open for reading, or what is none, where one is written to."""
     check_reader(value, function)
-    if not isinstance(value, DafWriter):
-        raise errors.ReadOnlyError(
-            f"{function} writes to {value}, which is open for reading; open it with mode 'r+'"
-        )
+    if isinstance(value, DafReader) and not isinstance(value, DafWriter):
+        raise errors.ReadOnlyError(f"{function} writes to {value}, but {writing_remedy(value)}")
 
 
 class DafWriter(VectorWriter):

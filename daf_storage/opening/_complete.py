@@ -17,6 +17,7 @@ from daf_storage import errors
 from daf_storage.base import OpenMode, unique_name
 from daf_storage.combined import owning_reader, owning_view, owning_writer, parse_view
 from daf_storage.data import DafReader, DafWriter, Origin, check_reader
+from daf_storage.opening._apart import check_apart
 from daf_storage.opening._open import open_daf
 from daf_storage.stores import is_remote, shown_url
 
@@ -133,7 +134,8 @@ def open_overlay(
     Raises
     ------
     InvalidInputError
-        The overlay is of another base, which is still there.
+        The overlay is of another base, which is still there; or it is the base, in it or around
+        it.
     LengthError
         An axis has other entries than that of the base: `chain_reader` says when that is noticed.
 
@@ -148,6 +150,8 @@ def open_overlay(
     ['x', 'y']
     """
     check_reader(base, "open_overlay()")
+    if mode != "r" or isinstance(overlay, DafWriter):
+        check_apart(base, overlay)
     last = overlay if isinstance(overlay, DafWriter) else open_daf(overlay, mode)
     try:
         _record_base(base, last)

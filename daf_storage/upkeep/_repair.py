@@ -32,6 +32,7 @@ from daf_storage.opening import (
     SHARED_FILES_ARCHIVE_SUFFIX,
     DafPath,
     archives,
+    foreign_path,
     open_daf,
     open_directory_tree,
     open_files_tree,
@@ -92,6 +93,8 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
         It is not an archive, and has no entries to rebuild one from.
     InUseError
         A writer has it open.
+    ReadOnlyError
+        It is an AnnData, or on a server.
 
     Examples
     --------
@@ -105,6 +108,13 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
         raise errors.ReadOnlyError(
             f"{shown_url(str(path))}: data sets on a server are read-only; repair it where it is "
             "stored"
+        )
+    if foreign_path(path) is not None:
+        raise errors.ReadOnlyError(
+            f"{path}: what lies here is read in place and never written, so it is not repaired; "
+            "write it again with the program that made it, or import what can be read of an "
+            f"AnnData: daf import {path} OUT.daf.zarr; a sidecar is made again with 'daf index "
+            f"{path} --refresh'"
         )
     where = container_of(path)
     with errors.os_errors(where.given):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anndata
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -26,6 +27,7 @@ from daf_storage import (
     copy_all,
     errors,
     open_daf,
+    to_anndata,
     view,
 )
 from daf_storage.spi import IndexPlace, IndexStorage, Span
@@ -299,6 +301,33 @@ def test_what_is_refused(axes: Any, data: Any, error: type[Exception], message: 
     """When the view is made, with what there is instead."""
     with pytest.raises(error, match=message):
         view(fill(MemoryDaf()), axes, data)
+
+
+def test_parts_of_an_anndata_are_hidden_by_their_names(tmp_path: Path) -> None:
+    """Also where all scalars or vectors are; neither copies nor an AnnData of the view have them."""
+    path = tmp_path / "some.h5ad"
+    made = anndata.AnnData(np.ones((4, 3), np.float32))
+    made.obsm["cube"] = np.ones((4, 2, 2))
+    made.uns["tree"] = pd.DataFrame({"a": [1, 2]})
+    made.write_h5ad(path)
+    cube, tree = ("obs", "obsm.cube"), "uns.tree"
+    with open_daf(path) as daf:
+        for data, shown in (
+            (None, {"cube", "tree"}),
+            ({"*": None}, {"cube"}),
+            ({("obs", "*"): None, tree: "="}, {"tree"}),
+            ({cube: None}, {"tree"}),
+            ({tree: None, cube: None}, set()),
+            ([("*", "="), (cube, None)], {"tree"}),
+        ):
+            part = view(daf, data=data)
+            copied = MemoryDaf()
+            copy_all(part, copied)
+            for each in (part, copied, pickle.loads(pickle.dumps(part))):
+                given = to_anndata(each)
+                assert (given.obsm.keys() | given.uns.keys()) & {"cube", "tree"} == shown, data
+        with pytest.raises(errors.NotFoundError, match="no scalar 'uns.twig'"):
+            view(daf, data={"uns.twig": None})
 
 
 def test_two_parts_of_one_axis() -> None:

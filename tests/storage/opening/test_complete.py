@@ -5,7 +5,10 @@ from __future__ import annotations
 import pickle
 import shutil
 from pathlib import Path
+from typing import Any
 
+import anndata
+import numpy as np
 import pytest
 
 from daf_storage import (
@@ -13,10 +16,16 @@ from daf_storage import (
     MemoryDaf,
     Origin,
     ZarrDaf,
+    chain_reader,
+    chain_writer,
     complete_daf,
+    copy_scalar,
     errors,
     open_daf,
     open_overlay,
+    repair,
+    view,
+    write_sidecar,
 )
 from tests.support import CELLS, contents, fill, served
 
@@ -181,7 +190,7 @@ def test_a_base_of_which_a_part_is_meant(tmp_path: Path) -> None:
         assert "n" not in daf.scalars_set()
         assert isinstance(daf, DafWriter)
         daf.set_vector("gene", "mine", [1, 2, 3, 4])
-    for view, error, message in (
+    for written, error, message in (
         ("{", errors.CorruptDataError, "is no JSON"),
         ("[]", errors.CorruptDataError, "a JSON object with 'axes' and 'data'"),
         ('{"axes": [1]}', errors.CorruptDataError, "not a list of names"),
@@ -190,7 +199,7 @@ def test_a_base_of_which_a_part_is_meant(tmp_path: Path) -> None:
         ('{"axes": [{"cell": "@ cell [ age > 1 ]"}]}', errors.UnsupportedDataError, "query lang"),
     ):
         with ZarrDaf(mine, "r+") as daf:
-            daf.set_scalar("base_daf_view", view, if_exists="replace")
+            daf.set_scalar("base_daf_view", written, if_exists="replace")
         with pytest.raises(error, match=f"base_daf_view.*{message}"):
             complete_daf(mine)
 
@@ -203,3 +212,71 @@ def test_no_secret_of_a_url_is_recorded(tmp_path: Path) -> None:
     with open_overlay(base, tmp_path / "mine.daf.zarr") as daf:
         recorded = daf.get_scalar("base_daf_repository")
     assert recorded == "https://example.org/x.dafs.zarr.zip#/one"
+
+
+def test_an_overlay_lies_apart_from_its_base(tmp_path: Path, base: Path) -> None:
+    """It is not the base, by whichever path, nor in it nor around it; the base stays as it was."""
+    (tmp_path / "link.daf.zarr").symlink_to(base)
+    outer = tmp_path / "outer.daf.zarr"
+    open_daf(outer, "w").close()
+    inner = outer / "inner.daf.zarr"
+    shutil.copytree(base, inner)
+    before = sorted(tmp_path.rglob("*"))
+    for below, overlay, relation in (
+        (base, base, "is the data set"),
+        (base, tmp_path / "link.daf.zarr", "is the data set"),
+        (tmp_path / "link.daf.zarr", base, "is the data set"),
+        (base, base / "mine.daf.zarr", "lies within the data set"),
+        (base, tmp_path / "link.daf.zarr" / "vectors" / "mine.daf.zarr", "lies within"),
+        (inner, outer, "has in it the data set"),
+    ):
+        for mode in ("w+", "w"):
+            with (
+                open_daf(below) as daf,
+                pytest.raises(errors.InvalidInputError, match=f"overlay {relation}"),
+            ):
+                open_overlay(daf, overlay, mode)
+    with open_daf(base) as daf:
+        whole = chain_reader([view(daf), MemoryDaf()])
+        with pytest.raises(errors.InvalidInputError, match="overlay is the data set"):
+            open_overlay(whole, base)
+    with open_daf(base, "r+") as daf:
+        for function in (open_overlay, lambda below, over: chain_writer([below, over])):
+            with pytest.raises(errors.InvalidInputError, match="which is only read"):
+                function(daf.read_only(), daf)
+    assert sorted(tmp_path.rglob("*")) == before
+    with open_daf(base) as daf:
+        assert not daf.has_scalar("base_daf_repository")
+
+
+def test_a_sidecar_is_no_overlay(tmp_path: Path) -> None:
+    """A refresh would discard what is written to it."""
+    path = tmp_path / "atlas.h5ad"
+    anndata.AnnData(np.ones((2, 3), np.float32)).write_h5ad(path)
+    with open_daf(path) as daf:
+        sidecar = write_sidecar(daf, "X").path
+    with (
+        open_daf(path, sidecar=False) as daf,
+        pytest.raises(errors.InvalidInputError, match="belongs to the file that it was made of"),
+    ):
+        open_overlay(daf, sidecar)
+
+
+def test_what_to_do_instead_of_writing(tmp_path: Path) -> None:
+    """An h5ad is written beside, or imported; a view and a chain are not opened with a mode."""
+    path = tmp_path / "atlas.h5ad"
+    anndata.AnnData(np.ones((2, 3), np.float32)).write_h5ad(path)
+    source = MemoryDaf()
+    source.set_scalar("a", 1)
+    with open_daf(path) as daf:
+        targets: list[tuple[Any, str]] = [
+            (daf, r'overlay="mine.daf.zarr"\), or import it .*daf import .*atlas.h5ad OUT'),
+            (view(daf), "a view is never written"),
+            (chain_reader([daf, source]), r"chain_writer\(\)"),
+            (source.read_only(), "mode 'r\\+'"),
+        ]
+        for target, remedy in targets:
+            with pytest.raises(errors.ReadOnlyError, match=remedy):
+                copy_scalar(source, target, "a")
+    with pytest.raises(errors.ReadOnlyError, match=r"not repaired; .*daf import .*--refresh'"):
+        repair(path)

@@ -53,7 +53,7 @@ def test_a_reader_where_one_is_written_to_is_refused(tmp_path: Path) -> None:
     with open_daf(tmp_path / "x.daf.zarr") as opened:
         reader: Any = opened
         for call in (lambda: copy_all(MemoryDaf(), reader), lambda: reorder_axes([reader], {})):
-            with pytest.raises(errors.ReadOnlyError, match="open for reading; open it with mode"):
+            with pytest.raises(errors.ReadOnlyError, match="opened for reading; open it with mode"):
                 call()
 
 

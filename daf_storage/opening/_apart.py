@@ -1,0 +1,66 @@
+"""An overlay lies apart from what it is on top of, which is only read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from daf_storage import errors
+from daf_storage.combined import stored_members
+from daf_storage.data import DafReader, DafWriter
+from daf_storage.sidecars import is_sidecar
+from daf_storage.stores import is_remote
+
+
+def check_apart(base: DafReader, overlay: str | Path | DafWriter) -> None:
+    """Refuse an overlay that is its base, in it or around it, by whichever path.
+
+    Raises
+    ------
+    InvalidInputError
+        It is one of these; or the sidecar of a file, of which a refresh would discard it.
+    """
+    members = list(stored_members(base))
+    if isinstance(overlay, DafWriter):
+        if any(member.tree is overlay.tree for member in members):
+            raise _not_apart(overlay.location, "is the data set", overlay.location)
+        if overlay.origin is None:
+            return
+        overlay = overlay.origin.path
+    path = os.fspath(overlay)
+    if is_remote(path):
+        return
+    if is_sidecar(path):
+        raise errors.InvalidInputError(
+            f"{path}: this is a sidecar, which belongs to the file that it was made of; name "
+            "another path for the overlay"
+        )
+    for member in members:
+        if member.origin is not None and not is_remote(member.origin.path):
+            relation = _relation(path, member.origin.path)
+            if relation:
+                raise _not_apart(path, relation, member.origin.path)
+
+
+def _relation(overlay: str, base: str) -> str:
+    """Return how the places of two data sets overlap; empty if they do not."""
+    (mine, my_group), (theirs, their_group) = map(_place, (overlay, base))
+    if mine == theirs:
+        is_shared = my_group != their_group and my_group and their_group
+        return "" if is_shared else "is the data set"
+    if theirs in mine.parents:
+        return "lies within the data set"
+    return "has in it the data set" if mine in theirs.parents else ""
+
+
+def _place(path: str) -> tuple[Path, str]:
+    """Return the file or directory that a path leads to, and the group in it."""
+    container, _, group = path.partition("#/")
+    return Path(os.path.realpath(container)), group.strip("/")
+
+
+def _not_apart(overlay: str, relation: str, base: str) -> errors.InvalidInputError:
+    return errors.InvalidInputError(
+        f"{overlay}: the overlay {relation} that it is on top of, {base}, which is only read; name "
+        "another path for the overlay, beside it"
+    )
