@@ -11,18 +11,30 @@ Must not know engines that run fragments.
 
 from daf_query.fragments._fragment import Fragment, Piece
 from daf_query.fragments._open_sessions import OPEN_SESSIONS, OpenSessions
-from daf_query.fragments._plan import FragmentPlan, Paths, plan_fragments, table_schema
-from daf_query.fragments._tables import AxisTable, NamedTable
+from daf_query.fragments._packed_positions import PackedPositions
+from daf_query.fragments._plan import (
+    ROWS_PER_FRAGMENT,
+    FragmentPlan,
+    Paths,
+    leased_session,
+    plan_fragments,
+    table_schema,
+)
+from daf_query.fragments._tables import AxisTable, MatrixTable, NamedTable
 
 __all__ = [
     "OPEN_SESSIONS",
+    "ROWS_PER_FRAGMENT",
     "AxisTable",
     "Fragment",
     "FragmentPlan",
+    "MatrixTable",
     "NamedTable",
     "OpenSessions",
+    "PackedPositions",
     "Paths",
     "Piece",
+    "leased_session",
     "plan_fragments",
     "table_schema",
 ]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.fragments._open_sessions import CACHE_BYTES, OPEN_SESSIONS
-from daf_query.fragments._tables import NamedTable
+from daf_query.fragments._tables import PieceTable
 from daf_query.session import DafSession, connect
 from daf_query.table import TableDataset, TableFragment
 from daf_storage import Origin, errors
@@ -29,15 +29,14 @@ class Piece:
     """How the data set is opened."""
     dataset: str | None
     """What the column ``dataset`` calls it; None if it stands alone."""
-    spans: tuple[Span, ...]
-    """The rows; ascending."""
+    table: PieceTable
+    """The table, or a part of a matrix."""
+    spans: tuple[Span, ...] | None
+    """The rows, ascending; None for all of them."""
+    row_count: int
+    """Number of rows, whatever the filter is."""
     table_rows: int
     """How many rows the table had when the piece was planned."""
-
-    @property
-    def row_count(self) -> int:
-        """Number of rows, whatever the filter is."""
-        return sum(span.size for span in self.spans)
 
     def lease(self) -> AbstractContextManager[DafSession]:
         """Hand out a session of the data set alone, kept open for the next piece of it."""
@@ -56,8 +55,6 @@ class Fragment:
     Pickled, it is paths, names, numbers and the filter; it never holds values of columns.
     """
 
-    table: NamedTable
-    """The table."""
     pieces: tuple[Piece, ...]
     """The rows, by data set."""
     columns: tuple[str, ...]
@@ -94,7 +91,7 @@ class Fragment:
         """
         for piece in self.pieces:
             with piece.lease() as session:
-                yield from self._fragment(piece, session).to_batches(
+                yield from self._rows(piece, session).to_batches(
                     columns=list(self.columns), filter=self.filter
                 )
 
@@ -103,26 +100,24 @@ class Fragment:
         count = 0
         for piece in self.pieces:
             with piece.lease() as session:
-                count += self._fragment(piece, session).count_rows(self.filter)
+                count += self._rows(piece, session).count_rows(self.filter)
         return count
 
-    def _fragment(self, piece: Piece, session: DafSession) -> TableFragment:
+    def _rows(self, piece: Piece, session: DafSession) -> TableDataset | TableFragment:
         try:
             table = self._opened(piece, session)
         except errors.NotFoundError as error:
             raise _changed(piece, str(error)) from None
-        fragment = table.fragment(piece.spans, self.filter)
-        if fragment.table_rows != piece.table_rows:
+        length = table.table_columns.length
+        if length != piece.table_rows:
             OPEN_SESSIONS.forget(piece.key)
-            raise _changed(
-                piece, f"it had {piece.table_rows:,} rows and has {fragment.table_rows:,}"
-            )
-        return fragment
+            raise _changed(piece, f"it had {piece.table_rows:,} rows and has {length:,}")
+        return table if piece.spans is None else table.fragment(piece.spans, self.filter)
 
     def _opened(self, piece: Piece, session: DafSession) -> TableDataset:
         if piece.dataset is not None:
-            return self.table.open_member(session, piece.dataset, self.fields)
-        table = self.table.open(session)
+            return piece.table.open_member(session, piece.dataset, self.fields)
+        table = piece.table.open(session)
         for field in self.fields:
             if field.name not in table.schema.names:
                 raise table.column_not_found(field.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 
 from daf_query.fragments._fragment import Fragment, Piece, file_state
 from daf_query.fragments._open_sessions import OPEN_SESSIONS
-from daf_query.fragments._tables import AxisTable, NamedTable
+from daf_query.fragments._packed_positions import PackedPositions
+from daf_query.fragments._tables import AxisTable, BlockTable, MatrixTable, NamedTable
 from daf_query.session import DafSession, connect, is_pattern, matching_paths
-from daf_query.table import TableDataset, TableFragment
-from daf_storage import errors
+from daf_query.table import MatrixDataset, MatrixUnionDataset, TableDataset, TableFragment
+from daf_storage import DafReader, Origin, errors
 from daf_storage.spi import Span
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
@@ -97,14 +98,21 @@ def plan_fragments(
             f"rows_per_fragment is {rows_per_fragment}; it has to be positive"
         )
     named = AxisTable(table) if isinstance(table, str) else table
-    with _session(source) as session:
+    with leased_session(source) as session:
         dataset = _cut(named.open(session, schema), rows_per_fragment)
         names = tuple(dataset.schema.names if columns is None else columns)
         needed = dataset.needed(names, filter)
-        fields = pa.schema([dataset.schema.field(name) for name in needed])
-        pieces = list(_pieces(session, schema, dataset, filter))
+        members = session.members(schema)
+        if isinstance(named, MatrixTable):
+            fields = dataset.schema
+            pieces = list(_blocks(members, named, dataset, filter, rows_per_fragment))
+        elif isinstance(named, AxisTable):
+            fields = pa.schema([dataset.schema.field(name) for name in needed])
+            pieces = list(_pieces(members, named, dataset, filter))
+        else:
+            raise TypeError(f"{named!r} is no table that can be cut")
     fragments = tuple(
-        Fragment(named, tuple(group), names, filter, fields)
+        Fragment(tuple(group), names, filter, fields)
         for group in _joined(pieces, rows_per_fragment)
     )
     return FragmentPlan(
@@ -119,12 +127,12 @@ def table_schema(
 ) -> pa.Schema:
     """Return the schema of a table; see `plan_fragments`."""
     named = AxisTable(table) if isinstance(table, str) else table
-    with _session(source) as session:
+    with leased_session(source) as session:
         return named.open(session, schema).schema
 
 
 @contextmanager
-def _session(source: Paths | DafSession) -> Iterator[DafSession]:
+def leased_session(source: Paths | DafSession) -> Iterator[DafSession]:
     """Hand out a session of some paths, or the one that was given."""
     if isinstance(source, DafSession):
         yield source
@@ -155,21 +163,60 @@ def _cut(dataset: TableDataset, rows: int) -> TableDataset:
 
 
 def _pieces(
-    session: DafSession,
-    schema: str | None,
+    members: Mapping[str, DafReader],
+    named: AxisTable,
     dataset: TableDataset,
     filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
 ) -> Iterator[Piece]:
     """Yield a piece for each partition that is left."""
-    members = session.members(schema)
     for fragment in dataset.get_fragments(filter):
         part: TableFragment
         for part in fragment.parts:
-            name = part.dataset.member_name
-            daf = next(iter(members.values())) if name is None else members[name]
             spans = tuple(span for span in part.partitions if span.size)
             if spans:
-                yield Piece(daf.require_origin(), name, spans, part.table_rows)
+                name = part.dataset.member_name
+                yield Piece(
+                    _origin(members, name),
+                    name,
+                    named,
+                    spans,
+                    part.row_count,
+                    part.dataset.table_columns.length,
+                )
+
+
+def _blocks(
+    members: Mapping[str, DafReader],
+    named: MatrixTable,
+    dataset: TableDataset,
+    filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+    elements: int,
+) -> Iterator[Piece]:
+    """Yield a piece for each block of a matrix that has elements."""
+    matrices: Sequence[MatrixDataset] = ()
+    if isinstance(dataset, MatrixUnionDataset):
+        matrices = dataset.matrices
+    elif isinstance(dataset, MatrixDataset):
+        matrices = [dataset]
+    axes = (named.rows_axis, named.columns_axis)
+    for matrix in matrices:
+        for block in matrix.blocks(filter, elements):
+            if block.elements:
+                rows, columns = map(PackedPositions.of_selection, (block.rows, block.columns))
+                name = matrix.member_name
+                yield Piece(
+                    _origin(members, name),
+                    name,
+                    BlockTable(axes, named.name, rows, columns),
+                    None,
+                    block.elements,
+                    matrix.table_columns.length,
+                )
+
+
+def _origin(members: Mapping[str, DafReader], name: str | None) -> Origin:
+    daf = next(iter(members.values())) if name is None else members[name]
+    return daf.require_origin()
 
 
 def _joined(pieces: Sequence[Piece], rows: int) -> Iterator[list[Piece]]:
@@ -181,11 +228,13 @@ def _joined(pieces: Sequence[Piece], rows: int) -> Iterator[list[Piece]]:
             yield group
             group, count = [], 0
         count += piece.row_count
-        if group and group[-1].dataset == piece.dataset:
-            spans = _together((*group.pop().spans, *piece.spans))
-            group.append(replace(piece, spans=spans))
-        else:
+        last = group[-1] if group else None
+        if last is None or last.dataset != piece.dataset or not (last.spans and piece.spans):
             group.append(piece)
+        else:
+            rows = last.row_count + piece.row_count
+            spans = _together((*last.spans, *piece.spans))
+            group[-1] = replace(piece, spans=spans, row_count=rows)
     if group:
         yield group
 

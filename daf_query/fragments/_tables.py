@@ -9,8 +9,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from daf_query.fragments._packed_positions import PackedPositions
 from daf_query.session import DafSession
-from daf_query.table import TableDataset, member_table
+from daf_query.table import MatrixDataset, TableDataset, member_table
 from daf_storage import errors
 
 MatrixColumns = Mapping[str, tuple[str, str, str]]
@@ -23,6 +24,10 @@ class NamedTable(Protocol):
     def open(self, session: DafSession, schema: str | None = None) -> TableDataset:
         """Return the table of a session, or of one of its schemas."""
         ...
+
+
+class PieceTable(NamedTable, Protocol):
+    """A table that can be opened for one data set of a collection alone."""
 
     def open_member(self, session: DafSession, dataset: str, fields: pa.Schema) -> TableDataset:
         """Return the table of one data set with the columns that all of a collection have."""
@@ -69,3 +74,60 @@ class AxisTable:
             ):
                 continue  # NULL, as in the collection, where another data set has it
         return member_table(dataset, table, list(fields))
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixTable:
+    """The long form of a matrix: a row for each element."""
+
+    rows_axis: str
+    columns_axis: str
+    name: str
+    rows: str | None = None
+    """A predicate on the rows, as for `DafSession.matrix_table`; None for all."""
+    columns: str | None = None
+
+    def open(self, session: DafSession, schema: str | None = None) -> TableDataset:
+        """Return the table of a session, or of one of its schemas.
+
+        Raises
+        ------
+        AxisNotFoundError, MatrixNotFoundError, QueryError
+            There is no such axis or matrix, or a predicate is wrong.
+        """
+        return session.matrix_table(
+            self.rows_axis,
+            self.columns_axis,
+            self.name,
+            rows=self.rows,
+            columns=self.columns,
+            schema=schema,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTable:
+    """The long form of a part of a matrix: of some rows and columns, by position."""
+
+    axes: tuple[str, str]
+    """The axis of the rows, and that of the columns."""
+    name: str
+    rows: PackedPositions | None
+    """Which rows; None for all."""
+    columns: PackedPositions | None
+
+    def open(self, session: DafSession, schema: str | None = None) -> TableDataset:
+        """Return the table of a session, or of one of its schemas."""
+        rows, columns = (
+            None if packed is None else packed.positions() for packed in (self.rows, self.columns)
+        )
+        return session.matrix_table(
+            *self.axes, self.name, rows=rows, columns=columns, schema=schema
+        )
+
+    def open_member(self, session: DafSession, dataset: str, fields: pa.Schema) -> TableDataset:
+        """Return the table of one data set with the columns that all of a collection have."""
+        table = self.open(session)
+        if not isinstance(table, MatrixDataset):
+            raise TypeError(f"{table!r} is not of one data set")
+        return table.as_member(dataset, fields.field(len(fields) - 1).type)

@@ -11,7 +11,7 @@ an axis is *concatenated* (the entries of one after those of another) or *aligne
 Must not know tables, SQL, sessions or the command line.
 """
 
-from daf_query.matrix._elements import ElementBlock, Elements, elements_of
+from daf_query.matrix._elements import ElementBlock, Elements, elements_of, major_groups
 from daf_query.matrix._estimate import (
     ElementCount,
     count_elements,
@@ -76,6 +76,7 @@ __all__ = [
     "gather_first",
     "gather_sparse",
     "major_counts",
+    "major_groups",
     "minor_counts",
     "open_layouts",
     "ordered_plan",

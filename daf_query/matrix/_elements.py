@@ -76,6 +76,39 @@ def elements_of(plan: SlicePlan) -> Elements:
     return _SparseElements(plan, plan.stored.colptr() if plan.colptr is None else plan.colptr)
 
 
+def major_groups(plan: SlicePlan, target: int) -> list[tuple[Span, int]]:
+    """Cut the selected majors into groups of about ``target`` elements, at least one major each.
+
+    Returns
+    -------
+    list
+        The offsets of the majors of each group, and its number of elements; of a sparse matrix
+        also of minors that are not selected.
+    """
+    count = plan.major.positions.size
+    if plan.colptr is None:
+        width = plan.minor.positions.size
+        ends = np.arange(1, count + 1) * width
+        step = max(plan.stored.dense().info.chunks[0], 1) if not _is_mapped(plan) else 1
+    else:
+        majors = plan.major.positions
+        ends = np.cumsum(plan.colptr[majors + 1] - plan.colptr[majors])
+        step = 1
+    groups: list[tuple[Span, int]] = []
+    start = before = 0
+    while start < count:
+        stop = max(int(np.searchsorted(ends, before + target, side="right")), start + 1)
+        stop = min(-(-stop // step) * step, count)
+        groups.append((Span(start, stop), int(ends[stop - 1]) - before))
+        start, before = stop, int(ends[stop - 1])
+    return groups
+
+
+def _is_mapped(plan: SlicePlan) -> bool:
+    info = plan.stored.dense().info
+    return bool(info.is_mappable or info.chunks == info.shape)
+
+
 class _SparseElements:
     """The stored elements of the selected majors, of whichever minor."""
 
@@ -188,9 +221,7 @@ class _DenseElements:
         self.width = plan.minor.positions.size
         """Elements per major."""
         self.count = plan.major.positions.size * self.width
-        info = plan.stored.dense().info
-        is_cut = not info.is_mappable and info.chunks != info.shape
-        self._step = max(info.chunks[0], 1) if is_cut else 1
+        self._step = 1 if _is_mapped(plan) else max(plan.stored.dense().info.chunks[0], 1)
         self._lock = ForkLock()
         self._strings: pa.Array | None = None
 

@@ -31,6 +31,7 @@ from daf_query.sql import (
     QueryResult,
     SessionContext,
     bind,
+    entry_columns,
     query_result,
     reporting,
 )
@@ -314,6 +315,42 @@ class DafSession(Tables, MatrixQuestions, AxisWriting, Viewing, Acceleration, Tr
             raise errors.axis_not_found(tables.location, axis, tables.axes_set())
         bound = bind(predicate, params)
         return diagnose(self._engine, tables.name, axis, bound, select=is_select(bound))
+
+    def matrix_columns(
+        self, axis: str, written: str, *, schema: str | None = None
+    ) -> dict[str, tuple[str, str, str]]:
+        """Return what `table` takes as ``matrix_columns=``, of entries as SQL names them.
+
+        Parameters
+        ----------
+        written
+            Entries of matrices with commas between them, each with AS and a name, if it is to have
+            another one: ``"X['CD8A'], X['CD3E'] AS cd3e"``.
+        schema
+            Which data set, where several are connected.
+
+        Raises
+        ------
+        AxisNotFoundError, MatrixNotFoundError, EntryNotFoundError
+            There is no such axis, matrix or entry.
+        QueryError
+            It is written wrongly.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> daf.add_axis("gene", ["CD8A", "CST3"])
+        >>> daf.set_matrix("cell", "gene", "X", [[0.0, 5.0], [2.0, 0.0]])
+        >>> connect(daf).matrix_columns("cell", "X['CD8A'], X['CST3'] AS cst3")
+        {"X['CD8A']": ('gene', 'X', 'CD8A'), 'cst3': ('gene', 'X', 'CST3')}
+        """
+        tables = self._connections.schema(schema)
+        if axis not in tables.axes_set():
+            raise errors.axis_not_found(tables.location, axis, tables.axes_set())
+        entries = entry_columns(tables, axis, written)
+        return {name: (each.axis, each.matrix, each.entry) for name, each in entries.items()}
 
     def _repr_html_(self) -> str:
         parts = (

@@ -17,6 +17,7 @@ from daf_query.sql._category_sorting import AlphabeticalOrderWarning
 from daf_query.sql._connections import Collection, Connections
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_fork import ENGINE
+from daf_query.sql._entry_columns import entry_columns
 from daf_query.sql._error_translation import strip_prefixes
 from daf_query.sql._explain import Explanation, QueryPlan
 from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
@@ -62,6 +63,7 @@ __all__ = [
     "Token",
     "bind",
     "bind_all",
+    "entry_columns",
     "geometry_boxes",
     "group_values",
     "grouped_axis",

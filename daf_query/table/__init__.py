@@ -24,7 +24,7 @@ from daf_query.table._dataset import TableDataset, TableFragment
 from daf_query.table._entry_lookup import entry_not_found, find_entry
 from daf_query.table._entry_positions import EntryPosition, is_of_strings
 from daf_query.table._matrix_columns import MatrixEntry
-from daf_query.table._matrix_dataset import MatrixDataset, MatrixMember
+from daf_query.table._matrix_dataset import MatrixBlock, MatrixDataset, MatrixMember
 from daf_query.table._matrix_union import MatrixUnionDataset
 from daf_query.table._settled_rows import SettledRows
 from daf_query.table._table_columns import (
@@ -66,6 +66,7 @@ __all__ = [
     "Categoricals",
     "ComputedDataset",
     "EntryPosition",
+    "MatrixBlock",
     "MatrixDataset",
     "MatrixEntry",
     "MatrixMember",

@@ -450,11 +450,6 @@ class TableFragment(Fragment):
         return (self,)
 
     @property
-    def table_rows(self) -> int:
-        """Number of rows of all partitions of the table, also of those that were left out."""
-        return sum(span.size for span in self._scan.plan.spans)
-
-    @property
     def row_count(self) -> int:
         """Number of rows of the partitions, whatever the filter is."""
         return sum(span.size for span in self.partitions)

@@ -11,7 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from daf_query.matrix import Layout, Selection, elements_of, open_layouts, plan_layouts
+from daf_query.matrix import (
+    Layout,
+    Selection,
+    elements_of,
+    major_groups,
+    open_layouts,
+    plan_layouts,
+)
 from daf_query.scan import (
     Column,
     Constant,
@@ -28,6 +35,7 @@ from daf_query.scan import (
     evaluate,
 )
 from daf_query.table._dataset import TableDataset
+from daf_query.table._filter_expressions import as_expression, both
 from daf_query.table._fragment import BATCH_ROWS
 from daf_query.table._matrix_scan import (
     MAJOR,
@@ -83,6 +91,34 @@ class MatrixPlace:
     def table(self) -> str:
         """The table as reports name it."""
         return f"matrix({self.axes[0]!r}, {self.axes[1]!r}, {self.name!r})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixBlock:
+    """Some rows and some columns of a matrix."""
+
+    rows: Selection
+    columns: Selection
+    elements: int
+    """How many elements it has at most."""
+    has_other_rows: bool
+    """Whether no block before it has the same rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Chosen:
+    """What a predicate leaves of a matrix."""
+
+    layout: Layout
+    """The layout that is read, planned."""
+    entries: dict[str, AxisEntries]
+    """The entries of both axes, by the name of their columns."""
+    masks: list[Mask | None]
+    """Which of them are left."""
+    residual: list[Predicate]
+    """Conditions on values, which are evaluated on each element."""
+    is_never: bool
+    """Whether the predicate is true for nothing."""
 
 
 class MatrixDataset(TableDataset):
@@ -215,29 +251,18 @@ class MatrixDataset(TableDataset):
 
         Majors for which the filter cannot be true are in none of them.
         """
-        conditions = conjuncts(predicate)
-        entries = self._entries()
-        masks = [
-            self._mask(entries[name], [c for c in conditions if columns_of(c) == [name]])
-            for name in entries
-        ]
-        constants = self._constants()
-        of_constants = [c for c in conditions if constants and columns_of(c) == list(constants)]
-        settled = [c for c in conditions if columns_of(c) in [[name] for name in entries]]
-        settled += of_constants
-        layout = self._layout(masks)
-        minor_mask = masks[1] if layout.rows_are_major else masks[0]
+        chosen = self._chosen(predicate)
+        layout, entries, constants = chosen.layout, chosen.entries, self._constants()
+        minor_mask = chosen.masks[1] if layout.rows_are_major else chosen.masks[0]
         elements = elements_of(layout.plan)
-        is_never = Constant(value=False) in conditions or not all(
-            _is_true_of(constants, condition) for condition in of_constants
-        )
-        spans = [] if is_never else elements.spans(_block_size(elements.count, self._view.options))
+        size = _block_size(elements.count, self._view.options)
+        spans = [] if chosen.is_never else elements.spans(size)
         left = sum(span.size for span in spans)
         plan = ScanPlan(
             spans,
             spans,
             predicate,
-            [c for c in conditions if c not in settled],
+            chosen.residual,
             rows_pruned=self._columns.length - left,
         )
         first, second, value = self._place_of.columns
@@ -253,6 +278,47 @@ class MatrixDataset(TableDataset):
         major = self._place_of.axes[0 if layout.rows_are_major else 1]
         report = self._report(f"{self._columns.table}, stored by {major!r}")
         return MatrixScan(candidates, plan, self.schema, report, self._view.options)
+
+    def blocks(
+        self,
+        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+        target_elements: int,
+    ) -> list[MatrixBlock]:
+        """Cut what a filter leaves into blocks of the matrix; reads metadata and entries alone.
+
+        Each has all of the selected minors for some of the selected majors, of about so many
+        elements, and at least one major.
+        """
+        expression = as_expression(filter)
+        chosen = self._chosen(self._parsed(both(self._view.base_filter, expression)))
+        if chosen.is_never:
+            return []
+        layout, blocks = chosen.layout, []
+        major, minor = layout.plan.major, layout.plan.minor
+        for number, (span, count) in enumerate(major_groups(layout.plan, target_elements)):
+            part = major.part(span.start, span.stop)
+            rows, columns = (part, minor) if layout.rows_are_major else (minor, part)
+            has_all_rows = number == 0 or layout.rows_are_major
+            blocks.append(MatrixBlock(rows, columns, count, has_other_rows=has_all_rows))
+        return blocks
+
+    def _chosen(self, predicate: Predicate | None) -> _Chosen:
+        """Return what a predicate leaves of both axes, and the layout that it is read from."""
+        conditions = conjuncts(predicate)
+        entries = self._entries()
+        masks = [
+            self._mask(entries[name], [c for c in conditions if columns_of(c) == [name]])
+            for name in entries
+        ]
+        constants = self._constants()
+        of_constants = [c for c in conditions if constants and columns_of(c) == list(constants)]
+        settled = [c for c in conditions if columns_of(c) in [[name] for name in entries]]
+        settled += of_constants
+        is_never = Constant(value=False) in conditions or not all(
+            _is_true_of(constants, condition) for condition in of_constants
+        )
+        residual = [c for c in conditions if c not in settled]
+        return _Chosen(self._layout(masks), entries, masks, residual, is_never=is_never)
 
     def rescan(
         self,

@@ -5,7 +5,7 @@ Nothing is aligned and nothing is filled: what a data set lacks is no row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from daf_query.scan import Column
@@ -72,6 +72,11 @@ class MatrixUnionDataset(UnionDataset):
             self, TableColumns(table_name, length, columns, {}), location=location, view=view
         )
         self._parts = list(self._matrices.values())
+
+    @property
+    def matrices(self) -> Sequence[MatrixDataset]:
+        """The long form of each data set."""
+        return list(self._matrices.values())
 
     def _with_each(self, change: Callable[[Any], Any]) -> Self:
         """Return the same table with other parts."""

@@ -17,6 +17,8 @@ from daf_query.fragments import (
     AxisTable,
     Fragment,
     FragmentPlan,
+    MatrixTable,
+    PackedPositions,
     plan_fragments,
     table_schema,
 )
@@ -216,3 +218,40 @@ def test_a_table_that_changed_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(errors.FormatError, match="it had 2 rows and has 3"):
         rows_of(plan)
     assert len(rows_of(plan_fragments(path, "cell"))) == 3
+
+
+MATRICES: dict[str, dict[str, Any]] = {
+    "all": {},
+    "one column": {"filter": pc.field("gene") == "CD8A"},
+    "values": {"filter": pc.field("value") > 500},
+    "predicates": {"rows": "age % 7 = 0", "columns": "name = 'CST3'"},
+    "nothing": {"filter": pc.field("gene") == "none"},
+}
+
+
+@pytest.mark.parametrize("case", MATRICES)
+def test_blocks_of_matrices_have_its_elements(runs: str, case: str) -> None:
+    """Of one data set and of several; each element once, in blocks of a bounded size."""
+    choice = dict(MATRICES[case])
+    chosen = choice.pop("filter", None)
+    for source in (runs, runs.replace("*", "monday")):
+        plan = plan_fragments(
+            source, MatrixTable("cell", "gene", "X", **choice), filter=chosen, rows_per_fragment=99
+        )
+        with connect(source) as session:
+            table = session.matrix_table("cell", "gene", "X", **choice)
+            expected = table.to_table(filter=chosen).to_pylist()
+        assert sorted(map(str, rows_of(plan))) == sorted(map(str, expected))
+        assert len(plan.fragments) >= (2 if case in ("all", "values") else 0)
+        assert all(len(pickle.dumps(fragment)) < 6000 for fragment in plan.fragments)
+
+
+def test_positions_are_packed_in_bits() -> None:
+    """A range has none; others have a bit for each entry at most, compressed."""
+    rng = np.random.default_rng(0)
+    for positions in ([], [4], [4, 5, 6], [0, 9], np.flatnonzero(rng.random(100_000) < 0.5)):
+        array = np.asarray(positions, np.int64)
+        packed = PackedPositions.of(array)
+        assert packed.positions().tolist() == array.tolist()
+        assert len(pickle.dumps(packed)) < 13_000
+    assert PackedPositions.of(np.arange(5, 50)).bits is None

@@ -1,0 +1,27 @@
+"""Tables of data sets in Spark: on Sail, which needs no Java, and on Apache Spark.
+
+**Nouns.** The *data source* ``daf`` is what ``spark.read.format("daf")`` and ``CREATE TEMPORARY
+VIEW ... USING daf`` read.  Its *partitions* are fragments: planned where the query is planned, by
+zone maps and indexes, and read where there is a worker, from a path that all of them see.  Filters
+that Spark *pushes* are evaluated by the scan.
+
+Must not know how fragments are read.
+"""
+
+from typing import TYPE_CHECKING
+
+from daf_storage.spi import lazy_names
+
+if TYPE_CHECKING:  # these need pyspark
+    from daf_query.spark._data_source import DafDataSource
+    from daf_query.spark._register import register
+
+__all__ = ["DafDataSource", "register"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "daf_query.spark._data_source": ("DafDataSource",),
+        "daf_query.spark._register": ("register",),
+    },
+)

@@ -1,0 +1,193 @@
+"""Options of a read or a write, as Spark passes them: strings, with names in lower case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from daf_query.fragments import ROWS_PER_FRAGMENT, Paths
+from daf_storage import errors
+
+READING: Final = (
+    *("path", "table", "select", "matrix_columns", "rows_per_partition", "predicate"),
+    *("matrix", "axes", "rows", "columns", "by"),
+)
+"""The options of a read."""
+WRITING: Final = ("path", "axis", "staging")
+"""The options of a write."""
+
+MATRIX: Final = "matrix"
+PROFILE: Final = "profile"
+_OF_MATRICES: Final = ("matrix", "axes", "rows", "columns", "by")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What is to be read."""
+
+    paths: Paths
+    """A path, a pattern, or several paths."""
+    table: str
+    """The axis; or ``matrix`` or ``profile``, where `matrix` says which."""
+    select: tuple[str, ...] | None = None
+    """The columns; None for all that Spark can have."""
+    matrix_columns: str = ""
+    """Entries of matrices as columns, as SQL names them."""
+    rows_per_partition: int = ROWS_PER_FRAGMENT
+    predicate: str | None = None
+    """A filter that was planned already, as JSON."""
+    matrix: str = ""
+    """The name of a matrix."""
+    axes: tuple[str, str] | None = None
+    """Its rows axis and its columns axis."""
+    rows: str | None = None
+    """A predicate on its rows; None for all."""
+    columns: str | None = None
+    by: str | None = None
+    """What the rows of a profile are grouped by."""
+
+    @property
+    def of_matrix(self) -> bool:
+        """Whether a matrix is read, not an axis."""
+        return bool(self.matrix)
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> ReadOptions:
+        """Return what options mean.
+
+        Raises
+        ------
+        InvalidInputError
+            One is unknown, lacking or wrong.
+
+        Examples
+        --------
+        >>> ReadOptions.of({"path": "pbmc.daf.zarr", "table": "cell", "select": "name, age"}).select
+        ('name', 'age')
+        """
+        given = checked(options, READING, "read")
+        paths = paths_of(given.get("path", ""))
+        table = given.get("table", "")
+        if not table:
+            raise errors.InvalidInputError(
+                f"{_shown(paths)}: which table is to be read? Say it with the option 'table': the "
+                "name of an axis, 'matrix' or 'profile'"
+            )
+        is_matrix = "matrix" in given and table in (MATRIX, PROFILE)
+        if not is_matrix:
+            _refuse(given, _OF_MATRICES, f"the table of the axis {table!r}")
+        elif "axes" not in given:
+            raise errors.InvalidInputError(
+                f"{_shown(paths)}: the matrix {given['matrix']!r} needs the option 'axes', such as "
+                "'cell, gene'"
+            )
+        elif table == MATRIX:
+            _refuse(given, ("by",), "the long form of a matrix")
+        if table == PROFILE:
+            _refuse(given, ("predicate",), "a profile")
+        return cls(
+            paths,
+            table,
+            names_of(given["select"]) if "select" in given else None,
+            given.get("matrix_columns", ""),
+            _positive(given.get("rows_per_partition", str(ROWS_PER_FRAGMENT))),
+            given.get("predicate"),
+            given["matrix"] if is_matrix else "",
+            _axes(given["axes"]) if is_matrix else None,
+            given.get("rows"),
+            given.get("columns"),
+            given.get("by"),
+        )
+
+
+def checked(options: Mapping[str, str], known: Sequence[str], what: str) -> dict[str, str]:
+    """Return options by their names in lower case, without those that engines add.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such option.
+    """
+    given = {name.lower(): str(value) for name, value in options.items()}
+    given = {name: value for name, value in given.items() if not name.startswith(("_", "spark."))}
+    for name in given:
+        if name not in known:
+            raise errors.InvalidInputError(
+                f"format 'daf' has no option {name!r} to {what}; it has "
+                f"{errors.known_names(known, none='none')}{errors.nearest(name, known)}"
+            )
+    return given
+
+
+def paths_of(path: str) -> Paths:
+    """Return a path or a pattern as it is, and a JSON list as several paths.
+
+    >>> paths_of('["a.daf.zarr", "b.daf.zarr"]')
+    ['a.daf.zarr', 'b.daf.zarr']
+    """
+    if not path:
+        raise errors.InvalidInputError(
+            "the option 'path' is missing: the path or the URL of a data set, or a pattern"
+        )
+    return _json_list(path) or path
+
+
+def names_of(value: str) -> tuple[str, ...]:
+    """Return names that commas separate; a JSON list where a name has a comma.
+
+    >>> names_of("name, age"), names_of('["a, b"]')
+    (('name', 'age'), ('a, b',))
+    """
+    names = _json_list(value) or [name.strip() for name in value.split(",")]
+    if not all(names):
+        raise errors.InvalidInputError(f"{value!r} is no list of names; separate them by commas")
+    return tuple(dict.fromkeys(names))
+
+
+def _json_list(value: str) -> list[str] | None:
+    """Return a JSON list of strings; None for anything else."""
+    if not value.startswith("["):
+        return None
+    try:
+        items = json.loads(value)
+    except ValueError:
+        return None
+    return items if items and all(isinstance(item, str) for item in items) else None
+
+
+def _axes(value: str) -> tuple[str, str]:
+    names = _json_list(value) or [name.strip() for name in value.split(",")]
+    if len(names) != 2 or not all(names):
+        raise errors.InvalidInputError(
+            f"axes={value!r} does not name two axes; write 'cell, gene': rows, then columns"
+        )
+    return names[0], names[1]
+
+
+def _positive(value: str) -> int:
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise errors.InvalidInputError(
+            f"rows_per_partition={value!r} is no positive number of rows"
+        )
+    return number
+
+
+def _refuse(given: Mapping[str, Any], names: Iterable[str], what: str) -> None:
+    for name in names:
+        if name in given:
+            raise errors.InvalidInputError(
+                f"{what} has no option {name!r}; it is of table='matrix' and table='profile', with "
+                "the options 'matrix' and 'axes'"
+                if name not in {"by", "predicate"}
+                else f"{what} has no option {name!r}"
+            )
+
+
+def _shown(paths: Paths) -> str:
+    return str(paths) if not isinstance(paths, list) else f"{len(paths):,} data sets"

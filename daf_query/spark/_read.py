@@ -1,0 +1,117 @@
+"""Reads that Spark asks for, as fragments of tables; knows none of pyspark's classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query.fragments import (
+    AxisTable,
+    Fragment,
+    MatrixTable,
+    NamedTable,
+    leased_session,
+    plan_fragments,
+    table_schema,
+)
+from daf_query.spark._filters import accepted, conjunction_of
+from daf_query.spark._options import ReadOptions
+from daf_query.spark._types import as_spark, spark_schema
+from daf_storage import errors
+
+
+@dataclass(frozen=True, eq=False)
+class TableRead:
+    """A table that Spark reads: its columns, and what is left of its rows."""
+
+    options: ReadOptions
+    table: NamedTable
+    stored: pa.Schema
+    """The columns as they are stored; those that Spark cannot have are not among them."""
+    filters: tuple[pc.Expression, ...] = ()
+    """Filters that were pushed; all of them hold for the rows that are read."""
+
+    @classmethod
+    def of(cls, options: ReadOptions) -> TableRead:
+        """Return the read that options mean; metadata alone is read.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such data set, axis, matrix or column.
+        UnsupportedDataError
+            Spark has no type for a column that was selected.
+        """
+        table = _table_of(options)
+        schema = table_schema(options.paths, table)
+        known = spark_schema(schema)
+        names = known.names if options.select is None else options.select
+        for name in names:
+            if name not in schema.names:
+                raise errors.NotFoundError(
+                    f"{options.paths}: the table {options.table!r} has no column {name!r}; it has "
+                    f"{errors.known_names(schema.names, none='none')}"
+                    f"{errors.nearest(name, schema.names)}"
+                )
+            if name not in known.names:
+                raise errors.UnsupportedDataError(
+                    f"{options.paths}: Spark has no type for {schema.field(name).type}, which the "
+                    f"column {name!r} of the table {options.table!r} is"
+                )
+        return cls(options, table, pa.schema([schema.field(name) for name in names]))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns in the types of Spark."""
+        return spark_schema(self.stored)
+
+    def selecting(self, names: Sequence[str]) -> TableRead:
+        """Return the same read of some columns.
+
+        Raises
+        ------
+        InvalidInputError
+            A column is not among those of the table.
+        """
+        for name in names:
+            if name not in self.stored.names:
+                raise errors.InvalidInputError(
+                    f"{self.options.paths}: the schema that was given has the column {name!r}; the "
+                    f"table {self.options.table!r} has "
+                    f"{errors.known_names(self.stored.names, none='none')}"
+                )
+        return replace(self, stored=pa.schema([self.stored.field(name) for name in names]))
+
+    def pushing(self, filters: Sequence[Any]) -> tuple[TableRead, list[Any]]:
+        """Return the same read with the filters that are evaluated here, and the other filters."""
+        expressions, others = accepted(filters, self.stored)
+        return replace(self, filters=(*self.filters, *expressions)), others
+
+    def fragments(self) -> tuple[Fragment, ...]:
+        """Return what is to be read; what cannot match is left out."""
+        return plan_fragments(
+            self.options.paths,
+            self.table,
+            columns=self.stored.names,
+            filter=conjunction_of(self.filters),
+            rows_per_fragment=self.options.rows_per_partition,
+        ).fragments
+
+
+def read_fragment(fragment: Fragment, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a fragment in the types of Spark."""
+    return as_spark(fragment.read(), schema)
+
+
+def _table_of(options: ReadOptions) -> NamedTable:
+    if options.axes is not None:
+        return MatrixTable(*options.axes, options.matrix, options.rows, options.columns)
+    if not options.matrix_columns:
+        return AxisTable(options.table)
+    with leased_session(options.paths) as session:
+        columns = session.matrix_columns(options.table, options.matrix_columns)
+    return AxisTable(options.table, columns)

@@ -1,0 +1,175 @@
+"""Tests of reads for Spark without an engine: options, types, partitions and what is pickled."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, StringEndsWith
+
+from daf_query import connect
+from daf_query.fragments import OPEN_SESSIONS
+from daf_query.spark import DafDataSource
+from daf_query.spark._options import ReadOptions
+from daf_query.spark._types import as_spark, ddl_of, spark_schema
+from daf_storage import errors
+from tests.support import create, recorded_reads
+
+ROWS = 200_000
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the path of an axis of several zones, and a matrix."""
+    path = tmp_path_factory.mktemp("spark") / "cells.daf.zarr"
+    with create(path) as daf:
+        daf.add_axis("cell", [f"c{i}" for i in range(ROWS)])
+        daf.add_axis("gene", ["CD8A", "CST3"])
+        daf.set_vector("cell", "time", np.arange(ROWS, dtype="u4"))
+        daf.set_vector("cell", "score", np.linspace(0, 1, ROWS, dtype="f4"))
+        daf.set_matrix("cell", "gene", "X", np.zeros((ROWS, 2), "f4"))
+    with connect(path, mode="r+") as session:
+        session.build_index("cell", "time")
+    return str(path)
+
+
+def source(path: str, **options: str) -> Any:
+    """Return a data source as Spark makes it."""
+    return DafDataSource({"path": path, "table": "cell", **options})
+
+
+def test_the_schema_is_in_the_types_of_spark(path: str) -> None:
+    """Unsigned integers are wider; columns and genes are chosen by options."""
+    assert source(path).schema() == "`name` STRING, `index` BIGINT, `score` FLOAT, `time` BIGINT"
+    genes = source(path, matrix_columns="X['CD8A'], X['CST3'] AS cst3", select="cst3, name")
+    assert genes.schema() == "`cst3` FLOAT, `name` STRING"
+    everything = source(path, matrix_columns="X['CD8A']").schema()
+    assert everything.endswith("`time` BIGINT, `X['CD8A']` FLOAT")
+    matrix = source(path, table="matrix", matrix="X", axes="cell, gene")
+    assert matrix.schema() == "`cell` STRING, `gene` STRING, `value` FLOAT"
+
+
+def test_partitions_that_cannot_match_are_not_there(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A filter that is pushed leaves one of seven; what is read is the chunks of its columns."""
+    data_source = source(path, select="time", rows_per_partition="30000")
+    reader = data_source.reader(pa.schema([("time", pa.int64())]))
+    assert len(reader.partitions()) == 7
+    given = [GreaterThanOrEqual(("time",), 199_998), StringEndsWith(("name",), "8")]
+    assert list(reader.pushFilters(given)) == [given[1]]
+    (partition,) = reader.partitions()
+    OPEN_SESSIONS.clear()
+    reader, partition = pickle.loads(pickle.dumps((reader, partition)))
+    with recorded_reads(monkeypatch) as reads:
+        (batch,) = reader.read(partition)
+    assert batch.to_pydict() == {"time": [199_998, 199_999]}
+    chunks = {key for key in reads.keys if key.split("/")[-1].isdigit()}
+    assert {key for key in chunks if not key.startswith("indexes/")} == {
+        "daf/0",
+        "vectors/cell/time/0",
+    }
+
+
+def test_a_query_without_matches_has_a_partition_without_rows(path: str) -> None:
+    """Apache Spark wants one; nothing is read for it."""
+    reader = source(path).reader(pa.schema([("time", pa.int64())]))
+    assert list(reader.pushFilters([EqualTo(("time",), 1 << 40)])) == []
+    (partition,) = reader.partitions()
+    assert partition.value is None
+    assert list(reader.read(partition)) == []
+
+
+def test_a_schema_that_is_given_chooses_columns(path: str) -> None:
+    """By their names, in its order."""
+    reader = source(path, rows_per_partition="100000").reader(
+        pa.schema([("score", pa.float32()), ("name", pa.string())])
+    )
+    batch = next(iter(reader.read(reader.partitions()[1])))
+    assert batch.schema.names == ["score", "name"]
+    assert batch.column(1)[0].as_py() == "c100000"
+    with pytest.raises(errors.InvalidInputError, match="'scor'; the table 'cell' has index, name"):
+        source(path).reader(pa.schema([("scor", pa.float32())]))
+
+
+WRONG = [
+    ({"table": ""}, "which table is to be read"),
+    ({"path": ""}, "the option 'path' is missing"),
+    ({"rows_per_partitions": "3"}, "no option 'rows_per_partitions' to read; .*rows_per_partition"),
+    ({"rows_per_partition": "many"}, "no positive number"),
+    ({"rows_per_partition": "0"}, "no positive number"),
+    ({"select": "name,,age"}, "no list of names"),
+    ({"select": "nam"}, "has no column 'nam'; it has .*name"),
+    ({"axes": "cell, gene"}, "has no option 'axes'"),
+    ({"table": "matrix", "matrix": "X"}, "needs the option 'axes'"),
+    ({"table": "matrix", "matrix": "X", "axes": "cell"}, "does not name two axes"),
+    ({"table": "matrix", "matrix": "X", "axes": "cell, gene", "by": "donor"}, "no option 'by'"),
+    ({"table": "matrix", "matrix": "Y", "axes": "cell, gene"}, "'Y'"),
+    ({"table": "cel"}, "'cel'"),
+    ({"matrix_columns": "X['NONE']"}, "'NONE'"),
+    ({"matrix_columns": "Y['CD8A']"}, "names no entry of a matrix over axis 'cell'"),
+    ({"matrix_columns": "score"}, "is no entry of a matrix"),
+    ({"matrix_columns": "X['CD8A'] is cd8a"}, "is no entry of a matrix"),
+    ({"matrix_columns": "X['CD8A'] AS a, X['CST3'] AS a"}, "would be called 'a'"),
+    ({"path": "/nowhere.daf.zarr"}, "/nowhere.daf.zarr"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG, ids=str)
+def test_wrong_options_are_errors(path: str, options: dict[str, str], message: str) -> None:
+    """Each says what is there instead, or what to write."""
+    with pytest.raises(errors.DafError, match=message):
+        source(**{"path": path, **options}).schema()
+
+
+def test_options_have_names_in_any_case() -> None:
+    """Engines write them in lower case, and add their own; paths may be a list."""
+    options = ReadOptions.of(
+        {
+            "PATH": '["a", "b"]',
+            "Table": "cell",
+            "spark.x": "1",
+            "__hidden": "2",
+            "SELECT": '["a,b"]',
+        }
+    )
+    assert (options.paths, options.table, options.select) == (["a", "b"], "cell", ("a,b",))
+
+
+def test_types_that_spark_lacks() -> None:
+    """Views, dictionaries and unsigned integers are cast; what has no type is left out."""
+    arrays = {
+        "u8": pa.array([255], pa.uint64()),
+        "view": pa.array(["x"], pa.string_view()),
+        "code": pa.array(["y"]).dictionary_encode(),
+        "half": pa.array(np.array([0.5], "f2")),
+        "time": pa.array([1000], pa.timestamp("ns")),
+        "list": pa.array([[1]]),
+    }
+    batch = pa.RecordBatch.from_pydict(arrays)
+    schema = spark_schema(batch.schema)
+    assert ddl_of(schema) == (
+        "`u8` DECIMAL(20,0), `view` STRING, `code` STRING, `half` FLOAT, `time` TIMESTAMP_NTZ"
+    )
+    (cast,) = as_spark([batch.select(schema.names)], schema)
+    assert [str(value) for value in cast.to_pylist()[0].values()] == [
+        *("255", "x", "y", "0.5", "1970-01-01 00:00:00.000001"),
+    ]
+    odd = pa.RecordBatch.from_pydict({"time": pa.array([1001], pa.timestamp("ns"))})
+    with pytest.raises(errors.UnsupportedDataError, match="'time' is timestamp.* leave it out"):
+        list(as_spark([odd], pa.schema([("time", pa.timestamp("us"))])))
+
+
+def test_spark_without_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of the package does without."""
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    for name in [name for name in sys.modules if name.startswith(("pyspark.", "daf_query.spark"))]:
+        monkeypatch.delitem(sys.modules, name)
+    import daf_query.spark
+
+    with pytest.raises(errors.MissingDependencyError, match=r"daf-query\[spark\]"):
+        _ = daf_query.spark.register
