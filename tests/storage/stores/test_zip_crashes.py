@@ -41,10 +41,13 @@ def test_every_crash_leaves_what_was_there(
     tmp_path: Path, crashes: Callable[[Path], Any], at_least: int
 ) -> None:
     """Earlier entries are intact, the new one is whole or absent, and the archive goes on."""
-    count = 0
+    count, checked = 0, set[tuple[bytes, frozenset[str]]]()
     for _, path, before, new in crashes(tmp_path):
-        check_crash(path, before, new)
         count += 1
+        state = path.read_bytes(), frozenset(new)
+        if state not in checked:  # often one step is done, and the next one not begun
+            checked.add(state)
+            check_crash(path, before, new)
     assert count > at_least
 
 
@@ -89,7 +92,7 @@ def test_a_crashed_change_of_a_data_set(
         CHANGES[what](daf)
         after = contents(daf)
     assert after != before
-    states = set()
+    states, crashed = set(), set[bytes]()
     for last, part in _points():
         path.write_bytes(bytes_before)
         daf = reopen(path)
@@ -97,13 +100,19 @@ def test_a_crashed_change_of_a_data_set(
         _forget(daf)
         if not died:
             break
+        if (state := path.read_bytes()) in crashed:  # a step that is done, the next one not begun
+            continue
+        crashed.add(state)
         with ZarrDaf(path) as found:
-            states.add(contents(found) == after)
-            assert contents(found) in (before, after)
+            stored = contents(found)
+        states.add(stored == after)
+        assert stored in (before, after)
         with reopen(path) as daf:
-            if contents(daf) == before:
+            stored = contents(daf)
+            if stored == before:
                 CHANGES[what](daf)
-            assert contents(daf) == after
+                stored = contents(daf)
+            assert stored == after
         assert path.stat().st_size <= len(bytes_before) + 200_000
     assert False in states
 
@@ -144,13 +153,13 @@ def test_a_killed_writer_leaves_an_archive_that_is_whole(tmp_path: Path) -> None
     with fill(create(path)) as daf:
         daf.add_axis("long", [str(i) for i in range(200_000)])
     grown = []
-    for round_number in range(8):
+    for round_number in range(30):
         with subprocess.Popen(
             [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
         ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
-            time.sleep(0.03 + 0.023 * round_number)
+            time.sleep(0.03 + 0.04 * (round_number % 5))
             process.send_signal(signal.SIGKILL)
         for opened in (ZarrDaf, reopen):
             with opened(path) as found:
@@ -165,6 +174,8 @@ def test_a_killed_writer_leaves_an_archive_that_is_whole(tmp_path: Path) -> None
                     assert found.has_matrix("gene", "cell", name, relayout=False)
                 grown.append(len(found.vectors_set("cell")))
         assert zipfile.ZipFile(path).testzip() is None
+        if round_number >= 4 and grown[-1] > 10:
+            break
     assert grown == sorted(grown)
     assert grown[-1] > 10
 

@@ -270,11 +270,15 @@ def test_a_crash_while_it_is_taken_out(tmp_path: Path, folder: Path) -> None:
     archive = tmp_path / "x.daf.zarr.zip"
     pack(folder, archive)
     packed, expected = archive.read_bytes(), contents(ZarrDaf(folder))
+    crashed = set[bytes]()
     for last in itertools.count(1):
         for part in (0.0, 0.5, 1.0):
             archive.write_bytes(packed)
             died = crash_at(last, part, lambda: reopen(archive).close())
             archives.REGISTRY.forget()
+            if (state := archive.read_bytes()) in crashed:  # one step done, the next one not begun
+                continue
+            crashed.add(state)
             gc.collect()  # the lock of the writer that died
             assert contents(ZarrDaf(archive)) == expected
             with reopen(archive) as daf:
