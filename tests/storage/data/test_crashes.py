@@ -324,7 +324,7 @@ def test_readers_of_another_process_never_see_a_torn_property(tmp_path: Path) ->
     daf.set_vector("cell", "v", np.zeros(3, "i4"))
     daf.set_vector("cell", "t", ["0"] * 3)
     daf.set_matrix("cell", "gene", "m", np.ones((3, 4), int))
-    reader, versions = ZarrDaf(path), set()
+    reader, versions = ZarrDaf(path), set[int]()
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
     ) as process:
