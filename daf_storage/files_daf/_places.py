@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -24,6 +25,7 @@ INDEXES_FOLDER: Final = ".daf.indexes"
 _PART_NAMES: Final = ("nzind", "colptr", "rowval", "nzval")
 _SPARSE_ENDINGS: Final = tuple(f".{part}{end}" for part in _PART_NAMES for end in ("", ".zip"))
 _DENSE_ENDINGS: Final = (".data", LINES_ENDING, ".zip")
+_LONGEST_NAME_BYTES: Final = 255
 _VECTOR_DEPTH: Final = 3
 _MATRIX_DEPTH: Final = 4
 
@@ -91,12 +93,30 @@ class Place:
         return [self.file(part, one) for part, one in form.parts.items()]
 
     def check_name(self, location: str) -> None:
-        """Refuse the name of a property whose files could be those of a part of another one."""
+        """Refuse a name by which files would be those of a part of another one, or be too long."""
         if self.kind != "axis" and self.name.endswith(_SPARSE_ENDINGS):
             raise InvalidNameError(
                 f"{location}: {self.name!r} cannot be the name of a property in FilesDaf, where "
                 f"the parts of sparse properties are called so; choose another name"
             )
+        size_bytes = len(os.fsencode(self.name))
+        longest_bytes = _LONGEST_NAME_BYTES - len(self._longest_ending)
+        if size_bytes > longest_bytes:
+            raise InvalidNameError(
+                f"{location}: {self.name[:32]!r}... cannot be the name of the {self.kind} in "
+                f"FilesDaf: it has {size_bytes} bytes, and the names of its files have room for "
+                f"{longest_bytes}; choose a shorter one"
+            )
+
+    @property
+    def _longest_ending(self) -> str:
+        endings = (DOCUMENT_ENDING, *(_SPARSE_ENDINGS if self.may_be_sparse else ()))
+        return max(endings, key=len)
+
+    @property
+    def may_exist(self) -> bool:
+        """Whether a file can have the name of its document."""
+        return len(os.fsencode(self.document)) <= _LONGEST_NAME_BYTES
 
 
 def place_of(path: str) -> Place:

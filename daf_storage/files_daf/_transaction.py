@@ -123,6 +123,7 @@ class FilesTransaction:
         """Prepare an array of strings, a line each."""
         place, what = place_of(path), f"{self._tree.location}: {path}"
         if place.kind == "axis":
+            place.check_name(self._tree.location)
             self._documents.add(path)
             self._write_lines(self._document_key(place), strings, what)
             return

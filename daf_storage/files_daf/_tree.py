@@ -208,6 +208,8 @@ class FilesTree:
 
     def _files(self, place: Place) -> PropertyFiles | SharedSnapshot | None:
         """Return the files of a property; None if there is no document."""
+        if not place.may_exist:
+            return None
         if isinstance(self._store, DirectoryStore):
             return self._store.files(
                 self.key(place.folder), place.document, lambda data: _parts(place, data)

@@ -15,6 +15,8 @@ from daf_storage.trees import (
 def create_skeleton(tree: WritableTree) -> None:
     """Make an empty data set; the version marker comes last, so that a crash leaves none."""
     with tree.batch(), tree.transaction() as changes, tree.lock():
+        if layout.is_daf(tree):  # by another program, while this one waited for the lock
+            return
         changes.mark_group("")
         for group in layout.SKELETON:
             if tree.kind(group) is None:

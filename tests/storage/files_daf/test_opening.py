@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from daf_query import connect
 from daf_query.index import build_index
@@ -190,3 +193,28 @@ def test_metadata_file_of_another_program(tmp_path: Path) -> None:
         if data.startswith(b'{"axes/cell":{'):  # the names are right, so only repair looks closer
             assert tree.refresh()
         assert (path / "metadata.json").read_bytes() == good
+
+
+@pytest.mark.parametrize("path", ["x.daf", "x.daf.zip"])
+def test_names_that_leave_no_room_for_those_of_files(tmp_path: Path, path: str) -> None:
+    """Are refused before anything is written, and not there when they are asked for."""
+    sparse = sp.csc_array(np.eye(2))
+    with open_daf(tmp_path / path, "w") as daf:
+        daf.add_axis("cell", ["a", "b"])
+        for length in (244, 245, 250, 251, 255):
+            name = "é" + "x" * (length - 2)
+            calls: list[tuple[int, Callable[[], None]]] = [
+                (244, partial(daf.set_vector, "cell", name, sparse[:, [0]])),
+                (244, partial(daf.set_matrix, "cell", "cell", name, sparse)),
+                (250, partial(daf.set_scalar, name, 1)),
+                (250, partial(daf.add_axis, name, ["a"])),
+            ]
+            for most, call in calls:
+                if length <= most:
+                    call()
+                else:
+                    with pytest.raises(errors.InvalidNameError, match=f"have room for {most}"):
+                        call()
+            assert daf.has_scalar(name) == daf.has_axis(name) == (length <= 250)
+            assert daf.has_vector("cell", name) == (length <= 244)
+    assert verify(tmp_path / path) == []

@@ -9,7 +9,9 @@ import h5py
 import numpy as np
 import pytest
 
-from daf_storage import DafWriter, H5df, MemoryDaf, ZarrDaf, errors, open_daf
+from daf_storage import DafWriter, H5df, MemoryDaf, ZarrDaf, errors, open_daf, verify
+from daf_storage.opening import _skeleton
+from daf_storage.trees import WritableTree
 from tests.storage.trees.test_foreign_arrays import put
 from tests.support import create, fill
 
@@ -104,3 +106,25 @@ def test_data_sets_in_memory_have_names_of_their_own() -> None:
     first, second = MemoryDaf(name="twice in memory"), MemoryDaf(name="twice in memory")
     assert first.name == "twice in memory"
     assert second.name == "twice in memory#2"
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf"])
+def test_two_programs_make_the_same_data_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The one that waited for the lock finds what the other one made, and leaves it."""
+    path = tmp_path / name
+    made = _skeleton.create_skeleton
+
+    def overtaken(tree: WritableTree) -> None:
+        monkeypatch.undo()
+        with open_daf(path, "w+") as other:
+            other.set_scalar("first", 1)
+        made(tree)
+
+    monkeypatch.setattr(_skeleton, "create_skeleton", overtaken)
+    with open_daf(path, "w+") as daf:
+        daf.set_scalar("second", 2)
+    with open_daf(path) as read:
+        assert read.scalars_set() == {"first", "second"}
+    assert verify(path) == []

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from daf_query.cli import main
@@ -65,6 +66,32 @@ def test_files_are_shared(tmp_path: Path, served: DafWriter) -> None:
     for path in ("z.daf", "copy.daf"):
         with open_daf(tmp_path / path) as daf:
             assert contents(daf) == contents(served)
+
+
+@pytest.mark.parametrize("changed", ["x.daf.zarr", "y.daf"])
+def test_shared_files_are_never_written_in_place(tmp_path: Path, changed: str) -> None:
+    """Whatever is written to one of the two data sets, the other keeps every byte."""
+    with open_daf(tmp_path / "x.daf.zarr", "w") as daf:
+        daf.add_axis("cell", ["a", "b", "c"])
+        for name in ("replaced", "filled", "left", "deleted"):
+            daf.set_vector("cell", name, np.arange(3.0))
+        daf.set_matrix("cell", "cell", "near", np.eye(3))
+    zarr_to_files(tmp_path / "x.daf.zarr", tmp_path / "y.daf")
+    other = tmp_path / ("y.daf" if changed == "x.daf.zarr" else "x.daf.zarr")
+    before = {path: path.read_bytes() for path in other.rglob("*") if path.is_file()}
+    assert sum(path.stat().st_nlink == 2 for path in before) == 5
+    with open_daf(tmp_path / changed, "r+") as daf:
+        daf.set_vector("cell", "replaced", np.ones(3), if_exists="replace")
+        with daf.empty_dense_vector("cell", "filled", np.float64, if_exists="replace") as values:
+            values[:] = 7
+        with daf.empty_dense_matrix(
+            "cell", "cell", "near", np.float64, if_exists="replace"
+        ) as elements:
+            elements[:] = 7
+        daf.delete_vector("cell", "deleted")
+        daf.reorder_axis("cell", [2, 0, 1])
+        assert daf.get_np_vector("cell", "left").tolist() == [2, 0, 1]
+    assert {path: path.read_bytes() for path in other.rglob("*") if path.is_file()} == before
 
 
 def test_other_paths_are_refused(tmp_path: Path) -> None:
