@@ -203,7 +203,8 @@ def result_dtype(dtypes: Sequence[np.dtype[Any]], fill: Any, *, is_filled: bool)
     Raises
     ------
     UnsupportedDataError
-        Some are strings, and others are not.
+        Some are strings, and others are not; or some are Int64, and others UInt64, of which floats
+        would round the values.
 
     >>> result_dtype([np.dtype("u1"), np.dtype("f4")], 0, is_filled=True)
     dtype('float32')
@@ -216,6 +217,8 @@ def result_dtype(dtypes: Sequence[np.dtype[Any]], fill: Any, *, is_filled: bool)
     if any(of_strings):
         raise errors.UnsupportedDataError("strings and numbers have no type in common")
     dtype = np.result_type(*dtypes)
+    if dtype.kind == "f" and not any(each.kind == "f" for each in dtypes):
+        raise errors.UnsupportedDataError("Int64 and UInt64, which have no type in common")
     if not is_filled or fill is None:
         return dtype
     if isinstance(fill, bool | np.bool_):

@@ -14,7 +14,7 @@ from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._matrix_dataset import MatrixDataset
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_view import TableView
-from daf_query.table._union import UnionDataset, common_type
+from daf_query.table._union import UnionDataset, common_matrix_type
 from daf_query.table._union_columns import NullColumn
 from daf_storage import errors
 
@@ -54,7 +54,7 @@ class MatrixUnionDataset(UnionDataset):
     """
 
     def __init__(self, tables: Mapping[str, MatrixDataset], *, location: str) -> None:
-        value_type = common_type({table.value_type for table in tables.values()})
+        value_type = common_matrix_type({table.value_type for table in tables.values()})
         first = next(iter(tables.values()))
         table_name = first.table_columns.table
         if value_type is None:

@@ -8,7 +8,7 @@ rows is not read.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -34,7 +34,7 @@ from daf_query.scan import (
 )
 from daf_query.table._dataset import TableDataset, TableFragment
 from daf_query.table._fragment import BATCH_ROWS, Fragment
-from daf_query.table._matrix_columns import MatrixEntry
+from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableScanner
 from daf_query.table._table_view import TableView
@@ -322,7 +322,13 @@ def _columns_of_all(table: str, parts: Mapping[str, TableDataset]) -> TableColum
     for part in parts.values():
         broken.update(part.table_columns.problems)
     schemas = {name: part.schema for name, part in parts.items()}
-    fields, problems = unified(schemas, table, broken)
+    of_matrices = {
+        name
+        for part in parts.values()
+        for name, column in part.table_columns.columns.items()
+        if isinstance(column, MatrixColumn)
+    }
+    fields, problems = unified(schemas, table, broken, of_matrices)
     length = sum(part.table_columns.length for part in parts.values())
     columns: dict[str, Column] = {field.name: NullColumn(field) for field in fields}
     return TableColumns(table, length, columns, problems)
@@ -363,11 +369,15 @@ def without(predicate: Predicate, absent: frozenset[str]) -> Predicate:
 
 
 def unified(
-    schemas: Mapping[str, pa.Schema], table: str, broken: Mapping[str, str] = MappingProxyType({})
+    schemas: Mapping[str, pa.Schema],
+    table: str,
+    broken: Mapping[str, str] = MappingProxyType({}),
+    of_matrices: Container[str] = (),
 ) -> tuple[list[pa.Field], dict[str, str]]:
     """Return the columns of several tables as one, and why some cannot be.
 
-    A column that is broken in one of them is left out of all: it is not missing there.
+    A column that is broken in one of them is left out of all: it is not missing there.  In entries
+    of matrices, the columns ``of_matrices``, booleans count as numbers.
 
     >>> first, second = pa.schema([("n", pa.uint8())]), pa.schema([("n", pa.int16())])
     >>> unified({"a": first, "b": second}, "cell")[0][1:]
@@ -381,7 +391,8 @@ def unified(
         having = {
             key: schema.field(name) for key, schema in schemas.items() if name in schema.names
         }
-        shared_type = common_type({field.type for field in having.values()})
+        common = common_matrix_type if name in of_matrices else common_type
+        shared_type = common({field.type for field in having.values()})
         if name == DATASET:
             problems[name] = (
                 f"the axis {table!r} has a vector {name!r} of its own, which cannot be seen: the "
@@ -397,6 +408,15 @@ def unified(
             can_be_null = len(having) < len(schemas) or any(f.nullable for f in having.values())
             fields.append(pa.field(name, shared_type, nullable=can_be_null))
     return fields, problems
+
+
+def common_matrix_type(types: set[pa.DataType]) -> pa.DataType | None:
+    """Return the type of the values of a matrix of several; booleans count as 0 and 1.
+
+    >>> common_matrix_type({pa.bool_(), pa.int8()})
+    DataType(int8)
+    """
+    return common_type(types if len(types) == 1 else types - {pa.bool_()})
 
 
 def common_type(types: set[pa.DataType]) -> pa.DataType | None:

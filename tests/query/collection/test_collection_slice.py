@@ -123,6 +123,59 @@ def test_dense_members(dtypes: list[str], fill: Any, dtype: str) -> None:
     same(inner, expected_of(runs, "inner", None))
 
 
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint64"])
+def test_booleans_are_numbers_beside_numbers(dtype: str, is_sparse: bool) -> None:  # noqa: FBT001 - a parameter
+    """In slices, gene columns with any filter, the long form and profiles alike."""
+    runs = {
+        "one": Run(["a", "b", "c"], ["g1", "g2"], "bool", is_sparse=is_sparse),
+        "two": Run(["d", "e"], ["g1", "g2"], dtype, is_sparse=is_sparse),
+    }
+    db, whole = session_of(runs), expected_of(runs, "inner", None)
+    part = db.matrix("cell", "gene", "X")
+    assert part.dtype == dtype
+    values = part.to_numpy()
+    same(part, whole)
+    cells = np.array(list("abcde"))
+    column = values[:, 0].tolist()
+    query = "SELECT name, X['g1'] AS x FROM cell"
+    assert db.sql(f"{query} ORDER BY name").to_pydict() == {"name": [*"abcde"], "x": column}
+    for where, chosen in (
+        ("= 1", values[:, 0] == 1),
+        ("> 0.5", values[:, 0] > 0.5),
+        ("IN (0, 3)", np.isin(values[:, 0], [0, 3])),
+        ("<> 0", values[:, 0] != 0),
+    ):
+        selected = db.sql(f"{query} WHERE X['g1'] {where} ORDER BY name").to_pydict()
+        assert selected["name"] == cells[chosen].tolist(), where
+        long = "SELECT cell FROM matrix('cell', 'gene', 'X') WHERE gene = 'g1' AND value "
+        listed = db.sql(f"{long} {where} ORDER BY cell").to_pydict()["cell"]
+        stored = chosen & (values[:, 0] != 0) if is_sparse else chosen
+        assert listed == cells[stored].tolist(), where
+    sums = db.sql("SELECT sum(value) AS n FROM matrix('cell', 'gene', 'X')").to_pydict()
+    assert sums == {"n": [values.sum()]}
+    profile = db.profile("cell", "gene", "X", by="dataset").to_pydict()
+    assert np.isclose(np.multiply(profile["mean"], [3, 3, 2, 2]).sum(), float(values.sum())), (
+        profile
+    )
+
+
+def test_integers_that_floats_would_round_are_refused() -> None:
+    """Int64 beside UInt64, in slices as in SQL."""
+    runs = {
+        name: Run(["a"], ["g1", "g2"], dtype, is_sparse=False)
+        for name, dtype in (("one", "int64"), ("two", "uint64"))
+    }
+    db = session_of(runs)
+    for ask in (
+        lambda: db.matrix("cell", "gene", "X").to_numpy(),
+        lambda: db.sql("SELECT X['g1'] FROM cell").to_pydict(),
+        lambda: db.sql("SELECT value FROM matrix('cell', 'gene', 'X')").to_pydict(),
+    ):
+        with pytest.raises(errors.UnsupportedDataError, match="connect the data sets one by one"):
+            ask()
+
+
 def test_sparse_and_dense_members_make_a_sparse_slice() -> None:
     """As anndata.concat does; 0 is filled in, and the zeros of the dense one are not stored."""
     runs = {

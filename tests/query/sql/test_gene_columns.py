@@ -640,10 +640,10 @@ def test_an_unknown_matrix_names_those_that_are_there(
 
 def test_a_column_that_cannot_be_had_says_why() -> None:
     """It is not that there is no table: types differ between data sets, or a matrix is damaged."""
-    ints, bools = MemoryDaf(name="ints"), MemoryDaf(name="bools")
-    for daf, dtype in ((ints, np.int32), (bools, np.bool_)):
+    ints, uints = MemoryDaf(name="ints"), MemoryDaf(name="uints")
+    for daf, dtype in ((ints, np.int64), (uints, np.uint64)):
         daf.add_axis("cell", ["a", "b"])
         daf.add_axis("gene", ["G"])
         daf.set_matrix("cell", "gene", "X", np.array([[0], [1]], dtype))
-    with pytest.raises(errors.UnsupportedDataError, match="none in common .*ints: int32"):
-        connect([ints, bools]).sql("SELECT X['G'] FROM cell")
+    with pytest.raises(errors.UnsupportedDataError, match="none in common .*ints: int64"):
+        connect([ints, uints]).sql("SELECT X['G'] FROM cell")
