@@ -63,17 +63,22 @@ class AxisTable:
 
     def open_member(self, session: DafSession, dataset: str, fields: pa.Schema) -> TableDataset:
         """Return the table of one data set with the columns that all of a collection have."""
-        table = session.table(self.axis)
-        for name, entry in self.matrix_columns.items():
-            try:
-                table = session.table(self.axis, matrix_columns={name: entry})
-            except (
-                errors.AxisNotFoundError,
-                errors.MatrixNotFoundError,
-                errors.EntryNotFoundError,
-            ):
-                continue  # NULL, as in the collection, where another data set has it
+        columns = {
+            name: entry
+            for name, entry in self.matrix_columns.items()
+            if name in fields.names and _has_entry(session, self.axis, {name: entry})
+        }
+        table = session.table(self.axis, matrix_columns=columns)
         return member_table(dataset, table, list(fields))
+
+
+def _has_entry(session: DafSession, axis: str, column: MatrixColumns) -> bool:
+    """Return whether a data set has an entry of a matrix; else its column is NULL."""
+    try:
+        session.table(axis, matrix_columns=column)
+    except (errors.AxisNotFoundError, errors.MatrixNotFoundError, errors.EntryNotFoundError):
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,18 +37,21 @@ from daf_query.scan._partition import balanced
 from daf_query.scan._plan import PlannedScan, ScanPlan
 from daf_query.scan._planner import plan_scan
 from daf_query.scan._predicate import (
+    COMPARISONS,
     FLIPPED,
     And,
     Compare,
     Constant,
     In,
     IsNull,
+    IsTrue,
     Or,
     Predicate,
     columns_of,
     compared,
     conjunction,
     conjuncts,
+    flat,
 )
 from daf_query.scan._report import ScanReport
 from daf_query.scan._row_index import RowIndex, StringRowIndex
@@ -58,6 +61,7 @@ from daf_query.scan._string_column import StringColumn
 from daf_query.scan._zone_map import ZoneMap
 
 __all__ = [
+    "COMPARISONS",
     "DEFAULT_OPTIONS",
     "FLIPPED",
     "INDEX",
@@ -73,6 +77,7 @@ __all__ = [
     "FindPointIndexes",
     "In",
     "IsNull",
+    "IsTrue",
     "Mask",
     "NumberColumn",
     "OpenColumn",
@@ -103,6 +108,7 @@ __all__ = [
     "conjunction",
     "conjuncts",
     "evaluate",
+    "flat",
     "note_of",
     "number_array",
     "offsets_of",

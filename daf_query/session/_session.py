@@ -28,12 +28,14 @@ from daf_query.sql import (
     Explanation,
     Params,
     QueryPlan,
+    QueryRequirements,
     QueryResult,
     SessionContext,
     bind,
     entry_columns,
     query_result,
     reporting,
+    requirements_of,
 )
 from daf_query.table import Categoricals
 from daf_storage import DafReader, DafWriter, Relation, errors
@@ -351,6 +353,41 @@ class DafSession(Tables, MatrixQuestions, AxisWriting, Viewing, Acceleration, Tr
             raise errors.axis_not_found(tables.location, axis, tables.axes_set())
         entries = entry_columns(tables, axis, written)
         return {name: (each.axis, each.matrix, each.entry) for name, each in entries.items()}
+
+    def requirements(self, query: str, *, schema: str | None = None) -> QueryRequirements:
+        """Return what another engine needs to answer a query; nothing but metadata is read.
+
+        Parameters
+        ----------
+        query
+            It may be written for the other engine: what cannot be planned here needs every column
+            that it may name.
+        schema
+            Which data set, where several are connected.
+
+        Returns
+        -------
+        QueryRequirements
+            The query with a quoted name for each ``X['CD8A']``, and by axis the ``columns``, the
+            ``predicate`` of the rows, and the ``entries`` of matrices.
+
+        Raises
+        ------
+        EntryNotFoundError, QueryError
+            An entry of a matrix is not there, or written wrongly.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 2, 3])
+        >>> daf.set_vector("cell", "donor", ["N1", "N2", "N2"])
+        >>> needs = connect(daf).requirements("SELECT donor FROM cell WHERE age > 2")
+        >>> needs.tables["cell"].columns, needs.tables["cell"].predicate
+        (('age', 'donor'), Compare(column='age', operator='>', value=2))
+        """
+        return requirements_of(self._connections.schema(schema), query)
 
     def _repr_html_(self) -> str:
         parts = (

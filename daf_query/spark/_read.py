@@ -20,6 +20,7 @@ from daf_query.fragments import (
 )
 from daf_query.spark._filters import accepted, conjunction_of
 from daf_query.spark._options import ReadOptions
+from daf_query.spark._predicate_json import from_json
 from daf_query.spark._types import as_spark, spark_schema
 from daf_storage import errors
 
@@ -62,7 +63,8 @@ class TableRead:
                     f"{options.paths}: Spark has no type for {schema.field(name).type}, which the "
                     f"column {name!r} of the table {options.table!r} is"
                 )
-        return cls(options, table, pa.schema([schema.field(name) for name in names]))
+        filters = () if options.predicate is None else (from_json(options.predicate),)
+        return cls(options, table, pa.schema([schema.field(name) for name in names]), filters)
 
     @property
     def schema(self) -> pa.Schema:

@@ -36,6 +36,11 @@ from daf_query.sql._pandas_frame import pandas_frame
 from daf_query.sql._parameters import Params, bind, bind_all
 from daf_query.sql._plan_nodes import is_ordered
 from daf_query.sql._planning import reporting
+from daf_query.sql._requirements import (
+    QueryRequirements,
+    TableRequirements,
+    requirements_of,
+)
 from daf_query.sql._result import QueryResult, TableResult, query_result
 from daf_query.sql._statements import one_statement
 from daf_query.sql._syntax_errors import syntax_error
@@ -57,8 +62,10 @@ __all__ = [
     "NeverNullWarning",
     "Params",
     "QueryPlan",
+    "QueryRequirements",
     "QueryResult",
     "SessionContext",
+    "TableRequirements",
     "TableResult",
     "Token",
     "bind",
@@ -76,6 +83,7 @@ __all__ = [
     "query_result",
     "quoted_name",
     "reporting",
+    "requirements_of",
     "split_items",
     "strip_prefixes",
     "syntax_error",

@@ -26,6 +26,7 @@ from daf_query.table._entry_positions import EntryPosition, is_of_strings
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._matrix_dataset import MatrixBlock, MatrixDataset, MatrixMember
 from daf_query.table._matrix_union import MatrixUnionDataset
+from daf_query.table._schema_only import AskedScan, SchemaOnlyDataset
 from daf_query.table._settled_rows import SettledRows
 from daf_query.table._table_columns import (
     TableColumns,
@@ -61,6 +62,7 @@ __all__ = [
     "INDEXES",
     "META",
     "PENDING",
+    "AskedScan",
     "AxisDataset",
     "BrokenColumns",
     "Categoricals",
@@ -71,6 +73,7 @@ __all__ = [
     "MatrixEntry",
     "MatrixMember",
     "MatrixUnionDataset",
+    "SchemaOnlyDataset",
     "SettledRows",
     "TableColumns",
     "TableDataset",

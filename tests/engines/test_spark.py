@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from daf_query import connect
-from daf_query.spark import register
+from daf_query.spark import register, sql
 from tests.engines.conftest import FORMS
 
 pytest.importorskip("pysail", reason="pysail has no wheel here")
@@ -69,3 +69,71 @@ def test_spark_answers_as_the_session_does(spark: Any, forms: dict[str, str], fo
             expected = session.sql(query).to_arrow_table().to_pylist()
             rows = spark.sql(query).collect()
             assert plain(rows) == plain(row.values() for row in expected), query
+
+
+PLANNED = {
+    "genes": """
+        SELECT cell_type, avg(X['gene_3']) AS mean, count(*) AS n FROM obs
+        WHERE X['gene_4'] > 0 OR age > 80 GROUP BY cell_type
+    """,
+    "or": "SELECT name FROM obs WHERE age > 85 OR donor IN ('d1', 'd2') AND score < 0.1",
+    "twice": """
+        WITH old AS (SELECT * FROM obs WHERE age > 60)
+        SELECT old.donor, count(*) AS n FROM old JOIN obs ON old.name = obs.name
+        WHERE obs.score > 0.5 GROUP BY old.donor
+    """,
+    "braces": "SELECT count(*) AS n FROM obs WHERE donor <> '{d1}'",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_query_that_is_planned_here_has_the_same_answer(
+    spark: Any, forms: dict[str, str], form: str
+) -> None:
+    """With genes, conditions that Spark does not push, and a WITH of its own."""
+    with connect(forms[form]) as session:
+        for query in PLANNED.values():
+            expected = session.sql(query).to_arrow_table().to_pylist()
+            rows = sql(spark, query, forms[form], rows_per_partition=64).collect()
+            assert plain(rounded(rows)) == plain(rounded(row.values() for row in expected)), query
+
+
+def rounded(rows: Any) -> list[list[Any]]:
+    """Return rows with floats of few digits: sums depend on the order of their terms."""
+    return [[round(v, 9) if isinstance(v, float) else v for v in row] for row in rows]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_long_form_of_a_matrix(spark: Any, forms: dict[str, str], form: str) -> None:
+    """Its elements by predicates on both axes, and by what Spark pushes."""
+    matrix = load(
+        spark, forms[form], "matrix", matrix="X", axes="obs, var", rows="age > 45",
+        rows_per_partition=300,
+    )  # fmt: skip
+    chosen = matrix.filter("var IN ('gene_1', 'gene_2', 'gene_7', 'gene_8') AND value > 3")
+    with connect(forms[form]) as session:
+        expected = session.sql(
+            "SELECT * FROM matrix('obs', 'var', 'X', 'age > 45') "
+            "WHERE var IN ('gene_1', 'gene_2', 'gene_7', 'gene_8') AND value > 3"
+        ).to_arrow_table()
+    assert expected.num_rows > 50
+    assert plain(chosen.collect()) == plain(row.values() for row in expected.to_pylist())
+
+
+def test_a_view_is_made_by_sql(spark: Any, forms: dict[str, str]) -> None:
+    """CREATE TEMPORARY VIEW with options."""
+    spark.sql(
+        f"""CREATE OR REPLACE TEMPORARY VIEW cells USING daf OPTIONS (
+            path '{forms["zipped"]}', table 'obs', matrix_columns "X['gene_3'] AS g3")"""
+    )
+    with connect(forms["zipped"]) as session:
+        expected = session.sql("SELECT sum(X['gene_3']) AS s FROM obs").to_pydict()["s"]
+    assert [row.s for row in spark.sql("SELECT sum(g3) AS s FROM cells").collect()] == expected
+
+
+def test_an_error_is_a_sentence(spark: Any, forms: dict[str, str]) -> None:
+    """It names the source and what is there instead."""
+    with pytest.raises(Exception, match="has no column 'agee'; it has .*age"):
+        load(spark, forms["plain"], select="agee").collect()
+    with pytest.raises(Exception, match="no option 'tabel' to read"):
+        load(spark, forms["plain"], tabel="obs").collect()

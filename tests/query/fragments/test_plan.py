@@ -154,13 +154,12 @@ def test_a_filter_leaves_out_whole_data_sets(runs: str) -> None:
 
 def test_entries_of_matrices_are_columns(runs: str) -> None:
     """They are NULL where a data set lacks the matrix, as in the session's table."""
-    entries = {"cd8": ("gene", "X", "CD8A")}
-    plan = plan_fragments(
-        runs, AxisTable("cell", entries), columns=["name", "cd8"], rows_per_fragment=100
-    )
+    entries = {"cd8": ("gene", "X", "CD8A"), "cst3": ("gene", "X", "CST3")}
+    names = ["name", "cst3", "cd8"]
+    plan = plan_fragments(runs, AxisTable("cell", entries), columns=names, rows_per_fragment=100)
     with connect(runs) as session:
         table = session.table("cell", matrix_columns=entries)
-        assert rows_of(plan) == table.to_table(columns=["name", "cd8"]).to_pylist()
+        assert rows_of(plan) == table.to_table(columns=names).to_pylist()
     some = plan_fragments(
         runs, AxisTable("cell", entries), columns=["name"], filter=pc.field("cd8") > 500
     )

@@ -1,0 +1,75 @@
+"""Predicates as JSON: an option of a read is a string."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from typing import Any, Final
+
+import pyarrow.compute as pc
+
+from daf_query.scan import COMPARISONS, And, Compare, Constant, In, IsNull, Or, Predicate
+from daf_storage import errors
+
+_JOINED: Final = {And: "and", Or: "or"}
+
+
+def to_json(predicate: Predicate) -> str:
+    """Return a predicate as JSON.
+
+    >>> to_json(Compare("age", ">", 60))
+    '[">", "age", 60]'
+    """
+    return json.dumps(_written(predicate), allow_nan=False)
+
+
+def _written(predicate: Predicate) -> list[Any]:
+    if isinstance(predicate, And | Or):
+        return [_JOINED[type(predicate)], *map(_written, predicate.parts)]
+    if isinstance(predicate, Constant):
+        return ["constant", predicate.value]
+    if isinstance(predicate, Compare):
+        return [predicate.operator, predicate.column, predicate.value]
+    sign = "not " if predicate.is_negated else ""
+    if isinstance(predicate, In):
+        return [f"{sign}in", predicate.column, list(predicate.values)]
+    return [f"{sign}{'null' if isinstance(predicate, IsNull) else 'true'}", predicate.column]
+
+
+def from_json(written: str) -> pc.Expression:
+    """Return the filter that a predicate as JSON means.
+
+    Raises
+    ------
+    InvalidInputError
+        It is none.
+
+    >>> str(from_json('[">", "age", 60]'))
+    '(age > 60)'
+    """
+    try:
+        return _expression(json.loads(written))
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise errors.InvalidInputError(
+            f"predicate={written!r} is no filter ({error}); write the condition as a filter of "
+            "Spark, which pushes it"
+        ) from None
+
+
+def _expression(parts: list[Any]) -> pc.Expression:
+    word, *rest = parts
+    if word in _JOINED.values():
+        join = (lambda a, b: a & b) if word == "and" else (lambda a, b: a | b)
+        return reduce(join, map(_expression, rest))
+    if word == "constant":
+        return pc.scalar(bool(rest[0]))
+    field = pc.field(rest[0])
+    if word in COMPARISONS:
+        return COMPARISONS[word](field, pc.scalar(rest[1]))
+    plain = word.removeprefix("not ")
+    expression = {
+        "in": lambda: field.isin(rest[1]),
+        "null": field.is_null,
+        "true": lambda: field,
+    }[plain]()
+    return ~expression if plain != word else expression

@@ -1,0 +1,120 @@
+"""Queries that Spark answers from just the columns that they need."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from daf_query.fragments import ROWS_PER_FRAGMENT, Paths, leased_session
+from daf_query.spark._dialect import to_local, to_spark
+from daf_query.spark._predicate_json import to_json
+from daf_query.spark._register import register
+from daf_query.sql import QueryRequirements, TableRequirements, one_statement, quoted_name
+from daf_query.table import MatrixEntry
+from daf_storage import errors
+
+_WITH: Final = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*WITH(\s+RECURSIVE)?\b", re.IGNORECASE | re.DOTALL
+)
+_END: Final = re.compile(r"[\s;]*$")
+
+
+def sql(
+    spark: Any, query: str, paths: Paths, *, rows_per_partition: int = ROWS_PER_FRAGMENT
+) -> Any:
+    """Return the answer of a query of Spark over the tables of data sets, as its DataFrame.
+
+    Spark reads every column that a table of a Python data source has.  So the query is planned here
+    first, on tables that have a schema and no rows, and Spark is shown only the columns that it
+    needs; what its filters say of the rows prunes partitions, also where Spark pushes no filter.
+    What cannot be planned here, such as a function of Spark alone, costs columns and no answer:
+    each that the query may name is read.
+
+    Parameters
+    ----------
+    spark
+        A ``SparkSession``; the format ``daf`` is registered in it.
+    query
+        One SELECT in Spark's SQL.  Its tables are axes of the data sets, views and tables of Spark;
+        entries of matrices may be named as ``X['CD8A']``.
+    paths
+        A path or a URL, or a pattern or a list for several data sets as one.
+    rows_per_partition
+        The most rows of a partition, about.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        Executed when its rows are asked for.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is no such data set.
+    EntryNotFoundError, QueryError
+        An entry of a matrix is not there, or written wrongly; or there are several statements.
+    """
+    register(spark)
+    with leased_session(paths) as session:
+        needs = session.requirements(one_statement(to_local(query)))
+    frames = {
+        f"daf_{number}": _frame(spark, paths, axis, table, rows_per_partition)
+        for number, (axis, table) in enumerate(needs.tables.items())
+    }
+    return spark.sql(_with_tables(query, needs, list(frames)), **frames)
+
+
+def _frame(
+    spark: Any, paths: Paths, axis: str, needs: TableRequirements, rows_per_partition: int
+) -> Any:
+    """Return the columns and rows of an axis that a query needs."""
+    options = {
+        "path": _path_option(paths),
+        "table": axis,
+        "select": json.dumps(needs.columns),
+        "rows_per_partition": str(rows_per_partition),
+    }
+    if needs.entries:
+        options["matrix_columns"] = _written(needs.entries)
+    if needs.predicate is not None:
+        options["predicate"] = to_json(needs.predicate)
+    return spark.read.format("daf").options(**options).load()
+
+
+def _path_option(paths: Paths) -> str:
+    if isinstance(paths, list | tuple):
+        if not paths:
+            raise errors.InvalidInputError("no path was given; pass a path, a pattern or a list")
+        return json.dumps([str(path) for path in paths])
+    return str(paths)
+
+
+def _written(entries: Mapping[str, MatrixEntry]) -> str:
+    """Return entries of matrices as the option ``matrix_columns`` has them."""
+    items = []
+    for name, each in entries.items():
+        entry = each.entry.replace("'", "''")
+        items.append(
+            f"{quoted_name(f'{each.axis}.{each.matrix}')}['{entry}'] AS {quoted_name(name)}"
+        )
+    return ", ".join(items)
+
+
+def _with_tables(query: str, needs: QueryRequirements, frames: list[str]) -> str:
+    """Return a query whose tables are frames, which Spark puts in place of ``{name}``."""
+    if any(table.entries for table in needs.tables.values()):
+        query = to_spark(needs.query)
+    query = _END.sub("", query).replace("{", "{{").replace("}", "}}")
+    if not frames:
+        return query
+    # Not an injection: the names are of axes, and quoted.
+    tables = ", ".join(
+        f"`{axis.replace('`', '``')}` AS (SELECT * FROM {{{frame}}})"  # noqa: S608
+        for axis, frame in zip(needs.tables, frames, strict=True)
+    )
+    match = _WITH.match(query)
+    if match is None:
+        return f"WITH {tables} {query}"
+    return f"WITH{match[1] or ''} {tables}, {query[match.end() :]}"

@@ -1,0 +1,211 @@
+"""Requirements of a query: the columns and the rows that another engine needs to answer it.
+
+The query is planned on tables that have a schema and no rows.  Where it cannot be planned, since it
+is written for another engine, every column is needed that it may name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import datafusion
+import pyarrow as pa
+import pyarrow.compute as pc
+from datafusion.catalog import Table
+
+from daf_query.scan import (
+    And,
+    Compare,
+    In,
+    Or,
+    Predicate,
+    columns_of,
+    conjunction,
+    conjuncts,
+    flat,
+    parse,
+)
+from daf_query.sql._catalog import AxisSchema
+from daf_query.sql._gene_columns import Tables, rewritten
+from daf_query.sql._names import identifier, quoted_name
+from daf_query.sql._tokens import Token, tokens_of
+from daf_query.table import AskedScan, MatrixEntry, SchemaOnlyDataset, TableDataset
+
+_BEFORE_WILDCARD: Final = ("SELECT", "DISTINCT", "ALL")
+
+
+@dataclass(frozen=True, slots=True)
+class TableRequirements:
+    """What a query needs of one table."""
+
+    columns: tuple[str, ...]
+    """The columns, in the order of the table; at least one."""
+    predicate: Predicate | None
+    """Rows for which it is not true are not needed; None if all may be."""
+    entries: Mapping[str, MatrixEntry]
+    """Those of the columns that are entries of matrices."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRequirements:
+    """What a query needs of each axis that it names."""
+
+    query: str
+    """The query with a quoted name for each entry of a matrix."""
+    tables: Mapping[str, TableRequirements]
+    """By axis."""
+
+
+def requirements_of(schema: AxisSchema, query: str) -> QueryRequirements:
+    """Return what a query needs; nothing but metadata is read.
+
+    Raises
+    ------
+    QueryError, EntryNotFoundError
+        An entry of a matrix is written wrongly, or there is none.
+    """
+    rewriting = rewritten(query, Tables({schema.name: schema}, schema.name))
+    tokens = list(tokens_of(rewriting.query))
+    named = {name.lower() for name in _names(rewriting.query, tokens)}
+    tables: dict[str, TableDataset] = {}
+    entries: dict[str, Mapping[str, MatrixEntry]] = {}
+    for axis in sorted(schema.axes_set()):
+        if axis.lower() in named:
+            entries[axis] = rewriting.columns.get((schema.name, axis), {})
+            table = schema.dataset(axis)
+            tables[axis] = table.with_matrix_columns(entries[axis]) if entries[axis] else table
+    scans = _planned(rewriting.query, {name: table.schema for name, table in tables.items()})
+    needs: dict[str, TableRequirements] = {}
+    for axis, table in tables.items():
+        if scans is None:
+            columns, predicate = _all_named(rewriting.query, tokens, table.schema), None
+        elif not scans[axis]:
+            continue  # a name of something else
+        else:
+            columns = _columns(scans[axis], table)
+            predicate = _together(scans[axis], table.schema, _constants(rewriting.query, tokens))
+        chosen = {name: entry for name, entry in entries[axis].items() if name in columns}
+        needs[axis] = TableRequirements(tuple(columns), predicate, chosen)
+    return QueryRequirements(rewriting.query, needs)
+
+
+def _planned(query: str, schemas: Mapping[str, pa.Schema]) -> dict[str, list[AskedScan]] | None:
+    """Return the scans of each table; None if the query cannot be planned here."""
+    config = datafusion.SessionConfig().set(
+        "datafusion.sql_parser.enable_ident_normalization", "false"
+    )
+    context = datafusion.SessionContext(config)
+    tables = {name: SchemaOnlyDataset(schema) for name, schema in schemas.items()}
+    for name, table in tables.items():
+        context.register_table(quoted_name(name), Table(table))
+    reading = datafusion.SQLOptions().with_allow_ddl(allow=False).with_allow_dml(allow=False)
+    try:
+        context.sql_with_options(query, reading).execution_plan()
+    except Exception:  # noqa: BLE001 - whatever the engine raises; the other one says what is wrong
+        return None
+    return {name: table.scans for name, table in tables.items()}
+
+
+def _columns(scans: list[AskedScan], table: TableDataset) -> list[str]:
+    """Return the columns of some scans and of their filters; the first one if there is none."""
+    needed = {name for scan in scans for name in table.needed(scan.columns, scan.filter)}
+    return [name for name in table.schema.names if name in needed] or table.schema.names[:1]
+
+
+def _all_named(query: str, tokens: list[Token], schema: pa.Schema) -> list[str]:
+    """Return the columns that a query may name, in any case; all, if it has a wildcard."""
+    for number, token in enumerate(tokens):
+        before = tokens[number - 1] if number else token
+        is_wildcard = token.is_operator("*") and (
+            before.is_word(*_BEFORE_WILDCARD) or before.is_operator(",", ".")
+        )
+        if is_wildcard or token.is_word("NATURAL"):
+            return list(schema.names)
+    named = {name.lower() for name in _names(query, tokens)}
+    return [name for name in schema.names if name.lower() in named] or schema.names[:1]
+
+
+def _names(query: str, tokens: list[Token]) -> Iterator[str]:
+    """Yield what may be names in a query."""
+    for token in tokens:
+        if token.kind in ("word", "quoted"):
+            yield identifier(query[token.start : token.stop])
+
+
+def _constants(query: str, tokens: list[Token]) -> set[str | float]:
+    """Return the strings and numbers that a query has."""
+    constants: set[str | float] = set()
+    for token in _literals(query, tokens):
+        if token.startswith("'"):
+            constants.add(token[1:-1].replace("''", "'"))
+            continue
+        try:
+            constants |= {float(token), -float(token)}
+        except ValueError:
+            continue  # 1L or 2.5D: another dialect's
+    return constants
+
+
+def _literals(query: str, tokens: list[Token]) -> Iterator[str]:
+    for token in tokens:
+        written = query[token.start : token.stop]
+        if token.kind == "constants":
+            yield from _literals(query[: token.stop], _shifted(written, token.start))
+        elif token.kind in ("string", "number"):
+            yield written
+
+
+def _shifted(written: str, start: int) -> list[Token]:
+    """Return the tokens of a part of a query, with their places in it."""
+    return [
+        Token(each.kind, each.text, each.start + start, each.stop + start)
+        for each in tokens_of(written)
+    ]
+
+
+def _together(
+    scans: list[AskedScan], schema: pa.Schema, constants: set[str | float]
+) -> Predicate | None:
+    """Return what holds for the rows that any of some scans needs."""
+    predicates = [_certain(scan.filter, schema, constants) for scan in scans]
+    parts = [predicate for predicate in predicates if predicate is not None]
+    if not parts or len(parts) < len(predicates):
+        return None
+    return parts[0] if len(parts) == 1 else flat(Or, parts)
+
+
+def _certain(
+    filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+    schema: pa.Schema,
+    constants: set[str | float],
+) -> Predicate | None:
+    """Return the conditions of a filter that any engine evaluates to the same.
+
+    A constant that the query does not have was converted, and other engines convert otherwise.
+    """
+    predicate = None if filter is None else parse(filter, schema)
+    parts = [part for part in conjuncts(predicate) if _is_certain(part, schema, constants)]
+    return conjunction(parts)
+
+
+def _is_certain(part: Predicate, schema: pa.Schema, constants: set[str | float]) -> bool:
+    if isinstance(part, And | Or):
+        return all(_is_certain(each, schema, constants) for each in part.parts)
+    if not columns_of(part):
+        return False
+    arrow_type = schema.field(columns_of(part)[0]).type
+    if isinstance(part, Compare | In):
+        values = part.values if isinstance(part, In) else (part.value,)
+        return all(_is_as_written(value, arrow_type, constants) for value in values)
+    return True
+
+
+def _is_as_written(value: object, arrow_type: pa.DataType, constants: set[str | float]) -> bool:
+    if isinstance(value, bool):
+        return bool(pa.types.is_boolean(arrow_type))
+    if isinstance(value, str):
+        return arrow_type in (pa.string(), pa.string_view()) and value in constants
+    is_number = pa.types.is_integer(arrow_type) or arrow_type == pa.float64()
+    return isinstance(value, int | float) and is_number and float(value) in constants

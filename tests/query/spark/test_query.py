@@ -1,0 +1,155 @@
+"""Tests of queries that are planned here for Spark, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daf_query import connect
+from daf_query.scan import And, Compare, Constant, In, IsNull, IsTrue, Or, Predicate, parse
+from daf_query.spark import sql
+from daf_query.spark._dialect import to_local, to_spark
+from daf_query.spark._predicate_json import from_json, to_json
+from daf_storage import MemoryDaf, errors
+from tests.support import create
+
+
+class Recorder:
+    """What stands for a session of Spark: it notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.dataSource = self
+        self.read = self
+        self.loads: list[dict[str, str]] = []
+        self._options: dict[str, str] = {}
+
+    def register(self, source: Any) -> None:
+        """Note nothing."""
+
+    def format(self, name: str) -> Recorder:
+        """Begin a read."""
+        assert name == "daf"
+        return self
+
+    def options(self, **options: str) -> Recorder:
+        """Note its options."""
+        self._options = options
+        return self
+
+    def load(self) -> int:
+        """End it, and return its number."""
+        self.loads.append(self._options)
+        return len(self.loads)
+
+    def sql(self, query: str, **frames: int) -> tuple[str, dict[str, int]]:
+        """Return the query and its tables."""
+        return query, frames
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the path of two axes and a matrix."""
+    path = tmp_path_factory.mktemp("query") / "cells.daf.zarr"
+    with create(path) as daf:
+        daf.add_axis("cell", ["A", "B"])
+        daf.add_axis("gene", ["CD8A"])
+        daf.set_vector("cell", "age", [1, 2])
+        daf.set_vector("cell", "donor", ["N1", "N2"])
+        daf.set_matrix("cell", "gene", "X", [[1.0], [2.0]])
+    return path
+
+
+def test_spark_is_shown_the_columns_and_rows_of_a_query(path: Path) -> None:
+    """As tables that WITH defines, which hide none of Spark for longer than the query."""
+    spark = Recorder()
+    query, frames = sql(spark, "SELECT donor FROM cell WHERE age > 1;", path, rows_per_partition=9)
+    assert query == "WITH `cell` AS (SELECT * FROM {daf_0}) SELECT donor FROM cell WHERE age > 1"
+    assert frames == {"daf_0": 1}
+    assert spark.loads == [
+        {
+            "path": str(path),
+            "table": "cell",
+            "select": '["age", "donor"]',
+            "rows_per_partition": "9",
+            "predicate": '[">", "age", 1]',
+        }
+    ]
+
+
+def test_genes_are_columns_by_their_names(path: Path) -> None:
+    """In backticks; braces and the WITH of the query stay."""
+    spark = Recorder()
+    query, _ = sql(
+        spark,
+        "WITH a AS (SELECT avg(X['CD8A']) m FROM cell WHERE donor <> \"{'}\") SELECT * FROM a",
+        [path],
+    )
+    assert query == (
+        "WITH `cell` AS (SELECT * FROM {daf_0}),  a AS (SELECT avg(`X['CD8A']`) m FROM cell "
+        "WHERE donor <> '{{\\'}}') SELECT * FROM a"
+    )
+    assert spark.loads[0]["matrix_columns"] == """"gene.X"['CD8A'] AS "X['CD8A']\""""
+    assert spark.loads[0]["path"] == f'["{path}"]'
+
+
+def test_a_query_of_other_tables_stays_as_it_is(path: Path) -> None:
+    """Nothing is read here."""
+    spark = Recorder()
+    assert sql(spark, "SELECT `a b` FROM mine", path) == ("SELECT `a b` FROM mine", {})
+    assert spark.loads == []
+    with pytest.raises(errors.QueryError, match="several statements"):
+        sql(spark, "SELECT 1; SELECT 2", path)
+    with pytest.raises(errors.SourceNotFoundError):
+        sql(spark, "SELECT 1", "/nowhere.daf.zarr")
+
+
+@pytest.mark.parametrize(
+    ("spark", "local"),
+    [
+        ('SELECT `a``b`, `c"d`', 'SELECT "a`b", "c""d"'),
+        (r"""SELECT 'it\'s', "it's", 'it''s', "a""b" """, """SELECT 'it''s', 'it''s', 'it''s', 'a"b' """),
+        (r"SELECT 'a\nb\\c\u0041\101\%'", "SELECT 'a\nb\\cAA\\%'"),
+        (r"SELECT r'\d', '\d'", r"SELECT '\d', 'd'"),
+        ('SELECT 1 -- `x`\n/* "y" */', 'SELECT 1 -- `x`\n/* "y" */'),
+    ],
+)  # fmt: skip
+def test_quotes_are_translated(spark: str, local: str) -> None:
+    """Of names and of strings; and back, to what means the same."""
+    assert to_local(spark) == local
+    assert to_local(to_spark(local)) == local
+
+
+P: list[Predicate] = [
+    Compare("age", ">", 60),
+    Compare("half", "<=", 0.1),
+    Compare("donor", "!=", 'it\'s "é"'),
+    In("age", (1, 2)),
+    In("donor", ("a", "b"), is_negated=True),
+    IsNull("half"),
+    IsNull("half", is_negated=True),
+    IsTrue("good"),
+    IsTrue("good", is_negated=True),
+    Constant(value=False),
+    And((Compare("age", "==", 1), Or((IsNull("half"), Compare("age", "<", -5))))),
+]
+
+
+@pytest.mark.parametrize("predicate", P, ids=str)
+def test_a_predicate_travels_as_json(predicate: Predicate) -> None:
+    """What comes out is the same."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["A"])
+    daf.set_vector("cell", "age", [1])
+    daf.set_vector("cell", "half", [0.5])
+    daf.set_vector("cell", "donor", ["N1"])
+    daf.set_vector("cell", "good", [True])
+    assert parse(from_json(to_json(predicate)), connect(daf).table("cell").schema) == predicate
+
+
+@pytest.mark.parametrize("written", ["", "{}", "[]", '["like", "a", "b"]', '["not like", "a"]'])
+def test_what_is_no_predicate_is_refused(written: str) -> None:
+    """With what it is."""
+    with pytest.raises(errors.InvalidInputError, match="is no filter"):
+        from_json(written)

@@ -1,0 +1,126 @@
+"""Tests of what other engines need for a query: columns, rows and entries of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from daf_query import DafSession, connect
+from daf_query.scan import Compare, In, Or
+from daf_storage import MemoryDaf, errors
+
+
+@pytest.fixture(scope="module")
+def session() -> DafSession:
+    """Return a session over two axes with a matrix."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["A", "B", "C"])
+    daf.add_axis("donor", ["N1", "N2"])
+    daf.add_axis("gene", ["CD8A", "it's"])
+    daf.set_vector("cell", "age", np.array([1, 2, 3], "i4"))
+    daf.set_vector("cell", "score", np.array([0.5, 1.5, 2.5]))
+    daf.set_vector("cell", "half", np.array([0.5, 1.5, 2.5], "f4"))
+    daf.set_vector("cell", "donor", ["N1", "N2", "N2"])
+    daf.set_vector("donor", "sex", ["f", "m"])
+    daf.set_matrix("cell", "gene", "X", np.zeros((3, 2), "f4"))
+    return connect(daf)
+
+
+COLUMNS = [
+    ("SELECT count(*) FROM cell", {"cell": ("name",)}),
+    ("SELECT max(age) FROM cell", {"cell": ("age",)}),
+    ("SELECT age FROM cell WHERE donor = 'N1'", {"cell": ("age", "donor")}),
+    ("SELECT age FROM cell WHERE score + 1 > 2", {"cell": ("age", "score")}),
+    ("SELECT donor.sex FROM cell JOIN donor ON cell.donor = donor.name",
+     {"cell": ("donor",), "donor": ("name", "sex")}),
+    ("SELECT a.age, b.score FROM cell a JOIN cell b ON a.name = b.name",
+     {"cell": ("name", "age", "score")}),
+    ("WITH young AS (SELECT * FROM cell WHERE age < 2) SELECT score FROM young",
+     {"cell": ("age", "score")}),
+    ("SELECT name FROM cell ORDER BY age LIMIT 1", {"cell": ("name", "age")}),
+    ("SELECT 1", {}),
+    # Functions and spellings of another engine.
+    ("SELECT collect_set(donor) FROM cell WHERE age RLIKE 2",
+     {"cell": ("age", "donor"), "donor": ("name",)}),
+    ("SELECT AGE FROM CELL", {"cell": ("age",)}),
+    ("SELECT collect_set(3 * age) FROM cell", {"cell": ("age",)}),
+    ("SELECT collect_set(1) FROM cell", {"cell": ("name",)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "columns"), COLUMNS)
+def test_the_columns_of_a_query(
+    session: DafSession, query: str, columns: dict[str, tuple[str, ...]]
+) -> None:
+    """Those that it reads, and those of its conditions; where it cannot be planned, all it names."""
+    tables = session.requirements(query).tables
+    in_order = {axis: session.table(axis).schema.names for axis in columns}
+    expected = {axis: sorted(names, key=in_order[axis].index) for axis, names in columns.items()}
+    if query in ("SELECT count(*) FROM cell", "SELECT collect_set(1) FROM cell"):
+        expected = {"cell": in_order["cell"][:1]}
+    assert {axis: list(needs.columns) for axis, needs in tables.items()} == expected
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT collect_set(1), * FROM cell", "SELECT collect_set(1), cell.* FROM cell"]
+)
+def test_a_wildcard_of_another_engine_is_all_columns(session: DafSession, query: str) -> None:
+    """It is known without planning."""
+    needs = session.requirements(query).tables["cell"]
+    assert list(needs.columns) == session.table("cell").schema.names
+
+
+AGE = Compare("age", ">", 1)
+PREDICATES: list[tuple[str, Any]] = [
+    ("age > 1", AGE),
+    ("age > 1 AND length(name) = 1", AGE),
+    ("donor IN ('N1', 'N3')", In("donor", ("N1", "N3"))),
+    ("age > 1 OR donor = 'N1'", Or((AGE, Compare("donor", "==", "N1")))),
+    ("score >= 1.5", Compare("score", ">=", 1.5)),
+    ("age > -1", Compare("age", ">", -1)),
+    # What engines may convert otherwise is left to them.
+    ("name = 5", None),
+    ("age = '2'", None),
+    ("half > 0.1", None),
+    ("age > 1.5", None),
+    ("age + 1 > 2", None),
+]
+
+
+@pytest.mark.parametrize(("condition", "predicate"), PREDICATES)
+def test_the_rows_of_a_query(session: DafSession, condition: str, predicate: Any) -> None:
+    """Those for which its conditions are true, as far as any engine agrees on that."""
+    needs = session.requirements(f"SELECT score FROM cell WHERE {condition}").tables["cell"]
+    if isinstance(predicate, In):
+        values = [value for part in getattr(needs.predicate, "parts", [needs.predicate])
+                  for value in getattr(part, "values", [getattr(part, "value", None)])]  # fmt: skip
+        assert values == list(predicate.values)
+    else:
+        assert needs.predicate == predicate
+
+
+def test_a_long_list_is_a_predicate(session: DafSession) -> None:
+    """Its constants are in the query, however many they are."""
+    listed = ", ".join(f"'N{i}'" for i in range(40))
+    needs = session.requirements(f"SELECT score FROM cell WHERE donor IN ({listed})")
+    assert needs.tables["cell"].predicate == In("donor", tuple(f"N{i}" for i in range(40)))
+
+
+def test_a_table_that_is_read_twice(session: DafSession) -> None:
+    """The rows of either; all, if one of them has no condition."""
+    query = "SELECT a.age FROM cell a JOIN cell b ON a.name = b.name WHERE a.age > 1"
+    assert session.requirements(query).tables["cell"].predicate is None
+    both = session.requirements(f"{query} AND b.age > 2").tables["cell"].predicate
+    assert both in (Or((AGE, Compare("age", ">", 2))), Or((Compare("age", ">", 2), AGE)))
+
+
+def test_entries_of_matrices_are_columns(session: DafSession) -> None:
+    """The query has a quoted name for each; one that is not there is an error."""
+    needs = session.requirements("SELECT X['CD8A'] FROM cell WHERE X['it''s'] > 2")
+    assert needs.query == """SELECT "X['CD8A']" FROM cell WHERE "X['it''s']" > 2"""
+    assert needs.tables["cell"].columns == ("X['CD8A']", "X['it''s']")
+    assert {entry.entry for entry in needs.tables["cell"].entries.values()} == {"CD8A", "it's"}
+    with pytest.raises(errors.EntryNotFoundError, match="NONE"):
+        session.requirements("SELECT X['NONE'] FROM cell")
