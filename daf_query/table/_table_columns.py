@@ -88,11 +88,13 @@ def axis_columns(
     columns: dict[str, Column] = {}
     problems = {}
     indexes = StoredIndexes(daf, axis)
-    for name in (NAME, INDEX, *sorted(daf.vectors_set(axis))):
-        try:
-            columns[name] = VectorColumn(daf, daf.vector_info(axis, name), indexes)
-        except DafError as error:
-            problems[name] = str(error)
+    for name in (NAME, INDEX):
+        columns[name] = VectorColumn(daf, daf.vector_info(axis, name), indexes)
+    for name, info in daf.vector_infos(axis):
+        if isinstance(info, DafError):
+            problems[name] = str(info)
+        else:
+            columns[name] = VectorColumn(daf, info, indexes)
     broken = broken or broken_columns(daf, axis)
     recorded = recorded_types(daf, axis)
     guarded = recorded_columns(broken.guarded(columns), recorded, daf, axis, broken)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
     pc = lazy_module("pyarrow.compute")
+
+_FEW_CATEGORIES: Final = 1 << 8
+"""So many strings are compared before Arrow is prepared to."""
 
 
 class CategoricalColumn(WholeColumn):
@@ -83,7 +86,10 @@ class CategoricalColumn(WholeColumn):
     @functools.cached_property
     def _has_empty(self) -> bool:
         """Whether a category is the empty string."""
-        return bool(pc.any(pc.equal(self.categories(), "")).as_py())
+        strings = self.categories()
+        if len(strings) <= _FEW_CATEGORIES:
+            return "" in strings.to_pylist()
+        return bool(pc.any(pc.equal(strings, "")).as_py())
 
     def has_companion(self) -> bool:
         """Return whether an empty string is a category, and some are missing: reads the codes."""

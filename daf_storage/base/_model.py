@@ -7,6 +7,7 @@ half-open range of positions.  Nothing here opens a file or knows a format.
 from __future__ import annotations
 
 import enum
+import functools
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -211,6 +212,11 @@ def name_problem(name: object) -> str | None:
     """
     if not isinstance(name, str):
         return f"is of type {type(name).__name__}, not a string"
+    return _problem_of_name(name)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _problem_of_name(name: str) -> str | None:
     problems = {
         "is empty": not name,
         "contains '/', which separates the levels of the stored tree": "/" in name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,6 +83,21 @@ class VectorReader(AxisReader):
         stored.check_stored()
         return stored.info
 
+    def vector_infos(self, axis: str) -> Iterator[tuple[str, VectorInfo | errors.DafError]]:
+        """Yield what `vector_info` says of each vector of an axis, in alphabetical order.
+
+        Where it raises, the error is yielded.  The axis is looked at once, not for each.
+        """
+        length = self.axis_length(axis)
+        for name in sorted(self.vectors_set(axis)):
+            try:
+                stored = self._open_vector(axis, name, length)
+                stored.check_stored()
+            except errors.DafError as error:
+                yield name, error
+            else:
+                yield name, stored.info
+
     def open_vector(self, axis: str, name: str) -> StoredVector:
         """Return a vector pinned as it is now, to be read in parts.
 
@@ -93,7 +108,9 @@ class VectorReader(AxisReader):
         CorruptDataError, UnsupportedDataError
             Its metadata is broken or its type is not one of Daf's.
         """
-        length = self.axis_length(axis)
+        return self._open_vector(axis, name, self.axis_length(axis))
+
+    def _open_vector(self, axis: str, name: str, length: int) -> StoredVector:
         found = None
         if name_problem(name) is None:
             found = layout.open_vector(self._tree, axis, name, length)

@@ -47,6 +47,7 @@ from daf_storage.trees._hdf5_types import (
     is_plain,
     node_kind,
     reason_of,
+    scalar_attribute,
     storage_type_of,
 )
 from daf_storage.trees._joined_ranges import Ranges
@@ -63,11 +64,17 @@ class Hdf5Node:
     """A group or dataset, held open; see `Node`."""
 
     def __init__(
-        self, shared: Hdf5File, found: Any, kind: NodeKind, version: Hashable, *, what: str
+        self,
+        shared: Hdf5File,
+        found: Any,
+        kind: NodeKind,
+        identity: tuple[Hashable, Hashable],
+        *,
+        what: str,
     ) -> None:
         self.kind = kind
-        self.identity: Hashable = (version, shared.state())
-        self.version = version
+        self.identity: Hashable = identity
+        self.version = identity[0]
         """What changes whenever this process puts another one in its place."""
         self._shared = shared
         self._held = HeldObject(shared, found)
@@ -92,8 +99,8 @@ class Hdf5Node:
             return self._arrays[name]
 
     def held_open(self) -> Any:
-        """Return what it holds open; None where the file was opened again since."""
-        return self._held.get() if self._held.is_open else None
+        """Return the identifier of what it is; None where the file was opened again since."""
+        return self._held.id if self._held.is_open else None
 
     def _is_changing(self) -> bool:
         """Return whether nothing may be remembered: the file is written to, or was opened again."""
@@ -106,13 +113,13 @@ class Hdf5Node:
     def _open_array(self, name: str) -> Hdf5Array | None:
         what = f"{self._what}/{name}" if name else self._what
         if not name:
-            found = self._held.get() if self.kind == "array" else None
-        else:
-            own = self._held.get()
-            found = open_below(own, name, what=what) if self.kind == "group" else None
-        if found is None or node_kind(found) != "array":
+            return Hdf5Array(self._shared, self._held, what=what) if self.kind == "array" else None
+        if self.kind != "group":
             return None
-        return Hdf5Array(self._shared, found, what=what)
+        found = open_below(self._held.id, name, what=what)
+        if node_kind(found) != "array":
+            return None
+        return Hdf5Array(self._shared, HeldObject(self._shared, found), what=what)
 
     def attribute(self, name: str) -> Any:
         """Return an attribute of this group or dataset; None if it has none of this name."""
@@ -125,9 +132,12 @@ class Hdf5Node:
 
     def _read_attribute(self, name: str) -> Any:
         try:
-            attributes = self._held.get().attrs
             # Asked first: h5py takes ten times as long to say that there is none by an exception.
-            return attributes.get(name) if name in attributes else None
+            encoded = name.encode()
+            if not h5py().h5a.exists(self._held.id, encoded):
+                return None
+            number = scalar_attribute(self._held.id, encoded)
+            return self._held.get().attrs[name] if number is None else number
         except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
             raise CorruptDataError(
                 f"{self._what}: the attribute {name!r} cannot be read ({reason_of(error)})"
@@ -137,12 +147,12 @@ class Hdf5Node:
 class Hdf5Array(NotFileBacked):
     """One dataset; see `StoredArray`."""
 
-    def __init__(self, shared: Hdf5File, dataset: Any, *, what: str) -> None:
+    def __init__(self, shared: Hdf5File, held: HeldObject, *, what: str) -> None:
         self._shared = shared
-        self._held = HeldObject(shared, dataset)
+        self._held = held
         self._what = what
         try:
-            self.info = _info(shared, dataset, what)
+            self.info, self._item_bytes, self._is_chunked = _info(shared, held.id, what)
         except DafError:
             raise
         except H5PY_ERRORS as error:
@@ -165,15 +175,15 @@ class Hdf5Array(NotFileBacked):
             self._attempt(lambda: self._check_stored(is_complete=is_complete))
 
     def _check_stored(self, *, is_complete: bool) -> None:
-        dataset = self._dataset
-        item_bytes = int(dataset.id.get_type().get_size())
-        is_needed = is_complete or dataset.chunks is None
-        if is_needed and not has_all_chunks(dataset, self.info.shape, item_bytes):
+        stored, item_bytes = self._held.id, self._item_bytes
+        is_needed = is_complete or not self._is_chunked
+        chunks = self.info.chunks if self._is_chunked else None
+        if is_needed and not has_all_chunks(stored, self.info.shape, chunks, item_bytes):
             raise CorruptDataError(
                 f"{self._what}: the shape {list(self.info.shape)} needs more elements than are "
                 "stored"
             )
-        offset = dataset.id.get_offset()
+        offset = stored.get_offset()
         if offset is not None:
             self._check_size(offset, self.info.size * item_bytes)
 
@@ -289,8 +299,8 @@ class Hdf5Array(NotFileBacked):
         if info.is_mappable or info.storage_type.is_string or 0 in info.shape or not info.shape:
             return False
         with shared.lock:
-            is_chunked = self._attempt(lambda: self._dataset.chunks) is not None
-            return is_chunked and shared.can_map and not (shared.is_writable or shared.has_preface)
+            is_plain = shared.can_map and not (shared.is_writable or shared.has_preface)
+            return self._is_chunked and is_plain
 
     def _open_chunks(self, version: Hashable, is_settled: bool) -> Hdf5Chunks | None:  # noqa: FBT001 - both are of the file
         dataset = self._dataset
@@ -342,14 +352,14 @@ class Hdf5Array(NotFileBacked):
         if not 0 < self.info.size <= MAX_STRINGS:
             return None
         with self._shared.lock:
-            reader, dataset = self._shared.few_strings(), self._dataset
-            stored = dataset.id.get_type()
+            reader, dataset = self._shared.few_strings(), self._held.id
+            stored = dataset.get_type()
             is_variable = stored.get_class() == h5py().h5t.STRING and stored.is_variable_str()
-            offset = dataset.id.get_offset() if is_variable and dataset.chunks is None else None
+            offset = dataset.get_offset() if is_variable and not self._is_chunked else None
             if reader is None or offset is None:
                 return None
             size_bytes = self.info.size * REFERENCE.itemsize
-            if dataset.id.get_storage_size() != size_bytes:
+            if dataset.get_storage_size() != size_bytes:
                 return None
             self._check_size(offset, size_bytes)
             elements = self._shared.whole()[offset : offset + size_bytes]
@@ -363,8 +373,8 @@ class Hdf5Array(NotFileBacked):
         dtype = self.info.storage_type.dtype
         size_bytes = self.info.size * dtype.itemsize
         with self._shared.lock:
-            self._check_size(self._dataset.id.get_offset(), size_bytes)
-            data = self._shared.map(self._dataset.id, size_bytes)
+            self._check_size(self._held.id.get_offset(), size_bytes)
+            data = self._shared.map(self._held.id, size_bytes)
         return np.frombuffer(data, dtype).reshape(self.info.shape)
 
     def _converted(self, values: Any) -> AnyArray:
@@ -377,7 +387,7 @@ class Hdf5Array(NotFileBacked):
         self._attempt(lambda: check_expansion(dataset, rows, what=self._what))
 
     def _attempt(self, read: Any) -> Any:
-        held = self._dataset
+        held = self._held.id
         self._shared.check_length(what=self._what)
         try:
             return read()
@@ -388,7 +398,7 @@ class Hdf5Array(NotFileBacked):
                 f"{self._what}: the strings are not UTF-8 ({reason_of(error)})"
             ) from error
         except H5PY_ERRORS as error:
-            if not held.id.valid and self._shared.file.id.valid:  # the file was opened again
+            if not held.valid and self._shared.file.id.valid:  # the file was opened again
                 return self._attempt(read)
             reason = reason_of(error)
             if "filter" in reason.lower():
@@ -399,29 +409,35 @@ class Hdf5Array(NotFileBacked):
             raise CorruptDataError(f"{self._what}: cannot be read ({reason})") from error
 
 
-def _info(shared: Hdf5File, dataset: Any, what: str) -> ArrayInfo:
-    """Return the metadata of a dataset."""
-    storage_type = storage_type_of(dataset, what)
-    check_source(dataset, what=what)
+def _info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo, int, bool]:
+    """Return the metadata of a dataset, the bytes of an element, and whether it has chunks."""
+    stored = dataset.get_type()
+    storage_type = storage_type_of(dataset, stored, what)
+    item_bytes = int(stored.get_size())
+    chunk_shape = None
+    if dataset.get_offset() is None:  # what has one is in the file, in one piece
+        properties = dataset.get_create_plist()
+        check_source(properties, what=what)
+        if properties.get_layout() == h5py().h5d.CHUNKED:
+            chunk_shape = properties.get_chunk()
     shape = tuple(int(n) for n in dataset.shape or ())
     if math.prod(max(n, 1) for n in shape) > _MAX_ELEMENTS:
         raise CorruptDataError(f"{what}: the dataset is said to have the shape {list(shape)}")
-    chunks = tuple(max(int(c), 1) for c in dataset.chunks or shape)
-    if dataset.chunks:
-        _load_filters(dataset)
-        item_bytes = int(dataset.id.get_type().get_size())
+    chunks = tuple(max(int(c), 1) for c in chunk_shape or shape)
+    if chunk_shape:
+        _load_filters(properties)
         check_chunk_bytes(shape, chunks, item_bytes, what=what)
-    return ArrayInfo(
+    info = ArrayInfo(
         shape=shape,
         storage_type=storage_type,
         chunks=chunks,
-        is_mappable=shared.can_map and is_plain(dataset, storage_type),
+        is_mappable=shared.can_map and is_plain(dataset, stored, storage_type),
     )
+    return info, item_bytes, bool(chunk_shape)
 
 
-def _load_filters(dataset: Any) -> None:
+def _load_filters(properties: Any) -> None:
     """Load the package that has the filters which are not part of every HDF5 library."""
-    properties = dataset.id.get_create_plist()
     numbers = [properties.get_filter(n)[0] for n in range(properties.get_nfilters())]
     if any(number >= _FIRST_FOREIGN_FILTER for number in numbers):
         with suppress(MissingDependencyError):  # reading names the filter, and the package

@@ -34,7 +34,7 @@ def check_links(group: Any, path: str, *, what: str) -> None:
     Parameters
     ----------
     group
-        An h5py group, or file, from which the path begins.
+        The identifier of the group from which the path begins.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def check_links(group: Any, path: str, *, what: str) -> None:
             return
         at = posixpath.join(at, rest.pop(0))
         try:
-            kind = group.id.links.get_info(at.encode()).type
+            kind = group.links.get_info(at.encode()).type
         except (KeyError, RuntimeError, ValueError, OSError):
             return  # there is nothing, or nothing that can be read: opening it will tell
         if kind == h5l.TYPE_HARD:
@@ -58,32 +58,35 @@ def check_links(group: Any, path: str, *, what: str) -> None:
                 f"{what}: it is a link to another file, and no file but this one is read; copy "
                 "what it leads to into the file"
             )
-        target = group.id.links.get_val(at.encode()).decode("utf-8", "surrogateescape")
+        target = group.links.get_val(at.encode()).decode("utf-8", "surrogateescape")
         full = posixpath.join("/" if target.startswith("/") else posixpath.dirname(at), target)
         if target.startswith("/"):
-            group = group.file
+            group = h5py().h5i.get_file_id(group)
         at, rest = "", [part for part in full.split("/") if part not in ("", ".")] + rest
     raise UnsupportedDataError(f"{what}: it is reached over too many links; replace them")
 
 
-def check_source(dataset: Any, *, what: str) -> None:
-    """Raise if the elements of a dataset are in other files."""
-    if dataset.is_virtual or dataset.external:
+def check_source(properties: Any, *, what: str) -> None:
+    """Raise if the elements of a dataset are in other files, by how it was created."""
+    is_virtual = properties.get_layout() == h5py().h5d.VIRTUAL
+    if is_virtual or properties.get_external_count() > 0:
         raise UnsupportedDataError(
             f"{what}: its elements are in other files or datasets, which are not read; copy them "
             "into this dataset"
         )
 
 
-def has_all_chunks(dataset: Any, shape: Sequence[int], item_bytes: int) -> bool:
-    """Return whether there is room in the file for all elements of a dataset."""
+def has_all_chunks(
+    dataset: Any, shape: Sequence[int], chunks: Sequence[int] | None, item_bytes: int
+) -> bool:
+    """Return whether there is room in the file for all elements of a dataset, an identifier."""
     if 0 in shape:
         return True
-    if dataset.chunks is None:
-        stored_bytes = int(dataset.id.get_storage_size())
+    if chunks is None:
+        stored_bytes = int(dataset.get_storage_size())
         return stored_bytes >= math.prod(shape) * item_bytes
-    grid: int = math.prod(-(-n // c) for n, c in zip(shape, dataset.chunks, strict=True))
-    stored_chunks = int(dataset.id.get_num_chunks())
+    grid: int = math.prod(-(-n // c) for n, c in zip(shape, chunks, strict=True))
+    stored_chunks = int(dataset.get_num_chunks())
     return stored_chunks >= grid
 
 

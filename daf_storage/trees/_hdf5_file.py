@@ -32,7 +32,7 @@ from daf_storage.trees._hdf5_checks import check_links
 from daf_storage.trees._hdf5_chunks import MAX_LISTED_CHUNKS, ChunkListing, list_chunks
 from daf_storage.trees._hdf5_few_strings import FewStrings
 from daf_storage.trees._hdf5_heaps import WalkedHeaps
-from daf_storage.trees._hdf5_types import H5PY_ERRORS, reason_of
+from daf_storage.trees._hdf5_types import H5PY_ERRORS, h5py, node_kind, reason_of
 from daf_storage.trees._index_place import index_store
 from daf_storage.trees._protocol import ArrayInfo
 
@@ -107,8 +107,16 @@ class Hdf5File:
                 handle = self.file.id.get_vfd_handle()
                 require_space(handle, size_bytes, self.location, pending_bytes=pending)
 
-    def refresh(self) -> None:
-        """Let go of what HDF5 remembers of the file if another program has written into it."""
+    def refresh(self, status: os.stat_result | None = None) -> None:
+        """Let go of what HDF5 remembers of the file if another program has written into it.
+
+        Parameters
+        ----------
+        status
+            The state of the file, if it was just looked at.
+        """
+        if status is not None and fingerprint(status) == self._opened_as:
+            return
         with self.lock:
             if self._reopen is None:
                 return
@@ -220,6 +228,10 @@ class Hdf5File:
         os.close(descriptor)
         return os.dup(int(own))  # another file has this name by now
 
+    def status(self) -> os.stat_result | None:
+        """Return the state of the open file; None if it is not one of the file system."""
+        return self._status()
+
     def version_of_bytes(self) -> tuple[Fingerprint | None, bool]:
         """Return what changes with the bytes of the file, and whether the next change must show."""
         status = self._status()
@@ -290,6 +302,8 @@ class Hdf5File:
 
     def version(self, path: str) -> Hashable:
         """Return a value that changes whenever something at, below or above ``path`` does."""
+        if not self._count:
+            return id(self), 0, 0
         below = self._changed_below.get(path, 0)
         above = 0
         while True:
@@ -300,33 +314,67 @@ class Hdf5File:
 
 
 class HeldObject:
-    """A group or dataset that is held open; opened again where the file was, see `Hdf5File`."""
+    """A group or dataset that is held open; opened again where the file was, see `Hdf5File`.
+
+    Parameters
+    ----------
+    found
+        Its identifier: h5py takes longer to make an object of it than HDF5 to open it.
+    """
 
     def __init__(self, shared: Hdf5File, found: Any) -> None:
         self._shared = shared
-        self._object = found
-        self._name = found.name
+        self._id = found
+        self._object: Any = None
+        self._name = h5py().h5i.get_name(found)
 
     @property
     def is_open(self) -> bool:
         """Whether it was opened in the file as it is now."""
-        return bool(self._object.id.valid)
+        return bool(self._id.valid)
+
+    @property
+    def id(self) -> Any:
+        """Its identifier."""
+        return self._id if self._id.valid else self.get().id
 
     def get(self) -> Any:
-        """Return it."""
-        if self._object.id.valid:
+        """Return it as h5py has it."""
+        if self._object is not None and self._id.valid:
             return self._object
-        if not self._shared.file.id.valid:
-            raise InvalidInputError(f"{self._shared.location}: the file was closed; open it again")
         with self._shared.lock:
-            self._object = self._shared.file[self._name]
+            if not self._id.valid:
+                if not self._shared.file.id.valid:
+                    raise InvalidInputError(
+                        f"{self._shared.location}: the file was closed; open it again"
+                    )
+                self._id = self._shared.file[self._name].id
+            self._object = as_object(self._id, is_writable=self._shared.is_writable)
         return self._object
 
 
+def as_object(found: Any, *, is_writable: bool) -> Any:
+    """Return what h5py makes of an identifier."""
+    kind = node_kind(found)
+    if kind == "group":
+        return h5py().Group(found)
+    if kind == "array":
+        return h5py().Dataset(found, readonly=not is_writable)
+    return h5py().Datatype(found)
+
+
 def open_below(group: Any, name: str, *, what: str) -> Any:
-    """Return what is at a path below a group, as long as it is in the same file; None if absent."""
+    """Return the identifier of what is at a path below a group, in the same file; None if absent.
+
+    Parameters
+    ----------
+    group
+        The identifier of the group.
+    """
     check_links(group, name, what=what)
     try:
-        return group.get(name)
+        return h5py().h5o.open(group, name.encode())
+    except KeyError:
+        return None
     except H5PY_ERRORS as error:
         raise CorruptDataError(f"{what} cannot be read ({reason_of(error)})") from error

@@ -5,6 +5,7 @@ Source: docs/reference/format.md, "HDF5 files".
 
 from __future__ import annotations
 
+import os
 import posixpath
 import uuid
 from collections.abc import Callable, Hashable, Iterator
@@ -20,10 +21,11 @@ from daf_storage.errors import (
     FormatError,
     InvalidInputError,
 )
+from daf_storage.stores import file_identity, fingerprint, is_settled
 from daf_storage.trees._free_space import write_errors
 from daf_storage.trees._hdf5_array import Hdf5Node
-from daf_storage.trees._hdf5_file import Hdf5File, open_below
-from daf_storage.trees._hdf5_types import H5PY_ERRORS, STAGING, node_kind, reason_of
+from daf_storage.trees._hdf5_file import Hdf5File, as_object, open_below
+from daf_storage.trees._hdf5_types import H5PY_ERRORS, STAGING, h5py, node_kind, reason_of
 from daf_storage.trees._hdf5_write import Hdf5Transaction
 from daf_storage.trees._index_place import index_tree
 from daf_storage.trees._protocol import NodeKind
@@ -71,49 +73,53 @@ class Hdf5Tree:
                 return "array"
 
     def _found_kind(self, path: str) -> NodeKind | None:
-        return self._remembered("kind", path, lambda: self._looked_kind(path))
+        return self._remembered("kind", path, self._looked_kind)
 
-    def _looked_kind(self, path: str) -> NodeKind | None:
+    def _looked_kind(self, path: str, status: os.stat_result | None) -> NodeKind | None:
         node = self._known.get(("node", path))
-        return node_kind(self._get(path)) if node is None else node.kind
+        return node_kind(self._get(path, status)) if node is None else node.kind
 
-    def _remembered(self, what: str, path: str, look: Callable[[], _T]) -> _T:
+    def _remembered(
+        self, what: str, path: str, look: Callable[[str, os.stat_result | None], _T]
+    ) -> _T:
         """Return what was seen of a path, as long as nothing was written to the file since.
 
         Of files that are open for writing, and of those that were written just now, nothing is
         remembered.  The lock is held.
         """
-        version, is_settled = self._shared.version_of_bytes()
-        if not is_settled or self._shared.is_writable:
+        status = self._shared.status()
+        if status is None or self._shared.is_writable or not is_settled(status):
             self._known.clear()
-            return look()
+            return look(path, status)
+        version = fingerprint(status)
         if version != self._known_as or len(self._known) >= _MOST_REMEMBERED:
             self._known.clear()
             self._known_as = version
         key = (what, path)
         if key not in self._known:
-            self._known[key] = look()
+            self._known[key] = look(path, status)
         found: _T = self._known[key]
         return found
 
     def children(self, path: str) -> dict[str, NodeKind]:
         """Return the groups and datasets directly below ``path``."""
         with self._shared.lock:
-            return dict(self._remembered("children", path, lambda: self._found_children(path)))
+            return dict(self._remembered("children", path, self._found_children))
 
-    def _found_children(self, path: str) -> dict[str, NodeKind]:
-        group = self._get(path)
+    def _found_children(self, path: str, status: os.stat_result | None) -> dict[str, NodeKind]:
+        group = self._get(path, status)
         if node_kind(group) != "group":
             return {}
         kinds = ((name, self._kind_below(group, path, name)) for name in self._names(group))
         return {n: kind for n, kind in kinds if kind is not None and n != STAGING}
 
     def _names(self, group: Any) -> list[str]:
+        listed = h5py().Group(group)
         try:
-            return list(group)
+            return list(listed)
         except H5PY_ERRORS as error:
             raise CorruptDataError(
-                f"{self.location}: the group {group.name!r} cannot be read ({reason_of(error)})"
+                f"{self.location}: the group {listed.name!r} cannot be read ({reason_of(error)})"
             ) from error
 
     def _kind_below(self, group: Any, path: str, name: str) -> NodeKind | None:
@@ -137,16 +143,17 @@ class Hdf5Tree:
     def node(self, path: str) -> Hdf5Node | None:
         """Return the group or dataset at ``path``; it stays readable when it is replaced."""
         with self._shared.lock:
-            return self._remembered("node", path, lambda: self._found_node(path))
+            return self._remembered("node", path, self._found_node)
 
-    def _found_node(self, path: str) -> Hdf5Node | None:
-        found = self._get(path)
+    def _found_node(self, path: str, status: os.stat_result | None) -> Hdf5Node | None:
+        found = self._get(path, status)
         kind = node_kind(found)
         if kind is None:
             return None
         what = f"{self.location}: {path}"
         version = self._shared.version(self.path_in_file(path))
-        return Hdf5Node(self._shared, found, kind, version, what=what)
+        state = None if status is None else file_identity(status)
+        return Hdf5Node(self._shared, found, kind, (version, state), what=what)
 
     @contextmanager
     def element(self, path: str) -> Iterator[Any]:
@@ -155,7 +162,7 @@ class Hdf5Tree:
             found = self._get(path)
             if found is None:
                 raise CorruptDataError(f"{self.location}: {path} is missing")
-            yield found
+            yield as_object(found, is_writable=self._shared.is_writable)
 
     @property
     def index_tree(self) -> WritableZarrTree:
@@ -168,11 +175,12 @@ class Hdf5Tree:
 
     def path_in_file(self, path: str) -> str:
         """Return the path of a node from the root of the file."""
-        return posixpath.join(self._root, path).rstrip("/")
+        return posixpath.join(self._root, path).rstrip("/") if self._root else path.rstrip("/")
 
-    def _get(self, path: str) -> Any:
+    def _get(self, path: str, status: os.stat_result | None = None) -> Any:
+        """Return the identifier of what is at a path; None if nothing is."""
         name = self.path_in_file(path)
-        self._shared.refresh()
+        self._shared.refresh(status)
         if not self._shared.file.id.valid:
             raise InvalidInputError(f"{self.location}: the file was closed; open it again")
         what = f"{self.location}: {path or 'the root'}"
@@ -180,10 +188,10 @@ class Hdf5Tree:
         parent = self._known_group(folder) if folder else None
         if parent is not None:
             return open_below(parent, last, what=what)
-        return open_below(self._shared.file, name or "/", what=what)
+        return open_below(self._shared.file.id, name or "/", what=what)
 
     def _known_group(self, path: str) -> Any:
-        """Return a group that is held open, of a file that is not written to; None without."""
+        """Return the identifier of a group that is held open; None where none is."""
         node = self._known.get(("node", path))
         return None if node is None or node.kind != "group" else node.held_open()
 
@@ -265,6 +273,6 @@ class WritableHdf5Tree(Hdf5Tree):
             group = self._get("")
             found = STAGING in self._names(group)  # "in group" raises where that is damaged
             if found:
-                del group[STAGING]
+                del h5py().Group(group)[STAGING]
                 self._shared.flush()
             return found

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from daf_storage.base import (
     STAGING_NAME,
@@ -37,16 +40,17 @@ H5PY_ERRORS = (
 STRING_BLOCK = 1 << 18  # h5py makes an object of each string
 
 
+@functools.cache
 def h5py() -> Any:
     """Return the package h5py."""
     return optional_import("h5py", extra="hdf5")
 
 
 def node_kind(item: Any) -> NodeKind | None:
-    """Return what an object of h5py is; None for what is neither group nor dataset."""
-    if isinstance(item, h5py().Group):
+    """Return what an identifier of h5py stands for; None for what is neither group nor dataset."""
+    if isinstance(item, h5py().h5g.GroupID):
         return "group"
-    return "array" if isinstance(item, h5py().Dataset) else None
+    return "array" if isinstance(item, h5py().h5d.DatasetID) else None
 
 
 def hdf5_type(storage_type: StorageType) -> Any:
@@ -55,40 +59,78 @@ def hdf5_type(storage_type: StorageType) -> Any:
     return h5t.NATIVE_B8 if storage_type is StorageType.BOOL else h5t.py_create(storage_type.dtype)
 
 
-def storage_type_of(dataset: Any, what: str) -> StorageType:
-    """Return the element type of a dataset, or refuse one that Daf has no place for."""
-    h5 = h5py()
-    stored = dataset.id.get_type()
+def storage_type_of(dataset: Any, stored: Any, what: str) -> StorageType:
+    """Return the element type of a dataset, or refuse one that Daf has no place for.
+
+    Parameters
+    ----------
+    dataset, stored
+        The identifiers of the dataset and of its type.
+    """
     if dataset.shape is None:
         raise UnsupportedDataError(f"{what}: the dataset is empty: it has not even a shape")
-    if stored.get_class() == h5.h5t.BITFIELD and stored.get_size() == 1:
-        return StorageType.BOOL
-    dtype = dataset.dtype  # made once more each time
-    if h5.check_string_dtype(dtype) is not None:
-        return StorageType.STRING
-    storage_type = None if dtype.kind not in "biuf" else StorageType.from_numpy(dtype)
-    if storage_type is None:
+    known = _known_type(stored.encode())
+    if known.storage_type is None:
         raise UnsupportedDataError(
-            f"{what}: the dataset has the type {dtype}; Daf has Bool, Int8 to Int64, "
+            f"{what}: the dataset has the type {known.dtype}; Daf has Bool, Int8 to Int64, "
             "UInt8 to UInt64, Float32, Float64 and strings"
         )
-    return storage_type
+    return known.storage_type
+
+
+class _KnownType(NamedTuple):
+    """A type of HDF5."""
+
+    dtype: np.dtype[Any]
+    """What h5py makes of it; of a bit field of one byte, bool."""
+    storage_type: StorageType | None
+    """What it is in Daf, if it has a place there."""
+    is_native: bool
+    """Whether the dtype says all of how numbers are stored, bit by bit."""
+
+
+@functools.lru_cache(maxsize=1 << 8)
+def _known_type(encoded: bytes) -> _KnownType:
+    """Return what there is to know of a type as HDF5 encodes it.
+
+    The datasets of a file have few types, and h5py takes as long to translate one as to open a
+    dataset.
+    """
+    h5 = h5py()
+    stored = h5.h5t.decode(encoded)
+    if stored.get_class() == h5.h5t.BITFIELD and stored.get_size() == 1:
+        return _KnownType(np.dtype(bool), StorageType.BOOL, is_native=True)
+    dtype = stored.dtype
+    if h5.check_string_dtype(dtype) is not None:
+        return _KnownType(dtype, StorageType.STRING, is_native=False)
+    storage_type = None if dtype.kind not in "biuf" else StorageType.from_numpy(dtype)
+    is_native = storage_type is not None and stored == h5.h5t.py_create(dtype, logical=True)
+    return _KnownType(dtype, storage_type, is_native=bool(is_native))
+
+
+def scalar_attribute(item: Any, name: bytes) -> Any:
+    """Return an attribute that is one number, as h5py's ``attrs`` does; None if it is not."""
+    attribute = h5py().h5a.open(item, name)
+    stored = attribute.get_type()
+    known = _known_type(stored.encode())
+    is_bits = stored.get_class() == h5py().h5t.BITFIELD
+    if not known.is_native or is_bits or attribute.shape != ():
+        return None
+    value = np.zeros((), known.dtype)
+    attribute.read(value, mtype=stored)
+    return value[()]
 
 
 def is_native(dataset: Any) -> bool:
     """Return whether h5py's dtype of some numbers says all of how they are stored, bit by bit."""
-    h5t = h5py().h5t
-    stored = dataset.id.get_type()
-    if stored.get_class() == h5t.BITFIELD:
-        return bool(stored.get_size() == 1)
-    return bool(stored == h5t.py_create(dataset.dtype, logical=True))
+    return _known_type(dataset.id.get_type().encode()).is_native
 
 
-def is_plain(dataset: Any, storage_type: StorageType) -> bool:
+def is_plain(dataset: Any, stored: Any, storage_type: StorageType) -> bool:
     """Return whether the elements lie in the file as they are in memory, in one piece."""
-    if storage_type.is_string or dataset.id.get_offset() is None:
+    if storage_type.is_string or dataset.get_offset() is None:
         return False
-    return bool(storage_type is StorageType.BOOL or dataset.dtype == storage_type.dtype)
+    return bool(_known_type(stored.encode()).dtype == storage_type.dtype)
 
 
 def reason_of(error: BaseException) -> str:

@@ -18,8 +18,9 @@ import zarr
 
 from daf_query import connect
 from daf_storage import DafReader, errors, open_daf
+from daf_storage.trees import _hdf5_array, _hdf5_file, _hdf5_tree
 from daf_storage.trees._hdf5_array import Hdf5Array
-from tests.storage.attached.example import N_OBS, N_VAR, Form, write
+from tests.storage.attached.example import FORMS, N_OBS, N_VAR, Form, write
 from tests.support import recorded_reads, served
 
 
@@ -242,3 +243,43 @@ def test_a_zarr_that_is_rewritten_under_an_open_session(tmp_path: Path) -> None:
         group["obs"].attrs["column-order"] = ["kind", "n"]
         time.sleep(0.02)
         assert session.sql(query).to_pydict()["n"] == [0, 1, 2]
+
+
+def test_columns_are_listed_without_objects_of_h5py(
+    h5ad_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred of them take as long to make as all else; and each element is opened once."""
+    opened: list[str] = []
+    real_open = _hdf5_file.open_below
+
+    def counted(group: Any, name: str, *, what: str) -> Any:
+        opened.append(what)
+        return real_open(group, name, what=what)
+
+    for module in (_hdf5_tree, _hdf5_array):
+        monkeypatch.setattr(module, "open_below", counted)
+    made: list[str] = []
+    real_init = h5py.Dataset.__init__
+
+    def noted(self: Any, bind: Any, **options: Any) -> None:
+        made.append(h5py.h5i.get_name(bind).decode())
+        real_init(self, bind, **options)
+
+    monkeypatch.setattr(h5py.Dataset, "__init__", noted)
+    with open_daf(h5ad_path) as daf:
+        infos = dict(daf.vector_infos("obs"))
+    numbers = {"float32", "float64", "int8", "uint64", "bool"}
+    assert numbers <= infos.keys()
+    assert len([what for what in opened if what.rpartition("obs/")[2] in numbers]) == len(numbers)
+    assert not [name for name in made if name.removeprefix("/obs/") in numbers]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_all_vectors_at_once_are_those_of_each(paths: dict[Form, Path], form: Form) -> None:
+    """Their types, or the errors, in alphabetical order; names that do not exist are none."""
+    with open_daf(paths[form]) as daf:
+        for axis in sorted(daf.axes_set()):
+            expected = {name: daf.vector_info(axis, name) for name in sorted(daf.vectors_set(axis))}
+            assert list(daf.vector_infos(axis)) == list(expected.items())
+        with pytest.raises(errors.AxisNotFoundError):
+            list(daf.vector_infos("none"))

@@ -1,0 +1,58 @@
+"""Tests of how types and attributes of HDF5 are read without h5py's objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from daf_storage.trees._hdf5_types import _known_type, is_native, scalar_attribute
+
+h5py = pytest.importorskip("h5py")
+
+
+def _odd_integer() -> object:
+    """Return an integer of 4 bytes of which 20 bits count."""
+    odd = h5py.h5t.STD_I32LE.copy()
+    odd.set_precision(20)
+    return odd
+
+
+def test_numbers_of_attributes_are_those_of_h5py(tmp_path: Path) -> None:
+    """Those whose dtype says all of how they are stored; for others h5py is to be asked."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        attributes = file.attrs
+        attributes["bool"] = True
+        attributes["float"] = np.float32(1.5)
+        attributes["big"] = np.array(7, ">i4")
+        attributes["string"] = "a"
+        attributes["bytes"] = np.bytes_("a")
+        attributes["list"] = [1, 2]
+        attributes["none"] = h5py.Empty("f4")
+        attributes["half"] = np.float16(2)
+        attributes.create("enum", 1, dtype=h5py.enum_dtype({"RED": 0, "BLUE": 1}, "i1"))
+        space = h5py.h5s.create(h5py.h5s.SCALAR)
+        for name, stored in ((b"bits", h5py.h5t.STD_B8LE), (b"odd", _odd_integer())):
+            h5py.h5a.create(file.id, name, stored, space)
+        for name in attributes:
+            value, expected = scalar_attribute(file.id, name.encode()), attributes[name]
+            if name in ("bool", "float", "big", "enum"):
+                assert value == expected
+                assert type(value) is type(expected)
+            else:
+                assert value is None, name
+
+
+def test_types_are_what_h5py_makes_of_them(tmp_path: Path) -> None:
+    """Also those that were seen before, and of another file; only native ones are mapped."""
+    expected = {"<i4": True, ">i4": True, "f8": True, "f2": False, "?": True, "S3": False}
+    for number in range(2):
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            for dtype, is_expected in expected.items():
+                dataset = file.create_dataset(dtype, data=np.zeros(2, dtype))
+                assert _known_type(dataset.id.get_type().encode()).dtype == dataset.dtype
+                assert is_native(dataset) is is_expected, dtype
+            space = h5py.h5s.create_simple((2,))
+            odd = h5py.Dataset(h5py.h5d.create(file.id, b"odd", _odd_integer(), space))
+            assert not is_native(odd)
