@@ -30,11 +30,13 @@ if TYPE_CHECKING:
         axes_in_order,
         checked_indices,
         is_in_place,
+        matrix_version,
         ordered,
         plain_values,
         relation_of,
         stored_numbers,
         writing_remedy,
+        vectors_version,
     )
     from daf_storage.h5ad import (
         ANNDATA_PARTS,
@@ -121,6 +123,7 @@ __all__ = [
     "lazy_module",
     "lazy_names",
     "matching_urls",
+    "matrix_version",
     "open_access",
     "open_output",
     "open_regular",
@@ -136,6 +139,7 @@ __all__ = [
     "shown_url",
     "sidecar_indexes",
     "stored_numbers",
+    "vectors_version",
     "write_anndata",
     "writing_remedy",
 ]
@@ -166,10 +170,12 @@ __getattr__, __dir__ = lazy_names(
             "checked_indices",
             "is_in_place",
             "writing_remedy",
+            "matrix_version",
             "ordered",
             "plain_values",
             "relation_of",
             "stored_numbers",
+            "vectors_version",
         ),
         "daf_storage.h5ad": (
             "ANNDATA_PARTS",

@@ -17,6 +17,7 @@ from daf_query.collection._anndata import (
     collection_contents,
     find_collection_companions,
 )
+from daf_query.collection._block_reads import collection_facts, collection_reads
 from daf_query.collection._explanation import CollectionExplanation, explain
 from daf_query.collection._labels import (
     DuplicateNamesWarning,
@@ -26,6 +27,7 @@ from daf_query.collection._labels import (
 )
 from daf_query.collection._members import Whole
 from daf_query.collection._reading import figures_of, read_whole, row_sizes, spans_of
+from daf_query.dask_blocks import BlockKind, Source
 from daf_query.matrix import AlignedAxis, Selection, SlicePlan
 from daf_query.slice import (
     BLOCK_BYTES,
@@ -35,8 +37,10 @@ from daf_query.slice import (
     ByteSize,
     Contents,
     Figures,
+    GridFacts,
     Labels,
     MatrixSlice,
+    Spans,
     byte_count,
     check_budget,
     select_companions,
@@ -250,6 +254,16 @@ class CollectionSlice(MatrixSlice):
     def _blocks(self, spans: Iterator[Span]) -> Iterator[MatrixSlice]:
         return (self.of_rows(span) for span in spans)
 
+    def grid_facts(self, kind: BlockKind) -> GridFacts:
+        """Return what the grid of its blocks as a Dask array follows from."""
+        figures = self._figures()
+        size_bytes = figures.csr_bytes if kind == "csr" else figures.dense_bytes
+        return collection_facts(self.whole, size_bytes)
+
+    def block_reads(self, spans: Spans) -> tuple[Source, Iterator[Any]]:
+        """Return what the tasks of a Dask array read of, and what each of them has of it."""
+        return collection_reads(self.whole, spans)
+
     def unchanged_axes(self) -> AbstractContextManager[None]:
         """Refuse what is read meanwhile by positions, if an axis was replaced or reordered."""
         return self._unchanged()
@@ -281,7 +295,7 @@ class CollectionSlice(MatrixSlice):
             return ()
         return select_companions(self.whole.location, found, {}).chosen
 
-    def _companion(self, matrix: AlignedMatrix) -> MatrixSlice:
+    def companion(self, matrix: AlignedMatrix) -> MatrixSlice:
         """Return the selected part of a matrix that comes along."""
         whole, _ = find_collection_companions(self.whole).slice_of(self.whole, matrix)
         return CollectionSlice(whole, self._readers, self._aligned, self._asked)

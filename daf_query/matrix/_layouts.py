@@ -36,14 +36,19 @@ class Layout:
         """The selected columns of the matrix, whichever of the axes is stored first."""
         return self.plan.minor if self.rows_are_major else self.plan.major
 
+    @property
+    def rows(self) -> Selection:
+        """The selected rows of the matrix, whichever of the axes is stored first."""
+        return self.plan.major if self.rows_are_major else self.plan.minor
+
     def of_rows(self, start: int, stop: int) -> Layout:
         """Return the layout with a plan of some rows of the slice; reads nothing."""
-        major, minor = self.plan.major, self.plan.minor
-        if self.rows_are_major:
-            plan = replan(self.plan, major.part(start, stop), minor)
-        else:
-            plan = replan(self.plan, major, minor.part(start, stop))
-        return Layout(plan, self.rows_are_major)
+        return self.at(self.rows.part(start, stop), self.columns)
+
+    def at(self, rows: Selection, columns: Selection) -> Layout:
+        """Return the layout with a plan of other entries of the same matrix; reads nothing."""
+        majors, minors = (rows, columns) if self.rows_are_major else (columns, rows)
+        return Layout(replan(self.plan, majors, minors), self.rows_are_major)
 
     def gather(self, progress: Callable[[int], None]) -> Any:
         """Return the values: ``csr_array`` if sparse, else ``ndarray``.

@@ -21,6 +21,13 @@ from daf_query.slice._anndata import (
     warn_of_left_out,
 )
 from daf_query.slice._asked import Asked, Written, written_selector
+from daf_query.slice._block_grid import GridFacts, Spans, StoredOrder
+from daf_query.slice._block_reads import (
+    MatrixSource,
+    OpenedMatrix,
+    matrix_facts,
+    matrix_source,
+)
 from daf_query.slice._blocks import BLOCK_BYTES
 from daf_query.slice._byte_sizes import ByteSize, byte_count, shown_bytes
 from daf_query.slice._empty_selection import EmptySelection, empty_selection
@@ -61,12 +68,17 @@ __all__ = [
     "Contents",
     "EmptySelection",
     "Figures",
+    "GridFacts",
     "Labels",
     "LayoutCost",
     "MatrixSlice",
+    "MatrixSource",
+    "OpenedMatrix",
     "RowKey",
     "Selector",
     "SliceExplanation",
+    "Spans",
+    "StoredOrder",
     "WrappedSql",
     "Written",
     "axis_bytes",
@@ -80,6 +92,8 @@ __all__ = [
     "find_companions",
     "is_select",
     "is_table",
+    "matrix_facts",
+    "matrix_source",
     "order_of",
     "positions_in",
     "positions_of",

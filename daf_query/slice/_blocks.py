@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.matrix import Layout, PlannedLayouts, major_counts, minor_counts
+from daf_query.matrix import Layout, PlannedLayouts, Selection, major_counts, minor_counts
 from daf_query.slice._byte_sizes import ByteSize, byte_count
 from daf_query.slice._explanation import Figures
 from daf_storage import errors
@@ -93,6 +93,13 @@ def likely_row_counts(figures: Figures, layouts: Sequence[Layout]) -> npt.NDArra
 def planned_rows(planned: PlannedLayouts, span: Span) -> PlannedLayouts:
     """Return the layouts with plans of some rows; nothing is read."""
     layouts = [layout.of_rows(span.start, span.stop) for layout in planned.whole]
+    layouts.sort(key=lambda layout: layout.plan.cost_bytes)
+    return PlannedLayouts(tuple(layouts), planned.faults)
+
+
+def planned_at(planned: PlannedLayouts, rows: Selection, columns: Selection) -> PlannedLayouts:
+    """Return the layouts with plans of other entries of the matrix; nothing is read."""
+    layouts = [layout.at(rows, columns) for layout in planned.whole]
     layouts.sort(key=lambda layout: layout.plan.cost_bytes)
     return PlannedLayouts(tuple(layouts), planned.faults)
 

@@ -39,6 +39,20 @@ class CurrentAxes:
         yield
         self._check(stored)
 
+    def check_matrix(self, stored: StoredMatrix) -> None:
+        """Refuse a matrix that is not the stored one any more, if it is to be opened again.
+
+        Raises
+        ------
+        InvalidInputError
+            It was replaced or deleted since the slice was made.
+        """
+        if not self._is_there(stored):
+            raise errors.InvalidInputError(
+                f"{self._daf.location}: the matrix {stored.info.name!r} was replaced since this "
+                "slice of it was made; make the slice again"
+            )
+
     def _check(self, stored: StoredMatrix) -> None:
         # Another identity need not mean another axis: an HDF5 file has one for all that is in it,
         # and what was written a moment ago has none that lasts.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query._provenance import Record, record_of
+from daf_query.dask_blocks import BlockKind, Source
 from daf_query.matrix import (
     ElementCount,
     PlannedLayouts,
@@ -26,6 +27,8 @@ from daf_query.slice import _explanation as explaining
 from daf_query.slice import _export as export
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice, Contents
 from daf_query.slice._asked import Asked
+from daf_query.slice._block_grid import GridFacts, Spans
+from daf_query.slice._block_reads import matrix_facts, matrix_reads
 from daf_query.slice._block_writers import (
     BLOCK_FORMATS,
     WIDE,
@@ -36,15 +39,18 @@ from daf_query.slice._block_writers import (
 from daf_query.slice._blocks import (
     BLOCK_BYTES,
     likely_row_counts,
+    planned_at,
     planned_rows,
     row_spans,
     without_damaged,
 )
 from daf_query.slice._byte_sizes import ByteSize, byte_count
 from daf_query.slice._current_axes import CurrentAxes
+from daf_query.slice._dask_arrays import DaskArrays
 from daf_query.slice._empty_selection import EmptySelection
 from daf_query.slice._explanation import SliceExplanation
 from daf_query.slice._export import AxisNames, Labels
+from daf_query.slice._lazy_anndata import lazy_anndata
 from daf_storage import DafReader, Origin, errors
 from daf_storage.spi import AlignedMatrix, ForkLock, Span, lazy_module
 
@@ -87,7 +93,7 @@ def slice_matrix(  # noqa: PLR0913 - what is chosen, and how
     return part
 
 
-class MatrixSlice:
+class MatrixSlice(DaskArrays):
     """Some rows and columns of a stored matrix; `DafSession.matrix` makes one.
 
     The values are read when first asked for, once, from the stored layout that touches the fewest
@@ -303,7 +309,7 @@ class MatrixSlice:
         """
         return export.wide_polars(self)
 
-    def to_anndata(
+    def to_anndata(  # noqa: PLR0913 - what comes along, and how
         self,
         *,
         layers: Choice = None,
@@ -313,6 +319,8 @@ class MatrixSlice:
         varp: Choice = None,
         max_bytes: int | None = ANNDATA_MAX_BYTES,
         provenance: bool | None = None,
+        lazy: bool = False,
+        rows_per_block: int | None = None,
     ) -> anndata.AnnData:
         """Return an AnnData whose ``X`` is this slice, with the other matrices over its axes.
 
@@ -333,11 +341,19 @@ class MatrixSlice:
         provenance
             Whether ``uns["daf_query"]`` says, as JSON, where the slice comes from; by default as
             the session was connected.
+        lazy
+            Whether ``X`` and the layers are Dask arrays as of `to_dask`, in blocks of rows, and
+            nothing of them is read now.  All layers come along by default.
+        rows_per_block
+            How many rows their blocks have; by default as many as `to_dask` chooses for ``X``.
 
         Raises
         ------
         MatrixNotFoundError
             There is no matrix of a key; the message lists those that exist.
+        InvalidInputError
+            ``lazy``, and ``X`` or a layer is stored by columns alone; or ``rows_per_block`` without
+            ``lazy``.
 
         Warns
         -----
@@ -352,7 +368,12 @@ class MatrixSlice:
             "varp": varp,
             "max_bytes": max_bytes,
         }
-        return _anndata.to_anndata(self, choice, self._record(is_wanted=provenance))
+        record = self._record(is_wanted=provenance)
+        if lazy:
+            return lazy_anndata(self, choice, record, rows_per_block)
+        if rows_per_block is not None:
+            raise errors.InvalidInputError("rows_per_block= is for lazy=True alone")
+        return _anndata.to_anndata(self, choice, record)
 
     def save(
         self,
@@ -421,7 +442,7 @@ class MatrixSlice:
         if is_anndata:
             with self.unchanged_axes():
                 contents = self.contents(choice, record)
-            save_anndata(contents, self, path, file_format, self._companion, reading)
+            save_anndata(contents, self, path, file_format, self.companion, reading)
         else:
             save_rows(self, path, file_format, record, reading)
         self._nnz = reading.nnz
@@ -452,7 +473,7 @@ class MatrixSlice:
         size = figures.dense_bytes if file_format in WIDE else figures.result_bytes
         return can_be_cut and self._gathered is None and size > block_bytes
 
-    def _companion(self, matrix: AlignedMatrix) -> MatrixSlice:
+    def companion(self, matrix: AlignedMatrix) -> MatrixSlice:
         """Return the selected part of a matrix that comes along."""
         selections = _anndata.companion_selections(self, matrix)
         return slice_matrix(
@@ -513,6 +534,25 @@ class MatrixSlice:
     def of_rows(self, span: Span) -> MatrixSlice:
         """Return some of the rows, by their offsets; nothing is read."""
         return self._block(span, planned_rows(PlannedLayouts(self._layouts, self._faults), span))
+
+    def at(self, rows: Selection, columns: Selection) -> MatrixSlice:
+        """Return other entries of the same matrix; nothing is read."""
+        layouts = planned_at(PlannedLayouts(self._layouts, self._faults), rows, columns)
+        axes = (self.rows_axis, self.columns_axis)
+        return MatrixSlice(self.daf, axes, self.name, (rows, columns), layouts, self._current)
+
+    def grid_facts(self, kind: BlockKind) -> GridFacts:
+        """Return what the grid of its blocks as a Dask array follows from."""
+        figures = self._figures()
+        return matrix_facts(self, figures.csr_bytes if kind == "csr" else figures.dense_bytes)
+
+    def block_reads(self, spans: Spans) -> tuple[Source, Iterator[Any]]:
+        """Return what the tasks of a Dask array read of, and what each of them has of it."""
+        return matrix_reads(self, spans, slice_matrix)
+
+    def check_matrix(self) -> None:
+        """Refuse a matrix that was replaced, if others are to open it again."""
+        self._current.check_matrix(self.plan.stored)
 
     def _block(self, span: Span, layouts: PlannedLayouts) -> MatrixSlice:
         axes = (self.rows_axis, self.columns_axis)

@@ -22,7 +22,7 @@ from daf_storage.attached._properties import Property, memory_property
 from daf_storage.attached._uns import UnsValues, encoded_values, uns_values
 from daf_storage.attached._virtual import VirtualNode
 from daf_storage.data import kept, layout
-from daf_storage.trees import Hdf5Tree, MemoryArray, NodeKind, Tree
+from daf_storage.trees import Hdf5Tree, MemoryArray, NodeKind, Tree, version_of
 
 _CHECK_SECONDS: Final = 0.005
 """How long what there is in the file is believed to be the same, within one question."""
@@ -89,6 +89,14 @@ class AnnDataTree:
         if contents.find(path) is None and not contents.is_group(path):
             return None
         return tuple(map(self.base.identity, contents.sources(path)))
+
+    def version(self, path: str) -> Hashable:
+        """Return what differs whenever something at or below ``path`` does, in any process."""
+        contents = self._current(is_exact=True)
+        if contents.find(path) is None and not contents.is_group(path):
+            return None
+        versions = tuple(version_of(self.base, source) for source in contents.sources(path))
+        return None if any(each is None for each in versions) else versions
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""

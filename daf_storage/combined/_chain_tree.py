@@ -16,7 +16,7 @@ from daf_storage import errors
 from daf_storage.combined._property_paths import PropertyPath, axes_of_group, property_of
 from daf_storage.combined._same_entries import first_difference
 from daf_storage.data import layout
-from daf_storage.trees import Node, NodeKind, StoredArray, Tree
+from daf_storage.trees import Node, NodeKind, StoredArray, Tree, version_of
 
 _NAME: Final = "name"
 _POINTS: Final = "points"
@@ -76,6 +76,12 @@ class ChainTree:
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever something at or below ``path`` does."""
         return self._identity(path, lambda tree: tree.identity(path))
+
+    def version(self, path: str) -> Hashable:
+        """Return what differs whenever a property, or its owner, does, in any process."""
+        owner = self.owner(path) if _is_single(path) else None
+        version = None if owner is None else version_of(self._tree(owner, path), path)
+        return None if version is None else (owner, version)
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` comes, goes or is replaced."""

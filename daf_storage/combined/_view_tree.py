@@ -16,7 +16,7 @@ from daf_storage.combined._view_axes import ViewAxis
 from daf_storage.combined._view_names import DataRules
 from daf_storage.data import ENTRIES_OF, layout
 from daf_storage.data.kept import GROUP as PARTS
-from daf_storage.trees import Node, NodeKind, StoredArray, Tree
+from daf_storage.trees import Node, NodeKind, StoredArray, Tree, version_of
 
 _NAMES_OF_AXES: Final = ("obs_is", "var_is", "anndata_notes")
 """Scalars of an AnnData import that name axes."""
@@ -86,6 +86,14 @@ class ViewTree:
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever something at or below ``path`` does."""
         return self._identity(path, lambda tree, base_path: tree.identity(base_path))
+
+    def version(self, path: str) -> Hashable:
+        """Return what differs whenever what is shown at ``path`` does in the base.
+
+        Which entries are shown is not in it: that is of the view.
+        """
+        base_path = self._base_path(path)
+        return None if base_path is None else version_of(self._tree(path), base_path)
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` comes, goes or is replaced."""

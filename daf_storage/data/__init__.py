@@ -51,6 +51,7 @@ from daf_storage.data._relayout import column_blocks, transpose_sparse, transpos
 from daf_storage.data._sparse_checks import required_array
 from daf_storage.data._sparse_parts import SparseMatrixParts, SparseVectorParts
 from daf_storage.data._summary import axes_in_order
+from daf_storage.data._versions import matrix_version, vectors_version
 from daf_storage.data._writer import DafWriter, check_writer
 
 __all__ = [
@@ -92,6 +93,7 @@ __all__ = [
     "layout",
     "listed",
     "lost_entries",
+    "matrix_version",
     "number_strings",
     "one_each",
     "ordered",
@@ -106,6 +108,7 @@ __all__ = [
     "transpose_sparse",
     "transposed_colptr",
     "values_without_entry",
+    "vectors_version",
     "write_text",
     "writing_remedy",
 ]

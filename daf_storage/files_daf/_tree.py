@@ -34,6 +34,7 @@ from daf_storage.stores import (
     PropertyFiles,
     RemoteArchive,
     RemoteStore,
+    snapshot_version,
 )
 from daf_storage.trees import Node, NodeKind, StoredArray, Tree, ZarrTree, new_chunk_cache
 
@@ -152,6 +153,15 @@ class FilesTree:
             return identity_of(files, place)
         snapshot = self.folder(path)
         return None if snapshot is None else snapshot.identity()
+
+    def version(self, path: str) -> Hashable:
+        """Return what differs whenever something at or below ``path`` does, in any process."""
+        place = place_of(path)
+        found = self._files(place)
+        if isinstance(found, PropertyFiles):
+            return found.version()
+        snapshot = self.folder(path) if found is None else found
+        return snapshot_version(snapshot)
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path``, or what it is, does."""

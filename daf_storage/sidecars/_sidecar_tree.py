@@ -25,7 +25,15 @@ from daf_storage.sidecars._document import (
 )
 from daf_storage.sidecars._source_files import settled_state, source_digest, source_state
 from daf_storage.stores import DirectoryStore, fingerprint
-from daf_storage.trees import Node, NodeKind, Remarked, StoredArray, Tree, ZarrTree
+from daf_storage.trees import (
+    Node,
+    NodeKind,
+    Remarked,
+    StoredArray,
+    Tree,
+    ZarrTree,
+    version_of,
+)
 
 _MAX_DIGEST_BYTES: Final = 1 << 28
 """Up to which size a source whose times differ is read, to see whether it is a copy."""
@@ -136,6 +144,15 @@ class SidecarTree:
         if _is_index(path):
             return None
         return self._with_state(path, self.base.identity(path))
+
+    def version(self, path: str) -> Hashable:
+        """Return what differs whenever something at or below ``path`` does, in any process.
+
+        What the sidecar has of a property follows from the source.
+        """
+        place = _property_of(path)
+        known = path if place is None else self._base_place(place)
+        return None if known is None or _is_index(path) else version_of(self.base, known)
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""

@@ -19,6 +19,7 @@ from daf_storage.stores._identity import (
     file_identity,
     fingerprint,
     is_lasting,
+    files_version,
     is_settled,
 )
 from daf_storage.stores._key_value import MappingStore
@@ -37,10 +38,12 @@ from daf_storage.stores._protocol import (
     ReadableStore,
     Snapshot,
     Transaction,
+    VersionedSnapshot,
     WritableStore,
     bytes_version,
     has_entries,
     is_mapped,
+    snapshot_version,
 )
 from daf_storage.stores._read_estimate import ReadEstimate, estimate_ranges
 from daf_storage.stores._regular import open_regular
@@ -90,6 +93,7 @@ __all__ = [
     "Snapshot",
     "SnapshotZarrStore",
     "Transaction",
+    "VersionedSnapshot",
     "WritableStore",
     "ZarrArchiveStore",
     "abandoned",
@@ -99,6 +103,7 @@ __all__ = [
     "check_output",
     "estimate_ranges",
     "file_identity",
+    "files_version",
     "find_output",
     "fingerprint",
     "follow_links",
@@ -121,6 +126,7 @@ __all__ = [
     "replace_archive",
     "scratch",
     "shown_url",
+    "snapshot_version",
     "unfinished_rebuilds",
     "was_interrupted",
 ]

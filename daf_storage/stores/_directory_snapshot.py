@@ -37,6 +37,10 @@ class DirectorySnapshot(LocalReads):
         """
         return _identity.directory_identity(self._descriptor)
 
+    def version(self) -> Hashable:
+        """Return inode, size and times of each file, which any process sees alike."""
+        return _identity.directory_version(self._descriptor)
+
     def listing_identity(self, files: Iterable[str]) -> tuple[Hashable, ...]:
         """Return what changes with the directories directly below, or these files in them."""
         return _identity.listing_identity(self._descriptor, files)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final, TypeAlias
 
 Fingerprint: TypeAlias = tuple[int, int, int, int]
@@ -18,6 +18,7 @@ Fingerprint: TypeAlias = tuple[int, int, int, int]
 
 _TIME_STEP_NS: Final = 100_000_000
 _MAX_DEPTH: Final = 16
+_MAX_WAITS: Final = 5
 
 
 class Unsettled:
@@ -59,6 +60,39 @@ def directory_identity(descriptor: int) -> tuple[Hashable, ...]:
     found: list[tuple[str, os.stat_result]] = [("", os.fstat(descriptor))]
     _walk(descriptor, "", found, _MAX_DEPTH)
     return files_identity(found)
+
+
+def directory_version(descriptor: int) -> tuple[Hashable, ...]:
+    """Return what differs whenever something in a directory was written to, in any process.
+
+    Unlike an identity it is the same for whoever looks, also on another machine, and may be kept.
+    """
+
+    def look() -> list[tuple[str, os.stat_result]]:
+        found: list[tuple[str, os.stat_result]] = [("", os.fstat(descriptor))]
+        _walk(descriptor, "", found, _MAX_DEPTH)
+        return found
+
+    return files_version(look)
+
+
+def files_version(look: Callable[[], list[tuple[str, os.stat_result]]]) -> tuple[Hashable, ...]:
+    """Return inode, size and times of some files once their next change is bound to show.
+
+    Parameters
+    ----------
+    look
+        Returns the files by name, and what the file system knows of each.
+    """
+    found = look()
+    for _ in range(_MAX_WAITS):
+        newest = max(max(status.st_mtime_ns, status.st_ctime_ns) for _, status in found)
+        age = time.time_ns() - newest
+        if not 0 <= age < _TIME_STEP_NS:  # of a clock that is ahead nothing can be awaited
+            break
+        time.sleep((_TIME_STEP_NS - age) / 1e9)
+        found = look()
+    return tuple((name, *fingerprint(status)) for name, status in found)
 
 
 def listing_identity(descriptor: int, files: Iterable[str]) -> tuple[Hashable, ...]:

@@ -62,6 +62,10 @@ class PropertyFiles(LocalReads):
         """Return what differs whenever one of the files was replaced or written to."""
         return _identity.files_identity([(n, one.status) for n, one in self._files.items()])
 
+    def version(self) -> Hashable:
+        """Return inode, size and times of each file, which any process sees alike."""
+        return _identity.files_version(lambda: [(n, one.status) for n, one in self._files.items()])
+
     def is_same(self, other: object) -> bool:
         """Return whether another snapshot has the same document: both hold it."""
         return isinstance(other, PropertyFiles) and os.path.samestat(

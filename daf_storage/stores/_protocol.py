@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from daf_storage.base import AnyArray
 
@@ -77,6 +77,23 @@ class Snapshot(Protocol):
         and after the key is deleted or replaced.
         """
         ...
+
+
+@runtime_checkable
+class VersionedSnapshot(Protocol):
+    """A snapshot that can say which version of the data it is of, to other processes too."""
+
+    def version(self) -> Hashable:
+        """Return a value that is another one whenever what is below the prefix is.
+
+        Whoever looks at the same data gets the same one, in whichever process.
+        """
+        ...
+
+
+def snapshot_version(snapshot: object) -> Hashable:
+    """Return the version of what a snapshot is of; None if it cannot say."""
+    return snapshot.version() if isinstance(snapshot, VersionedSnapshot) else None
 
 
 class LocalReads:

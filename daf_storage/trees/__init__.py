@@ -28,9 +28,11 @@ from daf_storage.trees._protocol import (
     StoredArray,
     Tree,
     TreeTransaction,
+    VersionedTree,
     WholeStrings,
     WritableTree,
     fill_blocks,
+    version_of,
 )
 from daf_storage.trees._shards import ShardWriter
 from daf_storage.trees._zarr_array import PackedArray, ZarrArray
@@ -57,6 +59,7 @@ __all__ = [
     "StoredArray",
     "Tree",
     "TreeTransaction",
+    "VersionedTree",
     "WholeStrings",
     "WritableHdf5Tree",
     "WritableTree",
@@ -77,5 +80,6 @@ __all__ = [
     "new_chunk_cache",
     "read_joined",
     "require_space_in",
+    "version_of",
     "zarr_formats",
 ]

@@ -22,6 +22,7 @@ from daf_storage.stores import (
     allocate,
     check_length,
     file_identity,
+    files_version,
     fingerprint,
     is_settled,
     map_range,
@@ -174,6 +175,15 @@ class Hdf5File:
         """Return inode, size and times of the file; None while it is too new to tell by them."""
         status = self._status()
         return None if status is None or not is_settled(status) else list(fingerprint(status))
+
+    def settled_version(self) -> Hashable:
+        """Return inode, size and times of the file once the next write is bound to show in them.
+
+        None if it is not one of the file system.
+        """
+        if self._status() is None:
+            return None
+        return files_version(lambda: [("", os.fstat(self.file.id.get_vfd_handle()))])
 
     def _fingerprint(self) -> Fingerprint | None:
         status = self._status()

@@ -136,6 +136,11 @@ class Hdf5Tree:
                 return None
             return self._shared.version(self.path_in_file(path)), self._shared.state()
 
+    def version(self, path: str) -> Hashable:
+        """Return inode, size and times of the file; None if it is not one of the file system."""
+        with self._shared.lock:
+            return None if self._found_kind(path) is None else self._shared.settled_version()
+
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""
         return self.identity(path)

@@ -214,6 +214,24 @@ class Remarked(Protocol):
         ...
 
 
+@runtime_checkable
+class VersionedTree(Protocol):
+    """A tree that can say which version of the data it has, to other processes too."""
+
+    def version(self, path: str) -> Hashable:
+        """Return a value that is another one whenever something at or below ``path`` is.
+
+        Whoever looks at the same data gets the same one, in whichever process; None if that cannot
+        be known: in memory, on a server.  It costs a look at each file.
+        """
+        ...
+
+
+def version_of(tree: Tree, path: str) -> Hashable:
+    """Return the version of what is at or below ``path``; None if that cannot be known."""
+    return tree.version(path) if isinstance(tree, VersionedTree) else None
+
+
 class TreeTransaction(Protocol):
     """Changes prepared aside; each `publish` and `remove` is one atomic step."""
 

@@ -23,7 +23,14 @@ from daf_storage.errors import (
     ReadOnlyError,
     UnsupportedDataError,
 )
-from daf_storage.stores import MmapZipStore, ReadableStore, Snapshot, Transaction, WritableStore
+from daf_storage.stores import (
+    MmapZipStore,
+    ReadableStore,
+    Snapshot,
+    Transaction,
+    WritableStore,
+    snapshot_version,
+)
 from daf_storage.trees._chunk_reader import new_chunk_cache
 from daf_storage.trees._consolidated import Consolidated, consolidated_of, lists_all
 from daf_storage.trees._metadata import ZarrFormat, ZarrVersion
@@ -118,6 +125,11 @@ class ZarrTree:
         """Return a value that changes whenever something at or below ``path`` does."""
         snapshot = self._snapshot(path)
         return None if snapshot is None else snapshot.identity()
+
+    def version(self, path: str) -> Hashable:
+        """Return what differs whenever something at or below ``path`` does, in any process."""
+        snapshot = self._snapshot(path)
+        return snapshot_version(snapshot)
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path``, or what it is, does."""

@@ -51,6 +51,7 @@ class OpenArchive(ArchiveReader):
         self._hidden = 0
         self._file: ArchiveFile | None = None
         self._last_seen: Fingerprint | None = None
+        self._opened_as: Fingerprint | None = None
         self._appender: Appender | None = None
         if mode == "r":
             self._open_for_reading()
@@ -62,6 +63,7 @@ class OpenArchive(ArchiveReader):
         try:
             self._view = map_readonly(file.descriptor, directory.offset)
             self.file_identity = file.identity()
+            self._opened_as = fingerprint(os.fstat(file.descriptor))
         finally:
             file.close()
         self._limit_bytes = directory.offset
@@ -207,6 +209,17 @@ class OpenArchive(ArchiveReader):
         if (status.st_dev, status.st_ino) != self.file_identity:
             return None  # another file has this name by now; the mapped one cannot be asked
         return file_identity(status)
+
+    def versions(self, prefix: str, limit: int) -> tuple[Hashable, ...]:
+        """Return the inode, and name, place, size and CRC of entries, as the path has them now.
+
+        Another program may have added entries, or have written another archive in its place.
+        """
+        status = os.stat(self.path)
+        if self._file is not None or fingerprint(status) == self._opened_as:
+            return status.st_ino, *super().versions(prefix, limit)
+        current = OpenArchive(self.path, location=self.location)
+        return current.versions(prefix, len(current))
 
     def present_bytes(self) -> int:
         """Return how much of the entries' part of the file is there.

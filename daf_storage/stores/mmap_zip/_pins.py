@@ -30,6 +30,10 @@ class Entries(Protocol):
         """Return the first parts of the names below ``prefix``, sorted."""
         ...
 
+    def versions(self, prefix: str, limit: int) -> tuple[Hashable, ...]:
+        """Return name, place, size and CRC of the entries below ``prefix``."""
+        ...
+
     def find_bytes(self, name: str, limit: int) -> memoryview | None:
         """Return the bytes of an entry; None if there is none."""
         ...
@@ -84,6 +88,10 @@ class ArchiveSnapshot:
     def identity(self) -> Hashable:
         """Return what changes whenever something is added below the prefix, or rewritten."""
         return self._identity
+
+    def version(self) -> Hashable:
+        """Return name, place, size and CRC of the entries, which any process sees alike."""
+        return self._archive.versions(self._prefix, self._limit)
 
     def listing_identity(self, files: Iterable[str]) -> Hashable:  # noqa: ARG002 - as for all pins
         """Return what changes whenever something is added below the prefix, or rewritten."""

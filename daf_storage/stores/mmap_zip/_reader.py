@@ -255,6 +255,12 @@ class ArchiveReader:
         with self._index_lock:
             return self._index.count_below(prefix)
 
+    def versions(self, prefix: str, limit: int) -> tuple[Hashable, ...]:
+        """Return name, place, size and CRC of those of the first ``limit`` entries."""
+        with self._index_lock:
+            found = [(name, self._index.find(name, limit)) for name in self._index.below(prefix)]
+        return tuple((n, e.offset, e.size_bytes, e.crc) for n, e in found if e is not None)
+
     def snapshot(self, prefix: str) -> ArchiveSnapshot | None:
         """Return a view of everything that is below ``prefix`` now."""
         self._check_open()

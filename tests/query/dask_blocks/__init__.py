@@ -1,0 +1,1 @@
+"""Tests of Dask collections; with the synchronous scheduler, in this process."""

@@ -1,0 +1,417 @@
+"""Tests of `MatrixSlice.to_dask`: the values of the slice in blocks, a graph without values."""
+
+from __future__ import annotations
+
+import pickle
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daf_query import DafSession, connect
+from daf_query.dask_blocks import let_go
+from daf_query.slice import OpenedMatrix
+from daf_query.slice import _block_grid as grids
+from daf_storage import MemoryDaf, ZarrDaf, convert, copy_all, errors
+from daf_storage.base import Packing
+from tests.query.collection.cases import RUNS, daf_of
+
+N_CELLS, N_GENES = 23, 7
+RNG = np.random.default_rng(5)
+COUNTS = RNG.poisson(0.7, (N_CELLS, N_GENES)).astype("float32")
+DRAWS = RNG.random((N_CELLS, N_GENES))
+
+
+@pytest.fixture(autouse=True)
+def _synchronous() -> Iterator[None]:
+    with dask.config.set(scheduler="synchronous"):
+        yield
+    let_go()
+
+
+def _fill(daf: Any) -> None:
+    daf.add_axis("cell", [f"c{i}" for i in range(N_CELLS)])
+    daf.add_axis("gene", [f"g{i}" for i in range(N_GENES)])
+    daf.set_vector("cell", "age", np.arange(N_CELLS) % 10)
+    daf.set_matrix("cell", "gene", "both", sp.csc_array(COUNTS))
+    daf.set_matrix("gene", "cell", "by_cell", sp.csc_array(COUNTS.T), relayout=False)
+    daf.set_matrix("cell", "gene", "by_gene", sp.csc_array(COUNTS), relayout=False)
+    daf.set_matrix("cell", "gene", "dense", DRAWS)
+    daf.set_matrix("cell", "gene", "names", np.array([["a", ""]] * N_CELLS).repeat(4, 1)[:, :7])
+
+
+def _small_chunks(_: Packing, shape: tuple[int, ...], kind: Any) -> tuple[int, ...] | None:
+    """Pack arrays of any size, in chunks of four elements."""
+    if not shape or 0 in shape or (kind.is_string and len(shape) > 1):
+        return None
+    return (*(1,) * (len(shape) - 1), min(4, shape[-1]))
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DafSession]:
+    """Return sessions over the same data: plain, packed, in an archive, in memory, of runs."""
+    folder = tmp_path_factory.mktemp("forms")
+    _fill(ZarrDaf(folder / "plain.daf.zarr", "w"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Packing, "chunks", _small_chunks)
+        convert(folder / "plain.daf.zarr", folder / "packed.daf.zarr", packed=True)
+    convert(folder / "plain.daf.zarr", folder / "zipped.daf.zarr.zip")
+    memory = MemoryDaf()
+    _fill(memory)
+    (folder / "runs").mkdir()
+    for name, run in RUNS.items():
+        copy_all(daf_of(name, run), ZarrDaf(folder / f"runs/{name}.daf.zarr", "w"))
+    named = ("plain.daf.zarr", "packed.daf.zarr", "zipped.daf.zarr.zip")
+    opened = {name.partition(".")[0]: connect(folder / name) for name in named}
+    opened["runs"] = connect(
+        [folder / f"runs/{name}.daf.zarr" for name in RUNS if name != "friday"]
+    )
+    return opened | {"memory": connect(memory)}
+
+
+def dense(values: Any) -> Any:
+    """Return values as an ndarray."""
+    return values.toarray() if sp.issparse(values) else values
+
+
+ROWS = st.none() | st.lists(st.integers(0, N_CELLS - 1), max_size=30)
+COLUMNS = st.none() | st.lists(st.integers(0, N_GENES - 1), max_size=9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    form=st.sampled_from(["plain", "packed", "zipped", "memory"]),
+    name=st.sampled_from(["both", "by_cell", "dense", "names"]),
+    rows=ROWS,
+    columns=COLUMNS,
+    rows_per_block=st.none() | st.integers(1, 12),
+    blocks=st.sampled_from([None, "csr", "dense"]),
+)
+def test_blocks_have_the_values_of_the_slice(
+    sessions: dict[str, DafSession],
+    form: str,
+    name: str,
+    rows: list[int] | None,
+    columns: list[int] | None,
+    rows_per_block: int | None,
+    blocks: Any,
+) -> None:
+    """Of any selection, in any order, with duplicates, of nothing; and the meta tells the truth."""
+    part = sessions[form].matrix("cell", "gene", name, rows=rows, columns=columns)
+    if name == "names" and blocks == "csr":
+        with pytest.raises(errors.UnsupportedInputError, match="strings"):
+            part.to_dask(blocks=blocks)
+        return
+    array = part.to_dask(rows_per_block=rows_per_block, blocks=blocks)
+    assert array.shape == part.shape
+    assert array.dtype == part.dtype
+    if rows_per_block:
+        assert set(array.chunks[0][:-1]) <= {rows_per_block}
+    computed = array.compute()
+    expects_csr = blocks == "csr" or (blocks is None and part.is_sparse)
+    assert type(computed) is type(array._meta) is (sp.csr_matrix if expects_csr else np.ndarray)
+    np.testing.assert_array_equal(dense(computed), part.to_numpy())
+    for block in array.blocks[-1:]:
+        assert block.compute().dtype == part.dtype
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    form=st.sampled_from(["plain", "packed", "memory"]),
+    name=st.sampled_from(["both", "by_gene", "dense"]),
+    rows=ROWS,
+    columns=COLUMNS,
+    columns_per_block=st.integers(1, 5),
+)
+def test_blocks_of_columns(
+    sessions: dict[str, DafSession],
+    form: str,
+    name: str,
+    rows: list[int] | None,
+    columns: list[int] | None,
+    columns_per_block: int,
+) -> None:
+    """Where the stored columns are those of the matrix."""
+    part = sessions[form].matrix("cell", "gene", name, rows=rows, columns=columns)
+    array = part.to_dask(columns_per_block=columns_per_block)
+    assert len(array.chunks[0]) == 1
+    np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
+
+
+def test_blocks_of_rows_and_columns(sessions: dict[str, DafSession]) -> None:
+    """Both at once, where both layouts are stored."""
+    part = sessions["plain"].matrix("cell", "gene", "both", rows="age > 2")
+    array = part.to_dask(rows_per_block=5, columns_per_block=3)
+    assert array.numblocks == (3, 3)
+    np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
+    np.testing.assert_array_equal(dense(array.blocks[1, 2].compute()), part.to_numpy()[5:10, 6:])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.none() | st.lists(st.integers(0, 6), max_size=9),
+    columns=st.none() | st.lists(st.integers(0, 2), max_size=4),
+    join=st.sampled_from(["inner", "outer"]),
+    fill=st.sampled_from([None, 3.5]),
+    size=st.integers(1, 8),
+)
+def test_blocks_of_several_data_sets(
+    sessions: dict[str, DafSession],
+    rows: list[int] | None,
+    columns: list[int] | None,
+    join: Any,
+    fill: float | None,
+    size: int,
+) -> None:
+    """Aligned and filled as the slice is, whichever data sets a block is of."""
+    part = sessions["runs"].matrix(
+        "cell", "gene", "X", rows=rows, columns=columns, join=join, fill_value=fill
+    )
+    array = part.to_dask(rows_per_block=size)
+    assert array.dtype == part.dtype
+    np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
+
+
+def test_rows_that_are_aligned(sessions: dict[str, DafSession]) -> None:
+    """The genes of several data sets as rows: each block has columns of all of them."""
+    part = sessions["runs"].matrix("gene", "cell", "X", along="cell", join="outer", fill_value=9)
+    array = part.to_dask(rows_per_block=3)
+    assert array.numblocks == (3, 1)
+    np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
+    with pytest.raises(errors.InvalidInputError, match="several data sets as one have all columns"):
+        part.to_dask(columns_per_block=2)
+
+
+def test_names_follow_from_what_is_read(sessions: dict[str, DafSession]) -> None:
+    """The same slice has the same keys, also of another session; any other has others."""
+
+    def name(form: str = "plain", matrix: str = "both", size: int = 4, **selected: Any) -> str:
+        db = sessions[form] if form != "again" else connect(sessions["plain"].reader().location)
+        return str(db.matrix("cell", "gene", matrix, **selected).to_dask(rows_per_block=size).name)
+
+    assert name() == name() == name("again")
+    assert name(rows="age > 3") == name(rows="age >= 4")
+    names = {
+        name(),
+        name("packed"),
+        name(matrix="by_cell"),
+        name(size=5),
+        name(rows="age > 3"),
+        name(columns=[1]),
+        name(columns=[1], rows="age > 3"),
+    }
+    assert len(names) == 7
+    assert name("runs", "X") == name("runs", "X") != name("runs", "X", join="outer")
+    assert name("memory") != name("memory")
+
+
+def test_the_graph_has_no_data(tmp_path: Path) -> None:
+    """It grows with the blocks, by a few bytes each, and not with the elements."""
+    sizes = {}
+    for n_cells, n_blocks in ((1_000, 10), (10_000, 10), (10_000, 100)):
+        daf = ZarrDaf(tmp_path / f"{n_cells}_{n_blocks}.daf.zarr", "w")
+        daf.add_axis("cell", [str(i) for i in range(n_cells)])
+        daf.add_axis("gene", ["a", "b"])
+        daf.set_matrix("gene", "cell", "X", sp.random_array((2, n_cells), density=0.9).tocsc())
+        array = (
+            connect(daf.read_only())
+            .matrix("cell", "gene", "X")
+            .to_dask(rows_per_block=n_cells // n_blocks)
+        )
+        assert len(array.dask) == n_blocks + 1
+        sizes[n_cells, n_blocks] = len(pickle.dumps(dict(array.dask)))
+    assert sizes[10_000, 10] < sizes[1_000, 10] + 100 < 3_000
+    assert sizes[10_000, 100] < sizes[10_000, 10] + 90 * 100
+
+
+def test_tasks_open_the_path_once(
+    sessions: dict[str, DafSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many blocks there are; and the graph outlives the session that made it."""
+    opened: list[Any] = []
+    real = OpenedMatrix.__init__
+    monkeypatch.setattr(
+        OpenedMatrix,
+        "__init__",
+        lambda self, *args: (opened.append(1), real(self, *args))[1],  # type: ignore[func-returns-value]
+    )
+    with connect(sessions["plain"].reader().location) as db:
+        array = db.matrix("cell", "gene", "both").to_dask(rows_per_block=2)
+    travelled = pickle.loads(pickle.dumps(array))
+    np.testing.assert_array_equal(dense(travelled.compute()), COUNTS)
+    np.testing.assert_array_equal(dense(array.compute()), COUNTS)
+    assert len(opened) == 1
+
+
+def test_one_block_at_a_time_for_each_thread(
+    sessions: dict[str, DafSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a block was reduced to stays, the block does not."""
+    alive: set[int] = set()
+    most = [0]
+    real = OpenedMatrix.read
+
+    def read(self: OpenedMatrix, piece: Any) -> Any:
+        values = real(self, piece)
+        number = len(most)
+        alive.add(number)
+        most.append(len(alive))
+        weakref.finalize(values.data, alive.discard, number)
+        return values
+
+    monkeypatch.setattr(OpenedMatrix, "read", read)
+    array = sessions["plain"].matrix("cell", "gene", "both").to_dask(rows_per_block=1)
+    sums = array.map_blocks(lambda block: np.array([[block.sum()]]), chunks=(1, 1))
+    for scheduler, threads in (("synchronous", 1), ("threads", 2)):
+        most[:] = [0]
+        assert sums.compute(scheduler=scheduler, num_workers=threads).sum() == COUNTS.sum()
+        assert len(most) == N_CELLS + 1
+        assert max(most) <= threads
+
+
+def test_blocks_may_be_changed(sessions: dict[str, DafSession]) -> None:
+    """A range of a dense matrix is a view of the file in a slice, and a copy in a block."""
+    array = sessions["plain"].matrix("cell", "gene", "dense").to_dask(rows_per_block=10)
+    doubled = array.map_blocks(lambda block: np.multiply(block, 2, out=block))
+    np.testing.assert_array_equal(doubled.compute(), 2 * DRAWS)
+    np.testing.assert_array_equal(array.compute(), DRAWS)
+
+
+class TestLayouts:
+    """Blocks that the stored layout does not allow are refused, with what to do."""
+
+    def test_stored_by_columns_alone(self, sessions: dict[str, DafSession]) -> None:
+        """Blocks of rows would each read everything; by default blocks have whole columns."""
+        part = sessions["plain"].matrix("cell", "gene", "by_gene")
+        with pytest.raises(
+            errors.InvalidInputError,
+            match=r"plain.*'by_gene' is stored by 'gene' alone, so each of 6 blocks of 'cell' would "
+            r"read all.*relayout_matrix\(\), or pass columns_per_block= instead",
+        ):
+            part.to_dask(rows_per_block=4)
+        assert part.to_dask(rows_per_block=N_CELLS).numblocks == (1, 1)
+        with pytest.raises(errors.InvalidInputError, match="stored by 'gene' alone"):
+            part.to_dask(rows_per_block=4, columns_per_block=2)
+
+    def test_stored_by_rows_alone(self, sessions: dict[str, DafSession]) -> None:
+        """Blocks of columns would each read everything."""
+        part = sessions["plain"].matrix("cell", "gene", "by_cell")
+        with pytest.raises(errors.InvalidInputError, match="'by_cell' is stored by 'cell' alone"):
+            part.to_dask(columns_per_block=4)
+
+    def test_what_was_read_before_has_both_layouts(self, sessions: dict[str, DafSession]) -> None:
+        """A slice that was read remembers one layout, its blocks do not."""
+        part = sessions["plain"].matrix("cell", "gene", "both", rows="age > 3").load()
+        for sizes in ({"rows_per_block": 3}, {"columns_per_block": 3}):
+            np.testing.assert_array_equal(dense(part.to_dask(**sizes).compute()), part.to_numpy())
+
+    def test_a_data_set_of_several(self, tmp_path: Path) -> None:
+        """The message names the one that has the wrong layout."""
+        for name in ("monday", "friday"):
+            copy_all(daf_of(name, RUNS[name]), ZarrDaf(tmp_path / f"{name}.daf.zarr", "w"))
+        part = connect(str(tmp_path / "*.daf.zarr")).matrix("cell", "gene", "X")
+        with pytest.raises(errors.InvalidInputError, match=r"friday.*relayout_matrix\(\)$"):
+            part.to_dask(rows_per_block=2)
+
+    @pytest.mark.parametrize("size", [0, -1, True, 2.5, "3"])
+    def test_sizes_that_are_none(self, sessions: dict[str, DafSession], size: Any) -> None:
+        """They are refused by name."""
+        part = sessions["plain"].matrix("cell", "gene", "both")
+        with pytest.raises(errors.InvalidInputError, match="rows_per_block="):
+            part.to_dask(rows_per_block=size)
+        with pytest.raises(errors.InvalidInputError, match="blocks='coo' is neither"):
+            part.to_dask(blocks="coo")  # type: ignore[arg-type]
+
+
+def test_default_blocks_end_where_chunks_do(
+    sessions: dict[str, DafSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """About as large as they may be, in whole chunks of a packed dense matrix."""
+    monkeypatch.setattr(grids, "DASK_BLOCK_BYTES", 10 * N_GENES * 8)
+    part = sessions["plain"].matrix("cell", "gene", "dense")
+    assert part.to_dask().chunks[0] == (10, 10, 3)
+    facts = part.grid_facts("dense")
+    stepped = grids.StoredOrder(by_rows=True, by_columns=True, row_step=4)
+    chunked = grids.GridFacts("x", "X", ("a", "b"), facts.shape, facts.size_bytes, stepped, "")
+    assert [span.size for span in grids.block_spans(chunked, grids.BlockSizes())[0]] == [8, 8, 7]
+
+
+class TestChanges:
+    """A graph over data that was changed since is an error, not other values."""
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        """Return a data set of its own."""
+        _fill(ZarrDaf(tmp_path / "x.daf.zarr", "w"))
+        return tmp_path / "x.daf.zarr"
+
+    @pytest.mark.parametrize("what", ["matrix", "axis"])
+    def test_replaced_meanwhile(self, path: Path, what: str) -> None:
+        """Also after some blocks were read; whoever makes it again gets the new values."""
+        array = connect(path).matrix("cell", "gene", "both").to_dask(rows_per_block=5)
+        np.testing.assert_array_equal(dense(array.blocks[0].compute()), COUNTS[:5])
+        writer = ZarrDaf(path, "r+")
+        if what == "matrix":
+            writer.set_matrix("cell", "gene", "both", sp.csc_array(2 * COUNTS), if_exists="replace")
+            expected = 2 * COUNTS
+        else:
+            writer.reorder_axis("cell", np.arange(N_CELLS)[::-1])
+            expected = COUNTS[::-1]
+        with pytest.raises(
+            errors.InvalidInputError, match=r"x\.daf\.zarr: the matrix 'both' or one"
+        ):
+            array.blocks[1].compute()
+        again = connect(path).matrix("cell", "gene", "both").to_dask(rows_per_block=5)
+        assert again.name != array.name
+        np.testing.assert_array_equal(dense(again.compute()), expected)
+
+    def test_changed_while_a_block_is_read(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The check comes after the values."""
+        array = connect(path).matrix("cell", "gene", "both").to_dask()
+        real = OpenedMatrix.read
+
+        def read(self: OpenedMatrix, piece: Any) -> Any:
+            ZarrDaf(path, "r+").set_matrix("cell", "gene", "both", COUNTS, if_exists="replace")
+            return real(self, piece)
+
+        monkeypatch.setattr(OpenedMatrix, "read", read)
+        with pytest.raises(errors.InvalidInputError, match="was changed or replaced"):
+            array.compute()
+
+    def test_deleted(self, path: Path) -> None:
+        """What is gone was changed."""
+        array = connect(path).matrix("cell", "gene", "both").to_dask()
+        ZarrDaf(path, "r+").delete_matrix("cell", "gene", "both")
+        with pytest.raises(errors.InvalidInputError, match="was changed or replaced"):
+            array.compute()
+
+    def test_replaced_before(self, path: Path) -> None:
+        """A slice of what was there makes no graph over what is there now."""
+        part = connect(path).matrix("cell", "gene", "both")
+        ZarrDaf(path, "r+").set_matrix("cell", "gene", "both", COUNTS, if_exists="replace")
+        with pytest.raises(errors.InvalidInputError, match="make the slice again"):
+            part.to_dask()
+
+    def test_another_vector_changes_nothing(self, path: Path) -> None:
+        """Results may be saved into the data set while it is computed."""
+        array = connect(path).matrix("cell", "gene", "both").to_dask(rows_per_block=5)
+        ZarrDaf(path, "r+").set_vector("cell", "cluster", np.zeros(N_CELLS))
+        np.testing.assert_array_equal(dense(array.compute()), COUNTS)
+        again = connect(path).matrix("cell", "gene", "both").to_dask(rows_per_block=5)
+        assert again.name == array.name
+
+    def test_a_closed_data_set(self, path: Path) -> None:
+        """It is refused as such, not taken for one in memory."""
+        with connect(path) as db:
+            part = db.matrix("cell", "gene", "both")
+        with pytest.raises(errors.InvalidInputError, match="was closed"):
+            part.to_dask()
