@@ -35,8 +35,8 @@ if TYPE_CHECKING:
         plain_values,
         relation_of,
         stored_numbers,
-        writing_remedy,
         vectors_version,
+        writing_remedy,
     )
     from daf_storage.h5ad import (
         ANNDATA_PARTS,

@@ -17,9 +17,9 @@ from daf_storage.stores._directory_snapshot import DirectorySnapshot
 from daf_storage.stores._identity import (
     Fingerprint,
     file_identity,
+    files_version,
     fingerprint,
     is_lasting,
-    files_version,
     is_settled,
 )
 from daf_storage.stores._key_value import MappingStore
