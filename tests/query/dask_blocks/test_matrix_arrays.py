@@ -309,8 +309,8 @@ class TestLayouts:
     def test_what_was_read_before_has_both_layouts(self, sessions: dict[str, DafSession]) -> None:
         """A slice that was read remembers one layout, its blocks do not."""
         part = sessions["plain"].matrix("cell", "gene", "both", rows="age > 3").load()
-        for sizes in ({"rows_per_block": 3}, {"columns_per_block": 3}):
-            np.testing.assert_array_equal(dense(part.to_dask(**sizes).compute()), part.to_numpy())
+        for array in (part.to_dask(rows_per_block=3), part.to_dask(columns_per_block=3)):
+            np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
 
     def test_a_data_set_of_several(self, tmp_path: Path) -> None:
         """The message names the one that has the wrong layout."""
