@@ -1,4 +1,4 @@
-"""What the tasks of a Dask array over several data sets read: of each block, the parts of its rows.
+"""Sources and pieces of a Dask array over several data sets: of each block, the parts of its rows.
 
 Each data set is a source of its own, which a process opens when the first block needs it.
 """

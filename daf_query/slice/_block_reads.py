@@ -1,4 +1,4 @@
-"""What the tasks of a Dask array read: blocks of a matrix, by path, with no reader in the graph."""
+"""Sources and pieces of a Dask array of one matrix: blocks are read by path, no reader travels.
 
 from __future__ import annotations
 
