@@ -1,4 +1,4 @@
-"""Sources and pieces of a Dask array of one matrix: blocks are read by path, no reader travels.
+"""Sources and pieces of a Dask array of one matrix: blocks are read by path, no reader travels."""
 
 from __future__ import annotations
 
