@@ -231,12 +231,11 @@ def test_each_chunk_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
-@pytest.mark.parametrize("name", ["y.daf.zarr", "y.daf.zarr.zip", "y.h5df"])
-def test_copies_stream(tmp_path: Path, name: str) -> None:
-    """Memory of its own does not grow with the data: 320 MB of it, a fraction in use."""
+def test_copies_stream(tmp_path: Path) -> None:
+    """Memory of its own does not grow with the data: 280 MB of it, a fraction in use."""
     source = tmp_path / "x.daf.zarr"
     daf = create(source)
-    n, genes = 20_000, 1_000
+    n, genes = 17_500, 1_000
     daf.add_axis("cell", [str(i) for i in range(n)])
     daf.add_axis("gene", [str(i) for i in range(genes)])
     with daf.empty_dense_matrix("cell", "gene", "dense", "f8") as dense:
@@ -257,16 +256,17 @@ def test_copies_stream(tmp_path: Path, name: str) -> None:
         "    while not stop.is_set():\n"
         "        peak[0] = max(peak[0], anonymous()); time.sleep(0.01)\n"
         "watcher = threading.Thread(target=watch); watcher.start()\n"
-        "convert(sys.argv[1], sys.argv[2]); stop.set(); watcher.join()\n"
-        "print((peak[0] - start) // 1024)\n"
+        "for target in sys.argv[2:]:\n"
+        "    convert(sys.argv[1], target)\n"
+        "    print((peak[0] - start) // 1024)\n"
+        "stop.set(); watcher.join()\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", script, str(source), str(tmp_path / name)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert int(found.stdout) < 120
+    targets = [str(tmp_path / name) for name in ("y.daf.zarr", "y.daf.zarr.zip", "y.h5df")]
+    command = [sys.executable, "-c", script, str(source), *targets]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    peaks = [int(line) for line in done.stdout.split()]
+    assert len(peaks) == len(targets)
+    assert max(peaks) < 120, peaks
 
 
 @pytest.mark.parametrize("versions", [(2, 2), (2, 3), (3, 2)])
