@@ -46,7 +46,6 @@ _BLOCK_ELEMENTS = 1 << 20
 _FETCHED_ELEMENTS = 4 << 20
 _BLOCK_MAJORS = 1 << 20
 _BLOCK_BYTES = 32 << 20
-_MIN_RUN_ELEMENTS = 256
 _PAGE_BYTES = 4096
 
 Positions = npt.NDArray[np.int64]
@@ -340,22 +339,8 @@ def read_minors(plan: SlicePlan, block: Block) -> npt.NDArray[Any]:
 def copy_runs(array: Any, starts: Positions, lengths: Positions) -> npt.NDArray[Any]:
     """Copy ranges of a 1-D stored array, one after the other; adjacent ranges are one run."""
     run_starts, run_lengths = _joined_runs(starts, lengths)
-    if not array.info.is_mappable:
-        return read_joined(array, run_starts, run_lengths)
-    total = int(run_lengths.sum())
-    mapped = array.read()
-    if run_starts.size * _MIN_RUN_ELEMENTS <= total:  # long runs: slice by slice
-        copied = np.empty(total, mapped.dtype)
-        end = 0
-        for start, size in zip(run_starts.tolist(), run_lengths.tolist(), strict=True):
-            copied[end : end + size] = mapped[start : start + size]
-            end += size
-        return copied
-    # Short runs: one fancy index for all.
-    positions = np.repeat(run_starts - (np.cumsum(run_lengths) - run_lengths), run_lengths)
-    positions += np.arange(total)
-    taken: npt.NDArray[Any] = mapped[positions]
-    return taken
+    copied: npt.NDArray[Any] = read_joined(array, run_starts, run_lengths)
+    return copied
 
 
 def _joined_runs(starts: Positions, lengths: Positions) -> tuple[Positions, Positions]:

@@ -27,7 +27,7 @@ from daf_storage.trees._chunk_grid import ChunkedRead, Position
 from daf_storage.trees._chunk_reader import ChunkMemory, estimate_decoded, read_chunks, read_ranges
 from daf_storage.trees._decompress import decompress
 from daf_storage.trees._hdf5_types import h5py, is_native
-from daf_storage.trees._joined_ranges import Ranges
+from daf_storage.trees._joined_ranges import Ranges, join_views
 from daf_storage.trees._protocol import ArrayInfo
 
 MAX_LISTED_CHUNKS: Final = 1 << 19
@@ -350,11 +350,13 @@ class _Runs:
 
     def join(self, ranges: Ranges) -> AnyArray:
         """Return ranges of rows, one after the other."""
-        out = np.empty((ranges.total, *self._views[0].shape[1:]), self._dtype)
         starts = np.array([*self._starts, self._starts[-1] + len(self._views[-1])])
         firsts = np.searchsorted(starts, ranges.starts, "right") - 1
         lasts = np.searchsorted(starts, ranges.stops - 1, "right") - 1
         numbers, pieces = ranges.cut(firsts, lasts - firsts + 1, lambda numbers: starts[numbers])
+        if self._is_native:
+            return join_views(self._views, numbers, pieces)
+        out = np.empty((ranges.total, *self._views[0].shape[1:]), self._dtype)
         for number in np.unique(numbers).tolist():
             pieces.some(np.flatnonzero(numbers == number)).copy(self._views[number], out)
         return out

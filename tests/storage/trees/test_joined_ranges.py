@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from daf_storage.spi import Span, read_joined
 from daf_storage.stores import DirectoryStore
 from daf_storage.trees import Hdf5File, Hdf5Tree, StoredArray, ZarrTree
-from daf_storage.trees._joined_ranges import Ranges
+from daf_storage.trees._joined_ranges import Ranges, join_views
 
 LENGTH = 2000
 VALUES = np.random.default_rng(0).integers(0, 1000, LENGTH).astype(np.float64)
@@ -57,7 +57,7 @@ def arrays(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StoredArray]:
 def test_many_ranges_equal_slices(arrays: dict[str, StoredArray], data: st.DataObject) -> None:
     """Short and long ones, in any order, overlapping, empty, over the ends of chunks and runs."""
     array = arrays[data.draw(st.sampled_from(sorted(arrays)))]
-    most = data.draw(st.sampled_from([3, 90, LENGTH]))
+    most = data.draw(st.sampled_from([3, 90, 400, LENGTH]))
     starts = np.array(data.draw(st.lists(st.integers(0, LENGTH), max_size=30)), np.int64)
     if data.draw(st.booleans()):
         starts.sort()
@@ -71,6 +71,27 @@ def test_many_ranges_equal_slices(arrays: dict[str, StoredArray], data: st.DataO
     assert found.dtype == np.float64
     assert found.flags.writeable
     assert np.array_equal(found, np.concatenate([np.empty(0), *expected]))
+
+
+@pytest.mark.parametrize("size", [5, 100, 5_000])
+def test_ranges_of_several_views_are_copied_once(size: int) -> None:
+    """Short ones by their positions, long ones as bytes, huge ones by numpy; also whole rows."""
+    random = np.random.default_rng(1)
+    for rest in ((), (3,)):
+        views = [random.random((n, *rest)).astype(np.float32) for n in (6_000, 9_000, 7_000)]
+        numbers = np.array([1, 1, 0, 2, 2, 2, 0])
+        starts = np.array([0, 4_000, 1_000, 2_000, 2_000, 100, 0])
+        sizes = np.array([size, size, size, size, size, size, 1])
+        joined = join_views(views, numbers, Ranges.joined(starts, sizes))
+        parts = [
+            views[number][start : start + count]
+            for number, start, count in zip(numbers, starts, sizes, strict=True)
+        ]
+        assert np.array_equal(joined, np.concatenate(parts))
+        assert joined.dtype == np.float32
+        assert joined.flags.writeable
+        none = join_views(views, numbers[:0], Ranges.joined(starts[:0], sizes[:0]))
+        assert none.shape == (0, *rest)
 
 
 @pytest.mark.parametrize("count", [3, 300])
