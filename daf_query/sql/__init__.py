@@ -12,7 +12,7 @@ Must not know matrix slices or sessions.
 from datafusion import SessionContext
 
 from daf_query.sql._base_hints import missing_base
-from daf_query.sql._catalog import CollectionSchema
+from daf_query.sql._catalog import CATALOG, CollectionSchema
 from daf_query.sql._category_sorting import AlphabeticalOrderWarning
 from daf_query.sql._connections import Collection, Connections
 from daf_query.sql._engine import Allow, Engine
@@ -30,10 +30,12 @@ from daf_query.sql._group_items import (
     split_items,
     written_items,
 )
+from daf_query.sql._listing import ListedTable, listed_tables
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._never_null import NeverNullWarning
 from daf_query.sql._pandas_frame import pandas_frame
-from daf_query.sql._parameters import Params, bind, bind_all
+from daf_query.sql._parameter_types import unbound_schemas
+from daf_query.sql._parameters import Params, bind, bind_all, placeholders
 from daf_query.sql._plan_nodes import is_ordered
 from daf_query.sql._planning import reporting
 from daf_query.sql._requirements import (
@@ -49,6 +51,7 @@ from daf_query.sql._unique_columns import DuplicateColumnsWarning
 
 __all__ = [
     "BOX_SIDES",
+    "CATALOG",
     "ENGINE",
     "Allow",
     "AlphabeticalOrderWarning",
@@ -59,6 +62,7 @@ __all__ = [
     "DuplicateColumnsWarning",
     "Engine",
     "Explanation",
+    "ListedTable",
     "NeverNullWarning",
     "Params",
     "QueryPlan",
@@ -77,9 +81,11 @@ __all__ = [
     "grouped_member_axis",
     "in_all",
     "is_ordered",
+    "listed_tables",
     "missing_base",
     "one_statement",
     "pandas_frame",
+    "placeholders",
     "query_result",
     "quoted_name",
     "reporting",
@@ -88,6 +94,7 @@ __all__ = [
     "strip_prefixes",
     "syntax_error",
     "tokens_of",
+    "unbound_schemas",
     "unopened_bracket",
     "unquoted_name",
     "written_items",

@@ -45,6 +45,9 @@ from daf_storage import DafReader, errors
 from daf_storage.errors import FormatError, ReadOnlyError
 from daf_storage.spi import DecodedCache, ForkLock
 
+CATALOG = "daf"
+"""The catalog of all schemas."""
+
 PUBLIC = "public"
 """The schema of the tables that belong to no data set."""
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
 
-from daf_query.sql._catalog import PUBLIC, AxisSchema, DafCatalog, table_of_length
+from daf_query.sql._catalog import CATALOG, PUBLIC, AxisSchema, DafCatalog, table_of_length
 from daf_query.sql._category_order import register_category_order
 from daf_query.sql._category_sorting import sorted_by_categories
 from daf_query.sql._connections import Connections
@@ -20,6 +20,7 @@ from daf_query.sql._from_items import selects_of
 from daf_query.sql._gene_columns import Tables, exposing_views, rewritten
 from daf_query.sql._in_lists import may_merge
 from daf_query.sql._names import quoted_name, unquoted_name
+from daf_query.sql._nesting import check_nesting
 from daf_query.sql._never_null import columns_asked_for_null, is_never_null, is_settled, warn
 from daf_query.sql._pitfalls import check_plan, safe_sql
 from daf_query.sql._planning import EntryRewriting, Restriction, current_context, planning
@@ -40,7 +41,6 @@ from daf_storage import errors
 Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
 
-_CATALOG: Final = "daf"
 _MAX_REMEMBERED: Final = 1 << 10
 
 _READING: Final = (
@@ -122,7 +122,7 @@ class Engine:
             datafusion.SessionConfig()
             .with_information_schema(enabled=True)
             .with_create_default_catalog_and_schema(enabled=False)
-            .with_default_catalog_and_schema(_CATALOG, default)
+            .with_default_catalog_and_schema(CATALOG, default)
             # UMIs is UMIs, not umis.
             .set("datafusion.sql_parser.enable_ident_normalization", "false")
         )
@@ -130,7 +130,7 @@ class Engine:
         self.context = datafusion.SessionContext(config)
         """The DataFusion context."""
         catalog = DafCatalog(connections.schemas, connections.public)
-        self.context.register_catalog_provider(_CATALOG, catalog)
+        self.context.register_catalog_provider(CATALOG, catalog)
         register_category_order(self.context, connections.schemas)
         register_table_functions(self.context, connections.schemas, default, self.plan)
 
@@ -190,6 +190,7 @@ class Engine:
     def _plan_raw(
         self, query: str, *, allow: Allow, once: tuple[str, ...], restricts: bool = True
     ) -> Planned:
+        check_nesting(query)
         with planning(replace(current_context(), rewritings={})):
             if allow == "write":
                 return Planned(self._plan_to_write(query, once))

@@ -98,6 +98,29 @@ def bind_all(queries: Sequence[str], params: Params | None) -> list[str]:
     ]
 
 
+def placeholders(query: str) -> tuple[str, list[str]]:
+    """Return a query with a placeholder of DataFusion for each parameter, and their names.
+
+    The names are those of the values: numbers for ``?`` and ``$1``, in their order, or words.
+
+    >>> placeholders("SELECT name FROM cell WHERE age > ? AND donor IN ?")
+    ('SELECT name FROM cell WHERE age > $1 AND donor IN ($2)', ['1', '2'])
+    >>> placeholders("SELECT $least, $most, $least")[1]
+    ['least', 'most']
+    """
+    parts, names, position = [], list[str](), 0
+    for parameter in _parameters(query):
+        in_brackets = parameter.of_list and not parameter.is_bracketed
+        written = f"(${parameter.name})" if in_brackets else f"${parameter.name}"
+        parts += [query[position : parameter.start], written]
+        position = parameter.start + len(parameter.written)
+        if parameter.name not in names:
+            names.append(parameter.name)
+    if all(name.isdecimal() for name in names):
+        names.sort(key=int)
+    return "".join(parts) + query[position:], names
+
+
 def literal(value: object) -> str:
     """Return a value as SQL writes it.
 
