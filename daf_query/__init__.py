@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         DuplicateNamesWarning,
     )
     from daf_query.filter import Diagnosis
+    from daf_query.flight_sql import FlightSqlLimits, FlightSqlServer
     from daf_query.index import UnusedIndexWarning, rebuild_indexes
     from daf_query.matrix import DamagedLayoutWarning
     from daf_query.profile import Profile, ProfilePlots
@@ -65,6 +66,8 @@ __all__ = [
     "DuplicateColumnsWarning",
     "DuplicateNamesWarning",
     "Explanation",
+    "FlightSqlLimits",
+    "FlightSqlServer",
     "LayoutCost",
     "MatrixSlice",
     "NeverNullWarning",
@@ -101,6 +104,7 @@ __getattr__, __dir__ = lazy_names(
             "DuplicateNamesWarning",
         ),
         "daf_query.filter": ("Diagnosis",),
+        "daf_query.flight_sql": ("FlightSqlLimits", "FlightSqlServer"),
         "daf_query.index": (
             "UnusedIndexWarning",
             "rebuild_indexes",

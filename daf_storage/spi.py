@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         IndexSource,
         IndexStorage,
         StoredIndex,
+        cannot_listen,
         data_set_paths,
         sidecar_indexes,
     )
@@ -110,6 +111,7 @@ __all__ = [
     "arrow_of",
     "axes_in_order",
     "axis_frame",
+    "cannot_listen",
     "checked_indices",
     "data_set_paths",
     "decode_vlen_bytes",
@@ -217,6 +219,7 @@ __getattr__, __dir__ = lazy_names(
             "IndexSource",
             "IndexStorage",
             "StoredIndex",
+            "cannot_listen",
             "data_set_paths",
             "sidecar_indexes",
         ),

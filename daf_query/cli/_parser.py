@@ -29,6 +29,7 @@ from daf_query.cli._parser_parts import (
 from daf_query.cli._profile_parser import add_profile
 from daf_query.cli._provenance_parser import add_provenance
 from daf_query.cli._saving_parser import add_saving
+from daf_query.cli._serve_parser import add_serve
 from daf_query.cli._sidecar_parser import add_index
 from daf_storage.spi import lazy_module
 
@@ -103,7 +104,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
     add_provenance(commands)
     _add_verify(commands)
     _add_repair(commands)
-    _add_serve(commands)
+    add_serve(commands)
     _add_demo(commands)
     return parser
 
@@ -324,36 +325,6 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     add_quiet(parser)
-
-
-def _add_serve(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "serve",
-        "serve a data set over HTTP, read-only, to programs of this machine",
-        "  daf serve pbmc.daf.zarr.zip --port 8000\n"
-        "  daf serve pbmc.daf.zarr --host 0.0.0.0 --host-name data.lab.org\n"
-        "  daf serve pbmc.daf.zarr --allow-origin https://viewer.lab.org\n"
-        '  daf sql http://127.0.0.1:8000/pbmc.daf.zarr.zip "SELECT count(*) FROM cell"',
-    )
-    parser.add_argument("path", metavar="PATH")
-    parser.add_argument("--port", type=whole_number, default=8000, help="default: 8000")
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (default: this machine only)"
-    )
-    parser.add_argument(
-        "--host-name",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="another name by which clients may call this server, such as that of a proxy",
-    )
-    parser.add_argument(
-        "--allow-origin",
-        metavar="ORIGIN",
-        help="let web pages of this origin read it (CORS); * for all, by default none",
-    )
-    parser.set_defaults(command="_upkeep.serve_command")
 
 
 def _add_demo(commands: Commands) -> None:

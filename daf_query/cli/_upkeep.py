@@ -1,9 +1,8 @@
-"""Verify, repair and serve a data set."""
+"""Verify and repair a data set."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import json
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from daf_query.cli._exit_codes import DATA_LOST, DONE
 from daf_query.cli._summary import progress_of
 from daf_query.index import rebuild_indexes
-from daf_storage import DafServer, repair, verify
+from daf_storage import repair, verify
 
 
 def verify_command(options: argparse.Namespace) -> int:
@@ -65,17 +64,3 @@ def repair_command(options: argparse.Namespace) -> int:
     elif not options.quiet and not report.done:
         print(f"{options.path}: there is nothing to repair")
     return DONE if report.is_whole else DATA_LOST
-
-
-def serve_command(options: argparse.Namespace) -> None:
-    """Serve a data set until interrupted."""
-    with DafServer(
-        options.path,
-        port=options.port,
-        host=options.host,
-        host_names=options.host_name,
-        allow_origin=options.allow_origin,
-    ) as server:
-        print(f"serving {options.path} at {server.url}; stop with Ctrl-C", flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            server.serve_forever()

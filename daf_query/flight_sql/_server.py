@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from daf_query.flight_sql._service import Service
 from daf_query.flight_sql._statuses import Statuses
 from daf_query.session import DafSession, connect
 from daf_storage import errors
+from daf_storage.spi import cannot_listen
 
 _CLOSE_SECONDS: Final = 5.0
 
@@ -29,7 +31,8 @@ class FlightSqlServer:
     Parameters
     ----------
     source
-        A session, or what `connect` takes; a session stays open when the server ends.
+        A session, or what `connect` takes.  A session stays open when the server ends; all else
+        is closed.
     host
         The address to listen on; by default, programs of this machine alone can reach it.
     port
@@ -46,8 +49,9 @@ class FlightSqlServer:
     Raises
     ------
     InvalidInputError
-        Other machines could ask without a token, the address cannot be listened on, or the
-        certificate is none.
+        Other machines could ask without a token, or the certificate is none.
+    InUseError
+        Another program listens at the port.
 
     Examples
     --------
@@ -77,6 +81,7 @@ class FlightSqlServer:
                 "ask: give a token (--token-file, --token-env, or tokens= in Python), or say that "
                 "it is meant so (--allow-anyone, or allow_anyone=True)"
             )
+        _check_address(host, port)
         certificates = None if tls is None else [(_read(tls[0]), _read(tls[1]))]
         self._is_ours = not isinstance(source, DafSession)
         self._session: DafSession = connect(source) if self._is_ours else source
@@ -91,13 +96,10 @@ class FlightSqlServer:
                 limits=limits or FlightSqlLimits(),
                 statuses=Statuses(_locations(self._session)),
             )
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError):
             self._close_session()
-            given = "" if tls is None else f", with the certificate {tls[0]} and the key {tls[1]}"
-            raise errors.InvalidInputError(
-                f"cannot listen at {host}:{port}{given}: is the port taken, or the address of "
-                f"another machine? ({error})"
-            ) from None
+            given = "" if tls is None else f": are {tls[0]} and {tls[1]} a certificate and its key?"
+            raise errors.InvalidInputError(f"cannot listen at {host}:{port}{given}") from None
         self.port: int = self._service.port
         """Where it listens."""
         self.uri = f"{scheme}://{name}:{self.port}"
@@ -140,6 +142,17 @@ class FlightSqlServer:
     def _close_session(self) -> None:
         if self._is_ours:
             self._session.close()
+
+
+def _check_address(host: str, port: int) -> None:
+    """Raise an error that says why, if an address cannot be listened on."""
+    try:
+        family = socket.getaddrinfo(host, None, flags=socket.AI_PASSIVE)[0][0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except (OSError, OverflowError) as error:
+        raise cannot_listen(error, host, port) from None
 
 
 def is_loopback(host: str) -> bool:

@@ -10,7 +10,7 @@ Must not know the command line.
 from daf_query.session._annotation import Annotation
 from daf_query.session._saved_profile import group_axis_of
 from daf_query.session._session import DafSession, connect
-from daf_query.session._sources import is_pattern, matching_paths
+from daf_query.session._sources import is_pattern, matching_paths, named_sources
 
 __all__ = [
     "Annotation",
@@ -19,4 +19,5 @@ __all__ = [
     "group_axis_of",
     "is_pattern",
     "matching_paths",
+    "named_sources",
 ]

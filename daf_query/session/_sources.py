@@ -50,7 +50,7 @@ def opened(source: object, mode: Mode = "r") -> Connected:
     check_mode(mode)
     if isinstance(source, DafReader):
         return _in_mode(source, mode)
-    if isinstance(source, TableDataset):
+    if isinstance(source, TableDataset | Collection):
         return source
     if is_user_table(source):
         return user_table(source)
@@ -210,6 +210,27 @@ def schema_name(source: object, connected: Connected) -> str:
         )
     folder = Path(source).parent.name if isinstance(source, str | Path) else ""
     return folder if folder and not glob.has_magic(folder) else "all"
+
+
+def named_sources(sources: Sequence[str | Path]) -> dict[str, Connected]:
+    """Open sources, each by the name that people would call it.
+
+    Raises
+    ------
+    ExistsError
+        Two have the same name.
+    """
+    named: dict[str, Connected] = {}
+    for source in sources:
+        connected = opened(source)
+        name = schema_name(source, connected)
+        if name in named:
+            raise errors.ExistsError(
+                f"{named[name].location} and {source} would both be called {name!r}; pass a "
+                "mapping of other names to them"
+            )
+        named[name] = connected
+    return named
 
 
 def _stem(path: str) -> str:

@@ -26,7 +26,7 @@ from daf_storage.upkeep._index_storage import (
 )
 from daf_storage.upkeep._joint_reorder import reorder_axes
 from daf_storage.upkeep._repair import RepairReport, data_set_paths, repair
-from daf_storage.upkeep._serve import DafServer
+from daf_storage.upkeep._serve import DafServer, cannot_listen
 from daf_storage.upkeep._sidecar import (
     SidecarStatus,
     refresh_sidecar,
@@ -48,6 +48,7 @@ __all__ = [
     "RepairReport",
     "SidecarStatus",
     "StoredIndex",
+    "cannot_listen",
     "convert",
     "copy_all",
     "copy_axis",

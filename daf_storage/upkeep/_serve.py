@@ -30,7 +30,7 @@ _MOST_DIGITS = 19
 _SHOWN_DOT_FILES = {".zarray", ".zgroup", ".zattrs", ".zmetadata"}
 
 
-def _cannot_listen(error: OSError | OverflowError, host: str, port: int) -> errors.DafError:
+def cannot_listen(error: OSError | OverflowError, host: str, port: int) -> errors.DafError:
     """Say why a server cannot listen at an address, and what to do."""
     if isinstance(error, OverflowError):
         return errors.with_remedy(
@@ -104,7 +104,7 @@ class DafServer(ThreadingHTTPServer):
         try:
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
-            raise _cannot_listen(error, host, port) from error
+            raise cannot_listen(error, host, port) from error
 
     @property
     def url(self) -> str:

@@ -567,22 +567,25 @@ def test_a_string_of_many_bytes_is_one_message_of_its_own(cursor: Any) -> None:
 def test_prepared_statements_are_bounded_and_belong_to_a_client(session: DafSession) -> None:
     """Those that are used stay, the others are forgotten for newer ones."""
     limits = FlightSqlLimits(max_statements=3)
-    with FlightSqlServer(session, limits=limits) as server, _driver(server) as connection:
-        with connection.cursor() as first:
-            first.adbc_prepare("SELECT 1")
-            for _ in range(5):
-                with connection.cursor() as other:
-                    other.adbc_prepare("SELECT 2")
-                    other.adbc_statement.execute_query()
-            assert len(server._service.prepared) <= 3
-            cursors = [connection.cursor() for _ in range(4)]
-            for cursor in cursors:
-                cursor.adbc_prepare("SELECT 3")
-            assert len(server._service.prepared) == 3
-            with pytest.raises(adbc_driver_manager.Error, match="unknown.*--max-statements"):
-                first.adbc_statement.execute_query()
-            for cursor in cursors:
-                cursor.close()
+    with (
+        FlightSqlServer(session, limits=limits) as server,
+        _driver(server) as connection,
+        connection.cursor() as first,
+    ):
+        first.adbc_prepare("SELECT 1")
+        for _ in range(5):
+            with connection.cursor() as other:
+                other.adbc_prepare("SELECT 2")
+                other.adbc_statement.execute_query()
+        assert len(server._service.prepared) <= 3
+        cursors = [connection.cursor() for _ in range(4)]
+        for cursor in cursors:
+            cursor.adbc_prepare("SELECT 3")
+        assert len(server._service.prepared) == 3
+        with pytest.raises(adbc_driver_manager.Error, match="unknown.*--max-statements"):
+            first.adbc_statement.execute_query()
+        for cursor in cursors:
+            cursor.close()
 
 
 def test_tokens_let_in_and_keep_out(session: DafSession) -> None:
@@ -675,6 +678,6 @@ def test_the_server_ends_in_the_middle_of_queries(session: DafSession) -> None:
         reading.join(20)
         assert time.monotonic() - started < 20
         assert "closing" in str(failed[0])
-    with FlightSqlServer(session) as taken:
-        with pytest.raises(errors.InvalidInputError, match="cannot listen at 127.0.0.1:"):
-            FlightSqlServer(session, port=taken.port)
+    in_use = pytest.raises(errors.InUseError, match="in use by another program")
+    with FlightSqlServer(session) as taken, in_use:
+        FlightSqlServer(session, port=taken.port)
