@@ -1,4 +1,4 @@
-"""What there is to ask: catalogs, schemas, tables and their keys, as tables themselves.
+"""The catalogs, schemas, tables and keys of a session, as tables themselves.
 
 Rule: ``format/FlightSql.proto`` of Apache Arrow, whose comments have the schemas of the answers.
 """

@@ -1,4 +1,4 @@
-"""What a server of Flight SQL gives at most."""
+"""Limits of a server of Flight SQL."""
 
 from __future__ import annotations
 

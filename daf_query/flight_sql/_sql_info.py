@@ -1,4 +1,4 @@
-"""What the server says of itself and of its SQL, by the numbers of ``SqlInfo``, and its types.
+"""The description of the server and of its SQL, by the numbers of ``SqlInfo``, and its types.
 
 Rule: ``format/FlightSql.proto`` of Apache Arrow, ``SqlInfo`` and ``CommandGetXdbcTypeInfo``.
 """

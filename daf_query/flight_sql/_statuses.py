@@ -1,4 +1,4 @@
-"""What clients get as errors: a sentence with a gRPC status, and nothing of the server.
+"""Errors as clients get them: a sentence with a gRPC status, and nothing of the server.
 
 An exception of Python would leave with its traceback.  Those of Flight leave as they are, but there
 is none for a wrong argument, so that one is an `InvalidRequest`: it cannot be formatted.
