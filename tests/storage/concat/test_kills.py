@@ -21,7 +21,7 @@ import h5py, numpy, pyarrow, scipy.sparse  # once, before the forks
 from daf_storage import concatenate
 
 folders, parts = sys.argv[2:], [float(part) for part in sys.argv[1].split()]
-EVENTS = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.link", "os.truncate")
+EVENTS = ("os.rename", "os.mkdir", "os.remove", "os.rmdir")  # how often files are read varies
 
 
 def forked(folder, killed_at, report):
