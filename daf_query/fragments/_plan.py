@@ -158,7 +158,13 @@ def _key_of(source: Paths) -> tuple[str | list[str], Hashable]:
 def _cut(dataset: TableDataset, rows: int) -> TableDataset:
     """Return a table whose partitions have about so many rows, each a fragment of its own."""
     return dataset.with_options(
-        replace(dataset.options, partition_rows=rows, min_partition_rows=rows, threads=_MANY)
+        replace(
+            dataset.options,
+            partition_rows=rows,
+            min_partition_rows=rows,
+            min_joined_members=_MANY,
+            threads=_MANY,
+        )
     )
 
 

@@ -48,6 +48,12 @@ class ScanOptions:
     """Likewise the stored elements of a sparse matrix, where zero cannot match."""
     point_index_divisor: int = 16
     """Likewise an R-tree over two columns."""
+    min_joined_members: int = 32
+    """So many small neighbours among several data sets are scanned as one table."""
+    joined_member_rows: int = 1 << 14
+    """A data set of more rows is scanned by itself."""
+    joined_rows: int = 1 << 18
+    """The most rows of a table that is joined of small ones."""
     max_distinct_strings: int = _MAX_CODES
     """A column with more distinct strings has no dictionary codes."""
 

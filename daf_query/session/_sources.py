@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import re
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -158,19 +160,24 @@ def matching_paths(pattern: str) -> list[str]:
         matching = matching_urls(before)
     else:
         names = sorted(glob.glob(before, recursive=True))  # noqa: PTH207 - Path.glob is relative
-        matching = [path for path in names if not _is_index(Path(path))]
+        is_index = functools.cache(_is_index)  # of many files in few folders
+        matching = [path for path in names if not _is_within_index(path, is_index)]
     paths = [path + separator + group for path in matching]
     if not paths:
         raise errors.SourceNotFoundError(f"no file or directory matches {pattern!r}")
     return paths
 
 
-def _is_index(path: Path) -> bool:
+def _is_within_index(path: str, is_index: Callable[[Path], bool]) -> bool:
     """Return whether a path is of the indexes beside a file, or of its sidecar, or below them."""
-    return any(is_sidecar(folder) for folder in (path, *path.parents)) or any(
-        folder.name.endswith(INDEXES_SUFFIX) and folder.with_suffix("").is_file()
-        for folder in (path, *path.parents)
-    )
+    folder = Path(path)
+    return is_index(folder) or any(is_index(parent) for parent in folder.parents)
+
+
+def _is_index(folder: Path) -> bool:
+    """Return whether a directory has the indexes of the file beside it, or is a sidecar."""
+    is_beside = folder.name.endswith(INDEXES_SUFFIX) and folder.with_suffix("").is_file()
+    return is_beside or is_sidecar(folder)
 
 
 def _collection(sources: Iterable[object], location: str, mode: Mode) -> Collection:
@@ -183,9 +190,10 @@ def _collection(sources: Iterable[object], location: str, mode: Mode) -> Collect
             daf = open_daf(str(source), mode)
         opened.append((daf.name if daf.location.startswith("<") else daf.location, daf))
     stems = [_stem(path) for path, _ in opened]
+    counts = Counter(stems)
     members: dict[str, DafReader] = {}
     for (path, daf), stem in zip(opened, stems, strict=True):
-        name = stem if stems.count(stem) == 1 else path
+        name = stem if counts[stem] == 1 else path
         if name in members:
             raise errors.ExistsError(
                 f"two of {location} are called {name!r}; give the readers names of their own, or "

@@ -292,8 +292,8 @@ class DafSchema(AxisSchema):
         is_own = name in self._added or name in self.descriptions or self._daf.has_axis(name)
         return is_own or name in self._shared
 
-    def dataset(self, axis: str) -> AxisDataset:
-        """Return the table of an axis; its metadata is read only if it changed."""
+    def columns(self, axis: str) -> TableColumns:
+        """Return the columns of an axis; the same as before, unless its metadata changed."""
         identity = self._daf.axis_identity(axis)
         with self._lock:
             known = self._known.get(axis)
@@ -305,6 +305,14 @@ class DafSchema(AxisSchema):
                 self._known[axis] = known
         columns = known[1].readable()
         warn_of_problems(columns, self._warned)
+        return columns
+
+    def dataset(self, axis: str) -> AxisDataset:
+        """Return the table of an axis; its metadata is read only if it changed."""
+        return self.table_of(axis, self.columns(axis))
+
+    def table_of(self, axis: str, columns: TableColumns) -> AxisDataset:
+        """Return the table of an axis whose columns are known."""
         view = TableView(cache=self.cache, options=self._scan_options)
         return AxisDataset(self._daf, axis, columns=columns, view=view)
 
@@ -362,12 +370,15 @@ class CollectionSchema(AxisSchema):
         name: str,
         members: Mapping[str, DafSchema],
         location: str,
+        cache: DecodedCache,
         shared: Mapping[str, TableDataset] = MappingProxyType({}),
     ) -> None:
         super().__init__(name, shared)
         self.members = members
         """The schema of each data set, by what the column ``dataset`` calls it."""
         self._location = location
+        self._cache = cache
+        self._known: dict[str, tuple[dict[str, TableColumns], UnionDataset]] = {}
 
     @property
     def location(self) -> str:
@@ -401,25 +412,48 @@ class CollectionSchema(AxisSchema):
             raise errors.matrix_not_found(self._location, *axes, name, known)
         return having
 
+    def find(self, name: str) -> TableDataset | None:
+        """Return the table of an axis, or one that belongs to no data set; None for any other."""
+        if name in self._added:
+            return None
+        return self.dataset(name) if self._has_axis(name) else shared_table(self._shared, name)
+
+    def table_exist(self, name: str) -> bool:
+        """Return whether there is a table of this name; does not list the others."""
+        is_own = name in self._added or name in self.descriptions or name in self._shared
+        return is_own or self._has_axis(name)
+
+    def _has_axis(self, axis: str) -> bool:
+        return any(member.daf.has_axis(axis) for member in self.members.values())
+
     def axes_set(self) -> set[str]:
         """Return the axes that some data set has."""
         return {axis for member in self.members.values() for axis in member.axes_set()}
 
     def axis_length(self, axis: str) -> int:
         """Return the number of entries of an axis, together."""
-        having = [member for member in self.members.values() if axis in member.axes_set()]
+        having = [member for member in self.members.values() if member.daf.has_axis(axis)]
         return sum(member.axis_length(axis) for member in having)
 
     def dataset(self, axis: str) -> UnionDataset:
-        """Return the table of an axis: the rows of all data sets that have it."""
-        parts = {
-            name: member.dataset(axis)
+        """Return the table of an axis: the rows of all data sets that have it.
+
+        It is the one of the last query as long as the metadata of all of them are the same.
+        """
+        columns = {
+            name: member.columns(axis)
             for name, member in self.members.items()
-            if axis in member.axes_set()
+            if member.daf.has_axis(axis)
         }
-        union = UnionDataset(axis, parts, location=self._location)
-        warn_of_problems(union.table_columns, self._warned)
-        return union
+        known = self._known.get(axis)
+        if known is None or not _are_same(known[0], columns):
+            parts = {
+                name: self.members[name].table_of(axis, each) for name, each in columns.items()
+            }
+            union = UnionDataset(axis, parts, location=self._location, cache=self._cache.part())
+            known = self._known[axis] = (columns, union)
+        warn_of_problems(known[1].table_columns, self._warned)
+        return known[1]
 
     def matrix_table(
         self,
@@ -479,6 +513,13 @@ class CollectionSchema(AxisSchema):
         """Close all data sets."""
         for member in self.members.values():
             member.close()
+
+
+def _are_same(known: Mapping[str, TableColumns], columns: Mapping[str, TableColumns]) -> bool:
+    """Return whether columns are those of before, of the same data sets."""
+    return known.keys() == columns.keys() and all(
+        known[name] is each for name, each in columns.items()
+    )
 
 
 class SharedSchema(_Adding):

@@ -270,7 +270,7 @@ class Connections:
             key: DafSchema(key, daf, cache.part(), scan_options=options)
             for key, daf in source.members.items()
         }
-        return CollectionSchema(name, members, source.location, self.shared)
+        return CollectionSchema(name, members, source.location, cache.part(), self.shared)
 
     def _add_user_table(self, name: str, table: UserTable) -> None:
         """Add a table that a user brought; every schema has it."""

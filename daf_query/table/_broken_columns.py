@@ -98,11 +98,11 @@ class BrokenColumns:
 
     def guarded(self, columns: Mapping[str, Column]) -> dict[str, Column]:
         """Return columns that are added here once they cannot be read."""
-        return {name: _GuardedColumn(column, name, self) for name, column in columns.items()}
+        return {name: GuardedColumn(column, name, self) for name, column in columns.items()}
 
 
 @dataclass(frozen=True, eq=False)
-class _GuardedColumn(WrappedColumn):
+class GuardedColumn(WrappedColumn):
     """A column that is kept as broken once it cannot be read."""
 
     name: str

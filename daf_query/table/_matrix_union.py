@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from daf_query.scan import Column
 from daf_query.table._dataset import TableDataset
+from daf_query.table._joined_members import JoinedRun
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._matrix_dataset import MatrixDataset
 from daf_query.table._table_columns import TableColumns
@@ -17,6 +18,7 @@ from daf_query.table._table_view import TableView
 from daf_query.table._union import UnionDataset, common_matrix_type
 from daf_query.table._union_columns import NullColumn
 from daf_storage import errors
+from daf_storage.spi import DecodedCache
 
 
 class MatrixUnionDataset(UnionDataset):
@@ -78,7 +80,12 @@ class MatrixUnionDataset(UnionDataset):
         """The long form of each data set."""
         return list(self._matrices.values())
 
-    def _with_each(self, change: Callable[[Any], Any]) -> Self:
+    def _with_each(
+        self,
+        change: Callable[[Any], Any],
+        *,
+        cache: DecodedCache | None = None,  # noqa: ARG002 - nothing is joined
+    ) -> Self:
         """Return the same table with other parts."""
         tables = {name: change(table) for name, table in self._matrices.items()}
         return type(self)(tables, location=self._location)
@@ -86,6 +93,15 @@ class MatrixUnionDataset(UnionDataset):
     def __reduce__(self) -> Any:
         """Pickle the places of the parts, not the data; the other process opens them again."""
         return _open_union, (dict(self._matrices), self._location)
+
+    def first_rows(self, count: int) -> Self:  # noqa: ARG002 - they have no positions
+        """Return the same table: its scan yields batches as it reads."""
+        return self
+
+    @property
+    def _runs(self) -> Sequence[JoinedRun]:
+        """Nothing: a matrix is scanned by itself."""
+        return ()
 
     def with_matrix_columns(self, entries: Mapping[str, MatrixEntry]) -> Self:
         """Refuse: this is no table of an axis."""

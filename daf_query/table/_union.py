@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from daf_query.scan import (
     Column,
     Constant,
     IsNull,
+    Mask,
     Or,
     Positions,
     Predicate,
@@ -31,16 +33,20 @@ from daf_query.scan import (
     ScanReport,
     balanced,
     columns_of,
+    conjuncts,
+    evaluate,
 )
 from daf_query.table._dataset import TableDataset, TableFragment
+from daf_query.table._filter_expressions import as_expression, both
 from daf_query.table._fragment import BATCH_ROWS, Fragment
+from daf_query.table._joined_members import JoinedRun, JoinedRuns, joined_runs
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableScanner
 from daf_query.table._table_view import TableView
 from daf_query.table._union_columns import DATASET, ConstantColumn, NullColumn, column_as
 from daf_storage import errors
-from daf_storage.spi import DecodedCache
+from daf_storage.spi import DecodedCache, Span
 
 
 class UnionDataset(TableDataset):
@@ -79,24 +85,83 @@ class UnionDataset(TableDataset):
         *,
         location: str,
         columns: TableColumns | None = None,
+        cache: DecodedCache | None = None,
+        runs: JoinedRuns | None = None,
     ) -> None:
         columns = columns or _columns_of_all(table, parts)
         fields = list(columns.schema)
         # How many fragments there are follows from the first part; each is read in its own way.
-        options = [part.options for part in parts.values()]
-        view = TableView(options=options[0]) if options else None
+        first = next(iter(parts.values()), None)
+        view = None if first is None else TableView(options=first.options)
         super().__init__(columns, location=location, view=view)
         self._parts = [
             part if isinstance(part, _Part) else _Part(name, part, fields)
             for name, part in parts.items()
         ]
+        self._joined_cache = cache or (DecodedCache() if first is None else first.cache.part())
+        self._known_runs = runs
 
-    def _with_each(self, change: Callable[[_Part], _Part]) -> Self:
+    def _with_each(
+        self, change: Callable[[_Part], _Part], *, cache: DecodedCache | None = None
+    ) -> Self:
         """Return the same table with other parts."""
-        parts = {part.name: change(part) for part in self._parts}
         return type(self)(
-            self._columns.table, parts, location=self._location, columns=self._columns
+            self._columns.table,
+            {part.name: change(part) for part in self._parts},
+            location=self._location,
+            columns=self._columns,
+            cache=cache or self._joined_cache,
+            runs=self._known_runs,
         )
+
+    @property
+    def _runs(self) -> Sequence[JoinedRun]:
+        """Neighbouring small parts that are scanned as one."""
+        known = self._known_runs
+        if known is None or known.options != self.options:
+            members = [(part.name, part.table_columns) for part in self._parts]
+            runs = joined_runs(members, self._columns.table, self.options)
+            known = self._known_runs = JoinedRuns(self.options, runs)
+        return known.runs
+
+    def _scanned(self, filter: pc.Expression | None) -> Sequence[_MemberRows]:  # noqa: A002
+        """Return what is scanned for a filter: parts, and runs of small ones as one table.
+
+        Where a filter of the column ``dataset`` leaves few of a run, these are scanned singly.
+        """
+        if not self._runs or not self._parts:
+            return self._parts
+        may_match = self._may_match(as_expression(filter))
+        tables: list[_MemberRows] = []
+        position = 0
+        for run in self._runs:
+            span = run.members
+            tables += self._single(Span(position, span.start), may_match)
+            if 2 * int(np.count_nonzero(may_match[span.slice])) > span.size:
+                view = self._parts[span.start].view
+                location = self._location
+                joined = replace(view, cache=self._joined_cache)
+                tables.append(_MemberRows(run.columns, location=location, view=joined))
+            else:
+                tables += self._single(span, may_match)
+            position = span.stop
+        tables += self._single(Span(position, len(self._parts)), may_match)
+        return tables or self._parts[:1]
+
+    def _single(self, span: Span, may_match: Mask) -> list[_Part]:
+        parts = self._parts[span.start : span.stop]
+        return list(itertools.compress(parts, may_match[span.slice]))
+
+    def _may_match(self, expression: pc.Expression | None) -> Mask:
+        """Return which parts have rows for which a filter may be true, by their name alone."""
+        count = len(self._parts)
+        mask = np.ones(count, np.bool_)
+        predicate = self._parts[0].predicate_of(expression)
+        names = pa.array([part.name for part in self._parts], pa.string())
+        for condition in conjuncts(predicate):
+            if columns_of(condition) == [DATASET]:
+                mask &= evaluate(condition, lambda _: names, count)
+        return mask
 
     def __reduce__(self) -> Any:
         """Pickle the places of the parts, not the data; the other process opens them again."""
@@ -109,7 +174,7 @@ class UnionDataset(TableDataset):
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
     ) -> Iterator[Any]:
         """Yield groups of partitions that can be scanned side by side."""
-        fragments = [f for part in self._parts for f in part.get_fragments(filter)]
+        fragments = [f for table in self._scanned(filter) for f in table.get_fragments(filter)]
         groups = balanced(
             fragments, lambda fragment: fragment.row_count, max_groups=self.options.threads
         )
@@ -125,7 +190,8 @@ class UnionDataset(TableDataset):
         """Return a scanner of all rows; nothing is read until it is consumed."""
         if columns is None:
             columns = self.schema.names
-        return _chained([part.scanner(columns, filter, batch_size) for part in self._parts])
+        tables = self._scanned(filter)
+        return _chained([table.scanner(columns, filter, batch_size) for table in tables])
 
     def filter(self, expression: pc.Expression) -> Self:
         """Return the same table with only the rows for which ``expression`` is true."""
@@ -148,7 +214,11 @@ class UnionDataset(TableDataset):
             if count <= 0:
                 break
         return type(self)(
-            self._columns.table, parts, location=self._location, columns=self._columns
+            self._columns.table,
+            parts,
+            location=self._location,
+            columns=self._columns,
+            runs=JoinedRuns(self.options, ()),
         )
 
     def with_reports(self, reports: list[ScanReport]) -> Self:
@@ -157,7 +227,7 @@ class UnionDataset(TableDataset):
 
     def with_cache(self, cache: DecodedCache) -> Self:
         """Return the same table; each part keeps what it decodes in a part of a cache."""
-        return self._with_each(lambda part: part.with_cache(cache.part()))
+        return self._with_each(lambda part: part.with_cache(cache.part()), cache=cache.part())
 
     def with_options(self, options: ScanOptions) -> Self:
         """Return the same table, which is cut, pruned and read in another way."""
@@ -227,7 +297,32 @@ class UnionFragment(Fragment):
         return sum(part.count_rows(filter, **kwargs) for part in self.parts)
 
 
-class _Part(TableDataset):
+class _MemberRows(TableDataset):
+    """The rows of some data sets, with the columns of all."""
+
+    @property
+    def view(self) -> TableView:
+        """Which rows are wanted, and how they are read."""
+        return self._view
+
+    @property
+    def _absent(self) -> frozenset[str]:
+        columns = self._columns.columns.items()
+        return frozenset(name for name, column in columns if isinstance(column, NullColumn))
+
+    def predicate_of(self, expression: pc.Expression | None) -> Predicate | None:
+        """Return what is evaluated for a filter; ``None`` if Arrow has to do it."""
+        return super()._parsed(both(self._view.base_filter, expression))
+
+    def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
+        predicate = super()._parsed(expression)
+        absent = self._absent if predicate is not None else frozenset()
+        if predicate is None or not absent.intersection(columns_of(predicate)):
+            return predicate
+        return without(predicate, absent)
+
+
+class _Part(_MemberRows):
     """The rows of one data set, with the columns of all.
 
     Parameters
@@ -254,9 +349,6 @@ class _Part(TableDataset):
         super().__init__(columns, location=source.location, view=view)
         self.name = name
         self.source = source
-        self._absent = frozenset(
-            name for name, column in columns.columns.items() if isinstance(column, NullColumn)
-        )
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:
         return type(self)(self.name, self.source, (), columns=columns, view=view)
@@ -274,12 +366,6 @@ class _Part(TableDataset):
     def pickled_view(self) -> dict[str, Any]:
         """Which rows are left."""
         return self._view.pickled()
-
-    def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
-        predicate = super()._parsed(expression)
-        if predicate is None or not self._absent.intersection(columns_of(predicate)):
-            return predicate
-        return without(predicate, self._absent)
 
 
 def member_table(name: str, source: TableDataset, fields: Sequence[pa.Field]) -> TableDataset:

@@ -7,6 +7,7 @@ interpreter; with this one they raise an error that says what to pass instead.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final, NoReturn
 
 import pyarrow as pa
@@ -49,8 +50,9 @@ _FORMAT: Final = ds.IpcFileFormat()
 _FRAGMENT: Final = _FORMAT.make_fragment("table", filesystem=_FILES)
 
 
+@functools.lru_cache(maxsize=64)
 def unscannable(schema: pa.Schema) -> ds.Dataset:
-    """Return a C++ dataset with a schema, of which no row can be read.
+    """Return a C++ dataset with a schema, of which no row can be read; that of equal ones is one.
 
     >>> unscannable(pa.schema([("n", pa.int64())])).schema.names
     ['n']

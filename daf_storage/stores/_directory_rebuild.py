@@ -39,9 +39,14 @@ def rebuilds_beside(root: Path, ending: str) -> list[Path]:
 
 
 def interrupted_exchange(root: Path) -> Path | None:
-    """Return where a directory is that a crash caught between two renames."""
+    """Return where a directory is that a crash caught between two renames.
+
+    What is beside one that is there is not listed: that of many takes long.
+    """
+    if root.exists():
+        return None
     moved = rebuilds_beside(root, OLD_SUFFIX)
-    return moved[0] if moved and not root.exists() else None
+    return moved[0] if moved else None
 
 
 def state_of_files(root: Path, token: str) -> str:

@@ -5,6 +5,7 @@ Documents are untrusted: any JSON value at any place becomes a value object or a
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
@@ -17,7 +18,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from daf_storage.base import Packing, StorageType
-from daf_storage.errors import CorruptDataError, UnsupportedDataError
+from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
 from daf_storage.stores import Snapshot
 from daf_storage.trees._protocol import ArrayInfo, NodeKind
 
@@ -210,12 +211,16 @@ def read_document(snapshot: Snapshot, key: str, *, what: str) -> bytes | None:
 def remembering(parse: Callable[[bytes, str], _T]) -> Callable[[bytes, str], _T]:
     """Return a function that parses a small document once: each query opens the same arrays.
 
-    The result follows from the document and from what messages call the array; errors are not kept.
+    The result follows from the document alone, so that the arrays of many data sets share it.
+    Errors say what messages call the array, and are not kept.
     """
-    remembered = functools.lru_cache(maxsize=_MOST_REMEMBERED)(parse)
+    remembered = functools.lru_cache(maxsize=_MOST_REMEMBERED)(lambda data: parse(data, ""))
 
     def parsed(data: bytes, what: str) -> _T:
-        return remembered(data, what) if len(data) <= _SMALL_BYTES else parse(data, what)
+        if len(data) <= _SMALL_BYTES:
+            with contextlib.suppress(DafError):
+                return remembered(bytes(data))
+        return parse(data, what)
 
     return parsed
 

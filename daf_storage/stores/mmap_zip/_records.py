@@ -8,6 +8,7 @@ Source: PKWARE's APPNOTE 6.3.10 and docs/reference/format.md, "archives".
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -293,6 +294,12 @@ def local_head_bytes(data: bytes | memoryview) -> int:
     return _LOCAL.size + int(sum(_LOCAL.unpack_from(data)[-2:]))
 
 
+@functools.lru_cache(maxsize=1 << 14)
+def _decoded_name(raw_name: bytes, is_utf8: int) -> tuple[str, bytes]:
+    """Return a name as text and as stored; many archives share those of the same arrays."""
+    return raw_name.decode("utf-8" if is_utf8 else "cp437"), raw_name
+
+
 def parse_central(data: bytes, count: int, shift: int) -> Iterator[Entry]:
     """Yield the entries of a central directory.
 
@@ -331,7 +338,7 @@ def parse_central(data: bytes, count: int, shift: int) -> Iterator[Entry]:
                 _next(numbers) if value == _NONE32 else value for value in (size, stored, offset)
             )
         try:
-            name = raw_name.decode("utf-8" if flags & UTF8_FLAG else "cp437")
+            name, raw_name = _decoded_name(raw_name, flags & UTF8_FLAG)
         except UnicodeDecodeError:
             raise MalformedError(f"the name {raw_name!r} is not UTF-8") from None
         yield Entry(

@@ -286,6 +286,12 @@ def test_categoricals_and_genes() -> None:
     session = connect(daf)
     genes = session.lazy_frame("cell", matrix_columns={"g": ("gene", "X", "g")})
     assert genes.filter(pl.col("g") > 1).select("name").collect()["name"].to_list() == ["c0"]
-    assert scan_polars(session.matrix_table("cell", "gene", "X")).head(1).collect().height == 1
+    other = _data_set(1, rows=2, name="other")
+    other.add_axis("gene", ["g"])
+    other.set_matrix("cell", "gene", "X", [[0.0], [4.0]])
+    for each in (session, connect([daf, other])):
+        matrix = scan_polars(each.matrix_table("cell", "gene", "X"))
+        assert matrix.head(1).collect().height == 1
+        assert matrix.filter(pl.col("value") > 3).collect().height == (each is not session)
     with pytest.raises(errors.AxisNotFoundError, match="'gen'"):
         session.lazy_frame("gen")

@@ -136,17 +136,22 @@ def test_metadata_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_small_documents_are_parsed_once() -> None:
-    """For each name that messages give the array; large ones, which could fill memory, every time."""
+    """For all arrays that have the same; large ones, which could fill memory, every time."""
     parsed: list[tuple[int, str]] = []
 
     def parse(data: bytes, what: str) -> int:
         parsed.append((len(data), what))
+        if data == b"[]":
+            raise errors.CorruptDataError(f"{what}: not an object")
         return len(data)
 
     again = remembering(parse)
     assert [again(b"{}", "a"), again(b"{}", "a"), again(b"{}", "b")] == [2, 2, 2]
     assert [again(bytes(5000), "a"), again(bytes(5000), "a")] == [5000, 5000]
-    assert parsed == [(2, "a"), (2, "b"), (5000, "a"), (5000, "a")]
+    assert parsed == [(2, ""), (5000, "a"), (5000, "a")]
+    for what in ("a", "b"):
+        with pytest.raises(errors.CorruptDataError, match=f"^{what}: not an object"):
+            again(b"[]", what)
 
 
 def test_what_cannot_be_opened_is_an_array(
