@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         ZarrTable,
         zarr_table,
     )
-    from daf_query.training import Sampler
+    from daf_query.training import RowBlocks, Sampler
 
 __all__ = [
     "AlphabeticalOrderWarning",
@@ -75,6 +75,7 @@ __all__ = [
     "ProfilePlots",
     "QueryPlan",
     "QueryResult",
+    "RowBlocks",
     "Sampler",
     "ScanOptions",
     "SliceExplanation",
@@ -137,6 +138,6 @@ __getattr__, __dir__ = lazy_names(
             "ZarrTable",
             "zarr_table",
         ),
-        "daf_query.training": ("Sampler",),
+        "daf_query.training": ("RowBlocks", "Sampler"),
     },
 )

@@ -237,6 +237,15 @@ class CollectionSlice(MatrixSlice):
             block._gathered = self._gathered[span.slice]
         return block
 
+    def take_rows(self, offsets: npt.NDArray[np.int64]) -> CollectionSlice:
+        """Return some of the rows, by their offsets, which ascend, each once; nothing is read."""
+        whole = self.whole.take_rows(offsets)
+        asked = self._asked.of_some_rows(self.shape[0], offsets.size)
+        part = CollectionSlice(whole, self._readers, self._aligned, asked)
+        if self._gathered is not None:
+            part._gathered = self._gathered[offsets]
+        return part
+
     def blocks(
         self, rows: int | None = None, *, max_bytes: ByteSize | None = None
     ) -> Iterator[MatrixSlice]:

@@ -41,6 +41,11 @@ class Member:
         rows = self.rows[start:stop] - span.start
         return replace(self, part=self.part.of_rows(Span(start, stop)), rows=rows)
 
+    def take_rows(self, offsets: Positions) -> Member | None:
+        """Return what belongs to some rows of the whole, which ascend; None if nothing."""
+        rows, own = _among(self.rows, offsets)
+        return replace(self, part=self.part.take_rows(own), rows=rows) if rows.size else None
+
 
 @dataclass(frozen=True, slots=True)
 class Missing:
@@ -59,6 +64,18 @@ class Missing:
         """Return what belongs to some rows of the whole, which count from there."""
         start, stop = np.searchsorted(self.rows, [span.start, span.stop])
         return Missing(self.rows[start:stop] - span.start, self.columns)
+
+    def take_rows(self, offsets: Positions) -> Missing:
+        """Return what belongs to some rows of the whole, which ascend."""
+        return Missing(_among(self.rows, offsets)[0], self.columns)
+
+
+def _among(rows: Positions, offsets: Positions) -> tuple[Positions, Positions]:
+    """Return which of the offsets are among the rows, and which of the rows they are."""
+    own = np.searchsorted(rows, offsets)
+    is_there = own < rows.size
+    is_there[is_there] = rows[own[is_there]] == offsets[is_there]
+    return np.flatnonzero(is_there), own[is_there]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +136,18 @@ class Whole:
             rows=Side(rows.axis, rows.positions[span.slice], names),
             members=tuple(member for member in members if member is not None),
             missing=tuple(each.of_rows(span) for each in self.missing),
+        )
+
+    def take_rows(self, offsets: Positions) -> Whole:
+        """Return some rows, by their offsets, which ascend; nothing is read."""
+        rows = self.rows
+        names = None if rows.names is None else rows.names.take(pa.array(offsets))
+        members = (member.take_rows(offsets) for member in self.members)
+        return replace(
+            self,
+            rows=Side(rows.axis, rows.positions[offsets], names),
+            members=tuple(member for member in members if member is not None),
+            missing=tuple(each.take_rows(offsets) for each in self.missing),
         )
 
 

@@ -26,6 +26,14 @@ class Selection:
         is_all = self.is_all and start == 0 and stop >= self.positions.size
         return Selection(self.positions[start:stop], is_all=is_all)
 
+    def take(self, offsets: npt.NDArray[np.int64]) -> Selection:
+        """Return some of the chosen entries, by their offsets, in the order of these.
+
+        >>> Selection.all(3).take(np.array([2, 0])).positions.tolist()
+        [2, 0]
+        """
+        return Selection(self.positions[offsets], is_all=False)
+
     @classmethod
     def of(cls, positions: npt.NDArray[np.int64], axis_length: int) -> Selection:
         """Return the selection of these positions of an axis.

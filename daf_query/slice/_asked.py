@@ -39,6 +39,10 @@ class Asked:
         first = 0 if self.block is None else self.block.start
         return replace(self, block=Span(first + span.start, first + span.stop))
 
+    def of_some_rows(self, selected: int, count: int) -> Asked:
+        """Return the same for some of these rows, of which only the number is described."""
+        return replace(self, rows=f"{count:,} of {selected:,}, listed", block=None)
+
     def described(self, axes: tuple[str, str], name: str, shape: tuple[int, int]) -> dict[str, Any]:
         """Return what a provenance says of a slice of a matrix over two axes."""
         rows_axis, columns_axis = axes

@@ -535,11 +535,19 @@ class MatrixSlice(DaskArrays):
         """Return some of the rows, by their offsets; nothing is read."""
         return self._block(span, planned_rows(PlannedLayouts(self._layouts, self._faults), span))
 
-    def at(self, rows: Selection, columns: Selection) -> MatrixSlice:
+    def at(self, rows: Selection, columns: Selection, *, asked: Asked | None = None) -> MatrixSlice:
         """Return other entries of the same matrix; nothing is read."""
         layouts = planned_at(PlannedLayouts(self._layouts, self._faults), rows, columns)
-        axes = (self.rows_axis, self.columns_axis)
-        return MatrixSlice(self.daf, axes, self.name, (rows, columns), layouts, self._current)
+        axes, both = (self.rows_axis, self.columns_axis), (rows, columns)
+        return MatrixSlice(self.daf, axes, self.name, both, layouts, self._current, asked=asked)
+
+    def take_rows(self, offsets: npt.NDArray[np.int64]) -> MatrixSlice:
+        """Return some of the rows, by their offsets, which ascend, each once; nothing is read."""
+        asked = self._asked and self._asked.of_some_rows(self.shape[0], offsets.size)
+        part = self.at(self.selections[0].take(offsets), self.selections[1], asked=asked)
+        if self._gathered is not None:
+            part._gathered = self._gathered[offsets]
+        return part
 
     def grid_facts(self, kind: BlockKind) -> GridFacts:
         """Return what the grid of its blocks as a Dask array follows from."""

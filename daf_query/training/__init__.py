@@ -9,6 +9,7 @@ used.
 """
 
 from daf_query.training._make import Expressions, SamplerRequest, make_sampler
+from daf_query.training._row_blocks import RowBlocks
 from daf_query.training._sampler import Sampler
 from daf_query.training._saved_sampler import IfChanged, load_sampler
 from daf_query.training._shares import Shares
@@ -16,6 +17,7 @@ from daf_query.training._shares import Shares
 __all__ = [
     "Expressions",
     "IfChanged",
+    "RowBlocks",
     "Sampler",
     "SamplerRequest",
     "Shares",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,12 @@ import pyarrow as pa
 from daf_query._provenance import Record, with_record
 from daf_query._row_files import Rows, format_of, save_rows
 from daf_query.scan import INDEX, NAME
+from daf_query.slice import MatrixSlice
 from daf_query.table import DATASET
 from daf_query.training._allocation import SplitCodes
+from daf_query.training._loaders import AnnbatchChoice, annbatch_sampler, scdataset
+from daf_query.training._row_blocks import BlockChoice, RowBlocks, block_source
+from daf_query.training._torch import torch_blocks, torch_cells
 from daf_storage import errors
 
 SPLIT: Final = "split"
@@ -204,3 +208,145 @@ class Sampler:
         file_format = format_of(path)
         table = self.to_arrow(provenance=True)
         save_rows(Rows(table.schema, table.to_batches()), path, file_format)
+
+    def blocks(self, part: MatrixSlice, **choice: Unpack[BlockChoice]) -> RowBlocks:
+        """Return the rows of a matrix in shuffled batches, as numpy or scipy.
+
+        Parameters
+        ----------
+        part
+            Of which matrix, and which columns: ``db.matrix("cell", "gene", "X", columns=...)``.
+            Nothing of it is read before a batch is asked for.
+        labels
+            Vectors of the axis that a batch has as well: numbers, or of strings the number of the
+            class (see `RowBlocks.classes`), -1 if it is missing.
+        batch_rows
+            How many rows a batch has; 256 by default.
+        block_rows
+            How many neighbours are read together; 16 by default.  More are read faster, and are
+            shuffled less.
+        fetch_batches
+            How many batches are read at once, and shuffled together; 16 by default.
+        form
+            ``dense`` or ``sparse`` (CSR).
+        draw
+            ``once``: each entry comes once an epoch.  ``weighted``: entries are drawn by weight,
+            with replacement; the default of a sampler with weights.
+        rows_per_epoch
+            How many are drawn; by default as many as the sampler has.
+        shuffle
+            Whether the order is random; else it is that of the axis.
+        drop_last
+            Whether batches that are not full are left out, so that all ranks have equally many.
+        seed
+            Another integer makes another order.
+
+        Returns
+        -------
+        RowBlocks
+            Iterating over it yields batches, dictionaries of ``x``, ``index`` (the positions along
+            the axis) and the labels; ``set_epoch`` says in which order.
+
+        Raises
+        ------
+        InvalidInputError
+            The slice lacks entries of the sampler, or a number makes no sense.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.add_axis("gene", ["G0", "G1"])
+        >>> daf.set_vector("cell", "type", ["t", "b", "t"])
+        >>> daf.set_matrix("cell", "gene", "X", [[0, 1], [2, 3], [4, 5]])
+        >>> db = daf_query.connect(daf)
+        >>> part = db.matrix("cell", "gene", "X")
+        >>> blocks = db.sampler("cell").blocks(part, labels="type", batch_rows=2, shuffle=False)
+        >>> for batch in blocks:
+        ...     print(batch["x"].tolist(), batch["index"].tolist(), batch["type"].tolist())
+        [[0, 1], [2, 3]] [0, 1] [1, 0]
+        [[4, 5]] [2] [1]
+        """
+        return RowBlocks(block_source(self, part, **choice))
+
+    def to_torch(
+        self,
+        part: MatrixSlice,
+        *,
+        rank: int | None = None,
+        ranks: int | None = None,
+        **choice: Unpack[BlockChoice],
+    ) -> Any:
+        """Return the batches of `blocks` as a ``torch.utils.data.IterableDataset``.
+
+        Pass it to ``DataLoader(dataset, batch_size=None, num_workers=4)``.  Each worker of each
+        rank maps the files and reads its own part of every epoch.  Call ``set_epoch`` before an
+        epoch, also with ``persistent_workers=True``.
+
+        Parameters
+        ----------
+        part
+            Of which matrix, and which columns, as for `blocks`.
+        rank, ranks
+            Which process this is, and of how many; by default what ``torch.distributed`` says.
+        **choice
+            As for `blocks`.
+
+        Raises
+        ------
+        MissingDependencyError
+            torch is not installed.
+        """
+        return torch_blocks(block_source(self, part, **choice), rank=rank, ranks=ranks)
+
+    def to_torch_cells(self, part: MatrixSlice, *, labels: str | Sequence[str] = ()) -> Any:
+        """Return single rows as a ``torch.utils.data.Dataset``, for samplers of torch.
+
+        Rows are dense.  Those of a batch are read at once.
+
+        Raises
+        ------
+        MissingDependencyError
+            torch is not installed.
+        """
+        return torch_cells(block_source(self, part, labels=labels))
+
+    def to_annbatch(self, **choice: Unpack[AnnbatchChoice]) -> Any:
+        """Return a sampler for ``annbatch.Loader(batch_sampler=...)``.
+
+        The loader reads an AnnData in Zarr whose observations are the entries of the axis, in
+        their order: the one that is queried in place, for example.
+
+        Parameters
+        ----------
+        **choice
+            ``batch_rows``, ``block_rows``, ``fetch_batches``, ``draw``, ``rows_per_epoch``,
+            ``shuffle``, ``drop_last`` and ``seed``, as for `blocks`.
+
+        Raises
+        ------
+        MissingDependencyError
+            annbatch is not installed.
+        """
+        return annbatch_sampler(self, **choice)
+
+    def to_scdataset(self, part: MatrixSlice, **choice: Unpack[BlockChoice]) -> Any:
+        """Return an ``scdataset.scDataset`` that reads rows of a slice.
+
+        Blocks are shuffled, or drawn by weight, by its own strategies; batches are as those of
+        `blocks`, with tensors.
+
+        Parameters
+        ----------
+        part
+            Of which matrix, and which columns, as for `blocks`.
+        **choice
+            As for `blocks`.
+
+        Raises
+        ------
+        MissingDependencyError
+            scdataset is not installed.
+        """
+        return scdataset(block_source(self, part, **choice))
