@@ -1,4 +1,4 @@
-"""Which rows each worker of each rank reads in an epoch, and in which batches.  Pure.
+"""The plan of an epoch: which rows each worker of each rank reads, and in which batches.  Pure.
 
 1. The entries of an epoch are cut into blocks of neighbours, and the blocks are shuffled.
 2. That sequence is cut into a range for each rank; ranges differ by one row at most.

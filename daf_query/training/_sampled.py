@@ -1,4 +1,4 @@
-"""What reading rows needs to know of a sampler."""
+"""The protocol of samplers: all that reading rows needs to know of one."""
 
 from __future__ import annotations
 

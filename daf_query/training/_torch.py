@@ -120,7 +120,8 @@ class _TorchCells:
     @property
     def weights(self) -> npt.NDArray[np.float64] | None:
         """The weight of each row, for ``torch.utils.data.WeightedRandomSampler``."""
-        return self.source.weights
+        weights = self.source.weights
+        return None if weights is None else weights.copy()  # torch takes writable arrays
 
     def __len__(self) -> int:
         return len(self.source.rows)

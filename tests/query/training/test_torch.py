@@ -46,7 +46,9 @@ def test_workers_read_each_entry_once(db: DafSession, sampler: Sampler, context:
         db.matrix("cell", "gene", "X"), labels="type", batch_rows=4, block_rows=2, fetch_batches=2
     )
     assert isinstance(blocks, data.IterableDataset)
-    count = 0 if context is None else 2
+    count = {None: 0, "fork": 2, "spawn": 1}[context]
+    if context == "spawn" and ".zip" in str(db.reader().location):
+        pytest.skip("spawned workers import everything again; one format is enough")
     loader = data.DataLoader(
         blocks,
         batch_size=None,
