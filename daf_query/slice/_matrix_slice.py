@@ -546,7 +546,7 @@ class MatrixSlice(DaskArrays):
         asked = self._asked and self._asked.of_some_rows(self.shape[0], offsets.size)
         part = self.at(self.selections[0].take(offsets), self.selections[1], asked=asked)
         if self._gathered is not None:
-            part._gathered = self._gathered[offsets]
+            part._gathered = self._gathered[offsets]  # noqa: SLF001 - of this class
         return part
 
     def grid_facts(self, kind: BlockKind) -> GridFacts:
