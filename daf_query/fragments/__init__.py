@@ -9,8 +9,8 @@ sessions* are those that a process keeps for the next fragment of the same data 
 Must not know engines that run fragments.
 """
 
-from daf_query.fragments._fragment import Fragment, Piece
-from daf_query.fragments._open_sessions import OPEN_SESSIONS, OpenSessions
+from daf_query.fragments._fragment import Fragment, Piece, file_state
+from daf_query.fragments._open_sessions import CACHE_BYTES, OPEN_SESSIONS, OpenSessions
 from daf_query.fragments._packed_positions import PackedPositions
 from daf_query.fragments._plan import (
     ROWS_PER_FRAGMENT,
@@ -23,6 +23,7 @@ from daf_query.fragments._plan import (
 from daf_query.fragments._tables import AxisTable, MatrixTable, NamedTable
 
 __all__ = [
+    "CACHE_BYTES",
     "OPEN_SESSIONS",
     "ROWS_PER_FRAGMENT",
     "AxisTable",
@@ -34,6 +35,7 @@ __all__ = [
     "PackedPositions",
     "Paths",
     "Piece",
+    "file_state",
     "leased_session",
     "plan_fragments",
     "table_schema",

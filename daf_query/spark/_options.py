@@ -134,6 +134,19 @@ def paths_of(path: str) -> Paths:
     return _json_list(path) or path
 
 
+def path_option(paths: Paths) -> str:
+    """Return paths as the option ``path`` has them.
+
+    >>> path_option(["a.daf.zarr", "b.daf.zarr"])
+    '["a.daf.zarr", "b.daf.zarr"]'
+    """
+    if isinstance(paths, list | tuple):
+        if not paths:
+            raise errors.InvalidInputError("no path was given; pass a path, a pattern or a list")
+        return json.dumps([str(path) for path in paths])
+    return str(paths)
+
+
 def names_of(value: str) -> tuple[str, ...]:
     """Return names that commas separate; a JSON list where a name has a comma.
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from daf_query.fragments import ROWS_PER_FRAGMENT, Paths, leased_session
 from daf_query.spark._dialect import to_local, to_spark
+from daf_query.spark._options import path_option
 from daf_query.spark._predicate_json import to_json
 from daf_query.spark._register import register
 from daf_query.sql import QueryRequirements, TableRequirements, one_statement, quoted_name
 from daf_query.table import MatrixEntry
-from daf_storage import errors
 
 _WITH: Final = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/)*WITH(\s+RECURSIVE)?\b", re.IGNORECASE | re.DOTALL
@@ -71,7 +71,7 @@ def _frame(
 ) -> Any:
     """Return the columns and rows of an axis that a query needs."""
     options = {
-        "path": _path_option(paths),
+        "path": path_option(paths),
         "table": axis,
         "select": json.dumps(needs.columns),
         "rows_per_partition": str(rows_per_partition),
@@ -81,14 +81,6 @@ def _frame(
     if needs.predicate is not None:
         options["predicate"] = to_json(needs.predicate)
     return spark.read.format("daf").options(**options).load()
-
-
-def _path_option(paths: Paths) -> str:
-    if isinstance(paths, list | tuple):
-        if not paths:
-            raise errors.InvalidInputError("no path was given; pass a path, a pattern or a list")
-        return json.dumps([str(path) for path in paths])
-    return str(paths)
 
 
 def _written(entries: Mapping[str, MatrixEntry]) -> str:

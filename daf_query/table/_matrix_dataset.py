@@ -101,7 +101,7 @@ class MatrixBlock:
     columns: Selection
     elements: int
     """How many elements it has at most."""
-    has_other_rows: bool
+    is_first_of_rows: bool
     """Whether no block before it has the same rows."""
 
 
@@ -298,8 +298,8 @@ class MatrixDataset(TableDataset):
         for number, (span, count) in enumerate(major_groups(layout.plan, target_elements)):
             part = major.part(span.start, span.stop)
             rows, columns = (part, minor) if layout.rows_are_major else (minor, part)
-            has_all_rows = number == 0 or layout.rows_are_major
-            blocks.append(MatrixBlock(rows, columns, count, has_other_rows=has_all_rows))
+            is_first = number == 0 or layout.rows_are_major
+            blocks.append(MatrixBlock(rows, columns, count, is_first_of_rows=is_first))
         return blocks
 
     def _chosen(self, predicate: Predicate | None) -> _Chosen:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from daf_query import connect
-from daf_query.spark import register, sql
-from tests.engines.conftest import FORMS
+from daf_query.spark import profile, register, sql
+from tests.engines.conftest import CELLS, FORMS
 
 pytest.importorskip("pysail", reason="pysail has no wheel here")
 
@@ -137,3 +139,42 @@ def test_an_error_is_a_sentence(spark: Any, forms: dict[str, str]) -> None:
         load(spark, forms["plain"], select="agee").collect()
     with pytest.raises(Exception, match="no option 'tabel' to read"):
         load(spark, forms["plain"], tabel="obs").collect()
+
+
+def test_spark_writes_vectors(spark: Any, forms: dict[str, str], tmp_path: Path) -> None:
+    """What a query yields for each entry; a wrong name leaves all as it was."""
+    path = tmp_path / "mine.daf.zarr"
+    shutil.copytree(forms["plain"], path)
+    cells = load(spark, str(path), rows_per_partition=150)
+    older = cells.selectExpr("name", "age + 1 AS older", "upper(donor) AS label")
+    older.write.format("daf").mode("append").option("axis", "obs").save(str(path))
+    with connect(path) as session:
+        assert session.sql(
+            "SELECT count(*) AS n FROM obs WHERE older = age + 1 AND label = upper(donor)"
+        ).to_pydict() == {"n": [CELLS]}
+    wrong = cells.selectExpr("concat(name, '?') AS name", "age AS other")
+    with pytest.raises(Exception, match="cell_0?"):
+        wrong.write.format("daf").mode("append").option("axis", "obs").save(str(path))
+    with connect(path) as session:
+        assert "other" not in session.table("obs").schema.names
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+PROFILES: list[dict[str, Any]] = [
+    {"by": "donor, age > 45 AS old"},
+    {"rows": "age > 20", "columns": "name <> 'gene_4'"},
+    {"by": "cell_type", "rows": "donor = 'd1'"},
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_profile_is_merged_of_its_parts(spark: Any, forms: dict[str, str], form: str) -> None:
+    """The moments of the session: numbers exactly, variances to the last digits."""
+    for choice in PROFILES:
+        frame = profile(spark, forms[form], "obs", "var", "X", rows_per_partition=500, **choice)
+        with connect(forms[form]) as session:
+            expected = session.profile("obs", "var", "X", progress="never", **choice)
+        assert frame.columns == expected.to_arrow_table().column_names
+        rows = plain(rounded(frame.collect()))
+        assert rows == plain(rounded(row.values() for row in expected.to_pylist()))
+        assert len(rows) > 25
