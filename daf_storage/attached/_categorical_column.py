@@ -34,7 +34,7 @@ class CategoricalColumn(WholeColumn):
         self,
         sources: tuple[str, ...],
         codes: Callable[[Nodes], StoredArray],
-        categories: Callable[[], StoredArray],
+        categories: StoredArray,
         *,
         is_ordered: bool,
         what: str,
@@ -51,7 +51,7 @@ class CategoricalColumn(WholeColumn):
     def problem(self) -> str:  # type: ignore[override]  # looked for when it is asked for
         """Why Daf has no such vector; strings need not be looked at."""
         try:
-            if not self._categories().info.storage_type.is_string:
+            if not self._categories.info.storage_type.is_string:
                 _ = self._encoded
         except UNREADABLE as error:
             return str(error)
@@ -59,7 +59,7 @@ class CategoricalColumn(WholeColumn):
 
     def category_count(self) -> int:
         """Return how many categories there are."""
-        return self._categories().info.size
+        return self._categories.info.size
 
     def categories(self) -> pa.Array:
         """Return the categories as strings, in order."""
@@ -72,7 +72,7 @@ class CategoricalColumn(WholeColumn):
     @functools.cached_property
     def _encoded(self) -> tuple[pa.Array, dict[str, Any]]:
         """The categories, and the rule."""
-        stored = self._categories()
+        stored = self._categories
         if stored.info.storage_type.is_string and stored.info.size:
             return stored.read_strings(), {"kind": "categorical", "ordered": self._is_ordered}
         is_string = stored.info.storage_type.is_string

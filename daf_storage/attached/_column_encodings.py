@@ -14,7 +14,7 @@ from daf_storage.attached._nullable_columns import NullableColumn, NullableStrin
 from daf_storage.base import pandas
 from daf_storage.data import required_array
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
-from daf_storage.trees import Node, Tree
+from daf_storage.trees import Node, StoredArray, Tree
 
 
 def column_at(tree: Tree, path: str) -> Column:
@@ -26,12 +26,13 @@ def column_at(tree: Tree, path: str) -> Column:
         return _array_column(tree, path, node)
     encoding = elements.encoding_of(node)
     if encoding == "categorical":
-        if not _is_readable(tree, f"{path}/categories"):  # such as dates
+        categories = _readable(tree, f"{path}/categories")
+        if categories is None:  # such as dates
             return SeriesColumn((path,), functools.partial(_series_at, tree, path))
         return CategoricalColumn(
             (path,),
             lambda nodes: required_array(nodes[0], "codes", path),
-            lambda: elements.array_at(tree, f"{path}/categories"),
+            categories,
             is_ordered=bool(node.attribute("ordered")),
             what=f"{tree.location}: {path}",
             pinned=lambda: (node,),
@@ -43,27 +44,27 @@ def column_at(tree: Tree, path: str) -> Column:
     return SeriesColumn((path,), functools.partial(_series_at, tree, path))
 
 
-def _is_readable(tree: Tree, path: str) -> bool:
-    """Return whether Daf has arrays of the type of an array, by its metadata."""
+def _readable(tree: Tree, path: str) -> StoredArray | None:
+    """Return an array, by its metadata; None if Daf has no arrays of its type."""
     try:
-        elements.array_at(tree, path)
+        return elements.array_at(tree, path)
     except UnsupportedDataError:
-        return False
-    return True
+        return None
 
 
 def _array_column(tree: Tree, path: str, node: Node) -> Column:
     folder, _, name = path.rpartition("/")
     old_categories = f"{folder}/__categories/{name}"
     if node.attribute("categories") is not None and tree.kind(old_categories) == "array":
-        if not _is_readable(tree, old_categories):  # such as dates
+        categories = _readable(tree, old_categories)
+        if categories is None:  # such as dates
             return SeriesColumn((path,), lambda: _old_series(tree, path, old_categories))
-        categories = tree.node(old_categories)
+        noted = tree.node(old_categories)
         return CategoricalColumn(
             (path, old_categories),
             lambda nodes: required_array(nodes[0], "", path),
-            lambda: elements.array_at(tree, old_categories),
-            is_ordered=categories is not None and bool(categories.attribute("ordered")),
+            categories,
+            is_ordered=noted is not None and bool(noted.attribute("ordered")),
             what=f"{tree.location}: {path}",
             pinned=lambda: (node,),
         )

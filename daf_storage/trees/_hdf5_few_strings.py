@@ -8,6 +8,7 @@ Pure: bytes in, strings out.  Source: HDF5 file format specification, III.E "Glo
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import Any, Final
 
@@ -43,10 +44,17 @@ class FewStrings:
 
     def read(self, references: npt.NDArray[Any]) -> list[str] | None:
         """Return the strings that some elements refer to; None where HDF5 had better read them."""
+        data, places_of = self._data, functools.cache(self._places)
         strings: list[str] = []
         for length, address, index in references.tolist():
-            stored = self._bytes_of(length, address, index)
-            if stored is None:
+            if length == 0 and address == 0:
+                strings.append("")
+                continue
+            place = places_of(address).get(index)
+            if place is None or place[1] - place[0] != length:
+                return None
+            stored = data[place[0] : place[1]].tobytes()
+            if b"\0" in stored:  # where HDF5 ends a string
                 return None
             try:
                 strings.append(stored.decode())
@@ -54,23 +62,13 @@ class FewStrings:
                 return None
         return strings
 
-    def _bytes_of(self, length: int, address: int, index: int) -> bytes | None:
-        if length == 0 and address == 0:
-            return b""
-        places = self._places(address)
-        place = None if places is None else places.get(index)
-        if place is None or place[1] - place[0] != length:
-            return None
-        start, stop = place
-        found = bytes(self._data[start:stop])
-        return None if b"\0" in found else found  # where HDF5 ends a string
-
-    def _places(self, address: int) -> Places | None:
+    def _places(self, address: int) -> Places:
+        """Return the objects of the collection at an address; none if HDF5 had better read it."""
         if address not in self._collections:
             if len(self._collections) >= _MAX_COLLECTIONS:
                 self._collections.clear()
             self._collections[address] = self._walked(address)
-        return self._collections[address]
+        return self._collections[address] or {}
 
     def _walked(self, address: int) -> Places | None:
         """Return the objects of a collection; None if it is too large, or anything is wrong."""

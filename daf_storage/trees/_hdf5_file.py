@@ -68,7 +68,7 @@ class Hdf5File:
         self.lock = ForkLock()
         self._reopen = reopen
         self._path = file.filename
-        self._descriptor: tuple[Any, int] | None = None
+        self._descriptor: tuple[Any, Any, int] | None = None
         # Asking h5py takes as long as a small read.
         self._is_plain = file.driver in ("sec2", "stdio")
         self.is_writable = file.mode == "r+"
@@ -191,11 +191,13 @@ class Hdf5File:
 
     def _status(self) -> os.stat_result | None:
         """Return the state of the open file; None if it is not one of the file system."""
-        if not self.can_map:
-            return None
-        if self._descriptor is None or self._descriptor[0] is not self.file:
-            self._descriptor = (self.file, self.file.id.get_vfd_handle())
-        return os.fstat(self._descriptor[1])
+        known = self._descriptor
+        if known is None or known[0] is not self.file:
+            if not self.can_map:
+                return None
+            identifier = self.file.id
+            known = self._descriptor = (self.file, identifier, identifier.get_vfd_handle())
+        return os.fstat(known[2]) if known[1].valid else None
 
     @property
     def can_map(self) -> bool:

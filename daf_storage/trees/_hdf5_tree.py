@@ -52,14 +52,10 @@ class Hdf5Tree:
     def __init__(self, shared: Hdf5File, root: str = "") -> None:
         self._shared = shared
         self._root = root
+        self.location = f"{shared.location}#/{root}" if root else shared.location
+        """Where the tree is, for messages."""
         self._known: dict[tuple[str, str], Any] = {}
         self._known_as: Hashable = None
-
-    @property
-    def location(self) -> str:
-        """Where the tree is, for messages."""
-        location = self._shared.location
-        return f"{location}#/{self._root}" if self._root else location
 
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if it is neither a group nor a dataset.
