@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from daf_query.dbapi import Connection
 from daf_query.filter import Diagnosis, diagnose
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.session._acceleration import Acceleration
@@ -216,6 +217,22 @@ class DafSession(Tables, MatrixQuestions, AxisWriting, Viewing, Acceleration, Tr
         {'name': ['C']}
         """
         return query_result(self._engine, bind(query, params), allow=allow)
+
+    def adbc(self) -> Connection:
+        """Return a DBAPI 2.0 connection (PEP 249) in this process, for tools that ask for one.
+
+        It only reads.  Cursors have ``fetch_arrow_table()``, as those of ADBC's drivers do.  The
+        session stays open when it is closed.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> connect(daf).adbc().execute("SELECT name FROM cell WHERE name > ?", ["A"]).fetchall()
+        [('B',)]
+        """
+        return Connection(self)
 
     def explain(self, query: str, *, params: Params | None = None) -> QueryPlan:
         """Plan a query and return the plan; nothing is executed.
