@@ -13,5 +13,7 @@ def reading(options: argparse.Namespace) -> DafSession:
         options.path,
         mode="r",
         overlay=options.overlay,
+        obs_is=getattr(options, "obs_is", None),
+        var_is=getattr(options, "var_is", None),
         provenance=not options.no_provenance,
     )

@@ -17,6 +17,7 @@ from daf_query.cli._parser_parts import (
     Commands,
     Help,
     Parser,
+    add_axis_names,
     add_command,
     add_no_provenance,
     add_overlay,
@@ -156,7 +157,9 @@ def _add_info(commands: Commands) -> None:
         "say what a data set holds; reads metadata only",
         "  daf info pbmc.daf.zarr\n  daf info pbmc.daf.zarr --format json | jq .axes\n"
         "  daf info pbmc.daf.zarr --diagram > pbmc.mmd\n  daf info atlas.h5ad\n"
-        "  daf info atlas.h5ad --overlay notes.daf.zarr",
+        "  daf info atlas.h5ad --overlay notes.daf.zarr\n"
+        "  daf info atlas.h5ad --obs-is cell --var-is gene\n"
+        "  daf info 'runs/*.h5ad'",
     )
     parser.add_argument("path", metavar="PATH")
     output = parser.add_mutually_exclusive_group()
@@ -165,6 +168,7 @@ def _add_info(commands: Commands) -> None:
         "--diagram", action="store_true", help="the axes and their relations, for Mermaid"
     )
     add_overlay(parser)
+    add_axis_names(parser)
     parser.set_defaults(command="_info.info_command")
 
 
@@ -226,6 +230,7 @@ def _add_sql(commands: Commands) -> None:
         help="execute it, and print which ranges and values it read instead of the rows",
     )
     add_overlay(parser)
+    add_axis_names(parser)
     add_no_provenance(parser)
     add_quiet(parser)
     parser.one_of = ("query", "file")

@@ -116,6 +116,17 @@ def add_overlay(parser: Parser) -> None:
     )
 
 
+def add_axis_names(parser: Parser) -> None:
+    """Add ``--obs-is`` and ``--var-is``."""
+    for key, default in (("obs", "obs"), ("var", "var")):
+        parser.add_argument(
+            f"--{key}-is",
+            metavar="AXIS",
+            help=f"what the axis of {key} of an AnnData is called (default: as it says, else "
+            f"{default})",
+        )
+
+
 def add_no_provenance(parser: Parser) -> None:
     """Add ``--no-provenance``."""
     parser.add_argument(

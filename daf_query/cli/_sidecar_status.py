@@ -26,7 +26,7 @@ def sidecar_line(status: SidecarStatus) -> str:
     return f"{head}: {', '.join(parts) or 'the entries of axes'}"
 
 
-def described(daf: DafReader) -> str:
+def described_sidecar(daf: DafReader) -> str:
     """Return the lines of ``daf info`` about the sidecar of a data set; empty without one."""
     status = _status(daf)
     return "" if status is None else f"\nsidecar: {sidecar_line(status)}"

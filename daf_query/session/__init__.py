@@ -10,11 +10,12 @@ Must not know the command line.
 from daf_query.session._annotation import Annotation
 from daf_query.session._saved_profile import group_axis_of
 from daf_query.session._session import DafSession, connect
-from daf_query.session._sources import is_pattern, matching_paths, named_sources
+from daf_query.session._sources import axis_names, is_pattern, matching_paths, named_sources
 
 __all__ = [
     "Annotation",
     "DafSession",
+    "axis_names",
     "connect",
     "group_axis_of",
     "is_pattern",

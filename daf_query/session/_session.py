@@ -16,7 +16,15 @@ from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.session._acceleration import Acceleration
 from daf_query.session._connected import CACHE_BYTES
 from daf_query.session._matrices import MatrixQuestions
-from daf_query.session._sources import Frame, Mode, Source, opened, opened_overlay, schema_name
+from daf_query.session._sources import (
+    Frame,
+    Mode,
+    Source,
+    axis_names,
+    opened,
+    opened_overlay,
+    schema_name,
+)
 from daf_query.session._tables import Tables
 from daf_query.session._training import Training
 from daf_query.session._views import Viewing
@@ -413,11 +421,13 @@ class DafSession(Tables, MatrixQuestions, AxisWriting, Viewing, Acceleration, Tr
         return "".join(parts)
 
 
-def connect(
+def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
     source: Source | Mapping[str, Source | Frame],
     *,
     mode: Mode | None = None,
     overlay: str | Path | DafWriter | None = None,
+    obs_is: str | None = None,
+    var_is: str | None = None,
     cache_bytes: int = CACHE_BYTES,
     scan_options: ScanOptions = DEFAULT_OPTIONS,
     categoricals: Categoricals = "string",
@@ -441,6 +451,10 @@ def connect(
         The path of a data set of your own on top of one that is only read: what is saved goes
         there, and hides what it replaces. It is made if it is missing, unless ``mode="r+"``; with
         ``mode="r"`` it is only read. See `daf_storage.open_overlay`.
+    obs_is, var_is
+        What the axes of AnnData that are opened in place by a path or a pattern are called; by
+        default what they say of themselves, else ``obs`` and ``var``.  With ``obs_is="cell"`` a
+        folder of h5ad files and of data sets of Daf has one table ``cell``.
     cache_bytes
         How much of what was decoded (strings, their codes, packed chunks) is remembered for later
         queries, about; the least recently used is forgotten first.
@@ -475,15 +489,21 @@ def connect(
     >>> connect(daf).sql("SELECT name FROM cell WHERE age > 40").to_pydict()
     {'name': ['GATA']}
     """
+    names = axis_names(obs_is, var_is)
+    if names and isinstance(source, DafReader):
+        raise errors.InvalidInputError(
+            f"{source.location}: obs_is= and var_is= of connect() are for what it opens by a path; "
+            "pass them to open_daf"
+        )
     named: dict[str, Any]
     if overlay is not None:
-        named = dict([opened_overlay(source, overlay, mode)])
+        named = dict([opened_overlay(source, overlay, mode, names)])
     elif isinstance(source, Mapping):
         if not source:
             raise errors.InvalidInputError("connect() was given no data set")
-        named = {name: opened(each, mode or "r") for name, each in source.items()}
+        named = {name: opened(each, mode or "r", names) for name, each in source.items()}
     else:
-        connected = opened(source, mode or "r")
+        connected = opened(source, mode or "r", names)
         named = {schema_name(source, connected): connected}
     data_sets = {
         name: each for name, each in named.items() if isinstance(each, DafReader | Collection)

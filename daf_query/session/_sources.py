@@ -9,7 +9,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from daf_query.sql import Collection
 from daf_query.table import (
@@ -22,7 +22,14 @@ from daf_query.table import (
     zarr_table,
 )
 from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
-from daf_storage.spi import INDEXES_SUFFIX, is_remote, is_sidecar, is_url_pattern, matching_urls
+from daf_storage.spi import (
+    INDEXES_SUFFIX,
+    is_in_place,
+    is_remote,
+    is_sidecar,
+    is_url_pattern,
+    matching_urls,
+)
 
 Source: TypeAlias = str | Path | DafReader | TableDataset | Sequence[str | Path | DafReader]
 """A path of a data set, a reader of one, or a table; a pattern or a list for several as one."""
@@ -33,6 +40,16 @@ Frame: TypeAlias = Any
 Connected: TypeAlias = DafReader | Collection | TableDataset | UserTable
 """What can be connected, opened."""
 
+
+class AxisNames(TypedDict, total=False):
+    """What the axes of an AnnData that is read in place are called."""
+
+    obs_is: str
+    var_is: str
+
+
+NO_NAMES: Final[AxisNames] = {}
+
 Mode: TypeAlias = Literal["r", "r+"]
 """Whether data sets are opened for reading, or for changing what is there as well."""
 
@@ -41,8 +58,13 @@ _DAF: Final = re.compile(r"\.(dafs?\.zarr|h5dfs?)(\.zip)?(#/.*)?$")
 _GROUP_FILES: Final = ("zarr.json", ".zgroup")
 
 
-def opened(source: object, mode: Mode = "r") -> Connected:
+def opened(source: object, mode: Mode = "r", names: AxisNames = NO_NAMES) -> Connected:
     """Open what can be connected: a data set, several as one, or a table.
+
+    Parameters
+    ----------
+    names
+        What the axes of AnnData that are opened by their paths are called.
 
     Raises
     ------
@@ -59,13 +81,25 @@ def opened(source: object, mode: Mode = "r") -> Connected:
     if isinstance(source, str | Path):
         if _is_table(source):
             return zarr_table(source)
-        return _matching(str(source), mode) if is_pattern(source) else open_daf(source, mode)
+        if is_pattern(source):
+            return _matching(str(source), mode, names)
+        return open_daf(source, mode, **names)
     if isinstance(source, Sequence) and source:
-        return _collection(source, f"{len(source):,} data sets", mode)
+        return _collection(source, f"{len(source):,} data sets", mode, names)
     raise errors.InvalidInputError(
         f"cannot connect to {source!r} of type {type(source).__name__}; pass a path, a reader, a "
         "pattern of paths, a list, a data frame, or a mapping of names to any of them"
     )
+
+
+def axis_names(obs_is: str | None, var_is: str | None) -> AxisNames:
+    """Return the names that are given."""
+    names: AxisNames = {}
+    if obs_is is not None:
+        names["obs_is"] = obs_is
+    if var_is is not None:
+        names["var_is"] = var_is
+    return names
 
 
 def check_mode(mode: Mode) -> None:
@@ -77,7 +111,10 @@ def check_mode(mode: Mode) -> None:
 
 
 def opened_overlay(
-    source: object, overlay: str | Path | DafWriter, mode: Mode | None
+    source: object,
+    overlay: str | Path | DafWriter,
+    mode: Mode | None,
+    names: AxisNames = NO_NAMES,
 ) -> tuple[str, DafReader]:
     """Open one data set for reading, and another one on top of it; return its name, too.
 
@@ -95,7 +132,7 @@ def opened_overlay(
     check_mode(mode or "r")
     if isinstance(source, Sequence) and not isinstance(source, str) and len(source) == 1:
         source = source[0]
-    base = opened(source)
+    base = opened(source, names=names)
     if isinstance(base, Collection) and len(base.members) == 1:
         base = next(iter(base.members.values()))
     if not isinstance(base, DafReader):
@@ -142,9 +179,9 @@ def is_pattern(path: str | Path) -> bool:
     return glob.has_magic(str(path)) and not Path(path).exists()
 
 
-def _matching(pattern: str, mode: Mode) -> Collection:
+def _matching(pattern: str, mode: Mode, names: AxisNames) -> Collection:
     """Open all data sets whose path matches a pattern."""
-    return _collection(matching_paths(pattern), pattern, mode)
+    return _collection(matching_paths(pattern), pattern, mode, names)
 
 
 def matching_paths(pattern: str) -> list[str]:
@@ -180,14 +217,16 @@ def _is_index(folder: Path) -> bool:
     return is_beside or is_sidecar(folder)
 
 
-def _collection(sources: Iterable[object], location: str, mode: Mode) -> Collection:
+def _collection(
+    sources: Iterable[object], location: str, mode: Mode, names: AxisNames
+) -> Collection:
     """Open several data sets as one; each is called by its file name, or its path if two agree."""
     opened: list[tuple[str, DafReader]] = []
     for source in sources:
         if isinstance(source, DafReader):
             daf = _in_mode(source, mode)
         else:
-            daf = open_daf(str(source), mode)
+            daf = _member(str(source), mode, names)
         opened.append((daf.name if daf.location.startswith("<") else daf.location, daf))
     stems = [_stem(path) for path, _ in opened]
     counts = Counter(stems)
@@ -201,6 +240,15 @@ def _collection(sources: Iterable[object], location: str, mode: Mode) -> Collect
             )
         members[name] = daf
     return Collection(location, members)
+
+
+def _member(path: str, mode: Mode, names: AxisNames) -> DafReader:
+    """Open one of several; the names are of those that are AnnData."""
+    daf = open_daf(path, mode)
+    if not names or not is_in_place(daf):
+        return daf
+    daf.close()
+    return open_daf(path, mode, **names)
 
 
 def schema_name(source: object, connected: Connected) -> str:

@@ -104,11 +104,18 @@ class Plan:
             why = "this part of the file is not known to AnnData"
             self.kept.append(KeptPlace((), path, "", Place(path), why))
 
-    def _name_of(self, key: str, given: str | None) -> str:
+    def _name_of(self, key: str, given: Any) -> str:
+        """Return what an axis or the main matrix is called: as given, as the file says, or else."""
         place = self.uns.pop(key, None)
         if given is not None:
+            problem = name_problem(given) if isinstance(given, str) else "is no string"
+            if problem is not None:
+                raise errors.InvalidNameError(
+                    f"{self._tree.location}: {key}={given!r} cannot be a name: it {problem}"
+                )
             return given
-        return rules.AXIS_KEYS[key] if place is None else str(place.read(self._tree))
+        stated = rules.AXIS_KEYS[key] if place is None else str(place.read(self._tree))
+        return rules.AXIS_KEYS[key] if name_problem(stated) is not None else stated
 
     # Axes
 

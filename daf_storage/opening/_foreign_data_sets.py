@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 from daf_storage import errors
@@ -64,10 +65,12 @@ def open_foreign(
     mode: OpenMode,
     name: str | None,
     sidecar: str | Path | Literal[False] | None = None,
+    names: Mapping[str, str | None] = MappingProxyType({}),
 ) -> DafReader:
     """Open an AnnData in place; or a data set of Daf under such a name.
 
     An AnnData has the sidecar that is given, or the one beside it, if there is one that fits it.
+    The names of its axes, ``names``, are those of `AnnDataTree`; the sidecar beside it has others.
 
     Raises
     ------
@@ -90,8 +93,12 @@ def open_foreign(
     tree, release = _tree_of(where)
     try:
         readable = readable_tree(tree)
-        if readable is not tree and sidecar is not False:
-            place = None if sidecar is None else Path(os.path.abspath(sidecar))
+        is_renamed = any(name is not None for name in names.values())
+        if is_renamed:
+            readable = renamed_tree(readable, names)
+        is_beside = sidecar is None and not is_renamed
+        if readable is not tree and (is_beside or sidecar):
+            place = Path(os.path.abspath(sidecar)) if sidecar else None
             readable = SidecarTree(readable, where.container, place)
         return DafReader(readable, name=reader_name(readable, name, where.full), on_close=release)
     except BaseException:
@@ -163,6 +170,24 @@ def readable_tree(tree: Tree) -> Tree:
         )
     layout.check_version(tree)
     return tree
+
+
+def renamed_tree(tree: Tree, names: Mapping[str, str | None]) -> Tree:
+    """Return the tree of an AnnData whose axes have other names.
+
+    Raises
+    ------
+    InvalidInputError
+        It is a data set of Daf, whose axes have names.
+    """
+    if isinstance(tree, attached.AnnDataTree):
+        return attached.AnnDataTree(tree.base, **names)
+    axes = ", ".join(sorted(tree.children(layout.AXES))) or "no axes"
+    given = " and ".join(f"{key}={name!r}" for key, name in names.items() if name is not None)
+    raise errors.InvalidInputError(
+        f"{tree.location}: {given} names the axes of an AnnData that is read in place, and this is "
+        f"a data set of Daf, which has the axes {axes}; leave it out, or rename axes by view()"
+    )
 
 
 def refuse_writing(tree: Tree, mode: OpenMode) -> None:

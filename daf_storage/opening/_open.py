@@ -7,7 +7,7 @@ The one place that knows which store and which tree a path means.  Rules: docs/r
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -16,7 +16,12 @@ from daf_storage import errors
 from daf_storage.base import OpenMode, Packing, check_mode, packing_of, unique_name
 from daf_storage.data import DafReader, DafWriter, Origin
 from daf_storage.opening._files_data_sets import FilesDaf, open_files
-from daf_storage.opening._foreign_data_sets import foreign_path, open_foreign, readable_tree
+from daf_storage.opening._foreign_data_sets import (
+    foreign_path,
+    open_foreign,
+    readable_tree,
+    renamed_tree,
+)
 from daf_storage.opening._hdf5_data_sets import (
     is_hdf5_handle,
     open_hdf5_file,
@@ -50,6 +55,8 @@ def open_daf(
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
     sidecar: str | Path | Literal[False] | None = None,
+    obs_is: str | None = None,
+    var_is: str | None = None,
 ) -> DafReader: ...
 @overload
 def open_daf(
@@ -60,6 +67,8 @@ def open_daf(
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
     sidecar: str | Path | Literal[False] | None = None,
+    obs_is: str | None = None,
+    var_is: str | None = None,
 ) -> DafWriter: ...
 @overload
 def open_daf(
@@ -70,8 +79,10 @@ def open_daf(
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
     sidecar: str | Path | Literal[False] | None = None,
+    obs_is: str | None = None,
+    var_is: str | None = None,
 ) -> DafReader: ...
-def open_daf(
+def open_daf(  # noqa: PLR0913 - how each format is opened
     path: str | Path | MutableMapping[str, Any],
     mode: OpenMode = "r",
     *,
@@ -79,6 +90,8 @@ def open_daf(
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
     sidecar: str | Path | Literal[False] | None = None,
+    obs_is: str | None = None,
+    var_is: str | None = None,
 ) -> DafReader:
     """Open a Daf data set; its format follows from the path.
 
@@ -109,6 +122,9 @@ def open_daf(
     sidecar
         Where the sidecar of an AnnData is that is read in place, see `write_sidecar`; by default
         beside it.  False if none is to be used.
+    obs_is, var_is
+        What the axes of an AnnData that is read in place are called; by default what it says of
+        itself, else ``obs`` and ``var``.  Under other names, a sidecar is used only if it is named.
 
     Returns
     -------
@@ -131,15 +147,20 @@ def open_daf(
             f"{path}: only an AnnData that is read in place has a sidecar, by the suffix .h5ad, "
             ".zarr or .zarr.zip; leave sidecar= out"
         )
+    names = {"obs_is": obs_is, "var_is": var_is}
+    if foreign is None and (obs_is is not None or var_is is not None):
+        again = partial(open_daf, **names)
+        return _with_axis_names(open_daf(path, mode, name=name), names, again)
     if isinstance(path, MutableMapping):
         return ZarrDaf(path, mode, name=name, zarr_format=zarr_format, packed=packed)
     if is_remote(path):
         return _open_remote(str(path), mode, name)
     if foreign is not None:
         check_mode(mode)
-        again = partial(open_daf, sidecar=sidecar)
+        again = partial(open_daf, sidecar=sidecar, **names)
         with errors.os_errors(foreign.given):
-            return _with_origin(open_foreign(foreign, mode, name, sidecar), again, foreign.full)
+            daf = open_foreign(foreign, mode, name, sidecar, names)
+            return _with_origin(daf, again, foreign.full)
     where = parsed(path)
     if where.form != "zarr" and zarr_format is not None:
         raise no_zarr_format(where)
@@ -148,6 +169,18 @@ def open_daf(
     if where.is_files:
         return FilesDaf(path, mode, name=name, packed=packed)
     return ZarrDaf(path, mode, name=name, zarr_format=zarr_format, packed=packed)
+
+
+def _with_axis_names(
+    daf: DafReader, names: Mapping[str, str | None], again: Callable[..., DafReader]
+) -> DafReader:
+    """Return an AnnData that was opened in place, with its axes under other names."""
+    try:
+        renamed = DafReader(renamed_tree(daf.tree, names), name=daf.name, on_close=daf.close)
+    except BaseException:
+        daf.close()
+        raise
+    return renamed if daf.origin is None else _with_origin(renamed, again, daf.origin.path)
 
 
 @overload

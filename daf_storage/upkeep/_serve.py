@@ -13,6 +13,7 @@ import re
 import socket
 import sys
 import threading
+import zipfile
 from collections.abc import Iterable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +22,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote, unquote, urlsplit
 
 from daf_storage import errors
+from daf_storage.trees import h5py
 
 _COPY_BYTES = 1 << 20
 _IDLE_SECONDS = 30
@@ -81,6 +83,8 @@ class DafServer(ThreadingHTTPServer):
     ------
     SourceNotFoundError
         There is nothing at this path.
+    InvalidInputError
+        It is a file that is not read over HTTP, such as an h5ad: only archives are.
     """
 
     daemon_threads = True
@@ -97,6 +101,7 @@ class DafServer(ThreadingHTTPServer):
         self.root = Path(os.path.realpath(path))
         if not self.root.exists():
             raise errors.SourceNotFoundError(f"no such file or directory: {self.root}")
+        _check_readable_remotely(self.root)
         self.allow_origin = allow_origin
         self._host = host
         self._names = {name.casefold() for name in ("localhost", host, *host_names)}
@@ -277,6 +282,23 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes */{size_bytes}")
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+
+def _check_readable_remotely(root: Path) -> None:
+    """Refuse a file that `open_daf` could not open by its URL: one that is no ZIP archive."""
+    if not root.is_file() or zipfile.is_zipfile(root):
+        return
+    name = root.name.partition(".")[0]
+    if h5py().is_hdf5(root):
+        how = "import" if root.suffix == ".h5ad" else "convert"
+        raise errors.InvalidInputError(
+            f"{root}: an HDF5 file is not read over HTTP, only Zarr and plain files are; make such "
+            f"a data set of it (daf {how} {root} {name}.daf.zarr) and serve that"
+        )
+    raise errors.InvalidInputError(
+        f"{root}: this is no data set, but a file of another kind; serve a directory or an archive "
+        "of a data set"
+    )
 
 
 def _is_hidden(part: str) -> bool:

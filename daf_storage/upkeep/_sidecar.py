@@ -20,6 +20,7 @@ from daf_storage.data import (
     DafWriter,
     StoredMatrix,
     check_reader,
+    is_in_place,
     layout,
     ordered,
     transpose_sparse,
@@ -38,7 +39,7 @@ from daf_storage.sidecars import (
     source_digest,
     source_state,
 )
-from daf_storage.stores import scratch
+from daf_storage.stores import is_remote, scratch
 from daf_storage.trees import CodedArray, StoredArray, Tree
 from daf_storage.upkeep._block_spans import block_spans
 from daf_storage.upkeep._copy import copy_all, copy_property
@@ -258,6 +259,12 @@ def sidecar_tree(daf: DafReader) -> SidecarTree:
     check_reader(daf, "a sidecar")
     if isinstance(daf.tree, SidecarTree):
         return daf.tree
+    if is_in_place(daf) and daf.origin is not None and not is_remote(daf.origin.path):
+        raise errors.InvalidInputError(
+            f"{daf.location}: it was opened without its sidecar, as one is whose axes have other "
+            "names; open it with open_daf(path), or name a sidecar for these names: "
+            "open_daf(path, obs_is=..., sidecar='other.daf.zarr')"
+        )
     raise errors.InvalidInputError(
         f"{daf.location}: only a file of others that is read in place, such as an h5ad, has a "
         "sidecar; in a data set of Daf, store the other layout with relayout_matrix and indexes "

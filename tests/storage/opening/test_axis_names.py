@@ -1,0 +1,139 @@
+"""Tests of AnnData that are read in place with other names of their axes."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import anndata
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+
+from daf_query import connect
+from daf_query.cli import main
+from daf_storage import (
+    DafServer,
+    MemoryDaf,
+    ZarrDaf,
+    errors,
+    open_daf,
+    sidecar_status,
+    to_anndata,
+    write_sidecar,
+)
+
+
+def _anndata() -> Any:
+    obs = pd.DataFrame({"type": pd.Categorical(["T", "B", "T"])}, index=["a", "b", "c"])
+    var = pd.DataFrame(index=["g", "h"])
+    return anndata.AnnData(np.arange(6, dtype=np.float32).reshape(3, 2), obs, var)
+
+
+@pytest.fixture
+def h5ad(tmp_path: Path) -> Path:
+    """Return the path of an h5ad."""
+    path = tmp_path / "atlas.h5ad"
+    _anndata().write_h5ad(path)
+    return path
+
+
+def test_each_form_has_the_names(tmp_path: Path, h5ad: Path) -> None:
+    """Files, directories and mappings; values are those of before, also after pickling."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _anndata().write_zarr(tmp_path / "atlas.zarr")
+    (tmp_path / "atlas.h5").hardlink_to(h5ad)
+    for path in (h5ad, tmp_path / "atlas.zarr", tmp_path / "atlas.h5"):
+        with open_daf(path, obs_is="cell", var_is="gene") as daf:
+            for each in (daf, pickle.loads(pickle.dumps(daf))):
+                assert each.axes_set() == {"cell", "gene"}
+                assert each.get_scalar("obs_is") == "cell"
+                assert each.get_np_matrix("cell", "gene", "X").tolist() == [[0, 1], [2, 3], [4, 5]]
+            assert to_anndata(daf).obs["type"].tolist() == ["T", "B", "T"]
+    with open_daf(h5ad, var_is="gene") as daf:
+        assert daf.axes_set() == {"obs", "gene"}
+
+
+def test_names_that_cannot_be(h5ad: Path, tmp_path: Path) -> None:
+    """Of a data set of Daf, of both axes the same, that of another axis, and no name at all."""
+    path = tmp_path / "x.daf.zarr"
+    with ZarrDaf(path, "w") as daf:
+        daf.add_axis("cell", ["a"])
+    with pytest.raises(errors.InvalidInputError, match="obs_is='c' names .* has the axes cell;"):
+        open_daf(path, obs_is="c")
+    wrong: list[dict[str, Any]] = [{"obs_is": "var"}, {"obs_is": "x", "var_is": "x"}]
+    wrong += [{"obs_is": name} for name in ("a/b", "", "..", 5)]
+    for names in wrong:
+        with pytest.raises(
+            errors.InvalidInputError, match=r"obs_is= and|obs_is=.* cannot be a name"
+        ):
+            open_daf(h5ad, **names)
+    with h5py.File(h5ad, "r+") as file:  # what a file says of itself is not trusted
+        file["uns"]["obs_is"] = "a/b"
+    with open_daf(h5ad) as daf:
+        assert daf.axes_set() == {"obs", "var"}
+    with pytest.raises(errors.InvalidInputError, match="pass them to open_daf"):
+        connect(MemoryDaf(), obs_is="cell")
+
+
+def test_a_sidecar_is_of_its_names(h5ad: Path, tmp_path: Path) -> None:
+    """The one beside the file has other axes, and is used only if it is named."""
+    with open_daf(h5ad) as daf:
+        write_sidecar(daf, "X")
+    with open_daf(h5ad, obs_is="cell") as daf:
+        assert sidecar_status(daf) is None
+        with pytest.raises(errors.InvalidInputError, match="opened without its sidecar"):
+            write_sidecar(daf, "X")
+    other = tmp_path / "other.daf.zarr"
+    for _ in range(2):
+        with open_daf(h5ad, obs_is="cell", sidecar=other) as daf:
+            status = sidecar_status(daf) or write_sidecar(daf, "X")
+            assert status.is_used
+            assert "axes/cell" in status.properties
+
+
+def test_sessions_and_the_command_line(
+    h5ad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder of h5ad and of data sets of Daf is one table; an overlay has the names."""
+    with ZarrDaf(tmp_path / "mine.daf.zarr", "w") as daf:
+        daf.add_axis("cell", ["d"])
+    names = {"obs_is": "cell", "var_is": "gene"}
+    pattern = f"{tmp_path}/[am]*"
+    with connect(pattern, obs_is="cell", var_is="gene") as db:
+        found = db.sql("SELECT dataset, name, type FROM cell ORDER BY name").to_pydict()
+    assert found["name"] == ["a", "b", "c", "d"]
+    assert found["type"] == ["T", "B", "T", None]
+    with connect(h5ad, overlay=tmp_path / "notes.daf.zarr", obs_is="cell") as db:
+        db.save_vector("cell", "one", "SELECT name, 1 AS one FROM cell")
+        assert db.sql("SELECT sum(one) AS n FROM cell").to_pydict() == {"n": [3]}
+    options = ["--obs-is", names["obs_is"], "--var-is", names["var_is"]]
+    assert (
+        main(["sql", str(h5ad), "SELECT X['h'] AS x FROM cell", *options, "--format", "csv"]) == 0
+    )
+    assert capsys.readouterr().out.split() == ['"x"', "1", "3", "5"]
+    assert main(["info", str(h5ad), *options]) == 0
+    assert "cell" in capsys.readouterr().out
+    assert main(["info", pattern, *options, "--format", "json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["data_sets"]
+    assert sorted(listed) == ["atlas", "mine"]
+    assert main(["info", pattern]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{pattern}: 2 data sets\n\natlas\n")
+    assert main(["info", pattern, "--diagram"]) == 2
+    assert "--diagram is for one" in capsys.readouterr().err
+
+
+def test_what_cannot_be_opened_by_its_url_is_not_served(h5ad: Path, tmp_path: Path) -> None:
+    """An HDF5 file, with the command that makes something else of it; any other file."""
+    with pytest.raises(errors.InvalidInputError, match=r"daf import .*atlas.h5ad atlas.daf.zarr\)"):
+        DafServer(h5ad)
+    other = tmp_path / "notes.txt"
+    other.write_text("x")
+    with pytest.raises(errors.InvalidInputError, match="this is no data set"):
+        DafServer(other)
