@@ -113,7 +113,7 @@ class Plan:
                 raise errors.InvalidNameError(
                     f"{self._tree.location}: {key}={given!r} cannot be a name: it {problem}"
                 )
-            return given
+            return str(given)
         stated = rules.AXIS_KEYS[key] if place is None else str(place.read(self._tree))
         return rules.AXIS_KEYS[key] if name_problem(stated) is not None else stated
 

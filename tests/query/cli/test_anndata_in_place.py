@@ -75,7 +75,9 @@ def test_mistakes(atlas: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "did you mean 'obs'?" in message("sql", atlas, "SELECT * FROM cell")
     assert "did you mean 'var'?" in message("diagnose", atlas, "gene", "index > 1")
     pattern = str(tmp_path / "*.h5ad")
-    assert "a pattern is taken by connect() and the commands sql" in message("info", pattern)
+    assert "a pattern is taken by connect() and the commands info, sql" in message(
+        "export", pattern, str(tmp_path / "x.h5ad")
+    )
     new = str(tmp_path / "new.h5ad")
     assert f"daf export OUT.daf.zarr {new}" in message("convert", atlas, new)
     written = message("save-vector", atlas, "obs", "n", "index + 1")

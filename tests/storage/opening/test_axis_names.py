@@ -125,7 +125,7 @@ def test_sessions_and_the_command_line(
     assert main(["info", pattern]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"{pattern}: 2 data sets\n\natlas\n")
-    assert main(["info", pattern, "--diagram"]) == 2
+    assert main(["info", pattern, "--diagram"]) == 1
     assert "--diagram is for one" in capsys.readouterr().err
 
 
