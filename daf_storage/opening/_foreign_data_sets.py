@@ -112,8 +112,8 @@ def _no_pattern(given: str) -> str:
     if not any(character in given for character in "*?["):
         return ""
     return (
-        "; a pattern is taken by connect() and the commands info, sql, extract, profile and concat: "
-        "name one data set"
+        "; a pattern is taken by connect() and the commands info, sql, extract, profile and "
+        "concat: name one data set"
     )
 
 
