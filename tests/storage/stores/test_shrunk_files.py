@@ -1,6 +1,7 @@
 """Tests of files that another program cuts while they are open: an error, and no SIGBUS.
 
-Each case runs in a process of its own, since what is tested used to kill it.
+Each case runs in a process of its own, since what is tested used to kill it; the processes are
+forks of one that has imported the libraries.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +25,11 @@ from tests.support import fill
 LENGTH = 60_000
 
 CHILD = """
-import json, os, shutil, sys, warnings
+import json, os, shutil, sys, traceback, warnings
+import datafusion, h5py, pyarrow.dataset, scipy.sparse
 from daf_query import connect
 from daf_storage import DafError, open_daf
 from daf_storage.spi import Span
-path, other, mode, cut = sys.argv[1:5]
 warnings.simplefilter("ignore")
 
 def uses_of(path, mode):
@@ -71,13 +73,31 @@ def shrink(file):
     if size > 10_000:
         os.truncate(file, 0 if cut == "empty" else size // 2)
 
-uses, others = uses_of(path, mode), uses_of(other, "r")
-before = {name: use() for name, use in uses.items()}
-after = {name: use() for name, use in others.items()}
-damage()
-found = {name: [attempt(use), attempt(use)] for name, use in uses.items()}
-print(json.dumps({"before": before, "after": after, "found": found}))
+def run():
+    uses, others = uses_of(path, mode), uses_of(other, "r")
+    before = {name: use() for name, use in uses.items()}
+    after = {name: use() for name, use in others.items()}
+    damage()
+    found = {name: [attempt(use), attempt(use)] for name, use in uses.items()}
+    with open(output, "w") as file:
+        json.dump({"before": before, "after": after, "found": found}, file)
+
+for path, other, mode, cut, output in json.load(sys.stdin):
+    if os.fork() == 0:
+        try:
+            run()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
 """
+SUFFIXES = ("daf.zarr", "daf.zarr.zip", "h5df")
+CASES = [
+    (suffix, mode, cut)
+    for suffix in SUFFIXES
+    for mode, cut in (("r", "empty"), ("r", "half"), ("r", "copied over"), ("r+", "empty"))
+]
 
 
 def make(path: Path, *, seed: int) -> None:
@@ -95,35 +115,52 @@ def make(path: Path, *, seed: int) -> None:
         daf.set_matrix("cell", "gene", "sparse", sp.csc_array(dense))
 
 
+@dataclass(frozen=True)
+class Run:
+    """What became of a process, and what it has found in its file."""
+
+    path: Path
+    exit_code: int
+    errors: str
+    output: Path
+
+
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with two data sets in each format, of the same names and other numbers."""
-    folder = tmp_path_factory.mktemp("made")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Run]:
+    """Cut a file in each way, in each format; beside it is one of the same names, other numbers."""
+    made = tmp_path_factory.mktemp("made")
     for seed, name in enumerate(("x", "other")):
-        for suffix in ("daf.zarr", "daf.zarr.zip", "h5df"):
-            make(folder / f"{name}.{suffix}", seed=seed)
-    return folder
+        for suffix in SUFFIXES:
+            make(made / f"{name}.{suffix}", seed=seed)
+    paths, arguments = [], []
+    for number, (suffix, mode, cut) in enumerate(CASES):
+        path = made / str(number) / f"x.{suffix}"
+        path.parent.mkdir()
+        source = made / path.name
+        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, path)
+        paths.append(path)
+        output = path.with_name("found")
+        arguments.append([str(path), str(made / f"other.{suffix}"), mode, cut, str(output)])
+    command = [sys.executable, "-c", CHILD]
+    done = subprocess.run(
+        command, input=json.dumps(arguments), capture_output=True, text=True, check=True
+    )
+    codes = [int(line) for line in done.stdout.split()]
+    return {
+        case: Run(path, code, done.stderr[-2000:], path.with_name("found"))
+        for case, path, code in zip(CASES, paths, codes, strict=True)
+    }
 
 
-@pytest.mark.parametrize("suffix", ["daf.zarr", "daf.zarr.zip", "h5df"])
-@pytest.mark.parametrize(
-    ("mode", "cut"), [("r", "empty"), ("r", "half"), ("r", "copied over"), ("r+", "empty")]
-)
+@pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_a_file_that_shrinks_or_is_copied_over(
-    tmp_path: Path, made: Path, suffix: str, mode: str, cut: str
+    runs: dict[tuple[str, str, str], Run], case: tuple[str, str, str]
 ) -> None:
     """Whatever was read before, and however: what it was, what it is by now, or an error of ours."""
-    path = tmp_path / f"x.{suffix}"
-    source = made / path.name
-    (shutil.copytree if source.is_dir() else shutil.copyfile)(source, path)
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(path), str(made / f"other.{suffix}"), mode, cut],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
-    printed = json.loads(done.stdout)
+    suffix, _, cut = case
+    run = runs[case]
+    assert run.exit_code == 0, f"{run.exit_code}: {run.errors}"
+    path, printed = run.path, json.loads(run.output.read_text())
     refused = []
     for use, answers in printed["found"].items():
         for answer in answers:
