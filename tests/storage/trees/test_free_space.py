@@ -158,6 +158,7 @@ def test_errors_of_the_library(raised: Exception, expected: type[Exception]) -> 
 
 LIMITED = """
 import os, resource, shutil, signal, sys
+import h5py, pandas, pyarrow.compute, scipy.sparse
 import numpy as np
 from daf_query.index import build_index
 from daf_storage import DafError, open_daf
