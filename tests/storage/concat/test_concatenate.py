@@ -39,6 +39,7 @@ from daf_storage.errors import (
     LabelsError,
     MatrixNotFoundError,
     NotFoundError,
+    ReadOnlyError,
     UnsupportedInputError,
 )
 from tests.support import contents
@@ -257,6 +258,14 @@ def test_names_of_paths(tmp_path: Path) -> None:
     daf = MemoryDaf()
     concatenate(daf, "cell", paths)
     assert daf.axis_entries("dataset").tolist() == [str(paths[0]), str(paths[1]), "b"]
+
+
+def test_a_destination_that_is_only_read() -> None:
+    """It is refused before anything is done."""
+    source, daf = _daf("a", ["A"]), MemoryDaf()
+    with pytest.raises(ReadOnlyError, match="concatenate writes to"):
+        concatenate(daf.read_only(), "cell", [source])  # type: ignore[arg-type]
+    assert daf.axes_set() == set()
 
 
 def test_duplicate_entries() -> None:

@@ -291,3 +291,20 @@ def test_a_replaced_axis_on_the_disk(tmp_path: Path, name: str) -> None:
         assert session.sql("SELECT n FROM cluster WHERE name = 'B'").to_pydict() == {"n": [3]}
         assert session.sql("SELECT name FROM cluster WHERE n = 4").count() == 0
     assert [finding for finding in verify(path) if finding.level == "error"] == []
+
+
+@pytest.mark.parametrize("path", ["matrices/gene/new", "matrices/new/gene"])
+def test_matrices_that_an_axis_has_left(path: str) -> None:
+    """A crash while an axis was deleted may leave some; they are not of the next one of its name."""
+    daf = fill(MemoryDaf())
+    tree = daf.writable_tree
+    with tree.transaction() as changes:
+        changes.create_group("matrices/new")
+        changes.publish("matrices/new", replace=False)
+        changes.create_group(path)
+        changes.write_array(f"{path}/left", np.ones((1, 1)))
+        changes.publish(path, replace=False)
+    assert "left" in tree.children(path)
+    daf.add_axis("new", ["a", "b"])
+    assert daf.matrices_set("gene", "new") == set()
+    assert tree.node(f"{path}/left") is None

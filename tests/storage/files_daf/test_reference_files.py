@@ -314,3 +314,17 @@ def test_floats_that_json_has_no_number_for(tmp_path: Path) -> None:
         assert np.isnan(daf.get_scalar("other"))
         assert daf.get_scalar("inf") == -np.inf
     assert "0.1}" in (tmp_path / "x.daf/scalars/small.json").read_text()
+
+
+def test_documents_that_are_too_large(tmp_path: Path) -> None:
+    """None has more than a mebibyte: such a file is not even read."""
+    root = write(tmp_path / "x.daf", OLD)
+    document = root / "vectors/cell/donor.json"
+    text = document.read_text()
+    document.write_text(text.ljust(1 << 20))
+    with open_daf(root) as daf:
+        assert daf.get_np_vector("cell", "donor").size == 4
+    document.write_text(text.ljust((1 << 20) + 1))
+    with open_daf(root) as daf, pytest.raises(errors.CorruptDataError) as caught:
+        daf.get_np_vector("cell", "donor")
+    assert "it has 1,048,577 bytes, and documents have no more than 1,048,576" in str(caught.value)

@@ -400,3 +400,14 @@ def test_archives_that_zarr_python_wrote(tmp_path: Path) -> None:
         assert whole.tolist() == [1.0] * 33
         assert whole.flags.aligned
         assert tree.marker("x") == 2
+
+
+def test_many_chunks_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each that is needed, along every dimension, once."""
+    options: dict[str, Any] = {"chunks": (1, 1), "zarr_format": 2, "compressors": BLOSC}
+    zarr.create_array(tmp_path / "x", data=np.arange(12).reshape(4, 3), **options)
+    monkeypatch.setattr(_chunk_files, "_MAX_FILES", 11)
+    array = array_of(ZarrTree(DirectoryStore(tmp_path)), "x")
+    assert array.read_rows(Span(0, 3)).shape == (3, 3)
+    with pytest.raises(errors.UnsupportedDataError, match="it is cut into 12 chunks"):
+        array.read_rows(Span(0, 4))
