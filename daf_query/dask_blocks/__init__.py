@@ -9,6 +9,7 @@ Must not know slices, tables or sessions: they make sources.
 """
 
 from daf_query.dask_blocks._arrays import BlockKind, block_array
+from daf_query.dask_blocks._frames import FrameForm, frame_of_pieces
 from daf_query.dask_blocks._opened import (
     InMemorySource,
     OpenedSource,
@@ -23,12 +24,14 @@ from daf_query.dask_blocks._unchanged import VersionedData
 
 __all__ = [
     "BlockKind",
+    "FrameForm",
     "InMemorySource",
     "OpenedSource",
     "PackedPositions",
     "Source",
     "VersionedData",
     "block_array",
+    "frame_of_pieces",
     "let_go",
     "opened",
     "reader_at",

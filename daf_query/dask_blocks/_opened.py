@@ -60,8 +60,23 @@ class InMemorySource:
         """Return what reads it."""
         return self.opened
 
-    def __reduce__(self) -> NoReturn:
-        """Refuse to travel.
+    def __reduce__(self) -> Any:
+        """Leave the data behind: whoever opens the source in another process gets an error.
+
+        An error here would come out of the scheduler as one about pickling.
+        """
+        return UnreachableSource, (self.key, self.location)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreachableSource:
+    """What another process gets of a source in memory."""
+
+    key: str
+    location: str
+
+    def open(self) -> NoReturn:
+        """Refuse.
 
         Raises
         ------

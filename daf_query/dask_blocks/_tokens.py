@@ -7,6 +7,8 @@ import io
 import pickle
 from typing import Any, Final
 
+from daf_storage import Origin
+
 _DIGEST_BYTES: Final = 16
 _PICKLE_PROTOCOL: Final = 4
 
@@ -24,12 +26,20 @@ def token_of(*described: Any) -> str:
 
 
 def pickled_by_value(value: Any) -> bytes:
-    """Return a pickle that is equal for equal values.
+    """Return a pickle that is equal for equal values, to be compared and not to be loaded.
 
-    An ordinary one also says which parts are the very same object.
+    An ordinary one also says which parts are the very same object.  What a data set is called is
+    left out: the same path may be opened by several names.
     """
     file = io.BytesIO()
-    pickler = pickle.Pickler(file, protocol=_PICKLE_PROTOCOL)
+    pickler = _ByValue(file, protocol=_PICKLE_PROTOCOL)
     pickler.fast = True
     pickler.dump(value)
     return file.getvalue()
+
+
+class _ByValue(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, Origin):
+            return Origin, (value.open_again, value.path, "")
+        return NotImplemented

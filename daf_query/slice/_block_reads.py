@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -67,8 +67,9 @@ class MatrixSource:
     @property
     def key(self) -> str:
         """Equal for sources that read the same."""
-        place = replace(self.origin, name="")  # what the data set is called reads nothing else
-        return token_of(place, *self.axes, self.name, self.rows, self.columns, self.data.version)
+        return token_of(
+            self.origin, *self.axes, self.name, self.rows, self.columns, self.data.version
+        )
 
     def open(self) -> OpenedMatrix:
         """Open the path, and plan what blocks have in common.

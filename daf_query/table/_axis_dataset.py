@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from daf_query.scan import Column
+from daf_query.scan import INDEX, Column
 from daf_query.table._categorical_columns import CategoricalColumn, Categoricals
 from daf_query.table._dataset import TableDataset
 from daf_query.table._entry_positions import (
@@ -18,6 +18,7 @@ from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry, matrix_co
 from daf_query.table._table_columns import TableColumns, axis_columns
 from daf_query.table._table_view import TableView
 from daf_storage import DafError, DafReader, Origin, errors
+from daf_storage.spi import matrix_version, vectors_version
 
 _ENTRY_PARTS = 3
 
@@ -67,6 +68,26 @@ class AxisDataset(TableDataset):
         entries = {c.name: c.source for c in columns if isinstance(c, MatrixColumn)}
         origin = self._daf.require_origin()
         return _open_axis, (origin, self._columns.table, categoricals, entries)
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether the column ``index`` counts the rows: it does."""
+        return INDEX in self._columns.columns
+
+    def data_version(self, columns: Iterable[str]) -> str | None:
+        """Return what changes with the values of columns, in any process; None if unknown."""
+        axis, known = self._columns.table, self._columns.columns
+        names, versions = [], []
+        for name in columns:
+            column = known.get(name)
+            if isinstance(column, MatrixColumn):
+                entry = column.source
+                versions.append(matrix_version(self._daf, axis, entry.axis, entry.matrix))
+            else:
+                names.append(name)
+        versions.append(vectors_version(self._daf, axis, names))
+        known_versions = [version for version in versions if version is not None]
+        return "-".join(known_versions) if len(known_versions) == len(versions) else None
 
     def with_matrix_columns(self, entries: Mapping[str, MatrixEntry]) -> Self:
         """Return the same table with entries of matrices as columns, by their names."""

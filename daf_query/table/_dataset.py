@@ -34,6 +34,7 @@ from daf_query.scan import (
     plan_scan,
     with_sql_membership,
 )
+from daf_query.table._dask_frames import DaskFrames, PartSpan
 from daf_query.table._filter_expressions import as_expression, both, is_same_filter
 from daf_query.table._fragment import BATCH_ROWS, Fragment
 from daf_query.table._matrix_columns import MatrixEntry
@@ -47,7 +48,7 @@ from daf_storage.spi import DecodedCache, Span
 _MISSING_FIELD: Final = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ", re.DOTALL)
 
 
-class TableDataset(ds.UnionDataset):
+class TableDataset(ds.UnionDataset, DaskFrames):
     """A table of columns that are read when they are asked for; immutable.
 
     Parameters
@@ -229,6 +230,35 @@ class TableDataset(ds.UnionDataset):
         """Return what scans partitions of a scan for another filter, by which none was pruned."""
         table = self.open_table()
         return lambda predicate: Scan(table, ScanPlan.unpruned(partitions, predicate, table.rows))
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether the column ``index`` counts the rows of the whole table."""
+        return False
+
+    def part_spans(self) -> list[PartSpan]:
+        """Return the spans of rows in which the filter of the table may be true."""
+        plan = plan_scan(self.open_table(), self._parsed(self._view.base_filter))
+        return [PartSpan(0, span.start, span.stop) for span in plan.partitions]
+
+    def read_spans(self, spans: Sequence[PartSpan], columns: Sequence[str]) -> pa.Table:
+        """Return the rows of spans for which the filter is true."""
+        table = self.open_table()
+        partitions = [Span(span.start, span.stop) for span in spans if span.start < span.stop]
+
+        def scan(predicate: Predicate | None) -> PlannedScan:
+            return Scan(table, ScanPlan.unpruned(partitions, predicate, table.rows))
+
+        return self.scanner_of(scan, partitions, list(columns), None, BATCH_ROWS).to_table()
+
+    def filter_columns(self) -> list[str]:
+        """Return the columns of the filter of the table."""
+        base_filter = self._view.base_filter
+        return [] if base_filter is None else sorted(self._columns_of(base_filter))
+
+    def data_version(self, columns: Iterable[str]) -> str | None:  # noqa: ARG002 - of an axis
+        """Return what changes with the values of columns, in any process; None if unknown."""
+        return None
 
     def open_table(self) -> OpenTable:
         """Return the table as one query reads it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 import numpy as np
 import pyarrow as pa
@@ -319,6 +319,13 @@ class MatrixDataset(TableDataset):
         )
         residual = [c for c in conditions if c not in settled]
         return _Chosen(self._layout(masks), entries, masks, residual, is_never=is_never)
+
+    def part_spans(self) -> NoReturn:
+        """Refuse: the rows of the long form have no numbers."""
+        raise errors.UnsupportedInputError(
+            f"{self._location}: the long form of a matrix cannot be a Dask data frame; take the "
+            "matrix as a Dask array, MatrixSlice.to_dask()"
+        )
 
     def rescan(
         self,

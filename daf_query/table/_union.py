@@ -8,7 +8,7 @@ rows is not read.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from daf_query.dask_blocks import token_of
 from daf_query.scan import (
     INDEX,
     NAME,
@@ -36,6 +37,7 @@ from daf_query.scan import (
     conjuncts,
     evaluate,
 )
+from daf_query.table._dask_frames import PartSpan
 from daf_query.table._dataset import TableDataset, TableFragment
 from daf_query.table._filter_expressions import as_expression, both
 from daf_query.table._fragment import BATCH_ROWS, Fragment
@@ -261,6 +263,30 @@ class UnionDataset(TableDataset):
     def with_pickled_views(self, views: Mapping[str, Mapping[str, Any]]) -> Self:
         """Return the same table with the views of the parts of one that was pickled."""
         return self._with_each(lambda part: part.with_pickled(views[part.name]))
+
+    def part_spans(self) -> list[PartSpan]:
+        """Return the spans of rows of each part in which the filter may be true."""
+        return [
+            replace(span, part=number)
+            for number, part in enumerate(self._parts)
+            for span in part.part_spans()
+        ]
+
+    def read_spans(self, spans: Sequence[PartSpan], columns: Sequence[str]) -> pa.Table:
+        """Return the rows of spans for which the filter is true."""
+        tables = [self._parts[span.part].read_spans([span], columns) for span in spans]
+        return pa.concat_tables(tables)
+
+    def filter_columns(self) -> list[str]:
+        """Return the columns of the filter of the table."""
+        return sorted({name for part in self._parts for name in part.filter_columns()})
+
+    def data_version(self, columns: Iterable[str]) -> str | None:
+        """Return what changes with the values of columns, in any process; None if unknown."""
+        named = list(columns)
+        versions = [part.source.data_version(named) for part in self._parts]
+        known = [version for version in versions if version is not None]
+        return token_of(known) if len(known) == len(versions) else None
 
     @property
     def is_filtered(self) -> bool:

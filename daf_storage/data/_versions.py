@@ -45,6 +45,7 @@ def vectors_version(daf: DafReader, axis: str, names: Iterable[str]) -> str | No
 
 
 def _digest(daf: DafReader, paths: Iterable[str]) -> str | None:
+    daf.axes_set()  # raises if the data set was closed
     tree = daf.tree
     versions: list[Hashable] = []
     for path in dict.fromkeys(paths):

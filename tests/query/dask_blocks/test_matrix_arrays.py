@@ -85,7 +85,7 @@ ROWS = st.none() | st.lists(st.integers(0, N_CELLS - 1), max_size=30)
 COLUMNS = st.none() | st.lists(st.integers(0, N_GENES - 1), max_size=9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     form=st.sampled_from(["plain", "packed", "zipped", "memory"]),
     name=st.sampled_from(["both", "by_cell", "dense", "names"]),
@@ -122,7 +122,7 @@ def test_blocks_have_the_values_of_the_slice(
         assert block.compute().dtype == part.dtype
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     form=st.sampled_from(["plain", "packed", "memory"]),
     name=st.sampled_from(["both", "by_gene", "dense"]),
@@ -154,7 +154,7 @@ def test_blocks_of_rows_and_columns(sessions: dict[str, DafSession]) -> None:
     np.testing.assert_array_equal(dense(array.blocks[1, 2].compute()), part.to_numpy()[5:10, 6:])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     rows=st.none() | st.lists(st.integers(0, 6), max_size=9),
     columns=st.none() | st.lists(st.integers(0, 2), max_size=4),

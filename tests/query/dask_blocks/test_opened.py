@@ -63,7 +63,8 @@ def test_what_is_in_memory_does_not_travel() -> None:
     """The error says what to do; in this process it is used as it is."""
     source = InMemorySource("key", CountingSource("x"), "<tiny>")
     assert opening.opened(source).read(3) == 3
+    travelled = pickle.loads(pickle.dumps(source))
     with pytest.raises(
         errors.InvalidInputError, match="<tiny>: no path leads .* copy_all.*'threads'"
     ):
-        pickle.dumps(source)
+        opening.opened(travelled)

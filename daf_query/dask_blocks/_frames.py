@@ -1,0 +1,111 @@
+"""Dask data frames of partitions, each of which a task reads by path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from daf_query.dask_blocks._opened import Source, opened
+from daf_query.dask_blocks._tokens import token_of
+from daf_storage.spi import optional_import
+
+_LABEL: Final = "daf-table"
+
+
+@dataclass(frozen=True, slots=True)
+class FrameForm:
+    """What the rows of a piece become."""
+
+    schema: pa.Schema
+    """The columns."""
+    index: str | None
+    """A column of the positions of the rows, which the index of the frame has; None without."""
+
+    def frame(self, rows: pa.Table, columns: Sequence[str]) -> Any:
+        """Return rows as a pandas DataFrame whose types are the same in every partition.
+
+        Integers and booleans that may be missing are pandas' nullable ones, whether or not any is
+        missing here; strings and categories are strings of Arrow.
+        """
+        pandas = optional_import("pandas", extra="dask")
+        index = pandas.RangeIndex(rows.num_rows)
+        if self.index is not None:
+            index = pandas.Index(rows.column(self.index).to_numpy(), dtype="int64")
+        series = {
+            name: _series(pandas, rows.column(name), self.schema.field(name)).set_axis(index)
+            for name in columns
+        }
+        return pandas.DataFrame(series, index=index, columns=pandas.Index(columns, dtype=object))
+
+    def meta(self) -> Any:
+        """Return an empty frame."""
+        return self.frame(self._empty(), self.schema.names)
+
+    def _empty(self) -> pa.Table:
+        empty = self.schema.empty_table()
+        if self.index is None or self.index in self.schema.names:
+            return empty
+        return empty.append_column(self.index, pa.array([], pa.int64()))
+
+
+def _series(pandas: Any, column: pa.ChunkedArray, field: pa.Field) -> Any:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    of_strings = pandas.StringDtype("pyarrow")
+    types = dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), of_strings)
+    if field.nullable:
+        types[pa.bool_()] = pandas.BooleanDtype()
+        for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64"):
+            types[pa.from_numpy_dtype(name.lower())] = getattr(pandas, f"{name}Dtype")()
+    if column.type == pa.string_view():  # pandas takes no views
+        column = column.cast(pa.large_string())
+    return column.to_pandas(types_mapper=types.get)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPiece:
+    """Reads a partition; what a task of a graph does."""
+
+    source: Source
+    form: FrameForm
+
+    def __dask_tokenize__(self) -> Any:
+        """Return what the keys of the graph follow from."""
+        return token_of(self.source.key, self.form.schema.to_string(), self.form.index)
+
+    def __call__(self, piece: Any, columns: Sequence[str] | None = None) -> Any:
+        """Return the rows of a piece, with some columns; Dask passes those that it needs."""
+        names = list(self.form.schema.names if columns is None else columns)
+        index = self.form.index
+        needed = names if index is None or index in names else [*names, index]
+        return self.form.frame(opened(self.source).read((piece, needed)), names)
+
+
+def frame_of_pieces(
+    source: Source, pieces: Sequence[Any], form: FrameForm, divisions: Sequence[int] | None
+) -> Any:
+    """Return a ``dask.dataframe.DataFrame`` with a partition for each piece.
+
+    Parameters
+    ----------
+    source
+        What is read: of pairs of a piece and names of columns, Arrow tables.
+    divisions
+        The first index of each partition, and the last of all; None if they are not known.
+
+    Raises
+    ------
+    MissingDependencyError
+        Dask is not installed.
+    """
+    frames = optional_import("dask.dataframe", extra="dask")
+    return frames.from_map(
+        ReadPiece(source, form),
+        pieces,
+        meta=form.meta(),
+        divisions=None if divisions is None else tuple(divisions),
+        label=_LABEL,
+    )

@@ -1,0 +1,260 @@
+"""Tables as Dask data frames, whose partitions are read by path when they are computed.
+
+**Nouns.** A *piece* is a partition of the data frame: spans of rows of one table or, of several
+data sets as one, of some of them.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query.dask_blocks import (
+    FrameForm,
+    InMemorySource,
+    VersionedData,
+    frame_of_pieces,
+    token_of,
+)
+from daf_query.scan import INDEX, ScanOptions
+from daf_storage import errors
+
+if TYPE_CHECKING:
+    import dask.dataframe as dd
+
+_PARTITION_ROWS: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PartSpan:
+    """Neighbouring rows of one of the tables that a table consists of."""
+
+    part: int
+    """Which of them; 0 for a table that is one."""
+    start: int
+    stop: int
+
+
+TablePiece = tuple[PartSpan, ...]
+"""The rows of a partition."""
+
+
+class Cut(Protocol):
+    """What a data frame needs of a table."""
+
+    @property
+    def location(self) -> str:
+        """Where it is, for messages."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema."""
+        ...
+
+    @property
+    def options(self) -> ScanOptions:
+        """How its rows are cut."""
+        ...
+
+    def with_options(self, options: ScanOptions) -> Self:
+        """Return the same table, cut in another way."""
+        ...
+
+    def filter(self, expression: pc.Expression) -> Self:
+        """Return the same table with only the rows for which ``expression`` is true."""
+        ...
+
+    def part_spans(self) -> list[PartSpan]:
+        """Return the spans of rows in which the filter may be true."""
+        ...
+
+    def read_spans(self, spans: Sequence[PartSpan], columns: Sequence[str]) -> pa.Table:
+        """Return the rows of spans for which the filter is true."""
+        ...
+
+    def data_version(self, columns: Iterable[str]) -> str | None:
+        """Return what changes with the values of columns; None if that cannot be known."""
+        ...
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether the column ``index`` counts the rows of the whole table."""
+        ...
+
+    def filter_columns(self) -> list[str]:
+        """Return the columns of the filter."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """A table by its path, its filter included."""
+
+    pickled: bytes
+    """The place of the table, to be opened again."""
+    columns: tuple[str, ...]
+    """Those that are read, with those of the filter."""
+    data: VersionedData
+    key: str
+    """Equal for sources that read the same."""
+
+    def open(self) -> OpenedTable:
+        """Open the path.
+
+        Raises
+        ------
+        InvalidInputError
+            The table is not that of when the graph was made.
+        """
+        opened = OpenedTable(pickle.loads(self.pickled), self)  # noqa: S301 - made here
+        opened.check()
+        return opened
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedTable:
+    """A table whose pieces are read by the threads of this process."""
+
+    table: Any
+    source: TableSource | None
+
+    def check(self) -> None:
+        """Refuse what was read if the data was changed since the graph was made."""
+        if self.source is not None:
+            columns = self.source.columns
+            self.source.data.check(lambda: self.table.data_version(columns))
+
+    def read(self, piece: tuple[TablePiece, Sequence[str]]) -> pa.Table:
+        """Return some columns of the rows of a piece."""
+        spans, columns = piece
+        rows: pa.Table = self.table.read_spans(spans, columns)
+        self.check()  # after it was read: whatever was changed meanwhile shows now
+        return rows
+
+
+class DaskFrames:
+    """The part of a table that is about Dask."""
+
+    def to_dask_dataframe(
+        self: Cut,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        rows_per_partition: int = _PARTITION_ROWS,
+    ) -> dd.DataFrame:
+        """Return a ``dask.dataframe.DataFrame`` whose partitions are read when they are computed.
+
+        Each task carries the path, the filter and a range of rows: workers of a cluster open the
+        path themselves.  Partitions in which the filter cannot be true are left out; of the others
+        only the columns are read that a computation needs.
+
+        Parameters
+        ----------
+        columns
+            All by default; the position of a row, ``index``, is the index of the frame.
+        filter
+            Only the rows for which this is true.
+        rows_per_partition
+            About how many rows a partition has, before they are filtered; it ends where chunks do.
+
+        Returns
+        -------
+        dask.dataframe.DataFrame
+            Indexed by the positions of the rows, so its divisions are known.  Of several data sets
+            as one, whose positions begin anew in each, the index of each partition counts from 0,
+            and divisions are unknown.  Integers and booleans that may be missing are pandas'
+            nullable ones, strings and categories strings of Arrow.
+
+        Raises
+        ------
+        MissingDependencyError
+            Dask is not installed.
+        NotFoundError
+            There is no such column.
+        InvalidInputError
+            ``rows_per_partition`` is no number of rows.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [30, 60, 90])
+        >>> frame = daf_query.connect(daf).table("cell").to_dask_dataframe(columns=["age"])
+        >>> frame.divisions, frame["age"].sum().compute(scheduler="threads").item()
+        ((0, 2), 180)
+        """
+        size: object = rows_per_partition
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+            raise errors.InvalidInputError(
+                f"rows_per_partition={size!r} is no number; pass 1 or more"
+            )
+        table = self if filter is None else self.filter(filter)
+        cut = replace(table.options, partition_rows=int(size), min_partition_rows=int(size))
+        return _dask_frame(table.with_options(cut), columns)
+
+
+def _dask_frame(table: Any, columns: Sequence[str] | None) -> Any:
+    has_positions = bool(table.has_positions)
+    known = table.schema.names
+    names = (
+        list(columns)
+        if columns is not None
+        else [name for name in known if not (has_positions and name == INDEX)]
+    )
+    for name in names:
+        if name not in known:
+            raise table.column_not_found(name)
+    source, table = _source_of(table, names)
+    schema = pa.schema([table.schema.field(name) for name in names])
+    form = FrameForm(schema, INDEX if has_positions else None)
+    pieces = grouped(table.part_spans(), table.options.partition_rows) or [(PartSpan(0, 0, 0),)]
+    divisions = None
+    if has_positions:
+        starts = [piece[0].start for piece in pieces]
+        divisions = [*starts, max(pieces[-1][-1].stop - 1, starts[-1])]
+    return frame_of_pieces(source, pieces, form, divisions)
+
+
+def _source_of(table: Any, names: Sequence[str]) -> tuple[TableSource | InMemorySource, Any]:
+    """Return what tasks read of, and the table as it is there now."""
+    needed = tuple(dict.fromkeys([*names, *table.filter_columns()]))
+    try:
+        pickled = pickle.dumps(table)
+    except errors.InvalidInputError:
+        table.data_version(needed)  # raises if it was closed
+        return InMemorySource(uuid.uuid4().hex, OpenedTable(table, None), table.location), table
+    current = pickle.loads(pickled)  # noqa: S301 - made in the line above
+    what = f"the table {table.table_columns.table!r}"
+    data = VersionedData(table.location, what, current.data_version(needed))
+    key = token_of(current, needed, data.version)
+    return TableSource(pickled, needed, data, key), current
+
+
+def grouped(spans: Sequence[PartSpan], target_rows: int) -> list[TablePiece]:
+    """Join spans of small tables into pieces of up to so many rows.  Pure.
+
+    >>> spans = [PartSpan(0, 0, 3), PartSpan(1, 0, 2), PartSpan(2, 0, 4)]
+    >>> [len(piece) for piece in grouped(spans, 5)]
+    [2, 1]
+    """
+    pieces: list[list[PartSpan]] = []
+    count = 0
+    for span in spans:
+        size = span.stop - span.start
+        is_other = bool(pieces) and pieces[-1][-1].part != span.part
+        if is_other and count + size <= target_rows:
+            pieces[-1].append(span)
+            count += size
+        else:
+            pieces.append([span])
+            count = size
+    return [tuple(piece) for piece in pieces]

@@ -1,0 +1,187 @@
+"""Dask with two worker processes: they read by path, whatever happens to them or to the file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+import scipy.sparse as sp
+
+from daf_query import connect
+from daf_storage import MemoryDaf, ZarrDaf, errors
+from tests.engines.conftest import CELLS, FORMS, GENES
+
+SCAN = pytest.importorskip("scanpy")
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Start two worker processes of one thread each, on loopback; they end with the module."""
+    with distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address=None,
+        worker_dashboard_address=None,
+        silence_logs=50,
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: Any) -> Iterator[Any]:
+    """Connect to them."""
+    with distributed.Client(cluster) as client:
+        yield client
+
+
+def slowly(block: Any, folder: str, seconds: float) -> Any:
+    """Return the sum of a block, after a while; say in a file which process computes it."""
+    Path(folder, f"{os.getpid()}-{time.monotonic_ns()}").touch()
+    time.sleep(seconds)
+    return np.array([[block.sum()]])
+
+
+def slow_sums(array: Any, folder: Path, seconds: float) -> Any:
+    """Return the sum of each block; Dask does not try the function here, for the meta is given."""
+    chunks = (tuple(1 for _ in array.chunks[0]), (1,))
+    return array.map_blocks(slowly, str(folder), seconds, chunks=chunks, meta=np.empty((0, 0)))
+
+
+def processes(folder: Path) -> set[int]:
+    """Return the processes that began a block."""
+    return {int(file.name.partition("-")[0]) for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.usefixtures("client")
+def test_workers_read_every_form_by_path(forms: dict[str, str], form: str) -> None:
+    """Blocks and partitions equal what the session says."""
+    with connect(forms[form]) as db:
+        part = db.matrix("obs", "var", "X", rows="age > 20 AND donor <> 'd2'", columns=[3, 1, 20])
+        array = part.to_dask(rows_per_block=40)
+        assert (array.compute().toarray() == part.to_numpy()).all()
+        frame = db.table("obs").to_dask_dataframe(rows_per_partition=90)
+        counted = frame[frame.age > 20].groupby("donor").score.agg(["count", "max"]).compute()
+        expected = db.sql(
+            "SELECT donor, count(score) AS n, max(score) AS best FROM obs WHERE age > 20 "
+            "AND score = score GROUP BY donor ORDER BY donor"
+        ).to_pandas()
+        counted = counted.sort_index()
+        assert counted.index.tolist() == expected["donor"].tolist()
+        assert counted["count"].tolist() == expected["n"].tolist()
+        np.testing.assert_allclose(counted["max"], expected["best"])
+        pushed = db.table("obs").to_dask_dataframe(filter=pc.field("age") > 20)
+        assert (
+            len(pushed)
+            == db.sql("SELECT count(*) AS n FROM obs WHERE age > 20").to_pydict()["n"][0]
+        )
+
+
+@pytest.mark.usefixtures("client")
+def test_both_workers_read(forms: dict[str, str], tmp_path: Path) -> None:
+    """Neither of them is this process, and the graph outlives the session."""
+    with connect(forms["plain"]) as db:
+        part = db.matrix("obs", "var", "X")
+        array, total = part.to_dask(rows_per_block=50), part.to_scipy().sum()
+    sums = slow_sums(array, tmp_path, 0.1)
+    assert sums.compute().sum() == total
+    assert len(processes(tmp_path)) == 2
+    assert os.getpid() not in processes(tmp_path)
+
+
+@pytest.mark.parametrize("form", ["zipped", "collection"])
+@pytest.mark.usefixtures("client")
+def test_scanpy_on_workers(forms: dict[str, str], form: str) -> None:
+    """The same numbers as in memory."""
+    with connect(forms[form]) as db:
+        part = db.matrix("obs", "var", "X")
+        lazy, whole = part.to_anndata(lazy=True, rows_per_block=110), part.to_anndata()
+    for adata in (lazy, whole):
+        SCAN.pp.normalize_total(adata, target_sum=1e4)
+        SCAN.pp.log1p(adata)
+        SCAN.pp.highly_variable_genes(adata, n_top_genes=12)
+        SCAN.pp.pca(adata, n_comps=3, mask_var=None)
+    np.testing.assert_allclose(lazy.X.compute().toarray(), whole.X.toarray(), rtol=1e-5)
+    # Of noise like this, rounding decides which of two equal genes is the more variable one.
+    assert lazy.var["highly_variable"].sum() == 12
+    np.testing.assert_allclose(lazy.var["dispersions"], whole.var["dispersions"], rtol=1e-3)
+    components = np.abs(whole.obsm["X_pca"])
+    np.testing.assert_allclose(
+        np.abs(lazy.obsm["X_pca"].compute()), components, rtol=0, atol=2e-3 * components.max()
+    )
+
+
+def test_a_worker_killed_in_the_middle(client: Any, forms: dict[str, str], tmp_path: Path) -> None:
+    """Its blocks are read again by another; the sum is right."""
+    with connect(forms["packed"]) as db:
+        part = db.matrix("obs", "var", "X")
+        array, total = part.to_dask(rows_per_block=20), part.to_scipy().sum()
+    sums = slow_sums(array, tmp_path, 0.15)
+    future = client.compute(sums.sum())
+    while len(list(tmp_path.iterdir())) < 6:
+        time.sleep(0.02)
+    victim = processes(tmp_path).pop()
+    assert victim != os.getpid()
+    os.kill(victim, signal.SIGKILL)
+    assert future.result(timeout=60) == total
+    client.wait_for_workers(2, timeout=60)
+
+
+@pytest.mark.parametrize("form", ["plain", "zipped", "h5ad"])
+def test_a_file_replaced_in_the_middle(
+    client: Any, forms: dict[str, str], form: str, tmp_path: Path
+) -> None:
+    """An error that says so, not the values of both."""
+    path = tmp_path / Path(forms[form]).name
+    folder = tmp_path / "begun"
+    folder.mkdir()
+    copied = shutil.copytree if Path(forms[form]).is_dir() else shutil.copy
+    copied(forms[form], path)
+    with connect(path) as db:
+        array = db.matrix("obs", "var", "X").to_dask(rows_per_block=20)
+    sums = slow_sums(array, folder, 0.1)
+    future = client.compute(sums.sum())
+    while len(list(folder.iterdir())) < 4:
+        time.sleep(0.02)
+    copied(forms[form], tmp_path / "other")
+    if path.is_dir():
+        path.rename(tmp_path / "old")
+    (tmp_path / "other").rename(path)
+    with pytest.raises(errors.InvalidInputError, match="was changed or replaced since this Dask"):
+        future.result(timeout=60)
+
+
+@pytest.mark.usefixtures("client")
+def test_memory_cannot_travel() -> None:
+    """The error says what to do; threads of this process compute it."""
+    daf = MemoryDaf(name="tiny")
+    daf.add_axis("cell", ["a", "b"])
+    daf.add_axis("gene", ["g"])
+    daf.set_matrix("cell", "gene", "X", sp.csc_array(np.array([[1.0], [2.0]])))
+    array = connect(daf).matrix("cell", "gene", "X").to_dask()
+    with pytest.raises(errors.InvalidInputError, match=r"no path leads to this .*copy_all\(\)"):
+        array.compute()
+    assert array.compute(scheduler="threads").toarray().tolist() == [[1.0], [2.0]]
+
+
+@pytest.mark.usefixtures("client")
+def test_open_for_writing_in_this_process(tmp_path: Path) -> None:
+    """Workers read what was written, by the path of the writer."""
+    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w")
+    daf.add_axis("cell", [f"c{i}" for i in range(CELLS)])
+    daf.add_axis("gene", [f"g{i}" for i in range(GENES)])
+    values = sp.random_array((CELLS, GENES), density=0.2, format="csc")
+    daf.set_matrix("cell", "gene", "X", values)
+    array = connect(daf).matrix("cell", "gene", "X").to_dask(rows_per_block=99)
+    assert (array.compute() != values.tocsr()).nnz == 0

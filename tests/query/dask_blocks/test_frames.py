@@ -1,0 +1,243 @@
+"""Tests of `to_dask_dataframe`: the rows of a table in partitions, pruned, with the columns needed."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from daf_query import DafSession, connect
+from daf_query.dask_blocks import let_go
+from daf_query.scan import ScanOptions
+from daf_storage import MemoryDaf, ZarrDaf, convert, copy_all, errors
+from tests.support import recorded_reads
+
+ROWS = 500
+
+
+@pytest.fixture(autouse=True)
+def _synchronous() -> Iterator[None]:
+    with dask.config.set(scheduler="synchronous"):
+        yield
+    let_go()
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return the same table in several forms."""
+    folder = tmp_path_factory.mktemp("frames")
+    rng = np.random.default_rng(2)
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(ROWS)])
+    daf.add_axis("gene", ["g0", "g1"])
+    daf.set_vector("cell", "age", np.arange(ROWS).astype("int16"))
+    daf.set_vector("cell", "score", np.where(rng.random(ROWS) < 0.2, np.nan, rng.random(ROWS)))
+    daf.set_vector("cell", "donor", pa.array(rng.choice(["d1", "d2", ""], ROWS)))
+    daf.set_vector("cell", "is_old", rng.random(ROWS) < 0.5)
+    daf.set_matrix("cell", "gene", "X", rng.random((ROWS, 2)))
+    copy_all(daf, ZarrDaf(folder / "plain.daf.zarr", "w"))
+    convert(folder / "plain.daf.zarr", folder / "zipped.daf.zarr.zip")
+    convert(folder / "plain.daf.zarr", folder / "packed.daf.zarr", packed=True)
+    several = [folder / "plain.daf.zarr", folder / "packed.daf.zarr"]
+    single = {path.name.partition(".")[0]: path for path in folder.iterdir()}
+    return single | {"several": several, "memory": daf}
+
+
+@pytest.fixture(scope="module")
+def sessions(paths: dict[str, Any]) -> dict[str, DafSession]:
+    """Return a session over each form, with small zones."""
+    options = ScanOptions(zone_rows=50)
+    return {name: connect(source, scan_options=options) for name, source in paths.items()}
+
+
+def expected_of(table: Any, filter: Any = None) -> pd.DataFrame:  # noqa: A002 - pyarrow's name
+    """Return the rows by Arrow and pandas, as the data frame has them."""
+    frame: pd.DataFrame = table.to_table(filter=filter).to_pandas()
+    if "dataset" not in frame:
+        frame = frame.set_index("index").rename_axis(None)
+    for name in frame:
+        if frame[name].dtype == object:
+            frame[name] = frame[name].astype(pd.StringDtype("pyarrow"))
+    return frame
+
+
+@pytest.mark.parametrize("form", ["plain", "packed", "zipped", "several", "memory"])
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        None,
+        pc.field("age") > 420,
+        (pc.field("donor") == "d1") & (pc.field("score") < 0.3),
+        pc.field("age") < 0,
+    ],
+)
+def test_rows_are_those_of_the_table(
+    sessions: dict[str, DafSession], form: str, filter_: Any
+) -> None:
+    """In their order, with types that are the same in every partition, by positions."""
+    table = sessions[form].table("cell")
+    frame = table.to_dask_dataframe(filter=filter_, rows_per_partition=170)
+    computed = frame.compute()
+    pd.testing.assert_frame_equal(
+        computed.reset_index(drop=form == "several"),
+        expected_of(table, filter_).reset_index(drop=form == "several"),
+    )
+    assert (computed.dtypes == frame.dtypes).all()
+    assert frame.known_divisions == (form != "several")
+    for number in range(frame.npartitions):
+        partition = frame.get_partition(number).compute()
+        assert (partition.dtypes == frame.dtypes).all()
+        if form != "several" and len(partition):
+            last = number == frame.npartitions - 1
+            assert partition.index[0] >= frame.divisions[number]
+            assert partition.index[-1] < frame.divisions[number + 1] + last
+
+
+def test_partitions_that_cannot_match_are_left_out(paths: dict[str, Any], tmp_path: Path) -> None:
+    """By a stored index, when the graph is made; and by positions, since divisions are known."""
+    convert(paths["plain"], tmp_path / "x.daf.zarr")
+    expression = (pc.field("age") == 120) | (pc.field("age") > 10_000)
+    choice: Any = {"rows_per_partition": 100, "filter": pc.field("age") == 120}
+    with connect(tmp_path / "x.daf.zarr", mode="r+") as db:
+        assert db.table("cell").to_dask_dataframe(**choice).npartitions == 5
+        db.build_index("cell", ["age"])
+    with connect(tmp_path / "x.daf.zarr") as db:
+        frame = db.table("cell").to_dask_dataframe(**choice)
+        assert frame.divisions == (100, 199)
+        assert frame["name"].compute().to_dict() == {120: "c120"}
+        assert len(db.table("cell").to_dask_dataframe(filter=expression)) == 1
+        whole = db.table("cell").to_dask_dataframe(rows_per_partition=100)
+    assert whole.npartitions == 5
+    assert whole.loc[120:130].npartitions == 1
+    assert whole.loc[120:130]["age"].compute().tolist() == list(range(120, 131))
+
+
+def test_only_needed_columns_are_read(
+    paths: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the computation and of the filter, whichever the frame has."""
+    with recorded_reads(monkeypatch) as reads:
+        table = connect(paths["plain"]).table("cell")
+        frame = table.to_dask_dataframe(rows_per_partition=100, filter=pc.field("age") >= 250)
+        assert not [key for key in reads.keys if key.endswith("score/0")]
+        total = frame["score"].sum().compute()
+    values = [key for key in reads.keys if key.startswith("vectors/") and key.endswith("/0")]
+    assert {key.split("/")[2] for key in values} == {"score", "age"}
+    assert total == pytest.approx(expected_of(table)["score"][250:].sum())
+
+
+def test_columns_of_matrices(sessions: dict[str, DafSession]) -> None:
+    """Genes as columns come along, also from the pickled table."""
+    table = sessions["plain"].table("cell", matrix_columns={"g1": ("gene", "X", "g1")})
+    frame = table.to_dask_dataframe(columns=["g1", "age"], rows_per_partition=100)
+    assert frame.columns.tolist() == ["g1", "age"]
+    assert frame["g1"].compute().tolist() == table.to_table()["g1"].to_pylist()
+
+
+def test_integers_that_may_be_missing(paths: dict[str, Any]) -> None:
+    """They have one type in all partitions, whether any is missing or not."""
+    other = MemoryDaf(name="other")
+    other.add_axis("cell", ["x", "y"])
+    db = connect([paths["memory"], other])
+    frame = db.table("cell").to_dask_dataframe(rows_per_partition=100)
+    assert str(frame.dtypes["age"]) == "Int16"
+    assert str(frame.dtypes["is_old"]) == "boolean"
+    computed = frame.compute()
+    assert computed["age"].isna().sum() == 2
+    assert computed["age"].sum() == sum(range(ROWS))
+
+
+def test_names_follow_from_what_is_read(paths: dict[str, Any]) -> None:
+    """The same table has the same keys in any session; another filter or column has others."""
+
+    def name(**choice: Any) -> str:
+        return str(connect(paths["plain"]).table("cell").to_dask_dataframe(**choice)._name)
+
+    assert name() == name()
+    assert (
+        len(
+            {
+                name(),
+                name(columns=["age"]),
+                name(filter=pc.field("age") > 1),
+                name(rows_per_partition=9),
+            }
+        )
+        == 4
+    )
+
+
+def test_small_tables_share_a_partition(sessions: dict[str, DafSession]) -> None:
+    """Of several data sets, as many as fit; the graph of any has no rows."""
+    table = sessions["several"].table("cell")
+    assert table.to_dask_dataframe(rows_per_partition=2_000).npartitions == 1
+    assert table.to_dask_dataframe(rows_per_partition=600).npartitions == 2
+    frame = table.to_dask_dataframe(rows_per_partition=100)
+    assert frame.npartitions == 10
+    assert len(pickle.dumps(frame)) < 40_000
+
+
+def test_a_changed_vector(tmp_path: Path, paths: dict[str, Any]) -> None:
+    """One that is read is an error, one that is not makes no difference."""
+    convert(paths["plain"], tmp_path / "x.daf.zarr")
+    table = connect(tmp_path / "x.daf.zarr").table("cell")
+    frame = table.to_dask_dataframe(columns=["age"], rows_per_partition=100)
+    writer = ZarrDaf(tmp_path / "x.daf.zarr", "r+")
+    writer.set_vector("cell", "score", np.zeros(ROWS), if_exists="replace")
+    assert frame["age"].sum().compute() == sum(range(ROWS))
+    writer.set_vector("cell", "age", np.zeros(ROWS, "int16"), if_exists="replace")
+    with pytest.raises(errors.InvalidInputError, match="the table 'cell' was changed or replaced"):
+        frame["age"].sum().compute()
+
+
+def test_what_is_refused(sessions: dict[str, DafSession], paths: dict[str, Any]) -> None:
+    """Unknown columns, sizes that are none, the long form of a matrix, a closed data set."""
+    table = sessions["plain"].table("cell")
+    with pytest.raises(errors.VectorNotFoundError, match="no vector 'agee'"):
+        table.to_dask_dataframe(columns=["agee"])
+    with pytest.raises(errors.InvalidInputError, match="rows_per_partition=0"):
+        table.to_dask_dataframe(rows_per_partition=0)
+    with pytest.raises(errors.UnsupportedInputError, match=r"long form.*to_dask\(\)"):
+        sessions["plain"].matrix_table("cell", "gene", "X").to_dask_dataframe()
+    with connect(paths["plain"]) as db:
+        closed = db.table("cell")
+    with pytest.raises(errors.InvalidInputError, match="was closed"):
+        closed.to_dask_dataframe()
+
+
+def test_a_hundred_million_rows(tmp_path: Path) -> None:
+    """The graph takes as long as that of a small table: nothing is read, and little is made."""
+    daf = ZarrDaf(tmp_path / "large.daf.zarr", "w")
+    daf.add_axis("cell", ["a", "b"])
+    daf.set_vector("cell", "age", np.zeros(2, "int8"))
+    _stretch(tmp_path / "large.daf.zarr", 100_000_000)
+    with connect(tmp_path / "large.daf.zarr") as db:
+        table = db.table("cell")
+        started = time.process_time()
+        frame = table.to_dask_dataframe(filter=pc.field("age") >= 0)
+        seconds = time.process_time() - started
+        assert frame.npartitions == 96
+        assert len(frame.optimize().__dask_graph__()) == 96
+        assert frame.divisions[-1] == 99_999_999
+        assert int(frame.get_partition(95)["age"].count().compute()) == 100_000_000 - 95 * (1 << 20)
+    assert seconds < 3
+
+
+def _stretch(path: Path, length: int) -> None:
+    """Let an axis and its vector have more entries, of a file without data."""
+    for array, item_bytes in (("vectors/cell/age", 1), ("axes/cell", 4)):
+        metadata = path / array / ".zarray"
+        text = metadata.read_text().replace("[2]", f"[{length}]")
+        assert str(length) in text
+        metadata.write_text(text)
+        with (path / array / "0").open("r+b") as file:
+            file.truncate((length + item_bytes // 4) * item_bytes)
