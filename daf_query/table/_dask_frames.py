@@ -169,7 +169,7 @@ class DaskFrames:
         -------
         dask.dataframe.DataFrame
             Indexed by the positions of the rows, so its divisions are known.  Of several data sets
-            as one, whose positions begin anew in each, the index of each partition counts from 0,
+            as one, whose positions begin again in each, the index of each partition counts from 0,
             and divisions are unknown.  Integers and booleans that may be missing are pandas'
             nullable ones, strings and categories strings of Arrow.
 

@@ -18,8 +18,8 @@ import scipy.sparse as sp
 from daf_query import connect
 from daf_storage import MemoryDaf, ZarrDaf, errors
 from tests.engines.conftest import CELLS, FORMS, GENES
+from tests.engines.dask_tasks import processes, slow_sums
 
-SCAN = pytest.importorskip("scanpy")
 distributed = pytest.importorskip("distributed")
 
 
@@ -43,24 +43,6 @@ def client(cluster: Any) -> Iterator[Any]:
     """Connect to them."""
     with distributed.Client(cluster) as client:
         yield client
-
-
-def slowly(block: Any, folder: str, seconds: float) -> Any:
-    """Return the sum of a block, after a while; say in a file which process computes it."""
-    Path(folder, f"{os.getpid()}-{time.monotonic_ns()}").touch()
-    time.sleep(seconds)
-    return np.array([[block.sum()]])
-
-
-def slow_sums(array: Any, folder: Path, seconds: float) -> Any:
-    """Return the sum of each block; Dask does not try the function here, for the meta is given."""
-    chunks = (tuple(1 for _ in array.chunks[0]), (1,))
-    return array.map_blocks(slowly, str(folder), seconds, chunks=chunks, meta=np.empty((0, 0)))
-
-
-def processes(folder: Path) -> set[int]:
-    """Return the processes that began a block."""
-    return {int(file.name.partition("-")[0]) for file in folder.iterdir()}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -104,14 +86,15 @@ def test_both_workers_read(forms: dict[str, str], tmp_path: Path) -> None:
 @pytest.mark.usefixtures("client")
 def test_scanpy_on_workers(forms: dict[str, str], form: str) -> None:
     """The same numbers as in memory."""
+    scanpy = pytest.importorskip("scanpy")
     with connect(forms[form]) as db:
         part = db.matrix("obs", "var", "X")
         lazy, whole = part.to_anndata(lazy=True, rows_per_block=110), part.to_anndata()
     for adata in (lazy, whole):
-        SCAN.pp.normalize_total(adata, target_sum=1e4)
-        SCAN.pp.log1p(adata)
-        SCAN.pp.highly_variable_genes(adata, n_top_genes=12)
-        SCAN.pp.pca(adata, n_comps=3, mask_var=None)
+        scanpy.pp.normalize_total(adata, target_sum=1e4)
+        scanpy.pp.log1p(adata)
+        scanpy.pp.highly_variable_genes(adata, n_top_genes=12)
+        scanpy.pp.pca(adata, n_comps=3, mask_var=None)
     np.testing.assert_allclose(lazy.X.compute().toarray(), whole.X.toarray(), rtol=1e-5)
     # Of noise like this, rounding decides which of two equal genes is the more variable one.
     assert lazy.var["highly_variable"].sum() == 12
