@@ -51,6 +51,7 @@ bench: setup  ## Measure speed, as ratios within one run.
 	$(BIN)/python benchmarks/query.py
 	$(BIN)/python benchmarks/matrix.py
 	$(BIN)/python benchmarks/attach.py
+	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/archive.py
 	$(BIN)/python benchmarks/packed.py
 	$(BIN)/python benchmarks/formats.py

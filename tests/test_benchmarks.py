@@ -41,6 +41,18 @@ def test_data_in_place_are_measured() -> None:
     assert found.stdout.count("DuckDB does not read") == 2
 
 
+def test_training_is_measured() -> None:
+    """Beside scipy; and beside annbatch and scDataset, or it says that they are not installed."""
+    found = subprocess.run(
+        [sys.executable, str(FOLDER / "training.py"), "--small"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.count(" x\n") + found.stdout.count("is not installed") == 5
+    assert found.stdout.count("ours, ") == 4
+
+
 def test_the_doors_are_measured() -> None:
     """It prints a line for each."""
     found = subprocess.run(

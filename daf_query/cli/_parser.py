@@ -32,6 +32,7 @@ from daf_query.cli._provenance_parser import add_provenance
 from daf_query.cli._saving_parser import add_saving
 from daf_query.cli._serve_parser import add_serve
 from daf_query.cli._sidecar_parser import add_index
+from daf_query.cli._split_parser import add_split
 from daf_storage.spi import lazy_module
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
     add_extract(commands)
     add_profile(commands)
     add_diagnose(commands)
+    add_split(commands)
     _add_export(commands)
     _add_convert(commands)
     add_concat(commands)
