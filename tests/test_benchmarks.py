@@ -50,7 +50,7 @@ def test_training_is_measured() -> None:
         check=True,
     )
     assert found.stdout.count(" x\n") + found.stdout.count("is not installed") == 5
-    assert found.stdout.count("ours, ") == 4
+    assert found.stdout.count("ours, ") == 3
 
 
 def test_the_doors_are_measured() -> None:
