@@ -21,7 +21,7 @@ from daf_storage.errors import UnsupportedDataError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunk_grid import ChunkedRead, Position, positions_within, split_rows
 from daf_storage.trees._decode_threads import run_all
-from daf_storage.trees._joined_ranges import Ranges
+from daf_storage.trees._joined_ranges import Ranges, join_views
 from daf_storage.trees._protocol import ArrayInfo
 
 _TASK_BYTES: Final = 1 << 18
@@ -145,7 +145,29 @@ def read_chunks(
 
 def read_ranges(source: ChunkSource, ranges: Ranges) -> AnyArray:
     """Return ranges of an array of one dimension, one after the other."""
+    remembered = _remembered_ranges(source, ranges)
+    if remembered is not None:
+        return remembered
     return _read(source, ChunkedRead.of_ranges(source.info, ranges, None, what=source.what))
+
+
+def _remembered_ranges(source: ChunkSource, ranges: Ranges) -> AnyArray | None:
+    """Return ranges of chunks that are all remembered, copied at once; None if one is not."""
+    if not ranges.sizes.size or len(source.info.chunks) != 1:
+        return None
+    height = source.info.chunks[0]
+    firsts = ranges.starts // height
+    counts = -(-ranges.stops // height) - firsts
+    numbers, pieces = ranges.cut(firsts, counts, lambda numbers: numbers * height)
+    needed, places = np.unique(numbers, return_inverse=True)
+    chunks: list[AnyArray] = []
+    for number in needed.tolist():
+        position = (number,)
+        chunk = source.memory.find(position, source.version(position))
+        if chunk is None:
+            return None
+        chunks.append(np.ascontiguousarray(chunk))  # what is not stored is one element, repeated
+    return join_views(chunks, places, pieces)
 
 
 def _read(source: ChunkSource, read: ChunkedRead) -> AnyArray:

@@ -411,8 +411,11 @@ class Hdf5Array(NotFileBacked):
 
 def _info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo, int, bool]:
     """Return the metadata of a dataset, the bytes of an element, and whether it has chunks."""
+    dimensions = dataset.shape  # asked once: it takes as long as half of opening the dataset
+    if dimensions is None:
+        raise UnsupportedDataError(f"{what}: the dataset is empty: it has not even a shape")
     stored = dataset.get_type()
-    storage_type = storage_type_of(dataset, stored, what)
+    storage_type = storage_type_of(stored, what)
     item_bytes = int(stored.get_size())
     chunk_shape = None
     if dataset.get_offset() is None:  # what has one is in the file, in one piece
@@ -420,7 +423,7 @@ def _info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo, int, bo
         check_source(properties, what=what)
         if properties.get_layout() == h5py().h5d.CHUNKED:
             chunk_shape = properties.get_chunk()
-    shape = tuple(int(n) for n in dataset.shape or ())
+    shape = tuple(int(n) for n in dimensions)
     if math.prod(max(n, 1) for n in shape) > _MAX_ELEMENTS:
         raise CorruptDataError(f"{what}: the dataset is said to have the shape {list(shape)}")
     chunks = tuple(max(int(c), 1) for c in chunk_shape or shape)

@@ -59,16 +59,14 @@ def hdf5_type(storage_type: StorageType) -> Any:
     return h5t.NATIVE_B8 if storage_type is StorageType.BOOL else h5t.py_create(storage_type.dtype)
 
 
-def storage_type_of(dataset: Any, stored: Any, what: str) -> StorageType:
+def storage_type_of(stored: Any, what: str) -> StorageType:
     """Return the element type of a dataset, or refuse one that Daf has no place for.
 
     Parameters
     ----------
-    dataset, stored
-        The identifiers of the dataset and of its type.
+    stored
+        The identifier of its type.
     """
-    if dataset.shape is None:
-        raise UnsupportedDataError(f"{what}: the dataset is empty: it has not even a shape")
     known = _known_type(stored.encode())
     if known.storage_type is None:
         raise UnsupportedDataError(

@@ -14,7 +14,8 @@ from daf_storage import settings as daf_settings
 from daf_storage.base import DecodedCache
 from daf_storage.spi import Span, StorageType
 from daf_storage.trees import ArrayInfo, _chunk_reader, _decode_threads
-from daf_storage.trees._chunk_reader import ChunkMemory, read_chunks
+from daf_storage.trees._chunk_reader import ChunkMemory, read_chunks, read_ranges
+from daf_storage.trees._joined_ranges import Ranges
 
 
 class Source:
@@ -110,3 +111,25 @@ def test_too_many_chunks() -> None:
     source = Source(2**40, DecodedCache())
     with pytest.raises(errors.UnsupportedDataError, match="write it in larger ones"):
         read_chunks(source, [Span(0, 2**40)])
+
+
+def test_ranges_of_remembered_chunks_are_copied_at_once(
+    cache: DecodedCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No read of chunks is planned; where one is missing, or was changed, all is as it was."""
+    source = Source(55, cache)
+    ranges = Ranges.joined(np.array([3, 41, 7, 50]), np.array([4, 9, 16, 5]))
+    expected = np.concatenate(
+        [np.arange(55)[start : start + size] for start, size in ((3, 4), (41, 9), (7, 16), (50, 5))]
+    )
+    assert np.array_equal(read_ranges(source, ranges), expected)
+    decoded = list(source.decoded)
+    with monkeypatch.context() as patch:
+        patch.setattr(_chunk_reader, "ChunkedRead", None)
+        assert np.array_equal(read_ranges(source, ranges), expected)
+    assert source.decoded == decoded
+    source.state = 2
+    assert np.array_equal(read_ranges(source, ranges), expected)
+    assert sorted(source.decoded) == sorted(2 * decoded)
+    none = read_ranges(source, Ranges.joined(np.array([3]), np.array([0])))
+    assert none.size == 0

@@ -67,6 +67,9 @@ def test_many_ranges_equal_slices(arrays: dict[str, StoredArray], data: st.DataO
     sizes = np.minimum(np.array(given_sizes, np.int64), LENGTH - starts)
     values = np.zeros(LENGTH) if array is arrays["missing"] else VALUES
     expected = [values[start : start + size] for start, size in zip(starts, sizes, strict=True)]
+    if data.draw(st.booleans()):  # its chunks are remembered, some or all
+        some = data.draw(st.integers(0, 30))
+        read_joined(array, starts[:some], sizes[:some])
     found = read_joined(array, starts, sizes)
     assert found.dtype == np.float64
     assert found.flags.writeable
