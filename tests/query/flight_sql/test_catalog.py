@@ -1,0 +1,142 @@
+"""Tests of what there is to ask, without a server."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import flight
+
+from daf_query import DafSession, connect
+from daf_query.flight_sql import FlightSqlServer, is_loopback
+from daf_query.flight_sql import _messages as messages
+from daf_query.flight_sql._authentication import Tokens
+from daf_query.flight_sql._catalog import COMMANDS, Catalog, like
+from daf_query.flight_sql._sql_info import sql_info
+from daf_query.sql import ListedTable, listed_tables, unbound_schemas
+from daf_storage import MemoryDaf, errors
+
+PATTERNS = st.text(alphabet="ab%_\\", max_size=6)
+
+
+def _session() -> DafSession:
+    one, two = MemoryDaf(name="one"), MemoryDaf(name="two")
+    for daf in (one, two):
+        daf.add_axis("cell", ["a", "b"])
+        daf.set_vector("cell", "age", [1, 2])
+    two.add_axis("scalars", ["x"])
+    session = connect({"one": one, "all": [one, two]})
+    session.register(pd.DataFrame({"id": ["N1"]}), "samples")
+    session.sql("CREATE VIEW one.old AS SELECT * FROM one.cell WHERE age > 1", allow="write")
+    return session
+
+
+@settings(max_examples=100)
+@given(PATTERNS, st.text(alphabet="ab%_\\", max_size=6))
+def test_patterns_mean_what_sql_says(pattern: str, value: str) -> None:
+    """As a regular expression has it: any string, any character, and either of them escaped."""
+    written = re.sub(
+        r"\\(.)|(%)|(_)|(.)",
+        lambda m: re.escape(m[1] or m[4]) if m[1] or m[4] else ".*" if m[2] else ".",
+        pattern,
+        flags=re.DOTALL,
+    )
+    assert like(value, pattern) == (re.fullmatch(written, value, re.DOTALL) is not None)
+
+
+def test_hostile_patterns_take_no_time() -> None:
+    """Many wildcards, which make other matchers try everything."""
+    assert not like("a" * 300, "%a" * 200 + "%b")
+
+
+def test_all_tables_are_listed_with_their_keys() -> None:
+    """Of data sets, several as one, those that were brought and views; axes hide descriptions."""
+    with _session() as session:
+        assert listed_tables(session._connections) == [
+            ListedTable("all", "cell", "TABLE", ("dataset", "name")),
+            ListedTable("all", "matrices", "VIEW"),
+            ListedTable("all", "relations", "VIEW"),
+            ListedTable("all", "scalars", "TABLE", ("dataset", "name")),
+            ListedTable("one", "cell", "TABLE", ("name",)),
+            ListedTable("one", "matrices", "VIEW"),
+            ListedTable("one", "old", "VIEW"),
+            ListedTable("one", "relations", "VIEW"),
+            ListedTable("one", "scalars", "VIEW"),
+            ListedTable("public", "samples", "TABLE"),
+        ]
+        catalog = Catalog(session, max_query_bytes=1)
+        schema, answer = catalog.answer(messages.CommandGetTables(include_schema=True))
+        assert answer().schema == schema
+        for row in answer().to_pylist():
+            columns = pa.ipc.read_schema(pa.py_buffer(row["table_schema"])).names
+            table = f'"{row["db_schema_name"]}"."{row["table_name"]}"'
+            assert columns == session.sql(f"SELECT * FROM {table}").column_names
+
+
+def test_every_answer_has_the_schema_that_it_says() -> None:
+    """Also where nothing is found."""
+    with _session() as session:
+        catalog = Catalog(session, max_query_bytes=1)
+        for command in COMMANDS.values():
+            schema, answer = catalog.answer(command())
+            assert answer().schema == schema
+            assert answer().combine_chunks().validate(full=True) is None
+        nothing = messages.CommandGetTables(catalog="other", include_schema=True)
+        assert catalog.answer(nothing)[1]().num_rows == 0
+        assert sql_info([99], 1).num_rows == 0
+
+
+def test_types_of_parameters_are_inferred() -> None:
+    """From what they are compared with; of nothing known, strings; wrong SQL is an error."""
+    with _session() as session:
+        for query, types in [
+            (
+                "SELECT * FROM one.cell WHERE age > ? AND name IN (?, ?)",
+                ["int64", "string", "string"],
+            ),
+            ("SELECT age + $x, upper($y) FROM one.cell", ["int64", "string"]),
+            ("SELECT 1", []),
+        ]:
+            _, parameters = unbound_schemas(session._engine, query)
+            assert [str(field.type) for field in parameters] == types
+        with pytest.raises(errors.AxisNotFoundError):
+            unbound_schemas(session._engine, "SELECT * FROM one.nope")
+        columns, parameters = unbound_schemas(session._engine, "SELECT * FROM one.nope WHERE a = ?")
+        assert columns is None
+        assert parameters.names == ["1"]
+
+
+def test_tokens_are_long_and_fit_into_headers() -> None:
+    """And whoever has none gets in only where none are needed."""
+    for token in ("short", "é" * 20, "with blanks in between", "a\nb" * 10):
+        with pytest.raises(errors.InvalidInputError, match="the token has"):
+            Tokens([token])
+    with pytest.raises(errors.InvalidInputError, match="token 2 has 5 characters"):
+        Tokens(["x" * 16, "short"])
+    assert Tokens([]).start_call(None, {}).name == ""
+    tokens = Tokens(["a" * 16, "b" * 16])
+    names = {
+        tokens.start_call(None, {"authorization": [f"bearer {token * 16}"]}).name for token in "ab"
+    }
+    assert len(names) == 2
+    wrong: list[dict[str, list[str]]] = [{}, {"authorization": []}]
+    for headers in (*wrong, {"authorization": ["Bearer " + "c" * 16]}):
+        with pytest.raises(flight.FlightUnauthenticatedError, match="needs a token"):
+            tokens.start_call(None, headers)
+
+
+def test_other_machines_need_a_token() -> None:
+    """Or the word of whoever starts the server."""
+    with connect(MemoryDaf()) as session:
+        for host in ("0.0.0.0", "::", "192.0.2.1"):  # noqa: S104 - refused
+            assert not is_loopback(host)
+            with pytest.raises(errors.InvalidInputError, match="--token-file.*--allow-anyone"):
+                FlightSqlServer(session, host=host)
+        with pytest.raises(errors.InvalidInputError, match="no address '192.0.2.1'"):
+            FlightSqlServer(session, host="192.0.2.1", allow_anyone=True)
+        with FlightSqlServer(session, host="localhost") as server:
+            assert server.uri == f"grpc://localhost:{server.port}"

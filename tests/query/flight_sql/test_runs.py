@@ -1,0 +1,143 @@
+"""Tests of queries that run in threads of their own."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+from pyarrow import flight
+
+from daf_query.flight_sql import FlightSqlLimits
+from daf_query.flight_sql._runs import Interruptible, Runs
+
+
+def _never() -> bool:
+    return False
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _numbers(interruptible: Interruptible) -> Iterator[int]:
+    for number in range(1_000_000):
+        yield interruptible(partial(int, number))
+
+
+def _busy(interruptible: Interruptible) -> Iterator[int]:
+    """Compute in Python, which is interrupted like the engine's calls."""
+
+    def work() -> None:
+        while True:
+            time.sleep(0.001)
+
+    yield 0
+    interruptible(work)
+
+
+def test_results_come_in_order_and_errors_behind_them() -> None:
+    """All results that were computed are taken before the error of the next is raised."""
+
+    def failing(_: Interruptible) -> Iterator[int]:
+        yield from range(5)
+        raise ValueError("the sixth")
+
+    runs = Runs(FlightSqlLimits())
+    assert list(runs.start(lambda _: iter(range(5)), is_abandoned=_never)) == list(range(5))
+    run = runs.start(failing, is_abandoned=_never)
+    assert [next(run) for _ in range(5)] == list(range(5))
+    with pytest.raises(ValueError, match="the sixth"):
+        next(run)
+    _wait_until(lambda: runs.count == 0)
+
+
+def test_few_results_are_computed_ahead_and_none_for_nobody() -> None:
+    """Three: two that wait, and one more; whoever lets go of the run ends it."""
+    computed: list[int] = []
+
+    def counting(_: Interruptible) -> Iterator[int]:
+        for number in range(100):
+            computed.append(number)
+            yield number
+
+    runs = Runs(FlightSqlLimits())
+    run = runs.start(counting, is_abandoned=_never)
+    assert next(run) == 0
+    time.sleep(0.1)
+    assert len(computed) <= 4
+    del run
+    gc.collect()
+    _wait_until(lambda: runs.count == 0)
+    assert len(computed) <= 4
+
+
+@pytest.mark.parametrize("how", ["cancel", "abandon", "overdue", "close", "let go"])
+def test_what_computes_is_interrupted(how: str) -> None:
+    """By its id, by a client that has gone, by time, by the end of the server, and by nobody."""
+    gone = threading.Event()
+    runs = Runs(FlightSqlLimits(max_seconds=0.3 if how == "overdue" else None))
+    run = runs.start(_busy, query_id=b"me", is_abandoned=gone.is_set)
+    other = runs.start(_numbers, query_id=b"other", is_abandoned=_never)
+    assert next(run) == 0
+    time.sleep(0.05)
+    if how == "let go":
+        del run
+        gc.collect()
+        _wait_until(lambda: runs.count == 1)
+        return
+    {
+        "cancel": lambda: runs.cancel(b"me"),
+        "abandon": gone.set,
+        "overdue": lambda: None,
+        "close": runs.close,
+    }[how]()
+    errors = {
+        "cancel": (flight.FlightCancelledError, "the query was cancelled"),
+        "abandon": (flight.FlightCancelledError, "the client has cancelled"),
+        "overdue": (flight.FlightTimedOutError, "after 0.3 seconds, a limit .*--max-seconds"),
+        "close": (flight.FlightUnavailableError, "closing"),
+    }
+    error, message = errors[how]
+    with pytest.raises(error, match=message):
+        next(run)
+    if how in ("cancel", "abandon"):
+        _wait_until(lambda: runs.count == 1)
+        assert [next(other) for _ in range(3)] == [0, 1, 2]
+    del other
+    gc.collect()
+    _wait_until(lambda: runs.count == 0)
+
+
+def test_there_are_never_more_than_the_limit() -> None:
+    """Another one is refused until one has ended, also of those that nobody reads."""
+    runs = Runs(FlightSqlLimits(max_queries=2, max_seconds=0.5))
+    first, second = (runs.start(_numbers, is_abandoned=_never) for _ in range(2))
+    with pytest.raises(flight.FlightUnavailableError, match=r"2 queries.*--max-queries"):
+        runs.start(_numbers, is_abandoned=_never)
+    first.close()
+    _wait_until(lambda: runs.count == 1)
+    assert next(runs.start(_numbers, is_abandoned=_never)) == 0
+    _wait_until(lambda: runs.count == 0)  # the time of the second is over, and nobody took it
+    with pytest.raises(flight.FlightTimedOutError):
+        list(second)
+
+
+def test_a_query_that_was_cancelled_before_it_began_never_begins() -> None:
+    """Nor does any after the server has ended; the ids that are remembered are bounded."""
+    runs = Runs(FlightSqlLimits())
+    runs.cancel(b"early")
+    with pytest.raises(flight.FlightCancelledError, match="before it began"):
+        runs.start(_numbers, query_id=b"early", is_abandoned=_never)
+    for number in range(5000):
+        runs.cancel(str(number).encode())
+    assert len(runs._cancelled) == 1000
+    runs.close()
+    with pytest.raises(flight.FlightUnavailableError, match="closing"):
+        runs.start(_numbers, is_abandoned=_never)
