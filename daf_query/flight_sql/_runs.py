@@ -31,6 +31,8 @@ Produce: TypeAlias = Callable[[Interruptible], Iterator[_T]]
 _AHEAD: Final = 2
 """How many results a thread computes before they are taken."""
 _LOOK_SECONDS: Final = 0.05
+_PATIENCE_SECONDS: Final = 0.5
+"""How long a query waits for one of those that run to end."""
 _MAX_CANCELLED: Final = 1000
 
 
@@ -150,7 +152,7 @@ class Runs:
 
     def __init__(self, limits: FlightSqlLimits) -> None:
         self._limits = limits
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._running: set[Work[Any]] = set()
         self._cancelled: deque[bytes] = deque(maxlen=_MAX_CANCELLED)
         self._is_closed = False
@@ -187,6 +189,7 @@ class Runs:
             finally:
                 with self._lock:
                     self._running.discard(work)
+                    self._lock.notify()
 
         threading.Thread(target=run, name="daf-flight-sql", daemon=True).start()
         return Run(work, is_abandoned)
@@ -201,6 +204,9 @@ class Runs:
         deadline = time.monotonic() + (float("inf") if seconds is None else seconds)
         work: Work[Any] = Work(query_id, deadline, overdue)
         with self._lock:
+            self._lock.wait_for(
+                lambda: self._is_closed or len(self._running) < most, _PATIENCE_SECONDS
+            )
             if self._is_closed:
                 raise flight.FlightUnavailableError("the server is closing")
             if query_id in self._cancelled:

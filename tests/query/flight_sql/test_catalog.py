@@ -14,7 +14,7 @@ from pyarrow import flight
 from daf_query import DafSession, connect
 from daf_query.flight_sql import FlightSqlServer, is_loopback
 from daf_query.flight_sql import _messages as messages
-from daf_query.flight_sql._authentication import Tokens
+from daf_query.flight_sql._authentication import AnyHandshake, Tokens
 from daf_query.flight_sql._catalog import COMMANDS, Catalog, like
 from daf_query.flight_sql._sql_info import sql_info
 from daf_query.sql import ListedTable, listed_tables, unbound_schemas
@@ -127,6 +127,19 @@ def test_tokens_are_long_and_fit_into_headers() -> None:
     for headers in (*wrong, {"authorization": ["Bearer " + "c" * 16]}):
         with pytest.raises(flight.FlightUnauthenticatedError, match="needs a token"):
             tokens.start_call(None, headers)
+
+
+def test_a_handshake_is_answered() -> None:
+    """Some clients wait for a message; who they are, their headers say."""
+
+    class Sent(list[bytes]):
+        def write(self, message: bytes) -> None:
+            self.append(message)
+
+    sent = Sent()
+    AnyHandshake().authenticate(sent, iter(()))
+    assert sent == [b""]
+    assert AnyHandshake().is_valid(b"anything") == b""
 
 
 def test_other_machines_need_a_token() -> None:

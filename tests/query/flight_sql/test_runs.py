@@ -117,7 +117,7 @@ def test_what_computes_is_interrupted(how: str) -> None:
 
 def test_there_are_never_more_than_the_limit() -> None:
     """Another one is refused until one has ended, also of those that nobody reads."""
-    runs = Runs(FlightSqlLimits(max_queries=2, max_seconds=0.5))
+    runs = Runs(FlightSqlLimits(max_queries=2, max_seconds=1.5))
     first, second = (runs.start(_numbers, is_abandoned=_never) for _ in range(2))
     with pytest.raises(flight.FlightUnavailableError, match=r"2 queries.*--max-queries"):
         runs.start(_numbers, is_abandoned=_never)
@@ -127,6 +127,24 @@ def test_there_are_never_more_than_the_limit() -> None:
     _wait_until(lambda: runs.count == 0)  # the time of the second is over, and nobody took it
     with pytest.raises(flight.FlightTimedOutError):
         list(second)
+
+
+def test_short_queries_wait_for_each_other() -> None:
+    """More clients than may run at the same time are all answered, if none takes long."""
+    runs = Runs(FlightSqlLimits(max_queries=2))
+    answers: list[list[int]] = []
+
+    def ask() -> None:
+        for _ in range(5):
+            run = runs.start(lambda _: iter(range(3)), is_abandoned=_never)
+            answers.extend([list(run)])
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [[0, 1, 2]] * 40
 
 
 def test_a_query_that_was_cancelled_before_it_began_never_begins() -> None:
