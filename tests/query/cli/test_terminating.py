@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self
 
 import pytest
 
@@ -23,8 +26,9 @@ from daf_storage.h5ad._import import Importer
 from daf_storage.upkeep import _copy as copying
 from tests.support import PBMC, contents, create, fill
 
-PAUSED = """
-import sys, time
+SERVER = """
+import json, os, signal, socket, sys, time
+import anndata, datafusion, h5py, pandas, pyarrow.dataset, scipy.sparse, zarr
 from daf_query import cli
 from daf_query import _row_files
 from daf_storage.data import _reorder
@@ -47,19 +51,97 @@ for owner, name in (
     (_reorder, "_write_matrix"),
 ):
     setattr(owner, name, pausing(getattr(owner, name)))
-sys.argv[0] = "daf"
-cli.run()
+requests = socket.socket(fileno=int(sys.argv[1]))
+while True:
+    message, descriptors, _, _ = socket.recv_fds(requests, 1 << 16, 1)
+    if not message:
+        break
+    request = json.loads(message)
+    child = os.fork()
+    if child == 0:
+        os.dup2(descriptors[0], 2)
+        if request["number"] == signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        elif request["number"]:
+            signal.signal(request["number"], signal.Handlers(request["handler"]))
+        sys.argv = ["daf", *request["arguments"]]
+        cli.run()
+    os.close(descriptors[0])
+    requests.sendall(b"%d\\n" % child)
+    requests.sendall(b"%d\\n" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
+"""Runs one command after the other, each in a fork that has the libraries already."""
 
 
-def paused(*arguments: object, **options: Any) -> subprocess.Popen[str]:
-    """Start a command that has written the better part of its work, and waits then."""
-    command = [sys.executable, "-c", PAUSED, *map(str, arguments)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
-    assert process.stderr is not None
-    line = process.stderr.readline()
-    assert line == "ready\n", line + process.stderr.read()
-    return process
+class Paused:
+    """A command that has written the better part of its work, and waits then."""
+
+    def __init__(self, requests: socket.socket, request: dict[str, Any]) -> None:
+        errors, writing = os.pipe()
+        socket.send_fds(requests, [json.dumps(request).encode()], [writing])
+        os.close(writing)
+        self._answers = requests
+        self.stderr = os.fdopen(errors)
+        self._process = self._answer()
+        line = self.stderr.readline()
+        assert line == "ready\n", line + self.stderr.read()
+        self._exit_code: int | None = None
+
+    def _answer(self) -> int:
+        number = b""
+        while not number.endswith(b"\n"):
+            number += self._answers.recv(1)
+        return int(number)
+
+    def wait(self, seconds: float) -> int:
+        """Return the exit code."""
+        if self._exit_code is None:
+            if not select.select([self._answers], [], [], seconds)[0]:
+                raise TimeoutError
+            self._exit_code = self._answer()
+        return self._exit_code
+
+    def send_signal(self, number: int) -> None:
+        """Let the process have a signal."""
+        os.kill(self._process, number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._exit_code is None:
+            with suppress(ProcessLookupError):
+                os.kill(self._process, signal.SIGKILL)
+        self.wait(60)
+        self.stderr.close()
+
+
+class Commands(Protocol):
+    """Starts commands."""
+
+    def __call__(self, *arguments: object, heeding: int = 0, ignoring: int = 0) -> Paused:
+        """Start a command that is paused; it heeds or ignores a signal from its start."""
+
+
+@pytest.fixture(scope="module")
+def paused() -> Iterator[Commands]:
+    """Start commands in forks of one process."""
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-c", SERVER, str(theirs.fileno())]
+    with subprocess.Popen(command, pass_fds=[theirs.fileno()]), ours:
+        theirs.close()
+
+        def start(*arguments: object, heeding: int = 0, ignoring: int = 0) -> Paused:
+            handler = signal.SIG_IGN if ignoring else signal.SIG_DFL
+            request = {
+                "arguments": [str(one) for one in arguments],
+                "number": ignoring or heeding,
+                "handler": int(handler),
+            }
+            return Paused(ours, request)
+
+        yield start
+        ours.shutdown(socket.SHUT_RDWR)
 
 
 def commands(folder: Path) -> dict[str, list[object]]:
@@ -100,37 +182,34 @@ def everything(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("command", commands(Path()))
-def test_sigterm_leaves_nothing_behind(folder: Path, command: str) -> None:
+def test_sigterm_leaves_nothing_behind(paused: Commands, folder: Path, command: str) -> None:
     """The exit code is 143, one line says why, and the folder is what it was."""
     before = everything(folder)
     with paused(*commands(folder)[command]) as process:
         assert everything(folder) != before
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143
-        assert process.stderr is not None
         assert process.stderr.read() == "daf: error: ended by SIGTERM\n"
     assert everything(folder) == before
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGHUP, 129), (signal.SIGINT, 130)])
-def test_other_signals(folder: Path, number: signal.Signals, code: int) -> None:
+def test_other_signals(paused: Commands, folder: Path, number: signal.Signals, code: int) -> None:
     """A closed terminal and Ctrl-C do the same."""
     before = everything(folder)
-    heed = lambda: signal.signal(number, signal.SIG_DFL)  # noqa: E731 - tests may run under nohup
-    with paused(*commands(folder)["convert"], preexec_fn=heed) as process:
+    with paused(*commands(folder)["convert"], heeding=number) as process:  # also under nohup
         process.send_signal(number)
         assert process.wait(60) == code
     assert everything(folder) == before
 
 
-def test_nohup_is_respected(folder: Path) -> None:
+def test_nohup_is_respected(paused: Commands, folder: Path) -> None:
     """A signal that is ignored when the command starts stays ignored."""
-    ignore = lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)  # noqa: E731
-    with paused(*commands(folder)["convert"], preexec_fn=ignore) as process:
+    with paused(*commands(folder)["convert"], ignoring=signal.SIGHUP) as process:
         process.send_signal(signal.SIGHUP)
-        with pytest.raises(subprocess.TimeoutExpired):
+        with pytest.raises(TimeoutError):
             process.wait(0.3)
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143
 
 
@@ -151,7 +230,9 @@ def test_a_signal_that_comes_twice_does_not_stop_the_cleaning(
 
 
 @pytest.mark.parametrize("command", ["import", "import zip", "convert", "replace", "sql"])
-def test_after_a_kill_the_next_one_clears_away(folder: Path, command: str) -> None:
+def test_after_a_kill_the_next_one_clears_away(
+    paused: Commands, folder: Path, command: str
+) -> None:
     """Not before its process is dead; until then it is not offered as something that is there."""
     arguments = [str(one) for one in commands(folder)[command]]
     before = everything(folder)
@@ -160,7 +241,7 @@ def test_after_a_kill_the_next_one_clears_away(folder: Path, command: str) -> No
             with pytest.raises(errors.SourceNotFoundError) as caught:
                 open_daf(folder / "nothing.daf.zarr")
             assert "daf-tmp" not in str(caught.value)
-        process.kill()
+        process.send_signal(signal.SIGKILL)
     assert everything(folder) != before
     assert main([*arguments, "--quiet"]) == 0
     assert not [name for name in everything(folder) if "daf-tmp" in name]
@@ -168,7 +249,9 @@ def test_after_a_kill_the_next_one_clears_away(folder: Path, command: str) -> No
 
 
 @pytest.mark.parametrize("command", ["import", "import zip", "import hdf5", "replace"])
-def test_repair_clears_away(folder: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repair_clears_away(
+    paused: Commands, folder: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Also where the target has never come to be; a living process is left alone."""
     before = everything(folder)
     arguments = commands(folder)[command]
@@ -176,7 +259,7 @@ def test_repair_clears_away(folder: Path, command: str, capsys: pytest.CaptureFi
     with paused(*arguments) as process:
         assert main(["repair", target]) == (0 if command == "replace" else 1)
         assert everything(folder) != before
-        process.kill()
+        process.send_signal(signal.SIGKILL)
     if command == "replace":
         assert "was killed" in str(verify(target)[0])
     capsys.readouterr()
