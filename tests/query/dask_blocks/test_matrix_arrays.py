@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from daf_query import DafSession, connect
 from daf_query.dask_blocks import let_go
 from daf_query.slice import OpenedMatrix
 from daf_query.slice import _block_grid as grids
-from daf_storage import MemoryDaf, ZarrDaf, convert, copy_all, errors
+from daf_storage import MemoryDaf, ZarrDaf, chain_reader, convert, copy_all, errors, view
 from daf_storage.base import Packing
 from tests.query.collection.cases import RUNS, daf_of
+from tests.support import served
 
 N_CELLS, N_GENES = 23, 7
 RNG = np.random.default_rng(5)
@@ -187,6 +188,24 @@ def test_rows_that_are_aligned(sessions: dict[str, DafSession]) -> None:
     np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
     with pytest.raises(errors.InvalidInputError, match="several data sets as one have all columns"):
         part.to_dask(columns_per_block=2)
+
+
+def test_views_chains_and_servers(sessions: dict[str, DafSession]) -> None:
+    """What leads to them travels: the same values and the same keys each time."""
+    plain, zipped = sessions["plain"].reader(), sessions["zipped"].reader()
+    shown = {"cell": np.arange(0, N_CELLS, 3)}
+
+    def check(connect_it: Callable[[], DafSession]) -> None:
+        part = connect_it().matrix("cell", "gene", "both", rows="age > 2")
+        array = pickle.loads(pickle.dumps(part.to_dask(rows_per_block=3)))
+        again = connect_it().matrix("cell", "gene", "both", rows="age > 2")
+        assert again.to_dask(rows_per_block=3).name == array.name
+        np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
+
+    check(lambda: connect(view(plain, shown)))
+    check(lambda: connect(chain_reader([plain, zipped])))
+    with served(Path(plain.location)) as server:
+        check(lambda: connect(server.url))
 
 
 def test_names_follow_from_what_is_read(sessions: dict[str, DafSession]) -> None:
