@@ -194,11 +194,12 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             while (batch := interruptible(lambda: next(rows.batches, None))) is not None:
                 yield batch
 
-        result = self._translated(query, lambda: self._session.sql(query))
-        schema = wire_schema(result.schema)
-        yield schema
         try:
+            result = self._session.sql(query)
             rows = interruptible(result.rows)
+            # Not that of the result: a column that turns out to be unreadable is left out.
+            schema = wire_schema(rows.schema)
+            yield schema
             yield from wire_batches(batches(), schema, self._limits)
         except Exception as error:  # noqa: BLE001 - it is sent to the client
             status = self.statuses.status(error, query)

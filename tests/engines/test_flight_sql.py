@@ -22,7 +22,7 @@ import pytest
 from adbc_driver_flightsql import dbapi
 from pyarrow import flight
 
-from daf_query import DafSession, connect
+from daf_query import DafSession, UnreadableVectorWarning, connect
 from daf_query.flight_sql import FlightSqlLimits, FlightSqlServer
 from daf_query.flight_sql import _messages as messages
 from daf_query.flight_sql._protobuf import encode
@@ -127,6 +127,45 @@ def test_tools_read_frames(server: FlightSqlServer, session: DafSession) -> None
             cursor.execute(query.format(80))
             assert cursor.fetch_df().equals(expected.to_arrow_table().to_pandas())
             assert [column[0] for column in cursor.description] == ["name", "age", "donor"]
+
+
+def test_queries_are_described_and_read_in_partitions(
+    server: FlightSqlServer, session: DafSession
+) -> None:
+    """The columns without the rows, and the rows by a descriptor that others may read."""
+    query = "SELECT name, age FROM cell WHERE age > 88"
+    with _driver(server) as connection, connection.cursor() as cursor:
+        assert cursor.adbc_execute_schema(query) == session.sql(query).schema
+        partitions, schema = cursor.adbc_execute_partitions(query)
+        assert schema == session.sql(query).schema
+    with _driver(server) as other, other.cursor() as cursor:
+        tables = []
+        for partition in partitions:
+            cursor.adbc_read_partition(partition)
+            tables.append(cursor.fetch_arrow_table())
+    assert pa.concat_tables(tables).num_rows == session.sql(query).count()
+
+
+def test_a_column_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    """Of all columns, as the session does it; asked for by name, it is an error without a path."""
+    path = tmp_path / "secret_place.daf.zarr"
+    with open_daf(path, "w+") as daf:
+        daf.add_axis("cell", ["a", "b"])
+        daf.set_vector("cell", "age", [1.5, 2.5])
+        daf.set_vector("cell", "score", [1.5, 2.5])
+    (chunk,) = path.rglob("age/0")
+    chunk.write_bytes(chunk.read_bytes()[:3])
+    with (
+        FlightSqlServer({"broken": path}) as server,
+        _driver(server) as connection,
+        connection.cursor() as cursor,
+    ):
+        with pytest.raises(dbapi.Error, match="broken") as caught:
+            cursor.execute("SELECT age FROM cell").fetchall()
+        assert "secret_place" not in str(caught.value)
+        with pytest.warns(UnreadableVectorWarning):
+            cursor.execute("SELECT * FROM cell")
+        assert cursor.fetch_arrow_table().column_names == ["name", "index", "score"]
 
 
 def test_parameters_arrive_as_they_are(cursor: Any) -> None:
