@@ -138,7 +138,8 @@ def _each_once(positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     if np.all(positions[1:] > positions[:-1]):
         return positions.copy()  # it becomes read-only
     ordered = np.sort(positions)
-    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    once: npt.NDArray[np.int64] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return once
 
 
 def _splits(
