@@ -130,3 +130,13 @@ def test_the_benchmark_of_many_files_runs(tmp_path: Path) -> None:
         check=True,
     )
     assert found.stdout.count(" GB\n") == 4 + 3 + 8
+
+
+def test_the_benchmark_of_scale_runs(tmp_path: Path) -> None:
+    """The session, Sail and Dask answer alike; of one data set, the partitions of the others are none."""
+    command = [sys.executable, str(FOLDER / "scale_out.py"), "--small", "--folder", str(tmp_path)]
+    measured = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = measured.stdout.splitlines()
+    assert measured.stdout.count(" processor seconds") == 3 * 3
+    [pruned] = [line for line in lines if line.startswith("one data set") and " dask " in line]
+    assert " 2 partitions," in pruned
