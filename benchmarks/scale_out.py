@@ -39,6 +39,8 @@ from daf_query.fragments import Fragment, plan_fragments
 
 ENGINES: Final = ("session", "sail", "dask")
 DONORS: Final = 8
+SLOTS: Final = 128
+"""Task slots of a worker of Sail: all partitions of a table need one at the same time."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,7 @@ def sail(pattern: str, workers: int, rows: int) -> Iterator[Ask]:
     os.environ["SAIL_MODE"] = "local-cluster"
     os.environ["SAIL_CLUSTER__WORKER_INITIAL_COUNT"] = str(workers)
     os.environ["SAIL_CLUSTER__WORKER_MAX_COUNT"] = str(workers)
+    os.environ["SAIL_CLUSTER__WORKER_TASK_SLOTS"] = str(SLOTS)  # Sail runs a stage as a whole
     from pysail.spark import SparkConnectServer
     from pyspark.sql import SparkSession
 

@@ -140,3 +140,13 @@ def test_the_benchmark_of_scale_runs(tmp_path: Path) -> None:
     assert measured.stdout.count(" processor seconds") == 3 * 3
     [pruned] = [line for line in lines if line.startswith("one data set") and " dask " in line]
     assert " 2 partitions," in pruned
+
+
+@pytest.mark.parametrize("form", ["archive", "directory"])
+def test_the_benchmark_of_many_members_runs(tmp_path: Path, form: str) -> None:
+    """Each step has its processor seconds and its memory."""
+    command = [sys.executable, str(FOLDER / "many_members.py"), "--small", "--form", form]
+    command += ["--folder", str(tmp_path)]
+    measured = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert measured.stdout.count(" processor seconds, ") == 7
+    assert measured.stdout.startswith("connect")
