@@ -122,6 +122,9 @@ def test_small_project(
     (tmp_path / "tests" / "mutants").symlink_to(mutants)
     (tmp_path / "tests" / "__init__.py").touch()
     folder = tmp_path / "build"
+    plugins = ("xdist.plugin", "pytest_cov.plugin")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others import big libraries
+    monkeypatch.setenv("PYTEST_PLUGINS", ",".join(plugins))
     monkeypatch.setenv("MEASURING", "1")
     assert measure(tmp_path, folder, only=[], jobs=0) == 0
     monkeypatch.delenv("MEASURING")
@@ -140,7 +143,10 @@ def test_small_project(
         mutation(6, "1", "0"),
         mutation(11, "+", "-"),
     ]
-    monkeypatch.setattr("tests.mutants.trying.LIMIT_SECONDS", 4.0)
+    monkeypatch.setattr("tests.mutants.trying.LIMIT_SECONDS", 2.5)
+    monkeypatch.setattr(
+        "tests.mutants.trying.IMPORTED_ONCE", ("pytest", "_hypothesis_pytestplugin")
+    )
     before = file.read_text()
     found = {one.mutation: one for one in try_all(tried, tmp_path, folder, jobs=1)}
     assert [found[one].is_noticed for one in tried] == [True, False, True, False]

@@ -1,8 +1,8 @@
 """Runs pytest again and again without importing the big libraries each time.
 
-A process in a copy of the project: it imports what the tests need but the packages themselves, then
+A process in a copy of the project: it imports the modules that its further arguments name, then
 forks for each line on its standard input (JSON: pytest's arguments, and the processor seconds after
-which no further test is begun) and answers with a line: pytest's exit code, or null where the limit of processor seconds (the argument) or
+which no further test is begun) and answers with a line: pytest's exit code, or null where the limit of processor seconds (the first argument) or
 of memory was reached.  A run has its own process group, which is killed with it; temporary files and the home
 folder are in the copy of the project.
 """
@@ -23,11 +23,6 @@ from pathlib import Path
 
 import pytest
 
-_IMPORTED_ONCE = (
-    *("numpy", "scipy.sparse", "pandas", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"),
-    *("datafusion", "h5py", "anndata", "zarr", "numcodecs", "duckdb", "polars"),
-    *("hypothesis", "_hypothesis_pytestplugin", "pytest_asyncio", "xdist.plugin", "pytest_cov"),
-)
 _MOST_MEMORY_BYTES = 8 << 30
 _POLL_SECONDS = 0.05
 _WAITING = 3
@@ -39,7 +34,7 @@ def main() -> None:
     limit_seconds = float(sys.argv[1])
     scratch = Path("scratch").resolve()
     os.environ.update(HOME=str(scratch), TMPDIR=str(scratch), XDG_CACHE_HOME=str(scratch))
-    for name in _IMPORTED_ONCE:
+    for name in sys.argv[2:]:
         importlib.import_module(name)
     for line in sys.stdin:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -21,6 +21,12 @@ BUDGET_SECONDS = 120.0
 """Processor time after which no further test is tried."""
 LIMIT_SECONDS = 240.0
 """Processor time after which a run is taken to hang."""
+IMPORTED_ONCE = (
+    *("numpy", "scipy.sparse", "pandas", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"),
+    *("datafusion", "h5py", "anndata", "zarr", "numcodecs", "duckdb", "polars"),
+    *("hypothesis", "_hypothesis_pytestplugin", "pytest_asyncio", "xdist.plugin", "pytest_cov"),
+)
+"""What the tests need but the packages themselves."""
 _NO_TESTS = 5
 """Pytest's exit code for having run nothing."""
 
@@ -49,6 +55,7 @@ class Copy:
         copy_tree(root, folder)
         environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, "-m", "tests.mutants.runner", str(LIMIT_SECONDS)]
+        command += IMPORTED_ONCE
         self._runner = subprocess.Popen(
             command,
             cwd=folder,
