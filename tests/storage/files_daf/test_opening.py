@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from collections.abc import Callable
@@ -218,3 +219,16 @@ def test_names_that_leave_no_room_for_those_of_files(tmp_path: Path, path: str) 
             assert daf.has_scalar(name) == daf.has_axis(name) == (length <= 250)
             assert daf.has_vector("cell", name) == (length <= 244)
     assert verify(tmp_path / path) == []
+
+
+def test_metadata_file_after_an_axis_is_replaced(tmp_path: Path) -> None:
+    """All that belonged to the axis is taken away in one step, and from the list as well."""
+    path = tmp_path / "x.daf"
+    with FilesDaf(path, "w") as daf:
+        daf.add_axis("gene", ["x"])
+        daf.add_axis("cell", ["a", "b"], vectors={"age": [1, 2]})
+        daf.set_matrix("cell", "gene", "m", [[1], [2]])
+        daf.add_axis("cell", ["c"], vectors={"n": [3]}, if_exists="replace")
+        listed = json.loads((path / "metadata.json").read_text())
+        assert set(listed) == {"axes/cell", "axes/gene", "vectors/cell/n"}
+        assert verify(path) == []
