@@ -86,7 +86,7 @@ ROWS = st.none() | st.lists(st.integers(0, N_CELLS - 1), max_size=30)
 COLUMNS = st.none() | st.lists(st.integers(0, N_GENES - 1), max_size=9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     form=st.sampled_from(["plain", "packed", "zipped", "memory"]),
     name=st.sampled_from(["both", "by_cell", "dense", "names"]),
