@@ -6,11 +6,12 @@ LOCK := requirements/lock.txt
 DEMO ?= build/demo
 EXTRAS ?= demo
 TESTS ?=
+SPARK_VENV ?= build/spark-venv
 
 # Tests start some hundred processes, each of which would compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-engines test-benchmarks check corpus format bench crash-points mutants torture lock test-lowest clean
+.PHONY: help setup demo test test-engines test-spark test-benchmarks check corpus format bench crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -31,6 +32,16 @@ test: setup  ## Run the whole test suite; TESTS="-k zarr" chooses.
 
 test-engines: setup  ## Run the tests that start Spark, Dask and servers of Flight SQL.
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m engines tests/engines $(TESTS)
+
+test-spark: $(SPARK_VENV)/.installed  ## Run the tests of Spark with Java, in an environment of their own.
+	$(SPARK_VENV)/bin/python -m pytest -m engines tests/engines/test_spark.py $(TESTS)
+
+# pyspark and pyspark-client are the same package, with Java and without.
+$(SPARK_VENV)/.installed: pyproject.toml $(LOCK)
+	$(PYTHON) -m venv $(SPARK_VENV)
+	$(SPARK_VENV)/bin/python -m pip install --quiet --constraint $(LOCK) --editable ".[anndata]" \
+		pyspark==$$(sed -n 's/^pyspark-client==//p' $(LOCK)) hypothesis pytest pytest-asyncio scanpy
+	@touch $@
 
 test-benchmarks: setup  ## Run the benchmarks on little data, to see that they work.
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m benchmarks tests/test_benchmarks.py

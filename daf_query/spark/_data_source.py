@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -14,6 +15,9 @@ from daf_query.spark._types import ddl_of
 from daf_query.spark._write import StagedRows, VectorWrite
 from daf_storage import IfExists
 from daf_storage.spi import optional_import
+
+_JAVA_PLANNER: Final = "pyspark.sql.worker.plan_data_source_read"
+"""The module by which Spark with Java plans reads, in a process that does nothing else."""
 
 datasource = optional_import("pyspark.sql.datasource", extra="spark")
 _DataSource: Any = datasource.DataSource
@@ -49,7 +53,8 @@ class DafDataSource(_DataSource):
         read = self._table()
         if isinstance(read, ProfileRead):
             return ProfileReader(read)
-        return DafDataSourceReader(read.selecting(list(schema.names)))
+        reader = DafDataSourceReader if _JAVA_PLANNER in sys.modules else PushingReader
+        return reader(read.selecting(list(schema.names)))
 
     def writer(self, schema: Any, overwrite: bool) -> DafDataSourceWriter:  # noqa: FBT001 - Spark's
         """Return what writes the columns of a schema as vectors."""
@@ -77,11 +82,6 @@ class DafDataSourceReader(_DataSourceReader):
         self._read = read
         self._schema = read.schema
 
-    def pushFilters(self, filters: Sequence[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
-        """Take the filters that mean the same here, and return those that Spark has to evaluate."""
-        self._read, others = self._read.pushing(filters)
-        return others
-
     def partitions(self) -> Sequence[Any]:
         """Return a partition for each fragment; of none, one without rows."""
         fragments = self._read.fragments() or (None,)
@@ -91,6 +91,20 @@ class DafDataSourceReader(_DataSourceReader):
         """Yield the rows of a partition."""
         fragment = partition.value
         return iter(()) if fragment is None else read_fragment(fragment, self._schema)
+
+
+class PushingReader(DafDataSourceReader):
+    """Reads one table, and evaluates filters.
+
+    Not for Spark with Java: unless it is configured to push filters, it refuses a reader that takes
+    some; and if it is, it keeps what it planned with the filters of one query, and reads the same
+    for the next query of the same table.
+    """
+
+    def pushFilters(self, filters: Sequence[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
+        """Take the filters that mean the same here, and return those that Spark has to evaluate."""
+        self._read, others = self._read.pushing(filters)
+        return others
 
 
 class ProfileReader(_DataSourceReader):

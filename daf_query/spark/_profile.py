@@ -87,20 +87,21 @@ def merging(keys: list[str], columns_axis: str) -> str:
     same = " AND ".join([f"g.{key} IS NOT DISTINCT FROM s.{key}" for key in groups]) or "1 = 1"
     own = ", ".join([*(f"s.{key} AS {key}" for key in groups), f"s.{entry} AS {entry}"])
     of_groups = ", ".join([*groups, "sum(count) AS count"])
+    # Sail refuses to divide by zero also where the result is not used; of no value the sum is NULL.
     # Not an injection: the names are of columns, and quoted.
     return f"""
         WITH counted AS (
             SELECT {of_groups} FROM {{parts}} WHERE {entry} IS NULL {grouped}
         ), centred AS (
             SELECT *, sum(sum) OVER (PARTITION BY {every})
-                / nullif(sum(count - missing) OVER (PARTITION BY {every}), 0) AS whole
+                / greatest(sum(count - missing) OVER (PARTITION BY {every}), 1) AS whole
             FROM {{parts}} WHERE {entry} IS NOT NULL
         ), summed AS (
             SELECT {every}, {_SUMMED} FROM centred GROUP BY {every}
         )
         SELECT {own}, g.count AS count, g.count - s.n AS missing, s.nonzero AS nonzero,
-            s.sum AS sum, s.sum / nullif(s.n, 0) AS mean,
-            CASE WHEN s.n > 1 THEN s.squares / (s.n - 1) END AS variance,
+            s.sum AS sum, s.sum / greatest(s.n, 1) AS mean,
+            CASE WHEN s.n > 1 THEN s.squares / greatest(s.n - 1, 1) END AS variance,
             s.min AS min, s.max AS max
         FROM summed s JOIN counted g ON {same}
     """  # noqa: S608

@@ -1,40 +1,82 @@
-"""Tests of Spark without Java: Sail, in one process and with two workers."""
+"""Tests of Spark: of Sail in one process and with two workers; make test-spark: with Java."""
 
 from __future__ import annotations
 
 import math
+import os
 import shutil
+import signal
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from daf_query import connect
-from daf_query.spark import profile, register, sql
+from daf_query.spark import DafDataSource, profile, register, sql
 from tests.engines.conftest import CELLS, FORMS
 
-pytest.importorskip("pysail", reason="pysail has no wheel here")
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+MODES = ("local", "local-cluster") if find_spec("pysail") else ("java",)
+"""Sail, in one process and with two workers; in an environment without it, Spark with Java."""
 
 
-@pytest.fixture(scope="module", params=["local", "local-cluster"])
-def spark(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Return a session of Spark on Sail."""
+@pytest.fixture(scope="module", params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    """Return how Spark runs."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def spark(mode: str) -> Iterator[Any]:
+    """Return a session of Spark."""
+    with (_on_java if mode == "java" else _on_sail)(mode) as session:
+        register(session)
+        yield session
+
+
+@contextmanager
+def _on_sail(mode: str) -> Iterator[Any]:
     from pysail.spark import SparkConnectServer
     from pyspark.sql import SparkSession
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SAIL_MODE", request.param)
+        patch.setenv("SAIL_MODE", mode)
         patch.setenv("SAIL_CLUSTER__WORKER_INITIAL_COUNT", "2")
         patch.setenv("SAIL_CLUSTER__WORKER_MAX_COUNT", "2")
         server = SparkConnectServer(ip="127.0.0.1", port=0)
         server.start(background=True)
         address, port = server.listening_address
         session = SparkSession.builder.remote(f"sc://{address}:{port}").create()
-        register(session)
         yield session
         session.stop()
         server.stop()
+
+
+@contextmanager
+def _on_java(mode: str) -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    if shutil.which("java") is None:
+        pytest.skip(f"there is no Java for Spark in mode {mode}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+        builder = SparkSession.builder.master("local[2,3]")  # two workers, three attempts
+        for name, value in {
+            "spark.ui.enabled": "false",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.shuffle.partitions": "2",
+        }.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        yield session
+        session.stop()
 
 
 def load(spark: Any, path: str, table: str = "obs", **options: Any) -> Any:
@@ -178,3 +220,92 @@ def test_a_profile_is_merged_of_its_parts(spark: Any, forms: dict[str, str], for
         rows = plain(rounded(frame.collect()))
         assert rows == plain(rounded(row.values() for row in expected.to_pylist()))
         assert len(rows) > 25
+
+
+def test_a_worker_that_is_lost_costs_no_rows(
+    spark: Any, mode: str, forms: dict[str, str], tmp_path: Path
+) -> None:
+    """Its part is read again, all of it."""
+    if mode != "java":
+        pytest.skip("workers of Sail are threads of its server: none can be killed alone")
+    is_first = tmp_path / "first"
+    is_first.touch()
+
+    class Losing(DafDataSource):
+        """A source of which one read is broken off after its first rows."""
+
+        @classmethod
+        def name(cls) -> str:
+            return "losing"
+
+        def reader(self, schema: Any) -> Any:
+            reader = super().reader(schema)
+            reader.__class__ = _losing(type(reader), str(is_first))
+            return reader
+
+    spark.dataSource.register(Losing)
+    options = {"path": forms["plain"], "table": "obs", "rows_per_partition": "100"}
+    frame = spark.read.format("losing").options(**options).load()
+    with connect(forms["plain"]) as session:
+        expected = session.sql("SELECT name, age FROM obs").to_arrow_table().to_pylist()
+    rows = frame.select("name", "age").collect()
+    assert plain(rows) == plain(row.values() for row in expected)
+    assert not is_first.exists()
+
+
+def _losing(base: Any, is_first: str) -> Any:
+    """Return a reader whose first read kills its process."""
+
+    class LosingReader(base):  # type: ignore[misc,unused-ignore]  # pyspark has no types
+        def read(self, partition: Any) -> Iterator[Any]:
+            for batch in super().read(partition):
+                yield batch.slice(0, 10)
+                try:
+                    Path(is_first).unlink()
+                except FileNotFoundError:
+                    yield batch.slice(10)
+                    continue
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return LosingReader
+
+
+def test_filters_of_spark_prune_partitions(
+    mode: str, spark: Any, forms: dict[str, str], tmp_path: Path
+) -> None:
+    """Sail pushes them: what cannot match is not read."""
+    if mode == "java":
+        pytest.skip("Spark with Java evaluates its filters itself")
+    log = tmp_path / "log"
+
+    class Counted(DafDataSource):
+        """A source that notes which partitions are planned."""
+
+        @classmethod
+        def name(cls) -> str:
+            return "counted"
+
+        def reader(self, schema: Any) -> Any:
+            reader = super().reader(schema)
+            reader.__class__ = _counted(type(reader), str(log))
+            return reader
+
+    spark.dataSource.register(Counted)
+    options = {"path": forms["collection"], "table": "obs", "rows_per_partition": "100"}
+    frame = spark.read.format("counted").options(**options).load()
+    assert frame.filter("dataset = 'run1' AND age >= 0").count() == CELLS // 2
+    assert frame.count() == CELLS
+    assert log.read_text().split() == ["2", "4"]
+
+
+def _counted(base: Any, log: str) -> Any:
+    """Return a reader that notes how many partitions it has."""
+
+    class CountedReader(base):  # type: ignore[misc,unused-ignore]  # pyspark has no types
+        def partitions(self) -> Any:
+            partitions = super().partitions()
+            with Path(log).open("a") as stream:
+                stream.write(f"{len(partitions)}\n")
+            return partitions
+
+    return CountedReader

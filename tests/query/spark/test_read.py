@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, StringEndsWith
+from pyspark.sql.datasource import DataSourceReader, EqualTo, GreaterThanOrEqual, StringEndsWith
 
 from daf_query import connect
 from daf_query.fragments import OPEN_SESSIONS
@@ -82,6 +82,14 @@ def test_a_query_without_matches_has_a_partition_without_rows(path: str) -> None
     (partition,) = reader.partitions()
     assert partition.value is None
     assert list(reader.read(partition)) == []
+
+
+def test_spark_with_java_evaluates_its_filters(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would apply those of one query to the next one, so the method is that of its own class."""
+    monkeypatch.setitem(sys.modules, "pyspark.sql.worker.plan_data_source_read", sys)
+    reader = source(path, rows_per_partition="30000").reader(pa.schema([("time", pa.int64())]))
+    assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
+    assert len(reader.partitions()) == 7
 
 
 def test_a_schema_that_is_given_chooses_columns(path: str) -> None:
