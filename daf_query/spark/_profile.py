@@ -15,7 +15,6 @@ from daf_query.spark._options import path_option
 from daf_query.spark._register import register
 
 _SUMMED: Final = """
-    count(*) AS parts,
     sum(count - missing) AS n,
     sum(nonzero) AS nonzero,
     sum(sum) AS sum,
@@ -83,27 +82,24 @@ def merging(keys: list[str], columns_axis: str) -> str:
     entry = _quoted(columns_axis)
     groups = [_quoted(key) for key in keys]
     every = ", ".join([*groups, entry])
-    grouped = f"GROUP BY {', '.join(groups)}" if groups else ""
-    same = " AND ".join([f"g.{key} IS NOT DISTINCT FROM s.{key}" for key in groups]) or "1 = 1"
-    own = ", ".join([*(f"s.{key} AS {key}" for key in groups), f"s.{entry} AS {entry}"])
-    of_groups = ", ".join([*groups, "sum(count) AS count"])
+    of_group = f"PARTITION BY {', '.join(groups)}" if groups else ""
     # Sail refuses to divide by zero also where the result is not used; of no value the sum is NULL.
+    # It plans no join of two results of one part, so numbers of rows are those of windows.
     # Not an injection: the names are of columns, and quoted.
     return f"""
-        WITH counted AS (
-            SELECT {of_groups} FROM {{parts}} WHERE {entry} IS NULL {grouped}
-        ), centred AS (
+        WITH centred AS (
             SELECT *, sum(sum) OVER (PARTITION BY {every})
-                / greatest(sum(count - missing) OVER (PARTITION BY {every}), 1) AS whole
-            FROM {{parts}} WHERE {entry} IS NOT NULL
+                / greatest(sum(count - missing) OVER (PARTITION BY {every}), 1) AS whole,
+                sum(CASE WHEN {entry} IS NULL THEN count ELSE 0 END) OVER ({of_group}) AS of_group
+            FROM {{parts}}
         ), summed AS (
-            SELECT {every}, {_SUMMED} FROM centred GROUP BY {every}
+            SELECT {every}, max(of_group) AS of_group, {_SUMMED}
+            FROM centred WHERE {entry} IS NOT NULL GROUP BY {every}
         )
-        SELECT {own}, g.count AS count, g.count - s.n AS missing, s.nonzero AS nonzero,
-            s.sum AS sum, s.sum / greatest(s.n, 1) AS mean,
-            CASE WHEN s.n > 1 THEN s.squares / greatest(s.n - 1, 1) END AS variance,
-            s.min AS min, s.max AS max
-        FROM summed s JOIN counted g ON {same}
+        SELECT {every}, of_group AS count, of_group - n AS missing, nonzero, sum,
+            sum / greatest(n, 1) AS mean,
+            CASE WHEN n > 1 THEN squares / greatest(n - 1, 1) END AS variance, min, max
+        FROM summed
     """  # noqa: S608
 
 
