@@ -294,7 +294,7 @@ class TableDataset(ds.UnionDataset, DaskFrames):
             self._last_filter = (expression, predicate)
         return predicate
 
-    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
+    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002 - pyarrow's name
         """Return the number of rows; without a filter nothing is read."""
         if filter is None and not self.is_filtered:
             return self._columns.length
@@ -387,10 +387,10 @@ class TableDataset(ds.UnionDataset, DaskFrames):
             f"cast the result instead (asked for {schema.names})"
         )
 
-    def _get_fragments(self, filter: pc.Expression | None) -> Iterator[TableFragment]:  # noqa: A002
+    def _get_fragments(self, filter: pc.Expression | None) -> Iterator[TableFragment]:  # noqa: A002 - pyarrow's name
         return self.get_fragments(filter)
 
-    def needed(self, columns: Any, filter: pc.Expression | None) -> list[str]:  # noqa: A002
+    def needed(self, columns: Any, filter: pc.Expression | None) -> list[str]:  # noqa: A002 - pyarrow's name
         """Return the columns that a scan has to read, in the order of the schema.
 
         Raises
@@ -500,7 +500,7 @@ class TableFragment(Fragment):
             return dataset.scanner_of(again, partitions, columns, filter, batch_size)
         return dataset.scanner_of(lambda _: scan, partitions, columns, filter, batch_size)
 
-    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
+    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002 - pyarrow's name
         """Return the number of rows; without a filter nothing is read."""
         if filter is None and not self._dataset.is_filtered:
             return self.row_count

@@ -126,7 +126,7 @@ class UnionDataset(TableDataset):
             known = self._known_runs = JoinedRuns(self.options, runs)
         return known.runs
 
-    def _scanned(self, filter: pc.Expression | None) -> Sequence[_MemberRows]:  # noqa: A002
+    def _scanned(self, filter: pc.Expression | None) -> Sequence[_MemberRows]:  # noqa: A002 - pyarrow's name
         """Return what is scanned for a filter: parts, and runs of small ones as one table.
 
         Where a filter of the column ``dataset`` leaves few of a run, these are scanned singly.
@@ -318,7 +318,7 @@ class UnionFragment(Fragment):
             columns = self._dataset.schema.names
         return _chained([part.scanner(schema, columns, filter, batch_size) for part in self.parts])
 
-    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
+    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002 - pyarrow's name
         """Return the number of rows; without a filter nothing is read."""
         return sum(part.count_rows(filter, **kwargs) for part in self.parts)
 

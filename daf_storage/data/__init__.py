@@ -15,6 +15,7 @@ from daf_storage.data._archive_recovery import (
     lost_entries,
     recover_archive,
     take_out_consolidated,
+    warn_of_lost,
 )
 from daf_storage.data._axis_reader import REQUIRED
 from daf_storage.data._casting import stored_numbers
@@ -109,6 +110,7 @@ __all__ = [
     "transposed_colptr",
     "values_without_entry",
     "vectors_version",
+    "warn_of_lost",
     "write_text",
     "writing_remedy",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from daf_storage.base import Span
 from daf_storage.data import _layout as layout
@@ -59,15 +59,20 @@ def recover_archive(store: MmapZipStore, tree: Tree, root: str) -> list[Damage]:
         ]
     found = one_each(lost)
     _remove(store, found)
-    if found:
+    warn_of_lost(store.location, found)
+    return list(found)
+
+
+def warn_of_lost(location: str, lost: Sequence[Damage]) -> None:
+    """Warn of properties that were taken away, if there are any; for a caller's caller."""
+    if lost:
         warnings.warn(
-            f"{store.location}: {listed(damage.what for damage in found)} could not be read and "
+            f"{location}: {listed(damage.what for damage in lost)} could not be read and "
             "was taken away: a writer had stopped in the middle of writing it, or the file was "
             "damaged; write it again, or take it from a backup",
             RecoveryWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-    return list(found)
 
 
 def take_out_consolidated(store: MmapZipStore, tree: ZarrTree, root: str) -> bool:

@@ -451,7 +451,7 @@ def _sparse_vector_info(node: Node, axis: str, name: str, length: int, what: str
         )
     check_indices(node, "nzind", nnz, what)
     storage_type = _values_type(node, nnz, "nzind", what)
-    return VectorInfo(axis, name, storage_type, length, True, max(length, 1))  # noqa: FBT003
+    return VectorInfo(axis, name, storage_type, length, True, max(length, 1))  # noqa: FBT003 - fields in their order
 
 
 def _values_type(node: Node, nnz: int, indices: str, what: str) -> StorageType:

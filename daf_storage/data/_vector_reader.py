@@ -78,7 +78,7 @@ class VectorReader(AxisReader):
         if name in RESERVED_VECTORS:
             kind = StorageType.STRING if name == NAME_VECTOR else StorageType.INT64
             length = self.axis_length(axis)
-            return VectorInfo(axis, name, kind, length, False, max(length, 1))  # noqa: FBT003
+            return VectorInfo(axis, name, kind, length, False, max(length, 1))  # noqa: FBT003 - fields in their order
         stored = self.open_vector(axis, name)
         stored.check_stored()
         return stored.info

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-import warnings
 
-from daf_storage.data import Damage, RecoveryWarning, damage_of, kept, layout, listed, one_each
+from daf_storage.data import Damage, damage_of, kept, layout, one_each, warn_of_lost
 from daf_storage.errors import DafError
 from daf_storage.files_daf._consolidated import METADATA_FILE
 from daf_storage.files_daf._descriptors import parse_property
@@ -34,14 +33,7 @@ def recover_archive(store: MmapZipStore, tree: WritableFilesTree) -> list[Damage
     if unwanted:
         store.remove_entries(unwanted)
     found = one_each(lost)
-    if found:
-        warnings.warn(
-            f"{store.location}: {listed(damage.what for damage in found)} could not be read and "
-            "was taken away: a writer had stopped in the middle of writing it, or the file was "
-            "damaged; write it again, or take it from a backup",
-            RecoveryWarning,
-            stacklevel=4,
-        )
+    warn_of_lost(store.location, found)
     return list(found)
 
 

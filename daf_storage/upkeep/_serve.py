@@ -164,7 +164,7 @@ class DafServer(ThreadingHTTPServer):
         """Say in a line what went wrong; a client that hangs up is nothing to speak of."""
         error = sys.exception()
         if not isinstance(error, ConnectionError | TimeoutError):
-            print(f"daf serve: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
+            print(f"daf serve: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201 - standard error is its log
 
 
 class _Handler(BaseHTTPRequestHandler):

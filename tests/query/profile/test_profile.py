@@ -310,7 +310,7 @@ class TestResult:
         assert mean.obs_names.tolist() == ["all"]
         np.testing.assert_array_equal(mean.X, np.nanmean(DENSE, axis=0, keepdims=True))
         with pytest.raises(errors.InvalidInputError, match="statistic= is 'avg'"):
-            db.profile("cell", "gene", "X").to_anndata(statistic="avg")  # type: ignore[arg-type]
+            db.profile("cell", "gene", "X").to_anndata(statistic="avg")  # type: ignore[arg-type] # wrong on purpose
 
     def test_labels_are_unique(self, db: DafSession) -> None:
         """Groups that look alike get a number."""
@@ -529,9 +529,9 @@ class TestDotPlot:
         ):
             plot.dotplot(["g4"])
         with pytest.raises(errors.InvalidInputError, match="scale= is"):
-            plot.dotplot(scale="row")  # type: ignore[arg-type]
+            plot.dotplot(scale="row")  # type: ignore[arg-type] # wrong on purpose
         with pytest.raises(errors.InvalidInputError, match="columns= is a list of.* not a dict"):
-            plot.dotplot({"B cells": ["g1"]})  # type: ignore[arg-type]
+            plot.dotplot({"B cells": ["g1"]})  # type: ignore[arg-type] # wrong on purpose
         with pytest.raises(errors.InvalidInputError, match="nothing to draw: columns="):
             plot.dotplot([])
         empty = db.profile("cell", "gene", "s", by="type", rows=[]).plot

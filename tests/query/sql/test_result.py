@@ -302,7 +302,7 @@ def test_what_cannot_be_saved(session: DafSession, tmp_path: Path) -> None:
     with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
         result.save(tmp_path / "nope" / "rows.csv")
     with pytest.raises(errors.InvalidInputError, match="there is no format 'xlsx'; there are"):
-        result.save(tmp_path / "rows.csv", format="xlsx")  # type: ignore[arg-type]
+        result.save(tmp_path / "rows.csv", format="xlsx")  # type: ignore[arg-type] # wrong on purpose
     target = tmp_path / "rows.csv"
     target.write_text("before")
     with pytest.raises(errors.QueryError, match="Divide by zero"):

@@ -269,7 +269,7 @@ class TestRowMajor:
         daf: DafWriter
         if name:
             opener = H5df if name.endswith("h5df") else ZarrDaf
-            daf = opener(tmp_path / name, "w", **FORMATS[name])  # type: ignore[operator, assignment]
+            daf = opener(tmp_path / name, "w", **FORMATS[name])  # type: ignore[operator, assignment] # each opener in turn
         else:
             daf = MemoryDaf()
         from_anndata(adata, daf)

@@ -90,7 +90,7 @@ def crashes(path: Path, change: Callable[[DafWriter], None], number: int) -> boo
 
     try:
         daf = open_daf(path, "r+")
-        os.rename, os.replace = dying(os.rename), dying(os.replace)  # type: ignore[assignment]
+        os.rename, os.replace = dying(os.rename), dying(os.replace)  # type: ignore[assignment] # replaced for the test
         change(daf)
         os._exit(0)
     except BaseException:  # noqa: BLE001 - the parent counts
@@ -126,7 +126,7 @@ def test_what_another_program_left_half_done_in_an_archive(tmp_path: Path) -> No
     with FilesDaf(path, "w") as daf:
         daf.add_axis("cell", ["a", "b"])
         daf.set_vector("cell", "age", [1, 2])
-        store = daf.writable_tree._store  # type: ignore[attr-defined]
+        store = daf.writable_tree._store  # type: ignore[attr-defined] # of this implementation
         store.append("vectors/cell/half.json", b'{"format":"dense","eltype":"Int64"}\n')
         store.append("metadata.json", b"{}")
     assert {f.path for f in verify(path)} == {"vectors/cell/half", "metadata.json"}

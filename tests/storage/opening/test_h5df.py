@@ -251,7 +251,7 @@ def test_another_process_is_kept_out(path: Path) -> None:
         assert process.stdout.readline() == "ready\n"
         for mode in ("r", "r+"):
             with pytest.raises(errors.InUseError, match="open elsewhere"):
-                H5df(path, mode)  # type: ignore[arg-type]
+                H5df(path, mode)  # type: ignore[arg-type] # each in turn
         process.kill()
     assert H5df(path).get_scalar("n") == 7
 
@@ -440,7 +440,7 @@ def test_files_of_other_things_are_left_alone(tmp_path: Path) -> None:
     H5df(path).close()
     for mode in ("r+", "w+", "w"):
         with pytest.raises((errors.NotADafError, errors.ReadOnlyError), match="x.h5ad.h5df"):
-            H5df(path, mode)  # type: ignore[call-overload]
+            H5df(path, mode)  # type: ignore[call-overload] # each in turn
     assert path.read_bytes() == before
     with h5py.File(tmp_path / "g.h5dfs", "w") as file:
         file["a/data"] = 1
@@ -448,7 +448,7 @@ def test_files_of_other_things_are_left_alone(tmp_path: Path) -> None:
     for group, message in (("a", "not empty: it holds data"), ("b", "no such group")):
         for mode in ("w+", "w"):
             with pytest.raises(errors.NotADafError, match=message):
-                H5df(f"{tmp_path}/g.h5dfs#/{group}", mode)  # type: ignore[call-overload]
+                H5df(f"{tmp_path}/g.h5dfs#/{group}", mode)  # type: ignore[call-overload] # each in turn
 
 
 def test_missing_and_broken_files(tmp_path: Path, path: Path) -> None:

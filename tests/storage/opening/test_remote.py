@@ -180,9 +180,9 @@ def test_servers_are_for_reading(folder: Path) -> None:
     with served(folder) as server:
         for mode in ("r+", "w+", "w"):
             with pytest.raises(errors.ReadOnlyError, match="read-only there: http://127"):
-                open_daf(server.url, mode)  # type: ignore[arg-type]
+                open_daf(server.url, mode)  # type: ignore[arg-type] # each in turn
             with pytest.raises(errors.ReadOnlyError):
-                ZarrDaf(server.url, mode)  # type: ignore[arg-type]
+                ZarrDaf(server.url, mode)  # type: ignore[arg-type] # each in turn
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_an_encrypted_entry_of_an_archive(folder: Path, flags: int) -> None:
         with pytest.raises(errors.UnsupportedDataError, match="score/0' is encrypted; decrypt"):
             daf.get_np_vector("cell", "score")
         with pytest.raises(errors.UnsupportedDataError, match="is encrypted"):
-            daf.tree.node("vectors/cell/score").snapshot.map("0")  # type: ignore[union-attr]
+            daf.tree.node("vectors/cell/score").snapshot.map("0")  # type: ignore[union-attr] # it is there
         assert daf.get_np_vector("cell", "type").size == 3
 
 

@@ -198,7 +198,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     path.write_bytes(b"old")
     path.chmod(0o640)
     with pytest.raises(TypeError), open_output(path) as file:
-        file.writelines([b"half", None])  # type: ignore[list-item]
+        file.writelines([b"half", None])  # type: ignore[list-item] # wrong on purpose
     assert path.read_bytes() == b"old"
     with open_output(path) as file:
         file.write(b"new")
@@ -400,4 +400,4 @@ def test_what_was_printed_before_comes_first(
     out.write("before\n")
     assert main(["sql", str(tiny_path), QUERY, "--format", "csv"]) == 0
     out.flush()
-    assert out.buffer.getvalue().startswith(b"before\n")  # type: ignore[attr-defined]
+    assert out.buffer.getvalue().startswith(b"before\n")  # type: ignore[attr-defined] # of this implementation

@@ -96,7 +96,7 @@ def test_a_crashed_change_of_a_data_set(
     for last, part in _points():
         path.write_bytes(bytes_before)
         daf = reopen(path)
-        died = crash_at(last, part, lambda daf=daf: CHANGES[what](daf))  # type: ignore[misc]
+        died = crash_at(last, part, lambda daf=daf: CHANGES[what](daf))  # type: ignore[misc] # bound in each turn
         _forget(daf)
         if not died:
             break
@@ -126,7 +126,7 @@ def _points() -> Iterator[tuple[int, float]]:
 
 def _forget(daf: DafWriter) -> None:
     """Let go of an archive as a process does that dies: nothing is written."""
-    store = daf._tree._store  # type: ignore[attr-defined]
+    store = daf._tree._store  # type: ignore[attr-defined] # of this implementation
     store._appender, store._is_closed = None, True
     store._file.close()
     archives.REGISTRY.forget()
@@ -184,7 +184,7 @@ def reference_append(path: Path, name: str, data: bytes, *, stop: str = "") -> N
     """Add an entry as the reference does, and stop after the named step."""
     with MmapZipStore(path, "r+") as store:
         entries, at = store.entries(), store.size_bytes
-    crc = 0 if stop == "reserve" else zipfile.crc32(data)  # type: ignore[attr-defined]
+    crc = 0 if stop == "reserve" else zipfile.crc32(data)  # type: ignore[attr-defined] # the stubs lack it
     header = records.pack_local(name.encode(), len(data), crc, at)
     new = records.pack_entry(name, len(data), crc, at)
     directory = b"".join(entry.record for entry in (*entries, new))

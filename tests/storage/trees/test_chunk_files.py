@@ -90,7 +90,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         },
     }
     for version, named in all_options.items():
-        root = zarr.open_group(folder / str(version), mode="w", zarr_format=version)  # type: ignore[arg-type]
+        root = zarr.open_group(folder / str(version), mode="w", zarr_format=version)  # type: ignore[arg-type] # one of both versions
         for name, given_options in named.items():
             for number, dtype in enumerate(DTYPES):
                 values = NUMBERS > 50 if dtype == "?" else NUMBERS.astype(dtype)

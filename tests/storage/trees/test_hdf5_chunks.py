@@ -139,7 +139,7 @@ def test_parts_of_an_uncompressed_dataset_are_views(path: Path) -> None:
     """Within a run of chunks nothing is copied, and HDF5 reads nothing; one run is a view."""
     tree = tree_of(path)
     array = array_of(tree, "plain/f4/1")
-    runs = array._chunks()._runs  # type: ignore[union-attr]
+    runs = array._chunks()._runs  # type: ignore[union-attr] # it is there
     assert runs is not None
     assert len(runs._views) == 2
     parts = array.read_spans([Span(3, 5), Span(4, 60)])
@@ -185,7 +185,7 @@ def test_estimates_say_what_is_decoded_and_what_is_used(path: Path) -> None:
             continue
         assert (estimate.decoded_bytes, estimate.used_bytes) == (128 * width, 17 * width)
         with h5py.File(path) as file:
-            sizes = [file[f"{name}/f4/1"].id.get_chunk_info(n).size for n in (0, 1)]  # type: ignore[union-attr]
+            sizes = [file[f"{name}/f4/1"].id.get_chunk_info(n).size for n in (0, 1)]  # type: ignore[union-attr] # it is there
         assert estimate.size_bytes == sum(sizes)
 
 
@@ -307,7 +307,7 @@ def test_lists_of_too_many_chunks_are_not_made(path: Path, monkeypatch: pytest.M
     array = array_of(tree_of(path), "gzip/f4/1")
     assert array._chunks() is None
     with h5py.File(path) as file:
-        assert np.array_equal(array.read(), file["gzip/f4/1"][()])  # type: ignore[index]
+        assert np.array_equal(array.read(), file["gzip/f4/1"][()])  # type: ignore[index] # it is a dataset
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "lzf"])

@@ -170,9 +170,9 @@ def test_random_changes_of_heaps(path: Path) -> None:
         changed = bytearray(data)
         changed[place : place + len(value)] = value
         other.write_bytes(changed)
-        with in_time(lambda other=other: open_daf(other)) as daf:  # type: ignore[misc]
+        with in_time(lambda other=other: open_daf(other)) as daf:  # type: ignore[misc] # bound in each turn
             try:
-                strings = in_time(lambda daf=daf: daf.get_pa_vector("cell", "type"))  # type: ignore[misc]
+                strings = in_time(lambda daf=daf: daf.get_pa_vector("cell", "type"))  # type: ignore[misc] # bound in each turn
             except errors.FormatError:
                 count += 1
             else:

@@ -191,7 +191,7 @@ def test_consolidated_metadata_follow_each_change(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])
 def test_zarr_python_reads_it(tmp_path: Path, name: str, packed: str) -> None:
     """Groups open as they are, consolidated or not, and every array has its values."""
-    options: Any = {"packed": Packing(packed)} if packed else {"zarr_format": 3}  # type: ignore[arg-type]
+    options: Any = {"packed": Packing(packed)} if packed else {"zarr_format": 3}  # type: ignore[arg-type] # as a test chooses
     fill_served(writer(tmp_path / name, **options)).close()
     if name.endswith(".zip"):
         group: Any = zarr.open_group(zarr.storage.ZipStore(tmp_path / name), mode="r")
@@ -258,11 +258,11 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidInputError, match="mode 'r' only reads"):
         open_daf(tmp_path / "x.daf.zarr", packed=True)
     with pytest.raises(errors.InvalidInputError, match="no Zarr format 4"):
-        open_daf(tmp_path / "x.daf.zarr", "w", zarr_format=4)  # type: ignore[call-overload]
+        open_daf(tmp_path / "x.daf.zarr", "w", zarr_format=4)  # type: ignore[call-overload] # wrong on purpose
     with pytest.raises(errors.InvalidInputError, match="an HDF5 file has no zarr_format"):
         open_daf(tmp_path / "x.h5df", "w", zarr_format=3)
     with pytest.raises(errors.InvalidInputError, match="no codec 'snappy'"):
-        Packing("snappy")  # type: ignore[arg-type]
+        Packing("snappy")  # type: ignore[arg-type] # wrong on purpose
     with pytest.raises(errors.InvalidInputError, match="between 1 and 9"):
         Packing("gzip", 22)
     with pytest.raises(errors.InvalidInputError, match="chunks of 0 KiB"):
@@ -271,7 +271,7 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     fill(create(tmp_path / "x.daf.zarr"))
     for options in ({"zarr_format": 3}, {"packed": True}):
         with pytest.raises(errors.InvalidInputError, match="stored in Zarr v2.* convert it"):
-            open_daf(tmp_path / "x.daf.zarr", "r+", **options)  # type: ignore[arg-type]
+            open_daf(tmp_path / "x.daf.zarr", "r+", **options)  # type: ignore[arg-type] # each in turn
     fill(writer(tmp_path / "y.daf.zarr.zip", zarr_format=3)).close()
     with pytest.raises(errors.InvalidInputError, match="stored in Zarr v3, and zarr_format=2"):
         open_daf(tmp_path / "y.daf.zarr.zip", zarr_format=2)
@@ -536,7 +536,7 @@ class _Counting(MemoryStore):
             return read(key, ranges)
 
         if found is not None:
-            found.read_ranges = counted  # type: ignore[method-assign]
+            found.read_ranges = counted  # type: ignore[method-assign] # replaced for the test
         return found
 
     ranges: list[tuple[int, int]]
@@ -617,7 +617,7 @@ def test_random_parts_equal_numpy(data: st.DataObject) -> None:
     """Any type, shape, codec, chunk length and part: what is decoded is what was written."""
     kind = data.draw(st.sampled_from([k for k in StorageType if not k.is_string]))
     shape = data.draw(st.sampled_from([(700,), (3, 1100), (1, 600)]))
-    packing = Packing(data.draw(st.sampled_from(CODECS)), chunk_kb=1)  # type: ignore[arg-type]
+    packing = Packing(data.draw(st.sampled_from(CODECS)), chunk_kb=1)  # type: ignore[arg-type] # one of the codecs
     rng = np.random.default_rng(data.draw(st.integers(0, 9)))
     values = rng.integers(0, 2, shape).astype(kind.dtype)
     tree = WritableZarrTree(MemoryStore(), consolidated=False, zarr_format=3, packing=packing)

@@ -162,7 +162,7 @@ def test_destinations_that_cannot_be_written() -> None:
             with pytest.raises(errors.InvalidInputError, match="takes an open data set, not"):
                 call(value)
     with pytest.raises(errors.ReadOnlyError, match="copy_all writes to .* mode 'r\\+'"):
-        copy_all(daf, MemoryDaf().read_only())  # type: ignore[arg-type]
+        copy_all(daf, MemoryDaf().read_only())  # type: ignore[arg-type] # wrong on purpose
 
 
 @pytest.mark.parametrize("name", ["y.daf.zarr", "y.daf.zarr.zip", "y.h5df"])
@@ -271,7 +271,7 @@ def test_copies_stream(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("versions", [(2, 2), (2, 3), (3, 2)])
 @pytest.mark.parametrize("link", [True, False])
-def test_files_of_the_same_bytes(tmp_path: Path, versions: Any, link: bool) -> None:  # noqa: FBT001
+def test_files_of_the_same_bytes(tmp_path: Path, versions: Any, link: bool) -> None:  # noqa: FBT001 - a parameter of the test
     """Between directories they are linked on request, else copied without being read here."""
     one, other = tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr"
     daf = open_daf(one, "w", zarr_format=versions[0])

@@ -253,7 +253,7 @@ def test_the_command(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
         # Tests that run in the background of a shell ignore interrupts, and so would the server.
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - only a signal is set
     ) as process:
         try:
             assert process.stdout is not None
