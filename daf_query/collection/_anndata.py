@@ -72,8 +72,8 @@ class CollectionCompanions:
 
 def find_collection_companions(whole: Whole) -> CollectionCompanions:
     """Return what could come along with a slice; reads metadata only."""
-    found = [find_companions(member.part) for member in whole.members]
-    if not found:
+    of_members = [find_companions(member.part) for member in whole.members]
+    if not of_members:
         return CollectionCompanions(
             Companions(
                 AlignedMatrix("X", "", whole.rows.axis, whole.columns.axis, whole.name), (), {}
@@ -87,9 +87,9 @@ def find_collection_companions(whole: Whole) -> CollectionCompanions:
             for companion in each.available
             if companion.matrix.part in ("layers", annotated)
         }
-        for each in found
+        for each in of_members
     ]
-    main = _common_note([each.main for each in found])
+    main = _common_note([each.main for each in of_members])
     available: list[Companion] = []
     matrices: dict[tuple[str, str], tuple[AlignedMatrix, ...]] = {}
     unavailable: dict[tuple[str, str], errors.DafError] = {}
@@ -140,8 +140,8 @@ def collection_contents(
         The aligned axis.
     """
     _refuse_own(whole, choice)
-    found = find_collection_companions(whole)
-    companions = found.companions
+    of_collection = find_collection_companions(whole)
+    companions = of_collection.companions
     selected = select_companions(whole.location, companions, choice)
     warn_of_left_out(companions, selected, choice)
     obs_is_concatenated = whole.rows_are_concatenated
@@ -159,7 +159,7 @@ def collection_contents(
         obs[0],
         var[0],
         uns,
-        partial(_gathered, found, whole),
+        partial(_gathered, of_collection, whole),
     )
 
 
@@ -182,8 +182,10 @@ def _concatenated_frame(whole: Whole, labels: Labels, datasets: Any) -> tuple[An
     return joined, joined_colors(uns, joined)
 
 
-def _gathered(found: CollectionCompanions, whole: Whole, matrix: AlignedMatrix) -> tuple[Any, Any]:
-    part, columns = found.slice_of(whole, matrix)
+def _gathered(
+    companions: CollectionCompanions, whole: Whole, matrix: AlignedMatrix
+) -> tuple[Any, Any]:
+    part, columns = companions.slice_of(whole, matrix)
     return read_whole(part), columns
 
 

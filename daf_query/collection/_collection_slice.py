@@ -299,10 +299,10 @@ class CollectionSlice(MatrixSlice):
 
     def _companions(self) -> tuple[Any, ...]:
         try:
-            found = find_collection_companions(self.whole).companions
+            companions = find_collection_companions(self.whole).companions
         except errors.FormatError:  # one that cannot be read does not come along
             return ()
-        return select_companions(self.whole.location, found, {}).chosen
+        return select_companions(self.whole.location, companions, {}).chosen
 
     def companion(self, matrix: AlignedMatrix) -> MatrixSlice:
         """Return the selected part of a matrix that comes along."""

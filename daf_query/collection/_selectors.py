@@ -193,13 +193,13 @@ def _column(table: pa.Table, name: str, keyword: str) -> Any:
 
 def _of_names(axis: AlignedAxis, concatenated: ConcatenatedAxis, names: pa.Array) -> Positions:
     """Return the positions of names that a query yields; without those that are left out."""
-    found = pc.index_in(names, value_set=axis.entries)
-    if found.null_count:
-        unknown = names.filter(pc.is_null(found)).unique()
+    offsets = pc.index_in(names, value_set=axis.entries)
+    if offsets.null_count:
+        unknown = names.filter(pc.is_null(offsets)).unique()
         for name in unknown.to_pylist():
             if len(axis.lacking(name)) == len(axis.positions):
                 axis.axis_indices(concatenated.axis, [name])  # raises
-    positions: Positions = found.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
+    positions: Positions = offsets.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
     return positions
 
 

@@ -74,8 +74,10 @@ def decode_annotation(values: Any, note: Note, *, index: Any, columns: Any) -> A
     if sp.issparse(values):
         kind = note.get("format", "csr")
         kind = kind if kind in {"csr", "csc", "coo"} else "csr"
-        found = getattr(sp, f"{kind}_{'array' if note.get('is_array') else 'matrix'}")(values)
-        return found.astype(_columns.narrowed(found.data, note["dtype"]).dtype) if note else found
+        matrix = getattr(sp, f"{kind}_{'array' if note.get('is_array') else 'matrix'}")(values)
+        return (
+            matrix.astype(_columns.narrowed(matrix.data, note["dtype"]).dtype) if note else matrix
+        )
     values = np.array(values, order="C")
     if "format" in note:
         return _columns.narrowed(values, note["dtype"]) if "dtype" in note else values

@@ -244,11 +244,11 @@ def _decode_categorical(
     added = sorted({v for v in values[~is_missing] if v not in known})
     strings = values.copy()
     strings[is_missing] = None
-    found = pandas().Categorical(strings, [*categories, *added], ordered=rule.get("ordered", False))
+    typed = pandas().Categorical(strings, [*categories, *added], ordered=rule.get("ordered", False))
     dtype = rule.get("dtype")
     if dtype is None or added:
-        return found
-    return found.rename_categories(_typed(categories, dtype))
+        return typed
+    return typed.rename_categories(_typed(categories, dtype))
 
 
 def _typed(strings: list[str], dtype: str) -> Any:
@@ -291,15 +291,15 @@ def _decode_nullable(values: Any, rule: Rule) -> Any:
     _check_nullable(values, target)
     if values.dtype == object and target == "boolean":
         listed: list[Any] = [None if v == "" else _TRUTH[v] for v in values]
-        found = pandas().array(listed, dtype=target)
+        typed = pandas().array(listed, dtype=target)
     elif values.dtype == object:
         listed = [None if v == "" else int(v) for v in values]
-        found = pandas().array(listed, dtype=target)
+        typed = pandas().array(listed, dtype=target)
     else:
-        found = pandas().Series(values).astype(_capital_float(values, target)).astype(target).array
+        typed = pandas().Series(values).astype(_capital_float(values, target)).astype(target).array
     if not rule.get("object"):
-        return found
-    return np.where(found.isna(), None, found.astype(object))
+        return typed
+    return np.where(typed.isna(), None, typed.astype(object))
 
 
 def _capital_float(values: Any, target: str) -> str:

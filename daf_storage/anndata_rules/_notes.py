@@ -28,5 +28,5 @@ def read_notes(daf: DafReader) -> Notes:
 
 def axis_notes(notes: Notes, axis: str) -> dict[str, Any]:
     """Return the notes of one axis: its columns in order, their rules, and its index name."""
-    found: dict[str, Any] = notes.get("axes", {}).get(axis, {})
-    return found
+    of_axis: dict[str, Any] = notes.get("axes", {}).get(axis, {})
+    return of_axis

@@ -101,8 +101,8 @@ def shape_and_dtype(tree: Tree, path: str) -> tuple[tuple[int, ...], np.dtype[An
     try:
         array = None if node is None else node.array()
     except UnsupportedDataError:
-        with element(tree, path) as found:
-            return tuple(found.shape or ()), np.dtype(found.dtype)
+        with element(tree, path) as stored:
+            return tuple(stored.shape or ()), np.dtype(stored.dtype)
     if array is None:
         raise CorruptDataError(f"{tree.location}: {path} is missing")
     kind = array.info.storage_type
@@ -136,21 +136,21 @@ def element(tree: Tree, path: str) -> Iterator[Any]:
     """Hand out an element as h5py or zarr have it."""
     if not isinstance(tree, Hdf5Tree | ZarrTree):
         raise UnsupportedDataError(f"{tree.location}: {path} cannot be read here")
-    with tree.element(path) as found:
-        yield found
+    with tree.element(path) as stored:
+        yield stored
 
 
 def half_floats(tree: Tree, path: str) -> Converted:
     """Return an array of numbers of half precision, widened to Float32."""
 
     def read_range(rows: slice, columns: slice | None) -> AnyArray:
-        with element(tree, path) as found:
-            part: AnyArray = found[rows] if columns is None else found[rows, columns]
+        with element(tree, path) as stored:
+            part: AnyArray = stored[rows] if columns is None else stored[rows, columns]
             return part
 
-    with element(tree, path) as found:
-        shape = tuple(int(n) for n in found.shape)
-        chunks = tuple(int(n) for n in found.chunks or shape)
+    with element(tree, path) as stored:
+        shape = tuple(int(n) for n in stored.shape)
+        chunks = tuple(int(n) for n in stored.chunks or shape)
     return Converted(shape, chunks, StorageType.FLOAT32, read_range)
 
 
@@ -162,14 +162,14 @@ def read_value(tree: Tree, path: str) -> Any:
     CorruptDataError
         It cannot be read.
     """
-    with element(tree, path) as found:
-        return read_element(found, what=f"{tree.location}: {path}")
+    with element(tree, path) as stored:
+        return read_element(stored, what=f"{tree.location}: {path}")
 
 
-def read_element(found: Any, *, what: str) -> Any:
+def read_element(stored: Any, *, what: str) -> Any:
     """Return an element of h5py or zarr as anndata reads it."""
     try:
-        return kept.read_element(found)
+        return kept.read_element(stored)
     except DafError:
         raise
     except Exception as error:  # anndata raises many kinds for what it cannot read

@@ -37,6 +37,6 @@ def _property(tree: Tree, place: KeptPlace) -> Property:
 def _image(tree: Tree, kept_place: KeptPlace) -> AnyArray:
     part, key, place = kept_place.part, kept_place.key, kept_place.place
     if place.value is None and isinstance(tree, Hdf5Tree):
-        with elements.element(tree, place.path) as found:
-            return np.asarray(kept.image_of(part, key, found))
+        with elements.element(tree, place.path) as stored:
+            return np.asarray(kept.image_of(part, key, stored))
     return kept.image_of(part, key, place.read(tree))

@@ -172,8 +172,8 @@ def _read_small(tree: Tree, names: list[str], renamed: Mapping[str, str] | None 
     with h5py.File(image, "w") as target:
         for name, new_name in {**{n: n for n in names}, **(renamed or {})}.items():
             if tree.kind(name) is not None:
-                with elements.element(tree, name) as found:
-                    found.file.copy(found, target, new_name)
+                with elements.element(tree, name) as stored:
+                    stored.file.copy(stored, target, new_name)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

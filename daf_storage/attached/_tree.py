@@ -74,9 +74,9 @@ class AnnDataTree:
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if nothing is."""
         contents = self._current()
-        found = contents.find(path)
-        if found is not None:
-            return found.kind
+        shown = contents.find(path)
+        if shown is not None:
+            return shown.kind
         return "group" if contents.is_group(path) else None
 
     def children(self, path: str) -> dict[str, NodeKind]:
@@ -186,16 +186,16 @@ class _Contents:
             return static
         return self._vectors(rest.partition("/")[0]).get(path)
 
-    def node(self, path: str, found: Property) -> VirtualNode:
+    def node(self, path: str, shown: Property) -> VirtualNode:
         """Return a property, pinned.
 
         In a file of HDF5 it is opened once: whatever changes in the file, there are other contents.
         """
         if not isinstance(self._base, Hdf5Tree):
-            return found.node(self._base)
+            return shown.node(self._base)
         node = self._nodes.get(path)
         if node is None:
-            node = self._nodes[path] = found.node(self._base)
+            node = self._nodes[path] = shown.node(self._base)
         return node
 
     def _vectors(self, axis: str) -> dict[str, Property]:
@@ -328,17 +328,17 @@ class _Contents:
             if known == path:
                 return {}
             name, _, below = known.removeprefix(start).partition("/")
-            found = self.find(known)
-            names[name] = "group" if below or found is None else found.kind
+            shown = self.find(known)
+            names[name] = "group" if below or shown is None else shown.kind
         return names
 
     # Identities
 
     def sources(self, path: str) -> list[str]:
         """Return the paths of the elements of a file that a path is made of."""
-        found = self.find(path)
-        if found is not None:
-            return list(found.sources)
+        shown = self.find(path)
+        if shown is not None:
+            return list(shown.sources)
         if path == layout.scalar_path(rules.SCALAR) or not path:
             return [""]
         every = (self.find(known) for known in self._paths(path))

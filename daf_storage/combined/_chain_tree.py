@@ -111,8 +111,8 @@ class ChainTree:
 
     def marker(self, name: str) -> Any:
         """Return an attribute of the last root that has it."""
-        found = (self._members[number].marker(name) for number in self._latest_first())
-        return next((value for value in found if value is not None), None)
+        values = (self._members[number].marker(name) for number in self._latest_first())
+        return next((value for value in values if value is not None), None)
 
     def owner(self, path: str) -> int | None:
         """Return the number of the tree whose property is seen at a path; None if there is none."""

@@ -79,12 +79,12 @@ def _filtered(
     kept = np.zeros(counts.size, np.int64)
     for block in _blocks(counts):
         runs = RunPicks(starts[block.slice], counts[block.slice])
-        found = SubsetArray(rowval, runs).read().astype(np.int64)
-        if found.size and (int(found.min()) < 1 or int(found.max()) > rows.length):
+        numbers = SubsetArray(rowval, runs).read().astype(np.int64)
+        if numbers.size and (int(numbers.min()) < 1 or int(numbers.max()) > rows.length):
             raise CorruptDataError(
                 f"{stored.what}: rowval leaves the range 1 to {rows.length:,} of its rows axis"
             )
-        shown = inverse[found - 1]
+        shown = inverse[numbers - 1]
         chosen = np.flatnonzero(shown)
         columns = np.repeat(np.arange(block.start, block.stop), counts[block.slice])[chosen]
         if not rows.is_ascending:

@@ -49,8 +49,8 @@ class DataRules:
         """
         known = list(in_base)
         renamed = [key[-1] for key, value in self.rules if value not in (SAME, None)]
-        found = {name: self.base_name(axes, name) for name in (*known, *renamed)}
-        return {name: base for name, base in found.items() if base in set(known)}
+        in_view = {name: self.base_name(axes, name) for name in (*known, *renamed)}
+        return {name: base for name, base in in_view.items() if base in set(known)}
 
 
 def data_rules(data: Mapping[Any, Any] | Sequence[tuple[Any, Any]] | None) -> DataRules:

@@ -52,7 +52,9 @@ class AlignedVectors:
     def _having(self) -> list[tuple[AnyArray, Any]]:
         """Return for each member with values their positions in the member, -1 for none."""
         alignments = zip(self._axis.alignments, self.given, strict=True)
-        return [(one.sources, values) for one, values in alignments if values is not None]
+        return [
+            (alignment.sources, values) for alignment, values in alignments if values is not None
+        ]
 
     def empty_strings(self) -> set[bool]:
         """Return whether the empty strings that there are stand for missing values, or do not."""
@@ -90,13 +92,15 @@ class AlignedVectors:
         for sources, values in self._having():
             places = np.flatnonzero(sources >= 0)
             if self.is_string:
-                own = values.take(pa.array(sources[places]))
-                if not own.equals(merged.take(pa.array(places))):
+                of_member = values.take(pa.array(sources[places]))
+                if not of_member.equals(merged.take(pa.array(places))):
                     return False
             else:
-                own, common = values[sources[places]], merged[places]
-                is_float = own.dtype.kind == "f"
-                if not np.array_equal(own, common, equal_nan=is_float and common.dtype.kind == "f"):
+                of_member, common = values[sources[places]], merged[places]
+                is_float = of_member.dtype.kind == "f"
+                if not np.array_equal(
+                    of_member, common, equal_nan=is_float and common.dtype.kind == "f"
+                ):
                     return False
         return True
 
@@ -128,8 +132,8 @@ class AlignedVectors:
         """
         length, n_members = self._axis.length, len(self.given)
         needs_fill = any(
-            values is None or bool((one.sources < 0).any())
-            for one, values in zip(self._axis.alignments, self.given, strict=True)
+            values is None or bool((alignment.sources < 0).any())
+            for alignment, values in zip(self._axis.alignments, self.given, strict=True)
         )
         dtypes = [values.dtype for values in self.given if values is not None]
         dtype = promoted(dtypes, fill if needs_fill else None)
@@ -141,8 +145,8 @@ class AlignedVectors:
                 continue
             sources = self._axis.alignments[number].sources
             places = sources >= 0
-            own = converted(values, dtype, what=self._what)
-            matrix[places, number] = own[sources[places]]
+            of_member = converted(values, dtype, what=self._what)
+            matrix[places, number] = of_member[sources[places]]
             is_sparse = self._sparse[number]
             count += int(np.count_nonzero(matrix[:, number])) if is_sparse else length
         return dtype, matrix, count

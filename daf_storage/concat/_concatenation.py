@@ -133,17 +133,19 @@ class Concatenation:
         companions: set[str] = set()
         others: set[str] = set()
         for member in self._members:
-            own = {
+            of_member = {
                 str(r["is_missing"])
                 for r in member.column_rules(axis).values()
                 if "is_missing" in r
             }
-            companions |= own
-            others |= member.vectors(axis) - own
+            companions |= of_member
+            others |= member.vectors(axis) - of_member
         return companions - others
 
     def _left_out(self, what: str, stored: list[Any]) -> None:
-        lacking = [m.name for m, one in zip(self._members, stored, strict=True) if one is None]
+        lacking = [
+            m.name for m, matrix in zip(self._members, stored, strict=True) if matrix is None
+        ]
         self._report.lost(what, f'{lacking[0]!r} has none; join="outer" or empty= keeps it')
 
     def _matrix_plans(self) -> Iterator[MatrixPlan]:
@@ -173,7 +175,7 @@ class Concatenation:
 
     def _missing_matrix(self, plan: MatrixPlan, what: str) -> errors.MatrixNotFoundError:
         lacking = next(
-            m.name for m, one in zip(self._members, plan.stored, strict=True) if one is None
+            m.name for m, matrix in zip(self._members, plan.stored, strict=True) if matrix is None
         )
         key = (plan.columns.name, plan.rows.name, plan.name)
         return errors.MatrixNotFoundError(

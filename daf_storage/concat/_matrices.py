@@ -89,7 +89,7 @@ def plan_matrix(
     fill = options.empty_of((*axes, name), (*axes[::-1], name))
     fill = options.fill_value if fill is None else fill
     if fill is None:
-        is_sparse = any(one is not None and one.info.is_sparse for one in stored)
+        is_sparse = any(matrix is not None and matrix.info.is_sparse for matrix in stored)
         fill = 0 if is_sparse else np.nan
     return MatrixPlan(rows, columns, name, stored, fill)
 
@@ -139,7 +139,7 @@ class MatrixWriter:
         return info.storage_type.dtype.itemsize + 4 * info.is_sparse
 
     def _dtype(self, plan: MatrixPlan) -> np.dtype[Any]:
-        dtypes = [one.info.storage_type.dtype for one in plan.stored if one is not None]
+        dtypes = [matrix.info.storage_type.dtype for matrix in plan.stored if matrix is not None]
         needs_fill = any(plan.lacks_rows(number) for number in range(len(plan.stored)))
         return promoted(dtypes, plan.fill if needs_fill else None)
 
@@ -240,7 +240,7 @@ class MatrixWriter:
 
 
 def _row_major(plan: MatrixPlan) -> dict[str, str]:
-    stored = next(one for one in plan.stored if one is not None)
+    stored = next(matrix for matrix in plan.stored if matrix is not None)
     return stored.attributes
 
 

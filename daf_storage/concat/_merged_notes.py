@@ -53,7 +53,7 @@ class MergedNotes:
         for part in ("raw", "layers"):
             given = [m.notes[part] for m in self._members if part in m.notes]
             if given:
-                notes[part] = {key: value for one in given for key, value in one.items()}
+                notes[part] = {key: value for each in given for key, value in each.items()}
         for part in _PARTS:
             merged = self._annotations(daf, part)
             if merged:
@@ -66,9 +66,9 @@ class MergedNotes:
 
     def _axis(self, axis: str) -> dict[str, Any]:
         given = [m.notes["axes"][axis] for m in self._members if axis in m.notes.get("axes", {})]
-        names = [one.get("index_name") for one in given]
+        names = [each.get("index_name") for each in given]
         order = dict.fromkeys(
-            [str(rule["vector"]) for one in given for rule in one["columns"] if "vector" in rule]
+            [str(rule["vector"]) for each in given for rule in each["columns"] if "vector" in rule]
         )
         rules = self._rules.get(axis, {})
         ordered = [name for name in order if name in rules]
@@ -80,10 +80,10 @@ class MergedNotes:
 
     def _matrices(self) -> dict[str, dict[str, Any]]:
         given = [m.notes.get("matrices", {}) for m in self._members]
-        labels = dict.fromkeys(label for one in given for label in one)
+        labels = dict.fromkeys(label for each in given for label in each)
         merged = {}
         for label in labels:
-            notes = [one[label] for one in given if label in one]
+            notes = [each[label] for each in given if label in each]
             common = {k: v for k, v in notes[0].items() if all(n.get(k) == v for n in notes)}
             is_everywhere = len(notes) == len(self._members)
             merged[label] = common if is_everywhere else _without(common, "dtype")

@@ -77,7 +77,7 @@ def checked_prefixes(
 ) -> tuple[bool, ...]:
     """Return for each axis whether its entries are prefixed."""
     prefixes = (prefix,) * len(axes) if isinstance(prefix, bool) else tuple(prefix)
-    if len(prefixes) != len(axes) or not all(isinstance(one, bool) for one in prefixes):
+    if len(prefixes) != len(axes) or not all(isinstance(each, bool) for each in prefixes):
         raise errors.InvalidInputError(
             f"prefix={prefix!r} does not say for each of the axes {', '.join(axes)} whether its "
             "entries are prefixed; pass a bool, or one for each axis"
@@ -94,9 +94,9 @@ def checked_prefixed(
     if isinstance(prefixed, str):
         raise errors.InvalidInputError(f"prefixed={prefixed!r} is a string; pass a list of names")
     listed: list[Any] = list(prefixed)
-    is_flat = len(axes) == 1 and all(isinstance(one, str) for one in listed)
+    is_flat = len(axes) == 1 and all(isinstance(each, str) for each in listed)
     lists = [listed] if is_flat else listed
-    names = tuple(frozenset([one] if isinstance(one, str) else one) for one in lists)
+    names = tuple(frozenset([each] if isinstance(each, str) else each) for each in lists)
     if len(names) != len(axes):
         raise errors.InvalidInputError(
             f"prefixed has {len(names):,} lists of names for the axes {', '.join(axes)}; pass one "

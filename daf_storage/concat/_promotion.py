@@ -26,7 +26,7 @@ def promoted(dtypes: Iterable[np.dtype[Any]], fill: Any = None) -> np.dtype[Any]
     """
     given = set(dtypes)
     dtype = np.result_type(*given)
-    if dtype.kind == "f" and not any(one.kind == "f" for one in given):
+    if dtype.kind == "f" and not any(each.kind == "f" for each in given):
         dtype = np.dtype(np.int64)
     if isinstance(fill, np.generic):
         return promoted([dtype, fill.dtype])

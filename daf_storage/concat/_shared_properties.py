@@ -268,9 +268,9 @@ def _scalar(member: Member, name: str) -> Any:
     return value if kind.is_string else kind.dtype.type(value)
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    is_nan = one != one and other != other  # noqa: PLR0124 - NaN
-    return bool(type(one) is type(other) and (one == other or is_nan))
+def _is_same(first: Any, other: Any) -> bool:
+    is_nan = first != first and other != other  # noqa: PLR0124 - NaN
+    return bool(type(first) is type(other) and (first == other or is_nan))
 
 
 def _is_same_matrix(one: Any, other: Any) -> bool:

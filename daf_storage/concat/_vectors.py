@@ -53,7 +53,7 @@ class VectorPlan:
     @property
     def is_string(self) -> bool:
         """Whether it is one of strings."""
-        types = {one.info.storage_type for one in self.stored if one is not None}
+        types = {vector.info.storage_type for vector in self.stored if vector is not None}
         if any(kind.is_string for kind in types) or isinstance(self.empty, str):
             return True
         return self.lacks_values and types == {StorageType.BOOL}
@@ -62,7 +62,7 @@ class VectorPlan:
     def lacks_values(self) -> bool:
         """Whether a member with entries has none, and nothing stands for it."""
         return self.empty is None and any(
-            one is None and self.length(number) for number, one in enumerate(self.stored)
+            vector is None and self.length(number) for number, vector in enumerate(self.stored)
         )
 
     def length(self, number: int) -> int:
@@ -74,8 +74,8 @@ def plan_vector(members: list[Member], axis: ResultAxis, name: str, options: Opt
     """Open the vectors of all members; no values are read."""
     stored = tuple(member.open_vector(axis.name, name) for member in members)
     rules = tuple(
-        None if one is None else _rule(member, axis.name, name)
-        for member, one in zip(members, stored, strict=True)
+        None if vector is None else _rule(member, axis.name, name)
+        for member, vector in zip(members, stored, strict=True)
     )
     return VectorPlan(axis, name, stored, rules, options.empty_of((axis.name, name)))
 
@@ -115,8 +115,8 @@ class VectorWriter:
     # Numbers
 
     def _write_numbers(self, plan: VectorPlan) -> None:
-        dtypes = [one.info.storage_type.dtype for one in plan.stored if one is not None]
-        lacks = any(one is None and plan.length(n) for n, one in enumerate(plan.stored))
+        dtypes = [vector.info.storage_type.dtype for vector in plan.stored if vector is not None]
+        lacks = any(vector is None and plan.length(n) for n, vector in enumerate(plan.stored))
         fill = (np.nan if plan.empty is None else plan.empty) if lacks else None
         if fill is not None and plan.empty is None:
             dtypes = [*dtypes, np.dtype(_gappy(dtypes))]
@@ -160,8 +160,8 @@ class VectorWriter:
         for number, stored in enumerate(plan.stored):
             length = plan.length(number)
             if stored is not None:
-                found, block = _nonzero(stored, length)
-                places.append(found + (start + 1))
+                offsets, block = _nonzero(stored, length)
+                places.append(offsets + (start + 1))
                 values.append(converted(block, dtype, what=self._what(number, plan)))
             start += length
         index = np.uint32 if plan.axis.length <= _UINT32_MOST else np.uint64
@@ -202,7 +202,9 @@ class VectorWriter:
             self._daf.set_vector(axis, companion, is_missing)
             extra = {"is_missing": companion}
         rule = merged_rule(plan.rules, extra)
-        if all(one is None or one.info.storage_type is StorageType.BOOL for one in plan.stored):
+        if all(
+            vector is None or vector.info.storage_type is StorageType.BOOL for vector in plan.stored
+        ):
             return {**rule, "kind": "nullable", "dtype": "boolean"}
         if has_missing and rule.get("kind") is None:
             return {**rule, "kind": "text", "missing": True}
@@ -261,7 +263,7 @@ class VectorWriter:
 
     def _entries_of(self, plan: VectorPlan, strings: pa.Array) -> str | None:
         """Return the axis that was recorded for the values of all members, if they are its."""
-        recorded = {one.info.entries_of for one in plan.stored if one is not None}
+        recorded = {vector.info.entries_of for vector in plan.stored if vector is not None}
         recorded -= {None}
         axis = next(iter(recorded)) if len(recorded) == 1 else None
         if axis is None or axis not in self._axes:

@@ -32,9 +32,9 @@ def recover_archive(store: MmapZipStore, tree: WritableFilesTree) -> list[Damage
     unwanted = [key for path in sorted(paths) for key in _keys(tree, path) if key in store]
     if unwanted:
         store.remove_entries(unwanted)
-    found = one_each(lost)
-    warn_of_lost(store.location, found)
-    return list(found)
+    damages = one_each(lost)
+    warn_of_lost(store.location, damages)
+    return list(damages)
 
 
 def take_out_metadata(store: MmapZipStore, tree: WritableFilesTree) -> bool:

@@ -57,14 +57,14 @@ def parse_consolidated(data: bytes, *, what: str) -> dict[str, dict[str, Any]]:
     CorruptDataError
         It is not JSON, or holds something else.
     """
-    found = parse_object(data, what=what)
-    for path, document in found.items():
+    documents = parse_object(data, what=what)
+    for path, document in documents.items():
         if not isinstance(document, dict):
             raise CorruptDataError(f"{what}: what it says of {path[:80]!r} is no JSON object")
-    return found
+    return documents
 
 
 def documents_of(data: bytes, *, what: str) -> dict[str, bytes]:
     """Return the documents as files, by their names; of axes too, which have none on the disk."""
-    found: Mapping[str, Any] = parse_consolidated(data, what=what)
-    return {f"{path}{DOCUMENT_ENDING}": to_json(one) for path, one in found.items()}
+    documents: Mapping[str, Any] = parse_consolidated(data, what=what)
+    return {f"{path}{DOCUMENT_ENDING}": to_json(document) for path, document in documents.items()}

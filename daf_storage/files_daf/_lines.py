@@ -59,9 +59,9 @@ def decode_lines(
     CorruptDataError
         There are more or fewer than ``count``, or they are not UTF-8.
     """
-    found = count_lines(data, what=what)
-    if found != count:
-        raise CorruptDataError(f"{what}: it has {found:,} lines instead of {count:,}")
+    n_lines = count_lines(data, what=what)
+    if n_lines != count:
+        raise CorruptDataError(f"{what}: it has {n_lines:,} lines instead of {count:,}")
     is_large = len(data) >= _LARGE_BYTES
     kind = pa.large_string() if is_large else pa.string()
     values = np.frombuffer(data, np.uint8)

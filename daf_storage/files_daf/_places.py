@@ -90,7 +90,7 @@ class Place:
 
     def files(self, form: PropertyForm) -> list[str]:
         """Return the names of the files of a property, without the document."""
-        return [self.file(part, one) for part, one in form.parts.items()]
+        return [self.file(part, part_form) for part, part_form in form.parts.items()]
 
     def check_name(self, location: str) -> None:
         """Refuse a name by which files would be those of a part of another one, or be too long."""

@@ -115,17 +115,17 @@ class FilesTree:
         if isinstance(self._store, DirectoryStore):
             names |= self._store.replaced_documents(self.key(path))
             names |= set(snapshot.names())  # a writer may have put one in place meanwhile
-        found: dict[str, NodeKind] = {}
+        kinds: dict[str, NodeKind] = {}
         for file in sorted(names):
             name = _property_name(file, path)
             if name is not None and (path or file not in (DAF_FILE, METADATA_FILE)):
                 is_group = place_of(posixpath.join(path, name)).may_be_sparse and (
                     is_sparse(name, names) or self._is_sparse_remote(snapshot, file)
                 )
-                found[name] = "group" if is_group else "array"
+                kinds[name] = "group" if is_group else "array"
             elif not _has_properties_only(path) and self._is_folder(snapshot, path, file):
-                found[file] = "group"
-        return found
+                kinds[file] = "group"
+        return kinds
 
     def _is_sparse_remote(self, snapshot: DirectorySnapshot | SharedSnapshot, file: str) -> bool:
         """Return whether a document says so, where a server shows no other files."""
@@ -157,10 +157,10 @@ class FilesTree:
     def version(self, path: str) -> Hashable:
         """Return what differs whenever something at or below ``path`` does, in any process."""
         place = place_of(path)
-        found = self._files(place)
-        if isinstance(found, PropertyFiles):
-            return found.version()
-        snapshot = self.folder(path) if found is None else found
+        files = self._files(place)
+        if isinstance(files, PropertyFiles):
+            return files.version()
+        snapshot = self.folder(path) if files is None else files
         return snapshot_version(snapshot)
 
     def listing_identity(self, path: str) -> Hashable:

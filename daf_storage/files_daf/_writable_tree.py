@@ -110,10 +110,10 @@ class WritableFilesTree(FilesTree):
         That is written again if a writer left a sign that it could not write it, or if its names
         are not those that are there.
         """
-        found = self._writable.recover()
-        if found or not self.is_consolidated():
+        is_changed = self._writable.recover()
+        if is_changed or not self.is_consolidated():
             self.refresh()
-        return found
+        return is_changed
 
     def is_consolidated(self) -> bool:
         """Return whether ``metadata.json``, if it is kept, names all that is there."""
@@ -149,15 +149,15 @@ class WritableFilesTree(FilesTree):
 
     def documents(self, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the documents at and below a path, but for those that cannot be read."""
-        for found in self.paths(path):
-            place = place_of(found)
+        for below in self.paths(path):
+            place = place_of(below)
             try:
                 if place.kind == "axis":
-                    yield found, axis_document(self._length_of(place.name))
+                    yield below, axis_document(self._length_of(place.name))
                     continue
                 files = self._files(place)
                 data = None if files is None else files.read(place.document)
                 if data is not None:
-                    yield found, parse_object(data, what=found)
+                    yield below, parse_object(data, what=below)
             except DafError:  # whoever reads the property learns why
                 continue

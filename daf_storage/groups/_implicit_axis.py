@@ -107,11 +107,11 @@ def reconstruct_axis(  # noqa: PLR0913 - the choices of the reference
     groups = _Groups.of(implicit.strings, entries)
     moved = {}
     for name in candidates:
-        found = _moved(daf, existing_axis, name, groups)
-        if found is None and implicit_properties is not None:
+        values = _moved(daf, existing_axis, name, groups)
+        if values is None and implicit_properties is not None:
             raise _inconsistent(daf, existing_axis, implicit_axis, name, groups)
-        if found is not None:
-            moved[name] = found.with_default(
+        if values is not None:
+            moved[name] = values.with_default(
                 daf, groups, name, axis, (properties_defaults or {}).get(name)
             )
     _check_free(daf, existing_axis, axis, moved)

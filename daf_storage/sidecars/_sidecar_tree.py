@@ -114,9 +114,9 @@ class SidecarTree:
 
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if nothing is."""
-        found = self._tree_of(path)
-        if found is not None:
-            return found.kind(path)
+        tree = self._tree_of(path)
+        if tree is not None:
+            return tree.kind(path)
         if _is_index(path):
             return None
         known = self.base.kind(path)
@@ -124,9 +124,9 @@ class SidecarTree:
 
     def children(self, path: str) -> dict[str, NodeKind]:
         """Return the names directly below a group, and what each is."""
-        found = self._tree_of(path)
-        if found is not None:
-            return found.children(path)
+        tree = self._tree_of(path)
+        if tree is not None:
+            return tree.children(path)
         if _is_index(path):
             return {}
         names = self.base.children(path)
@@ -138,9 +138,9 @@ class SidecarTree:
 
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever something at or below ``path`` does."""
-        found = self._tree_of(path)
-        if found is not None:
-            return _in_sidecar(found.identity(path))
+        tree = self._tree_of(path)
+        if tree is not None:
+            return _in_sidecar(tree.identity(path))
         if _is_index(path):
             return None
         return self._with_state(path, self.base.identity(path))
@@ -156,19 +156,19 @@ class SidecarTree:
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""
-        found = self._tree_of(path)
-        if found is not None:
-            return _in_sidecar(found.listing_identity(path))
+        tree = self._tree_of(path)
+        if tree is not None:
+            return _in_sidecar(tree.listing_identity(path))
         if _is_index(path):
             return None
         return self._with_state(path, self.base.listing_identity(path))
 
     def node(self, path: str) -> Node | None:
         """Return the group or array at ``path``, pinned; None if there is none."""
-        found = self._tree_of(path)
-        if found is not None:
+        tree = self._tree_of(path)
+        if tree is not None:
             try:
-                node = found.node(path)
+                node = tree.node(path)
                 if node is not None or _is_index(path):  # few vectors have an index
                     return node
                 problem = "it is missing"
