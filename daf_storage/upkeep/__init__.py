@@ -27,14 +27,8 @@ from daf_storage.upkeep._index_storage import (
 from daf_storage.upkeep._joint_reorder import reorder_axes
 from daf_storage.upkeep._repair import RepairReport, data_set_paths, repair
 from daf_storage.upkeep._serve import DafServer, cannot_listen
-from daf_storage.upkeep._sidecar import (
-    SidecarStatus,
-    refresh_sidecar,
-    remove_sidecar,
-    sidecar_indexes,
-    sidecar_status,
-    write_sidecar,
-)
+from daf_storage.upkeep._sidecar import refresh_sidecar, remove_sidecar, write_sidecar
+from daf_storage.upkeep._sidecar_status import SidecarStatus, sidecar_indexes, sidecar_status
 from daf_storage.upkeep._verify import verify
 
 __all__ = [

@@ -19,8 +19,6 @@ from daf_storage.data import (
     DafReader,
     DafWriter,
     StoredMatrix,
-    check_reader,
-    is_in_place,
     layout,
     ordered,
     transpose_sparse,
@@ -39,30 +37,19 @@ from daf_storage.sidecars import (
     source_digest,
     source_state,
 )
-from daf_storage.stores import is_remote, scratch
-from daf_storage.trees import CodedArray, StoredArray, Tree
+from daf_storage.stores import scratch
+from daf_storage.trees import CodedArray, StoredArray
 from daf_storage.upkeep._block_spans import block_spans
 from daf_storage.upkeep._copy import copy_all, copy_property
+from daf_storage.upkeep._sidecar_status import (
+    SidecarStatus,
+    sidecar_status,
+    sidecar_tree,
+    size_of,
+    unused_status,
+)
 
 _STRING_BYTES: Final = 16
-
-
-@dataclass(frozen=True, slots=True)
-class SidecarStatus:
-    """What is known of the sidecar of a data set."""
-
-    path: str
-    """Where it is."""
-    is_used: bool
-    """Whether it was made of the source as it is."""
-    problem: str
-    """Why it is not used."""
-    size_bytes: int
-    """Of its files."""
-    properties: tuple[str, ...]
-    """What it has: axes, vectors and matrices, by their path in the data set."""
-    indexes: tuple[str, ...]
-    """The vectors that have an index in it, as ``axis/name``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +120,7 @@ def write_sidecar(
     with _opened_sidecar(old) as known:
         vectors = [*columns, *(_slow_vectors(daf) if slow_columns else ())]
         plan = _planned(daf, names, vectors, known)
-        old_bytes = 0 if known is None else _size_of(target)
+        old_bytes = 0 if known is None else size_of(target)
         _check_budget(daf, old_bytes + plan.size_bytes, max_bytes)
         _write(daf, tree, target, plan, known, max_bytes, progress)
     tree.look_at(target)
@@ -171,7 +158,7 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
             with open_daf(target, "r+") as writer:
                 _note(writer, replace(document, fingerprint=state.fingerprint))
             tree.look_at(target)
-            return sidecar_status(daf) or _unused(tree)
+            return sidecar_status(daf) or unused_status(tree)
     parts = [path.split("/") for path in document.properties]
     columns = [(p[1], p[2]) for p in parts if p[0] == layout.VECTORS]
     columns = [(axis, name) for axis, name in columns if _has_vector(daf, axis, name)]
@@ -210,78 +197,6 @@ def _take_away(target: Path) -> None:
     if is_sidecar(target):
         with errors.os_errors(str(target)), scratch(target) as aside:
             target.rename(aside)  # the end of the block deletes it
-
-
-def sidecar_status(daf: DafReader) -> SidecarStatus | None:
-    """Return what is known of the sidecar of a data set; None if it has none."""
-    tree = daf.tree
-    if not isinstance(tree, SidecarTree) or not is_sidecar(tree.sidecar):
-        return None
-    document = tree.document()
-    if document is None:
-        return _unused(tree)
-    return SidecarStatus(
-        str(tree.sidecar),
-        is_used=True,
-        problem="",
-        size_bytes=_size_of(tree.sidecar),
-        properties=document.properties,
-        indexes=_indexes_of(tree),
-    )
-
-
-def sidecar_indexes(daf: DafReader) -> tuple[str, ...]:
-    """Return the vectors that have an index in the sidecar, also of one that is not used."""
-    try:
-        with open_daf(sidecar_tree(daf).sidecar) as known:
-            return _indexes_of(known.tree)
-    except errors.DafError:
-        return ()
-
-
-def _indexes_of(tree: Tree) -> tuple[str, ...]:
-    names = [
-        f"{axis}/{name}"
-        for axis in tree.children(layout.INDEXES)
-        for name in tree.children(f"{layout.INDEXES}/{axis}")
-    ]
-    return tuple(sorted(names))
-
-
-def sidecar_tree(daf: DafReader) -> SidecarTree:
-    """Return the tree of a data set that can have a sidecar.
-
-    Raises
-    ------
-    InvalidInputError
-        It has none: it is a data set of Daf, or lies on a server.
-    """
-    check_reader(daf, "a sidecar")
-    if isinstance(daf.tree, SidecarTree):
-        return daf.tree
-    if is_in_place(daf) and daf.origin is not None and not is_remote(daf.origin.path):
-        raise errors.InvalidInputError(
-            f"{daf.location}: it was opened without its sidecar, as one is whose axes have other "
-            "names; open it with open_daf(path), or name a sidecar for these names: "
-            "open_daf(path, obs_is=..., sidecar='other.daf.zarr')"
-        )
-    raise errors.InvalidInputError(
-        f"{daf.location}: only a file of others that is read in place, such as an h5ad, has a "
-        "sidecar; in a data set of Daf, store the other layout with relayout_matrix and indexes "
-        "with build_index"
-    )
-
-
-def _unused(tree: SidecarTree) -> SidecarStatus:
-    size = _size_of(tree.sidecar)
-    return SidecarStatus(
-        str(tree.sidecar),
-        is_used=False,
-        problem=tree.problem or "it was changed just now",
-        size_bytes=size,
-        properties=(),
-        indexes=(),
-    )
 
 
 # Planning
@@ -367,14 +282,6 @@ def _bytes_of(array: StoredArray) -> int:
     return array.info.size * (_STRING_BYTES if kind.is_string else kind.dtype.itemsize)
 
 
-def _size_of(folder: Path) -> int:
-    try:
-        state = source_state(folder)
-    except errors.DafError:
-        return 0
-    return 0 if state is None else state.size_bytes
-
-
 def _check_budget(daf: DafReader, size_bytes: int, max_bytes: int | None) -> None:
     if max_bytes is not None and size_bytes > max_bytes:
         raise errors.BudgetError(
@@ -458,7 +365,7 @@ def _write(
             tree.source.name, state.fingerprint, digest, state.size_bytes, arrays
         )
         _note(new, document)
-        _check_budget(daf, _size_of(Path(new.location)) if max_bytes is not None else 0, max_bytes)
+        _check_budget(daf, size_of(Path(new.location)) if max_bytes is not None else 0, max_bytes)
 
 
 def _note(new: Any, document: SidecarDocument) -> None:
