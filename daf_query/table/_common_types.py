@@ -1,0 +1,77 @@
+"""The columns of several tables as one: their names and common types.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+
+from daf_query.scan import INDEX, NAME
+from daf_query.table._union_columns import DATASET
+
+
+def unified(
+    schemas: Mapping[str, pa.Schema],
+    table: str,
+    broken: Mapping[str, str] = MappingProxyType({}),
+    of_matrices: Container[str] = (),
+) -> tuple[list[pa.Field], dict[str, str]]:
+    """Return the columns of several tables as one, and why some cannot be.
+
+    A column that is broken in one of them is left out of all: it is not missing there.  In entries
+    of matrices, the columns ``of_matrices``, booleans count as numbers.
+
+    >>> first, second = pa.schema([("n", pa.uint8())]), pa.schema([("n", pa.int16())])
+    >>> unified({"a": first, "b": second}, "cell")[0][1:]
+    [pyarrow.Field<n: int16>]
+    """
+    names = dict.fromkeys(name for schema in schemas.values() for name in schema.names)
+    first = [name for name in (NAME, INDEX) if name in names]
+    fields = [pa.field(DATASET, pa.string(), nullable=False)]
+    problems = dict(broken)
+    for name in (*first, *sorted(set(names) - {*first, *broken})):
+        having = {
+            key: schema.field(name) for key, schema in schemas.items() if name in schema.names
+        }
+        common = common_matrix_type if name in of_matrices else common_type
+        shared_type = common({field.type for field in having.values()})
+        if name == DATASET:
+            problems[name] = (
+                f"the axis {table!r} has a vector {name!r} of its own, which cannot be seen: the "
+                "column of that name says of which data set a row is"
+            )
+        elif shared_type is None:
+            types = ", ".join(f"{key}: {field.type}" for key, field in having.items())
+            problems[name] = (
+                f"the vector {name!r} of axis {table!r} has types that have none in common "
+                f"({types}); connect the data sets one by one, and CAST it"
+            )
+        else:
+            can_be_null = len(having) < len(schemas) or any(f.nullable for f in having.values())
+            fields.append(pa.field(name, shared_type, nullable=can_be_null))
+    return fields, problems
+
+
+def common_matrix_type(types: set[pa.DataType]) -> pa.DataType | None:
+    """Return the type of the values of a matrix of several; booleans count as 0 and 1.
+
+    >>> common_matrix_type({pa.bool_(), pa.int8()})
+    DataType(int8)
+    """
+    return common_type(types if len(types) == 1 else types - {pa.bool_()})
+
+
+def common_type(types: set[pa.DataType]) -> pa.DataType | None:
+    """Return the smallest type that holds all values of some; ``None`` if there is none."""
+    if len(types) == 1:
+        return next(iter(types))
+    if not all(pa.types.is_integer(t) or pa.types.is_floating(t) for t in types):
+        return None
+    dtypes = [np.dtype(arrow_type.to_pandas_dtype()) for arrow_type in types]
+    common = np.result_type(*dtypes)
+    are_integers = all(dtype.kind in "iu" for dtype in dtypes)
+    if common.kind == "f" and are_integers:  # Int64 with UInt64
+        return None
+    return pa.from_numpy_dtype(common)
