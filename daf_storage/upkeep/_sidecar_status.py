@@ -1,4 +1,4 @@
-"""What is known of the sidecar of a data set: where it is, what it has, and whether it is used."""
+"""The status of the sidecar of a data set: where it is, its contents, and whether it is used."""
 
 from __future__ import annotations
 
