@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -13,6 +14,10 @@ from daf_query.flight_sql._statuses import InvalidRequest
 _MESSAGE_BYTES: Final = 2 << 20
 """About how large a message is; Go's client takes 16 MiB."""
 _MESSAGE_ROWS: Final = 1 << 16
+_FEW_ROWS: Final = 4096
+_FEW_BYTES: Final = 1 << 16
+_JOINING_SECONDS: Final = 0.1
+"""How long rows wait for others."""
 
 
 def wire_schema(schema: pa.Schema) -> pa.Schema:
@@ -65,6 +70,26 @@ def wire_batches(
                 size += part.nbytes
                 _check(rows, size, limits)
                 yield part
+
+
+def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows with small batches put together, unless more of them take time to compute.
+
+    A cross join has batches of a few rows, each of which would be a message.
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows, since = 0, 0.0
+    for batch in batches:
+        if not waiting:
+            since = time.monotonic()
+        waiting.append(batch)
+        rows += batch.num_rows
+        is_enough = rows >= _FEW_ROWS or batch.nbytes >= _FEW_BYTES
+        if is_enough or time.monotonic() - since > _JOINING_SECONDS:
+            yield pa.concat_batches(waiting) if len(waiting) > 1 else batch
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
 def _check(rows: int, size: int, limits: FlightSqlLimits) -> None:

@@ -10,7 +10,7 @@ from pyarrow import flight
 
 from daf_query.flight_sql import _messages as messages
 from daf_query.flight_sql._authentication import CLIENT, AnyHandshake, Tokens
-from daf_query.flight_sql._batches import wire_batches, wire_schema
+from daf_query.flight_sql._batches import joined, wire_batches, wire_schema
 from daf_query.flight_sql._bound_values import bound_query
 from daf_query.flight_sql._catalog import COMMANDS, Answer, Catalog
 from daf_query.flight_sql._limits import FlightSqlLimits, limit_reached
@@ -200,7 +200,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             # Not that of the result: a column that turns out to be unreadable is left out.
             schema = wire_schema(rows.schema)
             yield schema
-            yield from wire_batches(batches(), schema, self._limits)
+            yield from joined(wire_batches(batches(), schema, self._limits))
         except Exception as error:  # noqa: BLE001 - it is sent to the client
             status = self.statuses.status(error, query)
         else:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pytest
 
 from daf_query.flight_sql import FlightSqlLimits
-from daf_query.flight_sql._batches import wire_batches, wire_schema
+from daf_query.flight_sql._batches import joined, wire_batches, wire_schema
 
 NO_LIMITS = FlightSqlLimits()
 
@@ -49,6 +52,24 @@ def test_batches_are_cut_to_a_few_megabytes_in_their_order() -> None:
         assert all(part.schema == schema for part in parts)
     empty = pa.record_batch({"n": pa.array([], pa.int64())})
     assert list(wire_batches([empty], empty.schema, NO_LIMITS)) == []
+
+
+def test_small_batches_travel_together() -> None:
+    """In their order; large ones alone, and none is held back while others take time."""
+    small = [pa.record_batch({"n": [number, number]}) for number in range(5000)]
+    parts = list(joined(small))
+    assert len(parts) < 20
+    assert pa.Table.from_batches(parts) == pa.Table.from_batches(small)
+    large = [pa.record_batch({"n": range(5000)}), pa.record_batch({"x": ["x" * 100_000]})]
+    assert [list(joined([batch])) for batch in large] == [[batch] for batch in large]
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        for batch in small[:2]:
+            time.sleep(0.15)
+            yield batch
+
+    assert len(list(joined(slow()))) <= 2
+    assert list(joined([])) == []
 
 
 def test_values_are_those_of_before() -> None:
