@@ -169,8 +169,7 @@ def selectors(draw: st.DrawFn, length: int) -> tuple[Any, list[int]]:
 
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
-@pytest.mark.parametrize("min_run", [1, 256])
-def test_slices_are_those_of_scipy(block: int, min_run: int) -> None:
+def test_slices_are_those_of_scipy(block: int) -> None:
     """Any matrix, any selection, any layout, any block size: the cells of scipy."""
 
     @RELAXED
@@ -222,7 +221,6 @@ def test_slices_are_those_of_scipy(block: int, min_run: int) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gathering, "_BLOCK_ELEMENTS", block)
-        patch.setattr(gathering, "_MIN_RUN_ELEMENTS", min_run)
         check()
 
 
