@@ -11,9 +11,10 @@ Must not know matrix slices or sessions.
 
 from datafusion import SessionContext
 
+from daf_query.sql._axis_schema import CATALOG
 from daf_query.sql._base_hints import missing_base
-from daf_query.sql._catalog import CATALOG, CollectionSchema
 from daf_query.sql._category_sorting import AlphabeticalOrderWarning
+from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._connections import Collection, Connections
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_fork import ENGINE

@@ -6,7 +6,8 @@ import os.path
 from pathlib import Path
 from typing import Final
 
-from daf_query.sql._catalog import AxisSchema, DafSchema
+from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._data_set_schema import DafSchema
 from daf_storage import DafReader
 
 _BASE: Final = "base_daf_repository"

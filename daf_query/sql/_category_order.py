@@ -9,7 +9,8 @@ import datafusion
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.sql._catalog import AxisSchema, DafSchema
+from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._data_set_schema import DafSchema
 from daf_storage import errors
 from daf_storage.spi import recorded_types
 

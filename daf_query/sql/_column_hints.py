@@ -11,7 +11,9 @@ from typing import Final
 
 import pyarrow.compute as pc
 
-from daf_query.sql._catalog import AxisSchema, CollectionSchema, DafSchema
+from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._collection_schema import CollectionSchema
+from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._names import quoted_name
 from daf_query.sql._tokens import Token, tokens_of
 from daf_storage import DafError, DafReader

@@ -8,7 +8,10 @@ from typing import Any, Final, TypeAlias, get_args
 
 from daf_query._provenance import DataSets
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
-from daf_query.sql._catalog import PUBLIC, AxisSchema, CollectionSchema, DafSchema, SharedSchema
+from daf_query.sql._axis_schema import PUBLIC, AxisSchema
+from daf_query.sql._catalog import SharedSchema
+from daf_query.sql._collection_schema import CollectionSchema
+from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._residual_filters import TableName
 from daf_query.sql._user_tables import engine_table
 from daf_query.table import Categoricals, TableDataset, UserTable

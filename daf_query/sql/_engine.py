@@ -9,7 +9,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
 
-from daf_query.sql._catalog import CATALOG, PUBLIC, AxisSchema, DafCatalog, table_of_length
+from daf_query.sql._axis_schema import CATALOG, PUBLIC, AxisSchema, table_of_length
+from daf_query.sql._catalog import DafCatalog
 from daf_query.sql._category_order import register_category_order
 from daf_query.sql._category_sorting import sorted_by_categories
 from daf_query.sql._connections import Connections

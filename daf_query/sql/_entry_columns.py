@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daf_query.sql._catalog import AxisSchema
+from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._entry_references import references_in
 from daf_query.sql._gene_columns import Tables, rewritten, unknown_entry_hint
 from daf_query.sql._group_items import split_items

@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
+from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._base_hints import base_hint
-from daf_query.sql._catalog import AxisSchema
 from daf_query.sql._column_hints import entry_hint, join_hint
 from daf_query.sql._gene_columns import unknown_entry_hint
 from daf_query.sql._names import quoted_name, unquoted_name

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from daf_query.sql._catalog import AxisSchema
+from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._entry_references import (
     EntryReference,
     column_name,

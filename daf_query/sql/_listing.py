@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from daf_query.sql._catalog import PUBLIC, AxisSchema, CollectionSchema
+from daf_query.sql._axis_schema import PUBLIC, AxisSchema
+from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._connections import Connections
 
 TableType: TypeAlias = Literal["TABLE", "VIEW"]

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from daf_query.sql._catalog import DafSchema
+from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._entry_references import edited
 from daf_query.sql._from_items import FromItem, items_called, selects_of
 from daf_query.sql._gene_columns import Tables

@@ -19,7 +19,9 @@ from daf_query.moments import (
     PreparedProfile,
     group_rows,
 )
-from daf_query.sql._catalog import AxisSchema, CollectionSchema, DafSchema
+from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._collection_schema import CollectionSchema
+from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._group_items import (
     By,
     group_values,

@@ -27,7 +27,7 @@ from daf_query.scan import (
     flat,
     parse,
 )
-from daf_query.sql._catalog import AxisSchema
+from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._gene_columns import Tables, rewritten
 from daf_query.sql._names import identifier, quoted_name
 from daf_query.sql._tokens import Token, tokens_of

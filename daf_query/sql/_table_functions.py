@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from daf_query.matrix import Selection
 from daf_query.scan import INDEX
-from daf_query.sql._catalog import AxisSchema, CollectionSchema, table_for_query
+from daf_query.sql._axis_schema import AxisSchema, table_for_query
+from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._names import quoted_name
 from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.sql._profile_function import ProfilePlace, profile_table

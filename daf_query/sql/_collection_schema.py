@@ -1,0 +1,186 @@
+"""The tables of several data sets as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from daf_query.matrix import ConcatenatedAxis, Selection, concatenated_axis
+from daf_query.sql._axis_schema import AxisSchema, shared_table
+from daf_query.sql._data_set_schema import DafSchema
+from daf_query.sql._descriptions import Described
+from daf_query.table import (
+    MatrixUnionDataset,
+    TableColumns,
+    TableDataset,
+    UnionDataset,
+    warn_of_problems,
+)
+from daf_storage import DafReader, errors
+from daf_storage.spi import DecodedCache
+
+
+class CollectionSchema(AxisSchema):
+    """The tables of several data sets as one: the rows of all, with a column ``dataset``.
+
+    Parameters
+    ----------
+    members
+        The schema of each data set, by what the column ``dataset`` calls it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        members: Mapping[str, DafSchema],
+        location: str,
+        cache: DecodedCache,
+        shared: Mapping[str, TableDataset] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(name, shared)
+        self.members = members
+        """The schema of each data set, by what the column ``dataset`` calls it."""
+        self._location = location
+        self._cache = cache
+        self._known: dict[str, tuple[dict[str, TableColumns], UnionDataset]] = {}
+
+    @property
+    def location(self) -> str:
+        """Where they are, for messages."""
+        return self._location
+
+    def data_sets(self) -> Sequence[tuple[DafReader, DecodedCache]]:
+        """Return the data sets, each with the cache of its tables."""
+        return [pair for member in self.members.values() for pair in member.data_sets()]
+
+    def readers(self) -> dict[str, DafReader]:
+        """Return the data sets by name."""
+        return {name: member.daf for name, member in self.members.items()}
+
+    def matrix_readers(self, axes: tuple[str, str], name: str) -> dict[str, DafReader]:
+        """Return the data sets that have a matrix over two axes, by name.
+
+        Raises
+        ------
+        AxisNotFoundError, MatrixNotFoundError
+            None has an axis, or the matrix.
+        """
+        known_axes = self.axes_set()
+        for axis in axes:
+            if axis not in known_axes:
+                raise errors.axis_not_found(self._location, axis, known_axes)
+        over = {key: daf for key, daf in self.readers().items() if all(map(daf.has_axis, axes))}
+        having = {key: daf for key, daf in over.items() if daf.has_matrix(*axes, name)}
+        if not having:
+            known = {each for daf in over.values() for each in daf.matrices_set(*axes)}
+            raise errors.matrix_not_found(self._location, *axes, name, known)
+        return having
+
+    def find(self, name: str) -> TableDataset | None:
+        """Return the table of an axis, or one that belongs to no data set; None for any other."""
+        if name in self._added:
+            return None
+        return self.dataset(name) if self._has_axis(name) else shared_table(self._shared, name)
+
+    def table_exist(self, name: str) -> bool:
+        """Return whether there is a table of this name; does not list the others."""
+        is_own = name in self._added or name in self.descriptions or name in self._shared
+        return is_own or self._has_axis(name)
+
+    def _has_axis(self, axis: str) -> bool:
+        return any(member.daf.has_axis(axis) for member in self.members.values())
+
+    def axes_set(self) -> set[str]:
+        """Return the axes that some data set has."""
+        return {axis for member in self.members.values() for axis in member.axes_set()}
+
+    def axis_length(self, axis: str) -> int:
+        """Return the number of entries of an axis, together."""
+        having = [member for member in self.members.values() if member.daf.has_axis(axis)]
+        return sum(member.axis_length(axis) for member in having)
+
+    def dataset(self, axis: str) -> UnionDataset:
+        """Return the table of an axis: the rows of all data sets that have it.
+
+        It is the one of the last query as long as the metadata of all of them are the same.
+        """
+        columns = {
+            name: member.columns(axis)
+            for name, member in self.members.items()
+            if member.daf.has_axis(axis)
+        }
+        known = self._known.get(axis)
+        if known is None or not _are_same(known[0], columns):
+            parts = {
+                name: self.members[name].table_of(axis, each) for name, each in columns.items()
+            }
+            union = UnionDataset(axis, parts, location=self._location, cache=self._cache.part())
+            known = self._known[axis] = (columns, union)
+        warn_of_problems(known[1].table_columns, self._warned)
+        return known[1]
+
+    def matrix_table(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        rows: Selection | None = None,
+        columns: Selection | None = None,
+    ) -> MatrixUnionDataset:
+        """Return the long form of a matrix: the elements of all data sets that have it.
+
+        Parameters
+        ----------
+        rows, columns
+            Positions along the concatenated axes: those of the rows of the union tables.
+        """
+        axes = (rows_axis, columns_axis)
+        having = self.matrix_readers(axes, name)
+        chosen = [
+            self._of_each(axis, selection)
+            for axis, selection in zip(axes, (rows, columns), strict=True)
+        ]
+        tables = {
+            key: self.members[key].matrix_table(
+                *axes, name, rows=chosen[0].get(key), columns=chosen[1].get(key)
+            )
+            for key in having
+        }
+        return MatrixUnionDataset(tables, location=self._location)
+
+    def concatenated(self, axis: str) -> ConcatenatedAxis:
+        """Return an axis of all data sets that have it."""
+        return concatenated_axis(self.readers(), axis, location=self._location)
+
+    def _of_each(self, axis: str, selection: Selection | None) -> dict[str, Selection]:
+        """Return the selected entries of each data set; nothing where all are selected."""
+        if selection is None:
+            return {}
+        concatenated = self.concatenated(axis)
+        owners, positions = concatenated.split(selection.positions)
+        return {
+            name: Selection.of(positions[owners == number], daf.axis_length(axis))
+            for number, (name, daf) in enumerate(concatenated.members.items())
+        }
+
+    @property
+    def broken_count(self) -> int:
+        """How often a column turned out to be unreadable."""
+        return sum(member.broken_count for member in self.members.values())
+
+    def described(self) -> Described:
+        """Return the data sets that are described."""
+        return Described(self.name, {name: member.daf for name, member in self.members.items()})
+
+    def close(self) -> None:
+        """Close all data sets."""
+        for member in self.members.values():
+            member.close()
+
+
+def _are_same(known: Mapping[str, TableColumns], columns: Mapping[str, TableColumns]) -> bool:
+    """Return whether columns are those of before, of the same data sets."""
+    return known.keys() == columns.keys() and all(
+        known[name] is each for name, each in columns.items()
+    )

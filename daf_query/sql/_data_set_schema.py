@@ -1,0 +1,152 @@
+"""The tables of one data set; the columns of an axis are kept while its metadata stay the same."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from daf_query.matrix import Selection
+from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
+from daf_query.sql._axis_schema import SCALARS, AxisSchema, shared_table
+from daf_query.sql._descriptions import MATRICES, RELATIONS, Described
+from daf_query.sql._scalars import scalars_table
+from daf_query.table import (
+    AxisDataset,
+    BrokenColumns,
+    Categoricals,
+    MatrixDataset,
+    TableColumns,
+    TableDataset,
+    TableView,
+    axis_columns,
+    broken_columns,
+    warn_of_problems,
+    warn_once,
+)
+from daf_storage import DafReader
+from daf_storage.spi import DecodedCache, ForkLock
+
+
+class DafSchema(AxisSchema):
+    """The tables of one data set."""
+
+    descriptions = (MATRICES, RELATIONS, SCALARS)
+
+    def __init__(
+        self,
+        name: str,
+        daf: DafReader,
+        cache: DecodedCache,
+        shared: Mapping[str, TableDataset] = MappingProxyType({}),
+        *,
+        scan_options: ScanOptions = DEFAULT_OPTIONS,
+        categoricals: Categoricals = "string",
+    ) -> None:
+        super().__init__(name, shared)
+        self._categoricals: Categoricals = categoricals
+        self._scan_options = scan_options
+        self._daf = daf
+        self.cache = cache
+        self._known: dict[str, tuple[Hashable, TableColumns]] = {}
+        self._broken: dict[str, BrokenColumns] = {}
+        self._lock = ForkLock()
+
+    @property
+    def daf(self) -> DafReader:
+        """The data set."""
+        return self._daf
+
+    @property
+    def location(self) -> str:
+        """Where it is, for messages."""
+        return self._daf.location
+
+    def data_sets(self) -> Sequence[tuple[DafReader, DecodedCache]]:
+        """Return the data set, and the cache of its tables."""
+        return [(self._daf, self.cache)]
+
+    def axes_set(self) -> set[str]:
+        """Return the axes."""
+        return self._daf.axes_set()
+
+    def axis_length(self, axis: str) -> int:
+        """Return the number of entries."""
+        return self._daf.axis_length(axis)
+
+    def find(self, name: str) -> TableDataset | None:
+        """Return the table of an axis, or one that belongs to no data set; None for any other."""
+        if name in self._added:
+            return None
+        if self._daf.has_axis(name):
+            return self.dataset(name)
+        return shared_table(self._shared, name)
+
+    def table_exist(self, name: str) -> bool:
+        """Return whether there is a table of this name; does not list the others."""
+        is_own = name in self._added or name in self.descriptions or self._daf.has_axis(name)
+        return is_own or name in self._shared
+
+    def columns(self, axis: str) -> TableColumns:
+        """Return the columns of an axis; the same as before, unless its metadata changed."""
+        identity = self._daf.axis_identity(axis)
+        with self._lock:
+            known = self._known.get(axis)
+        if known is None or known[0] != identity:
+            with self._lock:
+                broken = self._broken.setdefault(axis, broken_columns(self._daf, axis))
+            known = (identity, axis_columns(self._daf, axis, broken, self._categoricals))
+            with self._lock:
+                self._known[axis] = known
+        columns = known[1].readable()
+        warn_of_problems(columns, self._warned)
+        return columns
+
+    def dataset(self, axis: str) -> AxisDataset:
+        """Return the table of an axis; its metadata is read only if it changed."""
+        return self.table_of(axis, self.columns(axis))
+
+    def table_of(self, axis: str, columns: TableColumns) -> AxisDataset:
+        """Return the table of an axis whose columns are known."""
+        view = TableView(cache=self.cache, options=self._scan_options)
+        return AxisDataset(self._daf, axis, columns=columns, view=view)
+
+    def matrix_table(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        rows: Selection | None = None,
+        columns: Selection | None = None,
+    ) -> MatrixDataset:
+        """Return the long form of a matrix, as it is now; of some entries of its axes."""
+        view = TableView(cache=self.cache, options=self._scan_options)
+        return MatrixDataset(
+            self._daf, rows_axis, columns_axis, name, rows=rows, columns=columns, view=view
+        )
+
+    @property
+    def broken_count(self) -> int:
+        """How often a column turned out to be unreadable."""
+        with self._lock:
+            return sum(broken.count for broken in self._broken.values())
+
+    def description(self, name: str) -> pa.dataset.Dataset:
+        """Return one of the tables that describe it; of the scalars, those that can be read."""
+        if name != SCALARS:
+            return super().description(name)
+        table, problems = scalars_table(self._daf)
+        for scalar, problem in problems.items():
+            warn_once(f"the table {SCALARS!r} lacks the scalar {scalar!r}: {problem}", self._warned)
+        return table
+
+    def described(self) -> Described:
+        """Return the data sets that are described."""
+        return Described(self.name, {None: self._daf})
+
+    def close(self) -> None:
+        """Close the data set, and forget what was decoded of it."""
+        self.cache.clear()
+        self._daf.close()
