@@ -21,6 +21,7 @@ _SHORT_BYTES: Final = 2 * _MAX_COST // _OPERATOR_COST
 """Shorter queries cannot have that many operators."""
 _JOINING: Final = ("AND", "OR", "XOR")
 _COMBINING: Final = ("UNION", "EXCEPT", "INTERSECT", "JOIN")
+_BRANCHING: Final = ("WHEN", "THEN", "ELSE")
 _CHAINING: Final = ("IS", "IN", "LIKE", "ILIKE", "SIMILAR", "BETWEEN", "AT", "COLLATE", "DIV")
 _OPERATORS: Final = tuple("+-*/%|<>=!~^&#:@[")
 
@@ -109,6 +110,8 @@ def _count(level: _Level, token: Token) -> None:
     elif token.is_word(*_JOINING):
         level.end_condition()
         level.joined += 1
+    elif token.is_word(*_BRANCHING):
+        level.end_condition()
     elif token.is_word(*_COMBINING):
         level.end_expression()
         level.combined += 1

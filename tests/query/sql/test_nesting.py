@@ -34,7 +34,9 @@ def test_long_queries_that_are_not_deep_are_planned() -> None:
     columns = ", ".join(f"age * {number} + 1 AS a{number}" for number in range(3000))
     brackets = " + ".join(["(1 + 2 * 3)"] * 300)
     values = ", ".join(f"-{number} + 1" for number in range(3000))
+    branches = " ".join(f"WHEN age = {number} THEN '{number}'" for number in range(3000))
     for query in (
+        f"SELECT CASE {branches} END FROM cell",
         f"SELECT * FROM cell WHERE {conditions}",
         f"SELECT {columns} FROM cell",
         f"SELECT {brackets}",
