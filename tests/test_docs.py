@@ -14,6 +14,7 @@ import io
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,6 +128,8 @@ def test_every_block_runs(
         pytest.importorskip("geodatafusion")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    # Pages are sessions at a prompt; pyspark takes a worker of pytest-xdist for its own doctests.
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     shutil.copy(PBMC, tmp_path / "pbmc.h5ad")
     if page.name not in STARTS_EMPTY:
         shutil.copytree(imported, tmp_path / "pbmc.daf.zarr")

@@ -191,6 +191,7 @@ def _add_sql(commands: Commands) -> None:
         "  daf sql pbmc.daf.zarr -f query.sql -o old.arrow --no-provenance\n"
         "  daf sql pbmc.daf.zarr 'SELECT name FROM cell WHERE donor = $who' --param who=N3\n"
         '  daf sql atlas.daf.zarr --overlay notes.daf.zarr "SELECT label, age FROM cell"\n'
+        '  daf sql atlas.h5ad --obs-is cell --var-is gene "SELECT count(*) FROM cell"\n'
         "  daf sql pbmc.daf.zarr --table samples=samples.csv \\\n"
         '      "SELECT cell.name, centre FROM cell JOIN samples ON donor = samples.id"',
     )

@@ -87,7 +87,7 @@ class Training(Connected):
         >>> daf.set_vector("cell", "donor", ["N1", "N1", "N2", "N2"])
         >>> sampler = connect(daf).sampler("cell", split={"train": 0.5, "val": 0.5}, groups="donor")
         >>> sampler.sizes, sampler["val"].names.to_pylist()
-        ({'train': 2, 'val': 2}, ['C', 'D'])
+        ({'train': 2, 'val': 2}, ['A', 'B'])
         """
         written = [
             where if isinstance(where, str) else "",

@@ -1,4 +1,4 @@
-"""What schemas share: axes as tables, tables that describe, and those that queries create.
+"""Tables of a schema: axes, those that describe it, and those that queries create.
 
 A table is made for each query from the metadata of that moment, so what a writer adds shows
 in the next query, and one query sees one state.

@@ -45,6 +45,8 @@ def _on_sail(mode: str) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     with pytest.MonkeyPatch.context() as patch:
+        # Otherwise pyspark takes a worker of pytest-xdist for its own doctests.
+        patch.setattr(sys, "ps1", ">>> ", raising=False)
         patch.setenv("SAIL_MODE", mode)
         patch.setenv("SAIL_CLUSTER__WORKER_INITIAL_COUNT", "2")
         patch.setenv("SAIL_CLUSTER__WORKER_MAX_COUNT", "2")
