@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, ScanOptions, UnreadableVectorWarning, connect
 from daf_query.fragments import plan_fragments
-from daf_query.sql import _catalog as catalog
+from daf_query.sql import _data_set_schema as schema_module
 from daf_query.table import UnionDataset
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf
 from daf_storage.data import _vector_reader
@@ -105,7 +105,7 @@ def test_which_members_are_joined() -> None:
 def _reads(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Return counts of the calls that open vectors and that read metadata, from now on."""
     calls = {"open_vector": 0, "axis_columns": 0}
-    opened, described = _vector_reader.VectorReader.open_vector, catalog.axis_columns  # type: ignore[attr-defined] # wrapped for the test
+    opened, described = _vector_reader.VectorReader.open_vector, schema_module.axis_columns  # type: ignore[attr-defined] # wrapped for the test
 
     def open_vector(*args: Any, **kwargs: Any) -> Any:
         calls["open_vector"] += 1
@@ -116,7 +116,7 @@ def _reads(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         return described(*args, **kwargs)
 
     monkeypatch.setattr(_vector_reader.VectorReader, "open_vector", open_vector)
-    monkeypatch.setattr(catalog, "axis_columns", axis_columns)
+    monkeypatch.setattr(schema_module, "axis_columns", axis_columns)
     return calls
 
 
