@@ -86,7 +86,7 @@ class Statuses:
         for error_type, made in _STATUSES:
             if isinstance(error, error_type):
                 return made(self.shown(_sentence(error), asked))
-        print("daf serve:", *traceback.format_exception(error), file=sys.stderr)  # noqa: T201
+        print("daf serve:", *traceback.format_exception(error), file=sys.stderr)  # noqa: T201 - the log of a server
         return cast("Exception", flight.FlightInternalError(_FAILED))
 
     def shown(self, message: str, asked: str = "") -> str:

@@ -11,7 +11,7 @@ Must not know engines that run fragments.
 
 from daf_query.fragments._fragment import Fragment, Piece, file_state
 from daf_query.fragments._open_sessions import CACHE_BYTES, OPEN_SESSIONS, OpenSessions
-from daf_query.fragments._packed_positions import PackedPositions
+from daf_query.fragments._packed_rows import PackedRows
 from daf_query.fragments._plan import (
     ROWS_PER_FRAGMENT,
     FragmentPlan,
@@ -32,7 +32,7 @@ __all__ = [
     "MatrixTable",
     "NamedTable",
     "OpenSessions",
-    "PackedPositions",
+    "PackedRows",
     "Paths",
     "Piece",
     "file_state",

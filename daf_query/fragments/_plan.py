@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from daf_query.fragments._fragment import Fragment, Piece, file_state
 from daf_query.fragments._open_sessions import OPEN_SESSIONS
-from daf_query.fragments._packed_positions import PackedPositions
+from daf_query.fragments._packed_rows import PackedRows
 from daf_query.fragments._tables import AxisTable, BlockTable, MatrixTable, NamedTable
 from daf_query.session import DafSession, connect, is_pattern, matching_paths
 from daf_query.table import MatrixDataset, MatrixUnionDataset, TableDataset, TableFragment
@@ -208,7 +208,7 @@ def _blocks(
     for matrix in matrices:
         for block in matrix.blocks(filter, elements):
             if block.elements:
-                rows, columns = map(PackedPositions.of_selection, (block.rows, block.columns))
+                rows, columns = map(PackedRows.of_selection, (block.rows, block.columns))
                 name = matrix.member_name
                 yield Piece(
                     _origin(members, name),

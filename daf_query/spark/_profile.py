@@ -100,7 +100,7 @@ def merging(keys: list[str], columns_axis: str) -> str:
             sum / greatest(n, 1) AS mean,
             CASE WHEN n > 1 THEN squares / greatest(n - 1, 1) END AS variance, min, max
         FROM summed
-    """  # noqa: S608
+    """  # noqa: S608 - names are quoted
 
 
 def _quoted(name: str) -> str:

@@ -19,7 +19,7 @@ from daf_query.fragments import (
     CACHE_BYTES,
     OPEN_SESSIONS,
     MatrixTable,
-    PackedPositions,
+    PackedRows,
     file_state,
     leased_session,
 )
@@ -43,9 +43,9 @@ class ProfilePart:
     axes: tuple[str, str]
     name: str
     by: str
-    rows: PackedPositions | None
+    rows: PackedRows | None
     """Which rows; None for all."""
-    columns: PackedPositions | None
+    columns: PackedRows | None
     has_groups: bool
     """Whether it has the numbers of rows of its groups: of parts with the same rows, one."""
 
@@ -106,7 +106,7 @@ class ProfileRead:
                 name = matrix.member_name
                 daf = next(iter(members.values())) if name is None else members[name]
                 for block in matrix.blocks(None, options.rows_per_partition):
-                    rows, columns = map(PackedPositions.of_selection, (block.rows, block.columns))
+                    rows, columns = map(PackedRows.of_selection, (block.rows, block.columns))
                     yield ProfilePart(
                         daf.require_origin(),
                         name,

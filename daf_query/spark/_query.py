@@ -103,7 +103,7 @@ def _with_tables(query: str, needs: QueryRequirements, frames: list[str]) -> str
         return query
     # Not an injection: the names are of axes, and quoted.
     tables = ", ".join(
-        f"`{axis.replace('`', '``')}` AS (SELECT * FROM {{{frame}}})"  # noqa: S608
+        f"`{axis.replace('`', '``')}` AS (SELECT * FROM {{{frame}}})"  # noqa: S608 - names are quoted
         for axis, frame in zip(needs.tables, frames, strict=True)
     )
     match = _WITH.match(query)

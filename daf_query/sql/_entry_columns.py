@@ -41,7 +41,7 @@ def _column(schema: AxisSchema, axis: str, item: str) -> tuple[str, MatrixEntry]
     (reference,) = references
     # Not an injection: it is parsed here, and never executed.
     rewriting = rewritten(
-        f"SELECT {item[: reference.stop]} FROM {quoted_name(axis)}",  # noqa: S608
+        f"SELECT {item[: reference.stop]} FROM {quoted_name(axis)}",  # noqa: S608 - of the query itself
         Tables({schema.name: schema}, schema.name),
     )
     entries = rewriting.columns.get((schema.name, axis), {})

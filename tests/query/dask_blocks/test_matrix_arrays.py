@@ -259,7 +259,7 @@ def test_tasks_open_the_path_once(
     monkeypatch.setattr(
         OpenedMatrix,
         "__init__",
-        lambda self, *args: (opened.append(1), real(self, *args))[1],  # type: ignore[func-returns-value]
+        lambda self, *args: (opened.append(1), real(self, *args))[1],  # type: ignore[func-returns-value] # what it appends is counted
     )
     with connect(sessions["plain"].reader().location) as db:
         array = db.matrix("cell", "gene", "both").to_dask(rows_per_block=2)
@@ -346,7 +346,7 @@ class TestLayouts:
         with pytest.raises(errors.InvalidInputError, match="rows_per_block="):
             part.to_dask(rows_per_block=size)
         with pytest.raises(errors.InvalidInputError, match="blocks='coo' is neither"):
-            part.to_dask(blocks="coo")  # type: ignore[arg-type]
+            part.to_dask(blocks="coo")  # type: ignore[arg-type] # refused when it runs
 
 
 def test_default_blocks_end_where_chunks_do(

@@ -134,7 +134,7 @@ def test_rows_are_those_of_sql(
     expected = session.sql(f'SELECT name, "index", big FROM cell WHERE {condition}').to_pylist()
     frame = session.lazy_frame("cell").filter(expression).select("name", "index", "big")
     rows = frame.collect(engine=engine).to_dicts()
-    order = lambda row: (row["index"], row["big"])  # noqa: E731
+    order = lambda row: (row["index"], row["big"])  # noqa: E731 - a key of a line
     assert sorted(rows, key=order) == sorted(expected, key=order)
 
 

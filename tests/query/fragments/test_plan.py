@@ -18,7 +18,7 @@ from daf_query.fragments import (
     Fragment,
     FragmentPlan,
     MatrixTable,
-    PackedPositions,
+    PackedRows,
     plan_fragments,
     table_schema,
 )
@@ -250,7 +250,7 @@ def test_positions_are_packed_in_bits() -> None:
     rng = np.random.default_rng(0)
     for positions in ([], [4], [4, 5, 6], [0, 9], np.flatnonzero(rng.random(100_000) < 0.5)):
         array = np.asarray(positions, np.int64)
-        packed = PackedPositions.of(array)
+        packed = PackedRows.of(array)
         assert packed.positions().tolist() == array.tolist()
         assert len(pickle.dumps(packed)) < 13_000
-    assert PackedPositions.of(np.arange(5, 50)).bits is None
+    assert PackedRows.of(np.arange(5, 50)).bits is None

@@ -264,7 +264,7 @@ def test_a_destination_that_is_only_read() -> None:
     """It is refused before anything is done."""
     source, daf = _daf("a", ["A"]), MemoryDaf()
     with pytest.raises(ReadOnlyError, match="concatenate writes to"):
-        concatenate(daf.read_only(), "cell", [source])  # type: ignore[arg-type]
+        concatenate(daf.read_only(), "cell", [source])  # type: ignore[arg-type] # refused when it runs
     assert daf.axes_set() == set()
 
 

@@ -14,12 +14,12 @@ Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class PackedPositions:
+class PackedRows:
     """Ascending positions, each once; at most a bit for each entry between the first and the last.
 
     Examples
     --------
-    >>> packed = PackedPositions.of(np.array([3, 5, 6]))
+    >>> packed = PackedRows.of(np.array([3, 5, 6]))
     >>> packed.start, packed.stop, packed.positions().tolist()
     (3, 7, [3, 5, 6])
     """
@@ -32,7 +32,7 @@ class PackedPositions:
     """Which of them; None for all."""
 
     @classmethod
-    def of(cls, positions: Positions) -> PackedPositions:
+    def of(cls, positions: Positions) -> PackedRows:
         """Pack positions."""
         if not positions.size:
             return cls(0, 0, None)
@@ -44,7 +44,7 @@ class PackedPositions:
         return cls(start, stop, zlib.compress(np.packbits(mask).tobytes(), level=1))
 
     @classmethod
-    def of_selection(cls, selection: Selection) -> PackedPositions | None:
+    def of_selection(cls, selection: Selection) -> PackedRows | None:
         """Pack a selection in the order of its axis; None if it is all of it."""
         return None if selection.is_all else cls.of(selection.positions)
 
