@@ -130,7 +130,7 @@ def test_pandas_and_polars_read_queries(session: DafSession) -> None:
     """Pandas says that it would like SQLAlchemy, and reads; polars reads rows."""
     query = "SELECT donor, count(*) AS n FROM cell WHERE age > {} GROUP BY donor ORDER BY donor"
     expected = session.sql(query.format(40)).to_pandas()
-    connection = session.adbc()
+    connection: Any = session.adbc()  # pandas' types know SQLAlchemy's connections alone
     with pytest.warns(UserWarning, match="SQLAlchemy"):
         frame = pd.read_sql(query.format("?"), connection, params=(40,))
     pd.testing.assert_frame_equal(frame, expected)
