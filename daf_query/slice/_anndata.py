@@ -57,14 +57,8 @@ class AnnDataChoice(TypedDict, total=False):
     max_bytes: int | None
 
 
-class Slice(Protocol):
-    """What this conversion needs of a matrix slice."""
-
-    daf: DafReader
-    rows_axis: str
-    columns_axis: str
-    name: str
-    selections: tuple[Selection, Selection]
+class Contained(Protocol):
+    """A slice that knows what an AnnData of it has."""
 
     def values(self) -> Any:
         """Return a CSR array or a dense one."""
@@ -77,6 +71,16 @@ class Slice(Protocol):
     def unchanged_axes(self) -> AbstractContextManager[None]:
         """Refuse what is read meanwhile by positions, if an axis was replaced or reordered."""
         ...
+
+
+class Slice(Contained, Protocol):
+    """A slice of one data set, whose companions are found there."""
+
+    daf: DafReader
+    rows_axis: str
+    columns_axis: str
+    name: str
+    selections: tuple[Selection, Selection]
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +241,7 @@ def _unknown_key(
     )
 
 
-def to_anndata(part: Slice, choice: AnnDataChoice, record: Record | None) -> Any:
+def to_anndata(part: Contained, choice: AnnDataChoice, record: Record | None) -> Any:
     """Return an AnnData with ``obs`` and ``var`` of the axis tables, and the chosen companions.
 
     A record of the provenance is put into ``uns``.
@@ -328,7 +332,7 @@ def _gathered(part: Slice, matrix: AlignedMatrix) -> tuple[Any, Any]:
 
 
 def save_anndata(
-    part: Slice, path: Path, file_format: str, choice: AnnDataChoice, record: Record | None
+    part: Contained, path: Path, file_format: str, choice: AnnDataChoice, record: Record | None
 ) -> None:
     """Write what `to_anndata` returns, as ``h5ad`` or ``zarr``."""
     with anndata_output(path, file_format) as prepared:

@@ -12,7 +12,7 @@ from daf_query.slice._dask_arrays import Blocked, dask_array
 from daf_storage.spi import AlignedMatrix
 
 
-class LazySlice(_anndata.Slice, Blocked, Protocol):
+class LazySlice(_anndata.Contained, Blocked, Protocol):
     """What this conversion needs of a matrix slice."""
 
     def companion(self, matrix: AlignedMatrix) -> Blocked:

@@ -1,4 +1,4 @@
-"""A slice of a matrix: its entries, the stored layout it is read from, and its conversions."""
+"""A slice of a matrix: its entries, the stored layout it is read from, its blocks and its file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from daf_query.matrix import (
 from daf_query.slice import _anndata
 from daf_query.slice import _explanation as explaining
 from daf_query.slice import _export as export
-from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice, Contents
+from daf_query.slice._anndata import AnnDataChoice, Contents
 from daf_query.slice._asked import Asked
 from daf_query.slice._block_grid import GridFacts, Spans
 from daf_query.slice._block_reads import matrix_facts, matrix_reads
@@ -45,12 +45,11 @@ from daf_query.slice._blocks import (
     without_damaged,
 )
 from daf_query.slice._byte_sizes import ByteSize, byte_count
+from daf_query.slice._conversions import Conversions
 from daf_query.slice._current_axes import CurrentAxes
-from daf_query.slice._dask_arrays import DaskArrays
 from daf_query.slice._empty_selection import EmptySelection
 from daf_query.slice._explanation import SliceExplanation
 from daf_query.slice._export import AxisNames, Labels
-from daf_query.slice._lazy_anndata import lazy_anndata
 from daf_storage import DafReader, Origin, errors
 from daf_storage.spi import AlignedMatrix, ForkLock, Span, lazy_module
 
@@ -58,11 +57,6 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
     sp = lazy_module("scipy.sparse")
-
-if TYPE_CHECKING:
-    import anndata
-    import pandas as pd
-    import polars as pl
 
 
 def slice_matrix(  # noqa: PLR0913 - what is chosen, and how
@@ -93,7 +87,7 @@ def slice_matrix(  # noqa: PLR0913 - what is chosen, and how
     return part
 
 
-class MatrixSlice(DaskArrays):
+class MatrixSlice(Conversions):
     """Some rows and columns of a stored matrix; `DafSession.matrix` makes one.
 
     The values are read when first asked for, once, from the stored layout that touches the fewest
@@ -253,24 +247,6 @@ class MatrixSlice(DaskArrays):
                 self._layouts = (layout,)
             return self._gathered
 
-    def to_scipy(self) -> sp.csr_array[Any]:
-        """Return a ``scipy.sparse.csr_array`` of shape ``(rows, columns)``, indices ascending."""
-        return sp.csr_array(self.values(), copy=True)
-
-    def to_numpy(self) -> npt.NDArray[Any]:
-        """Return a dense array of shape ``(rows, columns)``.
-
-        Of a dense matrix it is a view of the mapped file where rows and columns are plain ranges,
-        else a copy of the slice.
-        """
-        values = self.values()
-        if sp.issparse(values):
-            values = values.toarray()
-        elif values.flags.writeable:  # not a view of the file: the caller may change what it gets
-            values = values.copy()
-        dense: npt.NDArray[Any] = values
-        return dense
-
     def provenance(self) -> dict[str, Any]:
         """Return what files of this slice say of where it comes from; see `daf_query.provenance`.
 
@@ -280,100 +256,6 @@ class MatrixSlice(DaskArrays):
         asked = self._asked or Asked(self.daf.name, None, None, is_described=True)
         described = asked.described((self.rows_axis, self.columns_axis), self.name, self.shape)
         return record_of({asked.schema: self.daf}, described)
-
-    def to_arrow(self, *, provenance: bool = False) -> pa.Table:
-        """Return the long form: a row for each non-zero element, row by row.
-
-        Columns are the two axes (dictionaries of their entries) and ``value``.  For a matrix of
-        an axis with itself they are ``AXIS`` and ``AXIS_2``.
-
-        Parameters
-        ----------
-        provenance
-            Whether the metadata of its schema say where the slice comes from.
-        """
-        return export.long_table(self, self._record(is_wanted=provenance))
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a DataFrame with a row per row and a column per column.
-
-        A sparse matrix gets pandas' sparse columns; ``frame.sparse.to_dense()`` expands them.
-        """
-        frame: pd.DataFrame = export.wide_pandas(self)
-        return frame
-
-    def to_polars(self) -> pl.DataFrame:
-        """Return a DataFrame with the row entries first, then a column per column entry.
-
-        The first column is named after the rows axis.
-        """
-        return export.wide_polars(self)
-
-    def to_anndata(  # noqa: PLR0913 - what comes along, and how
-        self,
-        *,
-        layers: Choice = None,
-        obsm: Choice = None,
-        varm: Choice = None,
-        obsp: Choice = None,
-        varp: Choice = None,
-        max_bytes: int | None = ANNDATA_MAX_BYTES,
-        provenance: bool | None = None,
-        lazy: bool = False,
-        rows_per_block: int | None = None,
-    ) -> anndata.AnnData:
-        """Return an AnnData whose ``X`` is this slice, with the other matrices over its axes.
-
-        The rows axis becomes ``obs`` and the columns axis ``var``, with all vectors of the
-        selected entries; categoricals get their order and their colours back.  The other matrices
-        over both axes become ``layers``, those of one axis with itself ``obsp`` and ``varp``, and
-        those to axes of their own ``obsm`` and ``varm``.  Of each, the selected entries are read
-        and no more.  The `repr` of the slice names them.
-
-        Parameters
-        ----------
-        layers, obsm, varm, obsp, varp
-            True for all of a part, False for none, a key or a list of keys.  By default, as many
-            as fit ``max_bytes``, the smallest first.
-        max_bytes
-            How many bytes the matrices that were not chosen may take in memory, in sum; 1 GiB by
-            default, None for no limit.  A sparse matrix is estimated by its share of the axes.
-        provenance
-            Whether ``uns["daf_query"]`` says, as JSON, where the slice comes from; by default as
-            the session was connected.
-        lazy
-            Whether ``X`` and the layers are Dask arrays as of `to_dask`, in blocks of rows, and
-            nothing of them is read now.  All layers come along by default.
-        rows_per_block
-            How many rows their blocks have; by default as many as `to_dask` chooses for ``X``.
-
-        Raises
-        ------
-        MatrixNotFoundError
-            There is no matrix of a key; the message lists those that exist.
-        InvalidInputError
-            ``lazy``, and ``X`` or a layer is stored by columns alone; or ``rows_per_block`` without
-            ``lazy``.
-
-        Warns
-        -----
-        AnnDataWarning
-            Matrices did not fit, or cannot be read; it names them, and says how to get them.
-        """
-        choice: AnnDataChoice = {
-            "layers": layers,
-            "obsm": obsm,
-            "varm": varm,
-            "obsp": obsp,
-            "varp": varp,
-            "max_bytes": max_bytes,
-        }
-        record = self._record(is_wanted=provenance)
-        if lazy:
-            return lazy_anndata(self, choice, record, rows_per_block)
-        if rows_per_block is not None:
-            raise errors.InvalidInputError("rows_per_block= is for lazy=True alone")
-        return _anndata.to_anndata(self, choice, record)
 
     def save(
         self,

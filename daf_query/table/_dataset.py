@@ -8,10 +8,9 @@ evaluated by the scan; Arrow evaluates the others, on all rows.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +34,12 @@ from daf_query.scan import (
     with_sql_membership,
 )
 from daf_query.table._dask_frames import DaskFrames, PartSpan
-from daf_query.table._filter_expressions import as_expression, both, is_same_filter
+from daf_query.table._filter_expressions import (
+    as_expression,
+    both,
+    is_same_filter,
+    referenced_columns,
+)
 from daf_query.table._fragment import BATCH_ROWS, Fragment
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._table_columns import TableColumns
@@ -44,8 +48,6 @@ from daf_query.table._table_view import TableView
 from daf_query.table._unscannable import unscannable
 from daf_storage import DafError, errors
 from daf_storage.spi import DecodedCache, Span
-
-_MISSING_FIELD: Final = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ", re.DOTALL)
 
 
 class TableDataset(ds.UnionDataset, DaskFrames):
@@ -228,8 +230,11 @@ class TableDataset(ds.UnionDataset, DaskFrames):
         partitions: Sequence[Span],
     ) -> Callable[[Predicate | None], PlannedScan]:
         """Return what scans partitions of a scan for another filter, by which none was pruned."""
+        return self._unpruned(partitions)
+
+    def _unpruned(self, spans: Sequence[Span]) -> Callable[[Predicate | None], PlannedScan]:
         table = self.open_table()
-        return lambda predicate: Scan(table, ScanPlan.unpruned(partitions, predicate, table.rows))
+        return lambda predicate: Scan(table, ScanPlan.unpruned(spans, predicate, table.rows))
 
     @property
     def has_positions(self) -> bool:
@@ -243,12 +248,8 @@ class TableDataset(ds.UnionDataset, DaskFrames):
 
     def read_spans(self, spans: Sequence[PartSpan], columns: Sequence[str]) -> pa.Table:
         """Return the rows of spans for which the filter is true."""
-        table = self.open_table()
         partitions = [Span(span.start, span.stop) for span in spans if span.start < span.stop]
-
-        def scan(predicate: Predicate | None) -> PlannedScan:
-            return Scan(table, ScanPlan.unpruned(partitions, predicate, table.rows))
-
+        scan = self._unpruned(partitions)
         return self.scanner_of(scan, partitions, list(columns), None, BATCH_ROWS).to_table()
 
     def filter_columns(self) -> list[str]:
@@ -424,32 +425,8 @@ class TableDataset(ds.UnionDataset, DaskFrames):
         )
 
     def _columns_of(self, expression: pc.Expression) -> set[str]:
-        """Return the columns of an expression: those that binding it finds missing."""
-        columns = self._columns.columns
-        fields: dict[str, pa.Field] = {}
-        while True:
-            schema = pa.schema(fields.values())
-            try:
-                ds.Scanner.from_batches(iter(()), schema=schema, filter=expression)
-            except pa.ArrowInvalid as error:
-                name = self._missing_field(str(error))
-                if name is None or name in fields:
-                    return set(columns)
-                if name not in columns:
-                    raise self.column_not_found(name) from None
-                fields[name] = columns[name].field
-            except pa.ArrowNotImplementedError:
-                return set(columns)
-            else:
-                return set(fields)
-
-    def _missing_field(self, message: str) -> str | None:
-        """Return the column that Arrow did not find; names may hold any character."""
-        named = [c for c in self._columns.columns if f"FieldRef.Name({c}) in " in message]
-        if named:
-            return max(named, key=len)
-        match = _MISSING_FIELD.search(message)
-        return match.group(1) if match else None
+        fields = {name: column.field for name, column in self._columns.columns.items()}
+        return referenced_columns(expression, fields, self.column_not_found)
 
 
 class TableFragment(Fragment):
