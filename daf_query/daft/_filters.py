@@ -24,6 +24,9 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "greater_than": gt,
     "greater_than_or_equal": ge,
 }
+_ROUNDED: Final = 1 << 53
+"""Not all integers from here on are values of Float64."""
+_MOST_OF_INT64: Final = (1 << 63) - 1
 _MIRRORED: Final = {lt: gt, le: ge, gt: lt, ge: le}
 
 
@@ -46,7 +49,10 @@ def pushed_filter(filters: Any, schema: pa.Schema) -> tuple[pc.Expression | None
     for part in parts:
         try:
             pushed.append(_Predicates(schema).visit(part))
-        except (NotPushedError, LookupError, TypeError, ValueError, pa.ArrowException):
+        except (
+            *(NotPushedError, LookupError, TypeError, ValueError, OverflowError),
+            pa.ArrowException,
+        ):
             continue
     return (reduce(and_, pushed) if pushed else None), len(pushed) == len(parts)
 
@@ -128,11 +134,23 @@ class _Predicates(_Visitor):
             raise NotPushedError
         if isinstance(value, bool) != bool(pa.types.is_boolean(arrow_type)):
             raise NotPushedError
-        if pa.types.is_integer(arrow_type) and not isinstance(value, int):
+        if pa.types.is_integer(arrow_type) and not _is_exact(value, arrow_type):
             raise NotPushedError
         if pa.types.is_floating(arrow_type) and float(_numpy(arrow_type)(value)) != value:
             raise NotPushedError
         return pa.scalar(value, arrow_type)
+
+
+def _is_exact(value: Any, arrow_type: pa.DataType) -> bool:
+    """Return whether a column of integers has a value, and Daft compares it as an integer.
+
+    UInt64 and Int64 have only Float64 in common there, in which integers from 2**53 on are rounded.
+    """
+    limits = np.iinfo(_numpy(arrow_type))
+    if not isinstance(value, int) or not limits.min <= value <= limits.max:
+        return False
+    is_unsigned = arrow_type == pa.uint64() or value > _MOST_OF_INT64
+    return not is_unsigned or abs(value) < _ROUNDED
 
 
 def _numpy(arrow_type: pa.DataType) -> Any:

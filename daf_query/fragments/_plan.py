@@ -238,9 +238,9 @@ def _joined(pieces: Sequence[Piece], rows: int) -> Iterator[list[Piece]]:
         if last is None or last.dataset != piece.dataset or not (last.spans and piece.spans):
             group.append(piece)
         else:
-            rows = last.row_count + piece.row_count
+            together = last.row_count + piece.row_count
             spans = _together((*last.spans, *piece.spans))
-            group[-1] = replace(piece, spans=spans, row_count=rows)
+            group[-1] = replace(piece, spans=spans, row_count=together)
     if group:
         yield group
 

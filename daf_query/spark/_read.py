@@ -63,7 +63,7 @@ class TableRead:
                     f"{options.paths}: Spark has no type for {schema.field(name).type}, which the "
                     f"column {name!r} of the table {options.table!r} is"
                 )
-        filters = () if options.predicate is None else (from_json(options.predicate),)
+        filters = () if options.predicate is None else (from_json(options.predicate, schema),)
         return cls(options, table, pa.schema([schema.field(name) for name in names]), filters)
 
     @property

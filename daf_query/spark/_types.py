@@ -97,5 +97,6 @@ def _as_type(column: pa.Array, field: pa.Field) -> pa.Array:
     except pa.ArrowInvalid as error:
         raise errors.UnsupportedDataError(
             f"the column {field.name!r} is {column.type}, and not all of its values are exact as "
-            f"{_DDL.get(field.type, field.type)} ({error}); leave it out with the option 'columns'"
+            f"{_DDL.get(field.type, field.type)} ({error}); leave it out: name the "
+            "others with the option 'select'"
         ) from None

@@ -6,7 +6,7 @@ is written for another engine, every column is needed that it may name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,23 +76,29 @@ def requirements_of(schema: AxisSchema, query: str) -> QueryRequirements:
             entries[axis] = rewriting.columns.get((schema.name, axis), {})
             table = schema.dataset(axis)
             tables[axis] = table.with_matrix_columns(entries[axis]) if entries[axis] else table
-    scans = _planned(rewriting.query, {name: table.schema for name, table in tables.items()})
+    schemas = {axis: table.schema for axis, table in tables.items()}
+    plan = _planned(rewriting.query, schemas)
     needs: dict[str, TableRequirements] = {}
-    for axis, table in tables.items():
-        if scans is None:
-            columns, predicate = _all_named(rewriting.query, tokens, table.schema), None
-        elif not scans[axis]:
-            continue  # a name of something else
-        else:
-            columns = _columns(scans[axis], table)
-            predicate = _together(scans[axis], table.schema, _constants(rewriting.query, tokens))
+    for axis, columns in _needed_columns(rewriting.query, tokens, tables, plan).items():
+        scans = () if plan is None else plan.scans[axis]
+        predicate = _together(scans, schemas[axis], _constants(rewriting.query, tokens))
         chosen = {name: entry for name, entry in entries[axis].items() if name in columns}
         needs[axis] = TableRequirements(tuple(columns), predicate, chosen)
     return QueryRequirements(rewriting.query, needs)
 
 
-def _planned(query: str, schemas: Mapping[str, pa.Schema]) -> dict[str, list[AskedScan]] | None:
-    """Return the scans of each table; None if the query cannot be planned here."""
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How a query is planned here."""
+
+    scans: Mapping[str, Sequence[AskedScan]]
+    """Of each table; none of a table that the optimiser left out."""
+    written: str
+    """The optimised plan, and the columns of the answer."""
+
+
+def _planned(query: str, schemas: Mapping[str, pa.Schema]) -> _Plan | None:
+    """Return the plan of a query over tables; None if it cannot be planned here."""
     config = datafusion.SessionConfig().set(
         "datafusion.sql_parser.enable_ident_normalization", "false"
     )
@@ -102,13 +108,49 @@ def _planned(query: str, schemas: Mapping[str, pa.Schema]) -> dict[str, list[Ask
         context.register_table(quoted_name(name), Table(table))
     reading = datafusion.SQLOptions().with_allow_ddl(allow=False).with_allow_dml(allow=False)
     try:
-        context.sql_with_options(query, reading).execution_plan()
+        frame = context.sql_with_options(query, reading)
+        frame.execution_plan()
+        optimised = frame.optimized_logical_plan().display_indent()
     except Exception:  # noqa: BLE001 - whatever the engine raises; the other one says what is wrong
         return None
-    return {name: table.scans for name, table in tables.items()}
+    written = f"{frame.schema().names}\n{optimised}"
+    return _Plan({name: table.scans for name, table in tables.items()}, written)
 
 
-def _columns(scans: list[AskedScan], table: TableDataset) -> list[str]:
+def _needed_columns(
+    query: str,
+    tokens: list[Token],
+    tables: Mapping[str, TableDataset],
+    plan: _Plan | None,
+) -> dict[str, list[str]]:
+    """Return the columns of each table with which a query means what it means with all of them.
+
+    Those that are read need not be enough.  The optimiser here drops columns, conditions and whole
+    tables, such as ``name IS NOT NULL``, whose names another engine looks up all the same; and a
+    wildcard in a subquery, numbered by ``ORDER BY 3``, is another column where some are lacking.
+    """
+    named = {name: _all_named(query, tokens, table.schema) for name, table in tables.items()}
+    if plan is None:
+        return named
+    read = {name: _columns(plan.scans[name], tables[name]) for name in tables if plan.scans[name]}
+    with_named = {
+        name: [each for each in tables[name].schema.names if each in columns or each in named[name]]
+        for name, columns in read.items()
+    }
+    whole = {name: table.schema.names for name, table in tables.items()}
+    read_whole = {name: whole[name] for name in read}
+    for columns in (read, with_named, named | with_named, read_whole):
+        schemas = {
+            name: pa.schema([tables[name].schema.field(each) for each in chosen])
+            for name, chosen in columns.items()
+        }
+        again = _planned(query, schemas)
+        if again is not None and again.written == plan.written:
+            return columns
+    return whole
+
+
+def _columns(scans: Sequence[AskedScan], table: TableDataset) -> list[str]:
     """Return the columns of some scans and of their filters; the first one if there is none."""
     needed = {name for scan in scans for name in table.needed(scan.columns, scan.filter)}
     return [name for name in table.schema.names if name in needed] or table.schema.names[:1]
@@ -166,7 +208,7 @@ def _shifted(written: str, start: int) -> list[Token]:
 
 
 def _together(
-    scans: list[AskedScan], schema: pa.Schema, constants: set[str | float]
+    scans: Sequence[AskedScan], schema: pa.Schema, constants: set[str | float]
 ) -> Predicate | None:
     """Return what holds for the rows that any of some scans needs."""
     predicates = [_certain(scan.filter, schema, constants) for scan in scans]

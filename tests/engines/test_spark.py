@@ -128,6 +128,9 @@ PLANNED = {
         SELECT old.donor, count(*) AS n FROM old JOIN obs ON old.name = obs.name
         WHERE obs.score > 0.5 GROUP BY old.donor
     """,
+    "named, and not needed": "SELECT donor FROM (SELECT donor, age FROM obs) WHERE age IS NULL",
+    "nothing": "SELECT name FROM obs WHERE 1 = 0",
+    "numbered": "SELECT name, score FROM (SELECT * FROM obs ORDER BY 3, 1 LIMIT 9)",
     "braces": "SELECT count(*) AS n FROM obs WHERE donor <> '{d1}'",
 }
 

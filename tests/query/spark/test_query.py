@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from daf_query import connect
@@ -124,6 +126,8 @@ def test_quotes_are_translated(spark: str, local: str) -> None:
 P: list[Predicate] = [
     Compare("age", ">", 60),
     Compare("half", "<=", 0.1),
+    Compare("big", "!=", 1),
+    In("big", (1, (1 << 64) - 1)),
     Compare("donor", "!=", 'it\'s "é"'),
     In("age", (1, 2)),
     In("donor", ("a", "b"), is_negated=True),
@@ -143,13 +147,15 @@ def test_a_predicate_travels_as_json(predicate: Predicate) -> None:
     daf.add_axis("cell", ["A"])
     daf.set_vector("cell", "age", [1])
     daf.set_vector("cell", "half", [0.5])
+    daf.set_vector("cell", "big", np.array([(1 << 64) - 1], "u8"))
     daf.set_vector("cell", "donor", ["N1"])
     daf.set_vector("cell", "good", [True])
-    assert parse(from_json(to_json(predicate)), connect(daf).table("cell").schema) == predicate
+    schema = connect(daf).table("cell").schema
+    assert parse(from_json(to_json(predicate), schema), schema) == predicate
 
 
 @pytest.mark.parametrize("written", ["", "{}", "[]", '["like", "a", "b"]', '["not like", "a"]'])
 def test_what_is_no_predicate_is_refused(written: str) -> None:
     """With what it is."""
     with pytest.raises(errors.InvalidInputError, match="is no filter"):
-        from_json(written)
+        from_json(written, pa.schema([("age", pa.int64())]))

@@ -41,6 +41,22 @@ COLUMNS = [
      {"cell": ("age", "score")}),
     ("SELECT name FROM cell ORDER BY age LIMIT 1", {"cell": ("name", "age")}),
     ("SELECT 1", {}),
+    # What the optimiser here leaves out is named all the same.
+    ("SELECT age FROM cell WHERE name IS NOT NULL", {"cell": ("name", "age")}),
+    ("SELECT name FROM cell WHERE name IS NULL", {"cell": ("name",)}),
+    ("SELECT age FROM cell WHERE 1 = 0", {"cell": ("age",)}),
+    ("SELECT age FROM cell LIMIT 0", {"cell": ("age",)}),
+    ("SELECT age FROM (SELECT age, score FROM cell)", {"cell": ("age", "score")}),
+    ("SELECT c.age FROM cell c JOIN donor d ON c.donor = d.name WHERE d.name IS NULL",
+     {"cell": ("name", "age", "donor"), "donor": ("name",)}),
+    ("SELECT age FROM (SELECT age, donor FROM cell)", {"cell": ("age", "donor")}),
+    # A wildcard of fewer columns would number others.
+    ("SELECT half, score FROM (SELECT * FROM cell ORDER BY 3 LIMIT 1)",
+     {"cell": ("name", "index", "age", "donor", "half", "score")}),
+    ("SELECT b FROM (SELECT * FROM donor) AS d(a, b, c)", {"donor": ("name", "index", "sex")}),
+    ("SELECT name FROM (SELECT * FROM donor UNION ALL SELECT name, 2, donor FROM cell)",
+     {"cell": ("name", "index", "age", "donor", "half", "score"),
+      "donor": ("name", "index", "sex")}),
     # Functions and spellings of another engine.
     ("SELECT collect_set(donor) FROM cell WHERE age RLIKE 2",
      {"cell": ("age", "donor"), "donor": ("name",)}),
