@@ -53,6 +53,27 @@ class ReadOptions:
         """Whether a matrix is read, not an axis."""
         return bool(self.matrix)
 
+    @property
+    def location(self) -> str:
+        """The path or the pattern, or how many paths there are; for messages."""
+        return _shown(self.paths)
+
+    def selected(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the columns that are selected of a table with columns of these names.
+
+        Raises
+        ------
+        NotFoundError
+            There is no column of a name.
+        """
+        for name in self.select or ():
+            if name not in names:
+                raise errors.NotFoundError(
+                    f"{self.location}: the table {self.table!r} has no column {name!r}; it has "
+                    f"{errors.known_names(names, none='none')}{errors.nearest(name, names)}"
+                )
+        return names if self.select is None else self.select
+
     @classmethod
     def of(cls, options: Mapping[str, str]) -> ReadOptions:
         """Return what options mean.
@@ -84,9 +105,9 @@ class ReadOptions:
                 "'cell, gene'"
             )
         elif table == MATRIX:
-            _refuse(given, ("by",), "the long form of a matrix")
-        if table == PROFILE:
-            _refuse(given, ("predicate",), "a profile")
+            _refuse(given, ("by", "matrix_columns"), "the long form of a matrix")
+        else:
+            _refuse(given, ("predicate", "matrix_columns"), "a profile")
         return cls(
             paths,
             table,
@@ -197,7 +218,7 @@ def _refuse(given: Mapping[str, Any], names: Iterable[str], what: str) -> None:
             raise errors.InvalidInputError(
                 f"{what} has no option {name!r}; it is of table='matrix' and table='profile', with "
                 "the options 'matrix' and 'axes'"
-                if name not in {"by", "predicate"}
+                if name not in {"by", "predicate", "matrix_columns"}
                 else f"{what} has no option {name!r}"
             )
 

@@ -86,7 +86,7 @@ class ProfileRead:
                 progress="never",
             )
             schema = empty.to_arrow_table().schema
-        names = options.select or schema.names
+        names = options.selected(schema.names)
         return cls(options, pa.schema([schema.field(name) for name in names]))
 
     @property

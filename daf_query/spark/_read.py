@@ -50,18 +50,12 @@ class TableRead:
         table = _table_of(options)
         schema = table_schema(options.paths, table)
         known = spark_schema(schema)
-        names = known.names if options.select is None else options.select
+        names = known.names if options.select is None else options.selected(schema.names)
         for name in names:
-            if name not in schema.names:
-                raise errors.NotFoundError(
-                    f"{options.paths}: the table {options.table!r} has no column {name!r}; it has "
-                    f"{errors.known_names(schema.names, none='none')}"
-                    f"{errors.nearest(name, schema.names)}"
-                )
             if name not in known.names:
                 raise errors.UnsupportedDataError(
-                    f"{options.paths}: Spark has no type for {schema.field(name).type}, which the "
-                    f"column {name!r} of the table {options.table!r} is"
+                    f"{options.location}: Spark has no type for {schema.field(name).type}, which "
+                    f"the column {name!r} of the table {options.table!r} is"
                 )
         filters = () if options.predicate is None else (from_json(options.predicate, schema),)
         return cls(options, table, pa.schema([schema.field(name) for name in names]), filters)
@@ -82,8 +76,8 @@ class TableRead:
         for name in names:
             if name not in self.stored.names:
                 raise errors.InvalidInputError(
-                    f"{self.options.paths}: the schema that was given has the column {name!r}; the "
-                    f"table {self.options.table!r} has "
+                    f"{self.options.location}: the schema that was given has the column {name!r}; "
+                    f"the table {self.options.table!r} has "
                     f"{errors.known_names(self.stored.names, none='none')}"
                 )
         return replace(self, stored=pa.schema([self.stored.field(name) for name in names]))

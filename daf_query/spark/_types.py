@@ -91,8 +91,6 @@ def _as_type(column: pa.Array, field: pa.Field) -> pa.Array:
     if column.type == field.type:
         return column
     try:
-        if pa.types.is_decimal(field.type):
-            return column.cast(pa.decimal128(20, 0))
         return column.cast(field.type)
     except pa.ArrowInvalid as error:
         raise errors.UnsupportedDataError(

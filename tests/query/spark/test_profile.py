@@ -109,5 +109,16 @@ def test_columns_of_a_profile_are_checked(runs: str, tmp_path: Path) -> None:
     )
     with pytest.raises(errors.DafError, match="donr"):
         source.schema()
+    source = DafDataSource(
+        {
+            "path": runs,
+            "table": "profile",
+            "matrix": "X",
+            "axes": "cell, gene",
+            "select": "gene,men",
+        }
+    )
+    with pytest.raises(errors.NotFoundError, match="no column 'men'; it has .*mean"):
+        source.schema()
     with pytest.raises(errors.SourceNotFoundError):
         parts_of(str(tmp_path / "none.daf.zarr"))

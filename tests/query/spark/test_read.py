@@ -117,6 +117,12 @@ WRONG = [
     ({"table": "matrix", "matrix": "X", "axes": "cell"}, "does not name two axes"),
     ({"table": "matrix", "matrix": "X", "axes": "cell, gene", "by": "donor"}, "no option 'by'"),
     ({"table": "matrix", "matrix": "Y", "axes": "cell, gene"}, "'Y'"),
+    (
+        {"table": "matrix", "matrix": "X", "axes": "cell, gene", "matrix_columns": "X['CD8A']"},
+        "the long form of a matrix has no option 'matrix_columns'",
+    ),
+    ({"table": "profile", "predicate": "[]"}, "no axis 'profile'"),
+    ({"path": '["PATH"]', "select": "nam"}, "^1 data sets: the table 'cell' has no column 'nam'"),
     ({"table": "cel"}, "'cel'"),
     ({"matrix_columns": "X['NONE']"}, "'NONE'"),
     ({"matrix_columns": "Y['CD8A']"}, "names no entry of a matrix over axis 'cell'"),
@@ -130,8 +136,9 @@ WRONG = [
 @pytest.mark.parametrize(("options", "message"), WRONG, ids=str)
 def test_wrong_options_are_errors(path: str, options: dict[str, str], message: str) -> None:
     """Each says what is there instead, or what to write."""
+    given = {name: value.replace("PATH", path) for name, value in options.items()}
     with pytest.raises(errors.DafError, match=message):
-        source(**{"path": path, **options}).schema()
+        source(**{"path": path, **given}).schema()
 
 
 def test_options_have_names_in_any_case() -> None:
@@ -168,7 +175,9 @@ def test_types_that_spark_lacks() -> None:
         *("255", "x", "y", "0.5", "1970-01-01 00:00:00.000001"),
     ]
     odd = pa.RecordBatch.from_pydict({"time": pa.array([1001], pa.timestamp("ns"))})
-    with pytest.raises(errors.UnsupportedDataError, match="'time' is timestamp.* leave it out"):
+    with pytest.raises(
+        errors.UnsupportedDataError, match="'time' is timestamp.* the option 'select'"
+    ):
         list(as_spark([odd], pa.schema([("time", pa.timestamp("us"))])))
 
 
