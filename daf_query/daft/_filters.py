@@ -107,27 +107,29 @@ class _Predicates(_Visitor):
         left, right = (_Operands().visit(arg) for arg in args)
         if isinstance(right, _Column):
             left, right, compare = right, left, _MIRRORED.get(compare, compare)
-        return compare(pc.field(left.name), self._constant(left, right))
+        return compare(pc.field(_name_of(left)), self._constant(left, right))
 
     def visit_between(self, expr: Any, lower: Any, upper: Any) -> pc.Expression:
         column, low, high = (_Operands().visit(arg) for arg in (expr, lower, upper))
-        field = pc.field(column.name)
+        field = pc.field(_name_of(column))
         return (field >= self._constant(column, low)) & (field <= self._constant(column, high))
 
     def visit_is_in(self, expr: Any, items: list[Any]) -> pc.Expression:
         column = _Operands().visit(expr)
         values = [self._constant(column, _Operands().visit(item)) for item in items]
-        return pc.field(column.name).isin(pa.array([v.as_py() for v in values], values[0].type))
+        return pc.field(_name_of(column)).isin(
+            pa.array([v.as_py() for v in values], values[0].type)
+        )
 
     def visit_is_null(self, expr: Any) -> pc.Expression:
-        return pc.field(_Operands().visit(expr).name).is_null()
+        return pc.field(_name_of(_Operands().visit(expr))).is_null()
 
     def visit_not_null(self, expr: Any) -> pc.Expression:
-        return ~pc.field(_Operands().visit(expr).name).is_null()
+        return ~pc.field(_name_of(_Operands().visit(expr))).is_null()
 
     def _constant(self, column: Any, value: Any) -> pa.Scalar:
         """Return a constant of the type of a column, if it has the value."""
-        arrow_type = self._schema.field(column.name).type
+        arrow_type = self._schema.field(_name_of(column)).type
         if pa.types.is_dictionary(arrow_type) and isinstance(value, str):
             return pa.scalar(value)
         if isinstance(value, str) != bool(pa.types.is_string(arrow_type)):
@@ -162,6 +164,13 @@ class _Column:
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+
+def _name_of(operand: Any) -> str:
+    """Return the name of an operand that is a column."""
+    if not isinstance(operand, _Column):
+        raise NotPushedError
+    return operand.name
 
 
 class _Operands(_Visitor):

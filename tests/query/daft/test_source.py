@@ -107,6 +107,12 @@ def test_what_is_pushed() -> None:
         (c("s") == "a") | (c("n") * 2 > 1),
         (c("n") > c("x")),
         c("n").is_in([1, 300]),
+        c("n").is_in([]),
+        daft.lit(5).between(c("n"), 100),
+        daft.lit(1) == daft.lit(1),
+        daft.lit(3).is_in([c("n"), 4]),
+        daft.lit(3).is_null(),
+        daft.lit(3).not_null(),
     )
     for expression in none:
         filters, is_whole = pushed_filter(expression, schema)
