@@ -57,15 +57,17 @@ class _AnnbatchSampler:
         weights: npt.NDArray[np.float64] | None,
         indices: npt.NDArray[np.int64],
         axis_length: int,
+        epoch: int = 0,
     ) -> None:
         self.plan = plan
         self.weights = weights
         self.indices = indices
         self.axis_length = axis_length
-        self.epoch = 0
+        self.epoch = epoch
 
     def __reduce__(self) -> Any:
-        return _rebuilt_annbatch, (self.plan, self.weights, self.indices, self.axis_length)
+        parts = (self.plan, self.weights, self.indices, self.axis_length, self.epoch)
+        return _rebuilt_annbatch, parts
 
     def __repr__(self) -> str:
         return f"AnnbatchSampler({self.plan.entries:,} rows in batches of {self.plan.batch_rows:,})"

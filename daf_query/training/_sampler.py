@@ -77,6 +77,11 @@ class Sampler:
             if array is not None:
                 array.flags.writeable = False
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was pickled: its arrays cannot be written there either."""
+        self.__dict__.update(state)
+        self.__post_init__()
+
     def __len__(self) -> int:
         return int(self.indices.size)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import anndata as ad
@@ -12,6 +14,7 @@ import pandas as pd
 import pytest
 
 from daf_query import DafSession, connect
+from daf_query.training._loaders import _annbatch_class
 from daf_storage import ZarrDaf, errors
 from tests.query.training.test_row_blocks import COUNT, GENE_NAMES, filled, matrix
 
@@ -61,6 +64,21 @@ def test_annbatch_reads_the_entries_of_a_split(annbatch: Any, atlas: Path, where
             assert np.array_equal(batch["X"].toarray(), whole[batch["index"]])
             assert batch["obs"]["n"].tolist() == ours["index"].tolist()
     assert len(pickle.loads(pickle.dumps(requests)).indices) == len(sampler)
+
+
+def test_a_sampler_that_is_pickled_keeps_its_epoch(
+    db: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that is spawned shuffles as the loader does."""
+    package = ModuleType("annbatch")
+    package.abc = SimpleNamespace(Sampler=object)  # type: ignore[attr-defined] # of the real one
+    monkeypatch.setitem(sys.modules, "annbatch", package)
+    _annbatch_class.cache_clear()
+    requests = db.sampler("cell").to_annbatch(batch_rows=8)
+    requests.set_epoch(5)
+    again = pickle.loads(pickle.dumps(requests))
+    _annbatch_class.cache_clear()
+    assert again.epoch == 5
 
 
 def test_annbatch_draws_by_weight(annbatch: Any, atlas: Path) -> None:

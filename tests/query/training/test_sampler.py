@@ -106,6 +106,7 @@ def test_a_sampler_is_frozen_and_shows_itself(db: DafSession) -> None:
         sampler.axis = "gene"  # type: ignore[misc] # that is what is tested
     again = pickle.loads(pickle.dumps(sampler))
     assert again.to_arrow().equals(sampler.to_arrow())
+    assert not again.indices.flags.writeable
     assert repr(sampler) == "Sampler('cell', 24 of 300 entries: a<b 12, c 12)"
     assert "<td>a&lt;b</td><td>12</td><td>50.00%</td>" in sampler._repr_html_()
     assert repr(db.sampler("cell", weights="1")) == "Sampler('cell', 300 of 300 entries; weighted)"
