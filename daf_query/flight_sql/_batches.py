@@ -78,16 +78,17 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     A cross join has batches of a few rows, each of which would be a message.
     """
     waiting: list[pa.RecordBatch] = []
-    rows, since = 0, 0.0
+    rows, size, since = 0, 0, 0.0
     for batch in batches:
         if not waiting:
             since = time.monotonic()
         waiting.append(batch)
         rows += batch.num_rows
-        is_enough = rows >= _FEW_ROWS or batch.nbytes >= _FEW_BYTES
+        size += batch.nbytes
+        is_enough = rows >= _FEW_ROWS or size >= _FEW_BYTES
         if is_enough or time.monotonic() - since > _JOINING_SECONDS:
             yield pa.concat_batches(waiting) if len(waiting) > 1 else batch
-            waiting, rows = [], 0
+            waiting, rows, size = [], 0, 0
     if waiting:
         yield pa.concat_batches(waiting)
 

@@ -63,6 +63,9 @@ def test_small_batches_travel_together() -> None:
     large = [pa.record_batch({"n": range(5000)}), pa.record_batch({"x": ["x" * 100_000]})]
     assert [list(joined([batch])) for batch in large] == [[batch] for batch in large]
 
+    wide = [pa.record_batch({"x": ["x" * 50_000]})] * 200
+    assert max(part.nbytes for part in joined(wide)) < 2 << 20
+
     def slow() -> Iterator[pa.RecordBatch]:
         for batch in small[:2]:
             time.sleep(0.15)
