@@ -202,6 +202,6 @@ def matrix_reads(part: Any, spans: Spans, plan_slice: PlanSlice) -> tuple[Source
 
 def _pieces(rows: Selection, spans: Spans, *, has_all_rows: bool) -> Iterator[MatrixPiece]:
     for row_span in spans[0]:
-        own = None if has_all_rows else PackedPositions.of(rows.positions[row_span.slice])
+        packed = None if has_all_rows else PackedPositions.of(rows.positions[row_span.slice])
         for column_span in spans[1]:
-            yield MatrixPiece(own, None if len(spans[1]) == 1 else column_span)
+            yield MatrixPiece(packed, None if len(spans[1]) == 1 else column_span)
