@@ -11,7 +11,7 @@ SPARK_VENV ?= build/spark-venv
 # Tests start some hundred processes, each of which would compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-engines test-spark test-benchmarks check corpus format bench crash-points mutants torture lock test-lowest clean
+.PHONY: help setup demo test test-engines test-spark test-benchmarks check docs corpus format bench crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -52,6 +52,10 @@ check: setup  ## Format, lint, types, layers and words.
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.words
+
+docs: setup  ## Build the documentation site into build/docs, and check its links and names.
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b html -d build/doctrees docs build/docs
+	$(BIN)/python -m docs._site.check build/docs
 
 format: setup  ## Format the code and mend what can be mended.
 	$(BIN)/ruff format .

@@ -1,0 +1,160 @@
+"""Tests of the documentation site: what `make docs` needs, without a build."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import zlib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sphinx")
+pytest.importorskip("numpydoc")
+
+from numpydoc.docscrape import NumpyDocString
+
+from docs._site import api_pages, check, foreign_names
+from docs._site.common_parameters import COMMON_PARAMETERS
+from docs._site.docstrings import completed, undescribed
+from docs._site.public_names import error_names, public_names
+from docs._site.references import _public
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def test_every_public_name_has_an_api_page(tmp_path: Path) -> None:
+    """With a directive for itself and for each of its public members."""
+    api_pages.write(tmp_path)
+    for name in public_names():
+        page = (tmp_path / f"{name.full_name}.rst").read_text()
+        assert name.name in page
+        assert [member for member in name.members if f":: {name.name}.{member}\n" not in page] == []
+        assert (
+            f"   {name.name} <{name.full_name}>" in (tmp_path / f"{name.package}.rst").read_text()
+        )
+    errors_page = (tmp_path / "daf_storage.errors.rst").read_text()
+    assert [error for error in error_names() if f":: {error}\n" not in errors_page] == []
+
+
+def test_pages_of_names_that_are_gone_are_deleted(tmp_path: Path) -> None:
+    """And pages that are the same are not touched, so that a second build is fast."""
+    (tmp_path / "daf_query.gone.rst").write_text("gone")
+    api_pages.write(tmp_path)
+    assert not (tmp_path / "daf_query.gone.rst").exists()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    api_pages.write(tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+
+
+def test_types_and_constants_say_what_they_are() -> None:
+    """By the docstring below their definition."""
+    silent = [
+        name.full_name
+        for name in public_names()
+        if name.category == "data" and not any(api_pages.docstring_of_data(name))
+    ]
+    assert silent == []
+
+
+def test_common_parameters_are_parameters() -> None:
+    """Each of them is left out by some docstring, so that none describes what is gone."""
+    left_out = set()
+    for name in public_names():
+        values = [name.value, *(getattr(name.value, member) for member in name.members)]
+        for value in values:
+            if callable(value) and not inspect.ismodule(value):
+                try:
+                    signature = inspect.signature(value)
+                except ValueError:
+                    continue
+                left_out |= set(undescribed(NumpyDocString(inspect.getdoc(value) or ""), signature))
+    assert sorted(set(COMMON_PARAMETERS) - left_out) == []
+
+
+def test_a_docstring_is_completed() -> None:
+    """With the parameters that it leaves out, in their places, and with what is returned."""
+
+    def read(axis: str, name: str, *, odd: int = 0) -> list[str]:
+        """Return the names.
+
+        Parameters
+        ----------
+        name
+            A special name.
+        """
+        raise NotImplementedError
+
+    lines = "\n".join(completed(read, (inspect.getdoc(read) or "").split("\n")))
+    assert lines.index("axis : ``str``") < lines.index("A special name") < lines.index("Returns")
+    assert "The names." in lines
+    assert "odd" not in lines, "no description is made up"
+
+
+@pytest.mark.parametrize("project", foreign_names.PROJECTS)
+def test_foreign_names_exist(project: str) -> None:
+    """In the installed packages; some are defined elsewhere and exported under this name."""
+    for name in foreign_names.PROJECTS[project].names:
+        module, _, last = name.rpartition(".")
+        assert hasattr(import_module(module), last), name
+
+
+def test_an_inventory_can_be_read() -> None:
+    """In the format that Sphinx reads."""
+    content = foreign_names.inventory("zarr", foreign_names.PROJECTS["zarr"])
+    *header, body = content.split(b"\n", 4)
+    assert header[0] == b"# Sphinx inventory version 2"
+    assert (
+        zlib.decompress(body).splitlines()[0]
+        == b"zarr.Array py:class 1 api/zarr/array/#zarr.Array -"
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "leads_to"),
+    [
+        ("MatrixSlice", "daf_query.MatrixSlice"),
+        ("DafSession.sql", "daf_query.DafSession.sql"),
+        ("daf_query.slice._matrix_slice.MatrixSlice", "daf_query.MatrixSlice"),
+        ("QueryError", "daf_storage.errors.QueryError"),
+        ("DafSession.nothing", None),
+        ("numpy.view", None),
+    ],
+)
+def test_references_lead_to_public_names(written: str, leads_to: str | None) -> None:
+    """However they are written; names of others do not."""
+    assert _public(written) == leads_to
+
+
+def test_the_check_finds_what_is_wrong(tmp_path: Path) -> None:
+    """Links into nowhere, malformed ones, scripts from elsewhere, and names without a page."""
+    (tmp_path / "a.html").write_text(
+        "<h1 id='top'>A</h1><a href='#top'>ok</a><a href='b.html#here'>ok</a><a href='gone.html'>x</a>"
+        "<a href='b.html#gone'>x</a><a href='https:///'>x</a><a href='//host/x'>x</a><a href='ftp://host/'>x</a>"
+        "<script src='https://cdn.example/x.js'></script><img src='gone.png'>"
+    )
+    (tmp_path / "b.html").write_text("<p id='here'>B</p><a href='https://example.org'>ok</a>")
+    found = [line for line in check.problems(tmp_path) if line.startswith(("a.html", "b.html"))]
+    assert [re.findall("'(.*?)'", line)[0] for line in found] == [
+        "//host/x",
+        "b.html#gone",
+        "ftp://host/",
+        "gone.html",
+        "https:///",
+        "https://cdn.example/x.js",
+        "gone.png",
+    ]
+    assert "daf_query.connect has no page" in check.problems(tmp_path)
+
+
+def test_every_page_is_in_the_contents() -> None:
+    """The index pages of the sections name each page, as a link and in the tree."""
+    for index in DOCS.glob("*/index.md"):
+        if index.parent.name == "design":
+            continue
+        text = index.read_text()
+        for page in index.parent.glob("*.md"):
+            if page != index:
+                assert f"\n{page.stem}\n" in text, page
+                assert f"({page.name})" in text, page
