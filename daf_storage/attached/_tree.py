@@ -22,7 +22,7 @@ from daf_storage.attached._properties import Property, memory_property
 from daf_storage.attached._uns import UnsValues, encoded_values, uns_values
 from daf_storage.attached._virtual import VirtualNode
 from daf_storage.data import kept, layout
-from daf_storage.trees import Hdf5Tree, MemoryArray, NodeKind, Tree, version_of
+from daf_storage.trees import Hdf5Tree, MemoryArray, NodeKind, Tree, release_kept, version_of
 
 _CHECK_SECONDS: Final = 0.005
 """How long what there is in the file is believed to be the same, within one question."""
@@ -70,6 +70,10 @@ class AnnDataTree:
     def location(self) -> str:
         """Where the tree is, for messages."""
         return self.base.location
+
+    def release_kept(self) -> None:
+        """Let go of mappings of files that are kept; arrays that were handed out stay valid."""
+        release_kept(self.base)
 
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if nothing is."""

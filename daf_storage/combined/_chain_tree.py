@@ -16,7 +16,7 @@ from daf_storage import errors
 from daf_storage.combined._property_paths import PropertyPath, axes_of_group, property_of
 from daf_storage.combined._same_entries import first_difference
 from daf_storage.data import layout
-from daf_storage.trees import Node, NodeKind, StoredArray, Tree, version_of
+from daf_storage.trees import Node, NodeKind, StoredArray, Tree, release_kept, version_of
 
 _NAME: Final = "name"
 _POINTS: Final = "points"
@@ -44,6 +44,11 @@ class ChainTree:
     def index_tree(self) -> ChainTree:
         """The tree of the indexes: this one."""
         return self
+
+    def release_kept(self) -> None:
+        """Let go of mappings of files that are kept; arrays that were handed out stay valid."""
+        for member in self._members:
+            release_kept(member)
 
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if nothing is."""

@@ -29,7 +29,7 @@ from daf_storage.data._conversions import (
     positions_among,
     sample,
 )
-from daf_storage.trees import Node, StoredArray, Tree
+from daf_storage.trees import Node, StoredArray, Tree, release_kept
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -111,6 +111,7 @@ class AxisReader:
         """Refuse further use; arrays handed out earlier stay valid.  May be called twice."""
         self._is_closed = True
         self._decoded.clear()
+        release_kept(self._tree)
         if self._release is not None:
             self._release()
 

@@ -32,6 +32,7 @@ from daf_storage.trees import (
     StoredArray,
     Tree,
     ZarrTree,
+    release_kept,
     version_of,
 )
 
@@ -194,6 +195,13 @@ class SidecarTree:
     def remarks(self) -> list[tuple[str, str]]:
         """Return what the attached data set does not show of its file."""
         return self.base.remarks() if isinstance(self.base, Remarked) else []
+
+    def release_kept(self) -> None:
+        """Let go of mappings of files that are kept; arrays that were handed out stay valid."""
+        release_kept(self.base)
+        with self._lock:
+            if self._loaded is not None:
+                self._loaded.tree.release_kept()
 
     # What is used of the sidecar
 

@@ -38,6 +38,7 @@ from daf_storage.stores._directory_write import (
     replaced_prefixes,
     restore_replaced,
 )
+from daf_storage.stores._kept_files import KeptFiles
 from daf_storage.stores._locks import (
     discard,
     exclusive,
@@ -76,6 +77,8 @@ class DirectoryStore:
     def __init__(self, root: str | Path, *, location: str | None = None) -> None:
         self.root = Path(os.path.abspath(root))
         self.location = location or str(root)
+        self.kept = KeptFiles()
+        """Mappings and documents of its files, kept while the files are what they were."""
 
     def __repr__(self) -> str:
         return f"DirectoryStore({self.location!r})"
@@ -162,7 +165,8 @@ class DirectoryStore:
                 refuse(error, what=f"{self.location}: {prefix}" if prefix else self.location)
             # The root is never deleted, and its lock is the writers' (see `lock`).
             if not prefix or (lock_shared(descriptor) and is_at(descriptor, path)):
-                return DirectorySnapshot(descriptor, str(path))
+                self.kept.release_replaced()
+                return DirectorySnapshot(descriptor, str(path), self.kept)
             os.close(descriptor)  # replaced or deleted this very moment: look again
 
     @contextmanager

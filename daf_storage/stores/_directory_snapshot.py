@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from daf_storage import errors
 from daf_storage.stores import _identity
+from daf_storage.stores._kept_files import MAX_DOCUMENT_BYTES, KeptFiles
 from daf_storage.stores._mapping import map_readonly
 from daf_storage.stores._protocol import LocalReads
 from daf_storage.stores._regular import not_regular, open_regular, refuse
@@ -22,12 +23,23 @@ T = TypeVar("T")
 
 
 class DirectorySnapshot(LocalReads):
-    """A view of one directory, held by its descriptor; see `Snapshot`."""
+    """A view of one directory, held by its descriptor; see `Snapshot`.
 
-    def __init__(self, descriptor: int, path: str) -> None:
+    Parameters
+    ----------
+    descriptor
+        Of the directory; closed with this object.
+    path
+        Where the directory is.
+    kept
+        What is kept of files from one snapshot to the next; nothing by default.
+    """
+
+    def __init__(self, descriptor: int, path: str, kept: KeptFiles | None = None) -> None:
         self._descriptor = descriptor
         self.path = path
         """Where the directory was when it was opened."""
+        self._kept = KeptFiles(max_files=0) if kept is None else kept
         weakref.finalize(self, os.close, descriptor)
 
     def identity(self) -> tuple[Hashable, ...]:
@@ -79,14 +91,24 @@ class DirectorySnapshot(LocalReads):
 
     def read(self, key: str) -> bytes | None:
         """Return a copy of the file's bytes."""
+        status = self.status_of(key)
+        if status is None:
+            return None
+        kept = self._kept.find(status, is_mapped=False)
+        if kept is not None:
+            return bytes(kept)
         descriptor = self.open_key(key)
         if descriptor is None:
             return None
         with os.fdopen(descriptor, "rb") as file:
             try:
-                return file.read()
+                status = os.fstat(descriptor)
+                data = file.read()
             except OSError as error:
                 refuse(error, what=self._what(key))
+        if len(data) <= MAX_DOCUMENT_BYTES:
+            self._kept.keep(status, self._what(key), memoryview(data), is_mapped=False)
+        return data
 
     def size(self, key: str) -> int | None:
         """Return the size of the file."""
@@ -109,16 +131,25 @@ class DirectorySnapshot(LocalReads):
         return self.open_key(key)
 
     def map(self, key: str) -> memoryview | None:
-        """Map the file; the mapping lives as long as a view of it."""
+        """Map the file; the mapping lives as long as a view of it, or as it is kept."""
+        status = self.status_of(key)
+        if status is None:
+            return None
+        kept = self._kept.find(status, is_mapped=True)
+        if kept is not None:
+            return kept
         descriptor = self.open_key(key)
         if descriptor is None:
             return None
         try:
-            return map_readonly(descriptor, os.fstat(descriptor).st_size)
+            status = os.fstat(descriptor)
+            data = map_readonly(descriptor, status.st_size)
         except OSError as error:
             refuse(error, what=self._what(key))
         finally:
             os.close(descriptor)
+        self._kept.keep(status, self._what(key), data, is_mapped=True)
+        return data
 
     def open_key(self, key: str) -> int | None:
         """Return a descriptor of the file, to be closed; None if it is absent."""

@@ -21,6 +21,7 @@ from daf_storage.trees._protocol import (
     ArrayInfo,
     CodedArray,
     CountedFromZero,
+    KeepingTree,
     Node,
     NodeKind,
     NotFileBacked,
@@ -32,6 +33,7 @@ from daf_storage.trees._protocol import (
     WholeStrings,
     WritableTree,
     fill_blocks,
+    release_kept,
     version_of,
 )
 from daf_storage.trees._shards import ShardWriter
@@ -48,6 +50,7 @@ __all__ = [
     "CountedFromZero",
     "Hdf5File",
     "Hdf5Tree",
+    "KeepingTree",
     "MemoryArray",
     "Node",
     "NodeKind",
@@ -79,6 +82,7 @@ __all__ = [
     "memory_array",
     "new_chunk_cache",
     "read_joined",
+    "release_kept",
     "require_space_in",
     "version_of",
     "zarr_formats",

@@ -232,6 +232,21 @@ def version_of(tree: Tree, path: str) -> Hashable:
     return tree.version(path) if isinstance(tree, VersionedTree) else None
 
 
+@runtime_checkable
+class KeepingTree(Protocol):
+    """A tree that keeps mappings of files from one use to the next."""
+
+    def release_kept(self) -> None:
+        """Let go of them; arrays that were handed out stay valid."""
+        ...
+
+
+def release_kept(tree: object) -> None:
+    """Let go of what a tree keeps of its files, if it keeps anything."""
+    if isinstance(tree, KeepingTree):
+        tree.release_kept()
+
+
 class TreeTransaction(Protocol):
     """Changes prepared aside; each `publish` and `remove` is one atomic step."""
 

@@ -24,6 +24,7 @@ from daf_storage.errors import (
     UnsupportedDataError,
 )
 from daf_storage.stores import (
+    DirectoryStore,
     MmapZipStore,
     ReadableStore,
     Snapshot,
@@ -175,6 +176,11 @@ class ZarrTree:
         """Return an attribute of the root; None if it has none."""
         snapshot = self._snapshot("")
         return None if snapshot is None else self.format.marker(snapshot, name)
+
+    def release_kept(self) -> None:
+        """Let go of mappings of files that are kept; arrays that were handed out stay valid."""
+        if isinstance(self._store, DirectoryStore):
+            self._store.kept.clear()
 
     def _snapshot(self, path: str) -> Snapshot | None:
         return self._store.snapshot(posixpath.join(self._root, path) if path else self._root)
