@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -70,6 +71,27 @@ def test_a_crash_leaves_the_old_or_the_new(path: Path, name: str, tmp_path: Path
     assert number > 1
     with open_daf(copy) as daf:
         assert contents(daf) == after
+
+
+def test_a_reorder_that_goes_on_after_a_crash_lists_everything(path: Path, tmp_path: Path) -> None:
+    """Also if it was killed between its last property and the list of all of them."""
+
+    def reorder(daf: DafWriter) -> None:
+        daf.reorder_axis("gene", [2, 0, 1], progress="never")
+
+    listed = json.loads((path / "metadata.json").read_text())
+    for number in range(40):
+        copy = tmp_path / f"{number}.daf"
+        shutil.copytree(path, copy)
+        was_killed = crashes(copy, reorder, number)
+        with open_daf(copy, "r+") as daf:
+            if daf.axis_entries("gene")[0] == "g":
+                reorder(daf)
+            assert daf.get_np_vector("gene", "word").tolist() == ["z", "x", "y"]
+        assert json.loads((copy / "metadata.json").read_text()) == listed
+        if not was_killed:
+            break
+    assert number > 1
 
 
 def crashes(path: Path, change: Callable[[DafWriter], None], number: int) -> bool:
