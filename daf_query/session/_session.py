@@ -20,6 +20,7 @@ from daf_query.session._sources import (
     Source,
     axis_names,
     opened,
+    opened_by_name,
     opened_overlay,
     schema_name,
 )
@@ -272,7 +273,7 @@ def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
     elif isinstance(source, Mapping):
         if not source:
             raise errors.InvalidInputError("connect() was given no data set")
-        named = {name: opened(each, mode or "r", names) for name, each in source.items()}
+        named = dict(opened_by_name(source, mode or "r", names))
     else:
         connected = opened(source, mode or "r", names)
         named = {schema_name(source, connected): connected}

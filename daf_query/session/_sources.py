@@ -7,7 +7,8 @@ import glob
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
@@ -90,6 +91,33 @@ def opened(source: object, mode: Mode = "r", names: AxisNames = NO_NAMES) -> Con
         f"cannot connect to {source!r} of type {type(source).__name__}; pass a path, a reader, a "
         "pattern of paths, a list, a data frame, or a mapping of names to any of them"
     )
+
+
+def opened_by_name(
+    sources: Mapping[str, object], mode: Mode, names: AxisNames
+) -> dict[str, Connected]:
+    """Open several things, each to be connected by its name; see `opened`.
+
+    If one cannot be opened, those that were opened before it are closed.
+    """
+    with ExitStack() as stack:
+        named: dict[str, Connected] = {}
+        for name, source in sources.items():
+            named[name] = opened(source, mode, names)
+            for daf in _opened_readers(source, named[name]):
+                stack.callback(daf.close)
+        stack.pop_all()
+    return named
+
+
+def _opened_readers(source: object, connected: Connected) -> list[DafReader]:
+    """Return the readers that were opened by their paths, and not passed."""
+    if isinstance(connected, DafReader):
+        return [] if connected is source else [connected]
+    if not isinstance(connected, Collection) or connected is source:
+        return []
+    given = {id(each) for each in source} if isinstance(source, Sequence) else set()
+    return [daf for daf in connected.members.values() if id(daf) not in given]
 
 
 def axis_names(obs_is: str | None, var_is: str | None) -> AxisNames:
@@ -220,18 +248,30 @@ def _is_index(folder: Path) -> bool:
 def _collection(
     sources: Iterable[object], location: str, mode: Mode, names: AxisNames
 ) -> Collection:
-    """Open several data sets as one; each is called by its file name, or its path if two agree."""
-    opened: list[tuple[str, DafReader]] = []
-    for source in sources:
-        if isinstance(source, DafReader):
-            daf = _in_mode(source, mode)
-        else:
-            daf = _member(str(source), mode, names)
-        opened.append((daf.name if daf.location.startswith("<") else daf.location, daf))
-    stems = [_stem(path) for path, _ in opened]
-    counts = Counter(stems)
+    """Open several data sets as one; each is called by its file name, or its path if two agree.
+
+    If one cannot be opened, those that were opened before it are closed.
+    """
+    with ExitStack() as stack:
+        readers: list[DafReader] = []
+        for source in sources:
+            if isinstance(source, DafReader):
+                readers.append(_in_mode(source, mode))
+            else:
+                readers.append(_member(str(source), mode, names))
+                stack.callback(readers[-1].close)
+        collection = Collection(location, _by_name(readers, location))
+        stack.pop_all()
+    return collection
+
+
+def _by_name(readers: Sequence[DafReader], location: str) -> dict[str, DafReader]:
+    """Return readers by what the column ``dataset`` calls them."""
+    paths = [daf.name if daf.location.startswith("<") else daf.location for daf in readers]
+    counts = Counter(map(_stem, paths))
     members: dict[str, DafReader] = {}
-    for (path, daf), stem in zip(opened, stems, strict=True):
+    for path, daf in zip(paths, readers, strict=True):
+        stem = _stem(path)
         name = stem if counts[stem] == 1 else path
         if name in members:
             raise errors.ExistsError(
@@ -239,7 +279,7 @@ def _collection(
                 "pass each once"
             )
         members[name] = daf
-    return Collection(location, members)
+    return members
 
 
 def _member(path: str, mode: Mode, names: AxisNames) -> DafReader:

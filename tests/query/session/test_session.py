@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_query.sql import reporting
-from daf_storage import MemoryDaf, ZarrDaf, errors
+from daf_storage import MemoryDaf, ZarrDaf, errors, open_daf
 from tests.support import CELLS, create, fill, reopen
 
 
@@ -236,6 +237,45 @@ def test_closing_a_session_closes_its_data_sets() -> None:
         assert repr(session).startswith("DafSession(")
     with pytest.raises(errors.InvalidInputError, match="was closed"):
         daf.axes_set()
+
+
+@pytest.mark.parametrize("case", ["list", "twice", "pattern", "mapping", "lists by name"])
+def test_what_was_opened_is_closed_if_something_else_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """By their paths; a reader that was passed stays open."""
+    paths = [str(tmp_path / f"{name}.daf.zarr") for name in ("first", "last")]
+    for path in paths:
+        with open_daf(path, "w") as daf:
+            daf.add_axis("cell", ["A"])
+    ours = MemoryDaf(name="ours")
+    ours.add_axis("cell", ["A"])
+    broken = tmp_path / "last.daf.zarr" / ".zgroup"
+    if case != "twice":
+        shutil.rmtree(tmp_path / "last.daf.zarr")
+        (tmp_path / "last.daf.zarr").mkdir()
+        broken.write_text("{")
+    sources: dict[str, Any] = {
+        "list": [ours, *paths],
+        "twice": [ours, paths[0], paths[0]],
+        "pattern": str(tmp_path / "*.daf.zarr"),
+        "mapping": {"x": ours, "a": paths[0], "b": paths[1]},
+        "lists by name": {"a": [ours, paths[0]], "b": paths[1]},
+    }
+    opened: list[Any] = []
+
+    def recording(path: Any, *args: Any, **options: Any) -> Any:
+        opened.append(open_daf(path, *args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr("daf_query.session._sources.open_daf", recording)
+    with pytest.raises(errors.DafError):
+        connect(sources[case])
+    assert opened
+    for daf in opened:
+        with pytest.raises(errors.InvalidInputError, match="closed"):
+            daf.axes_set()
+    assert ours.axes_set() == {"cell"}
 
 
 def test_what_is_created_is_created_once() -> None:
