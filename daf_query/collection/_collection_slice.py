@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -44,9 +43,12 @@ from daf_query.slice import (
     byte_count,
     check_budget,
     select_companions,
+    slice_page,
 )
 from daf_storage import DafReader, errors
 from daf_storage.spi import AlignedMatrix, ForkLock, Span
+
+_SHOWN: Final = 10
 
 __all__ = ["CollectionSlice", "DuplicateNamesWarning"]
 
@@ -310,13 +312,12 @@ class CollectionSlice(MatrixSlice):
         return CollectionSlice(whole, self._readers, self._aligned, self._asked)
 
     def _repr_html_(self) -> str:
-        counts = ", ".join(f"{name} {count:,}" for name, count in self.counts.items())
-        return (
-            f"<div><strong>{html.escape(self.name)}</strong>: {self.shape[0]:,} "
-            f"{html.escape(self.rows_axis)} x {self.shape[1]:,} {html.escape(self.columns_axis)}, "
-            f"{'sparse' if self.is_sparse else 'dense'} {self.dtype}, of "
-            f"{html.escape(self.whole.location)}: {html.escape(counts)}</div>"
-        )
+        count = len(self.counts)
+        counts = ", ".join(f"{name} {n:,}" for name, n in list(self.counts.items())[:_SHOWN])
+        more = f" and {count - _SHOWN:,} more" if count > _SHOWN else ""
+        notes = [str(each) for each in self.empty_selections]
+        facts = {"of": self.whole.location, f"{count:,} data sets": counts + more}
+        return slice_page(self, self._gathered, facts, notes)
 
 
 def _selection(positions: npt.NDArray[np.int64]) -> Selection:

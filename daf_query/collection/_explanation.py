@@ -50,6 +50,11 @@ class CollectionExplanation:
     members: Mapping[str, SliceExplanation]
     """The part of each data set of which something is selected, by its name."""
 
+    @property
+    def decoded_bytes(self) -> int:
+        """How many bytes the compressed chunks expand to that are needed, of all."""
+        return sum(member.decoded_bytes for member in self.members.values())
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python, for JSON."""
         return {

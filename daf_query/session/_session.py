@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +12,7 @@ from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.session._acceleration import Acceleration
 from daf_query.session._connected import CACHE_BYTES
 from daf_query.session._matrices import MatrixQuestions
+from daf_query.session._page import session_page
 from daf_query.session._queries import Queries
 from daf_query.session._sources import (
     Frame,
@@ -187,10 +187,7 @@ class DafSession(Tables, MatrixQuestions, Queries, AxisWriting, Viewing, Acceler
         return Connection(self)
 
     def _repr_html_(self) -> str:
-        parts = (
-            f"<h4>{html.escape(name)}</h4>{daf._repr_html_()}" for name, daf in self.schemas.items()
-        )
-        return "".join(parts)
+        return session_page(self._connections)
 
 
 def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked

@@ -42,6 +42,7 @@ from daf_query.slice._explanation import (
 from daf_query.slice._export import FORMATS, TEXT, AxisNames, Labels, check_format
 from daf_query.slice._expression import expression_table
 from daf_query.slice._matrix_slice import MatrixSlice, slice_matrix
+from daf_query.slice._page import slice_page
 from daf_query.slice._selector import (
     Selector,
     explained_of,
@@ -103,6 +104,7 @@ __all__ = [
     "select_rows",
     "shown_bytes",
     "slice_matrix",
+    "slice_page",
     "warn_of_left_out",
     "written_selector",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -50,6 +49,7 @@ from daf_query.slice._current_axes import CurrentAxes
 from daf_query.slice._empty_selection import EmptySelection
 from daf_query.slice._explanation import SliceExplanation
 from daf_query.slice._export import AxisNames, Labels
+from daf_query.slice._page import slice_page
 from daf_storage import DafReader, Origin, errors
 from daf_storage.spi import AlignedMatrix, ForkLock, Span, lazy_module
 
@@ -466,14 +466,12 @@ class MatrixSlice(Conversions):
         return objects.astype(object, copy=False)
 
     def _repr_html_(self) -> str:
-        plan = self.plan.stored.info
-        return (
-            f"<div><strong>{self.name}</strong>: {self.shape[0]:,} {self.rows_axis} x "
-            f"{self.shape[1]:,} {self.columns_axis}, {'sparse' if self.is_sparse else 'dense'} "
-            f"{self.dtype}, read from the layout by {plan.columns_axis} "
-            f"(about {self.plan.cost_bytes:,} bytes)"
-            + "".join(f"<br>{html.escape(str(each))}" for each in self.empty_selections)
-            + "</div>"
+        by = f"read from the layout by {self.plan.stored.info.columns_axis}"
+        reading = f"{by} (about {self.plan.cost_bytes:,} bytes)"
+        companions = _anndata.describe(self)
+        notes = [companions] * bool(companions) + [str(each) for each in self.empty_selections]
+        return slice_page(
+            self, self._gathered, {"of": self.daf.location, "reading": reading}, notes
         )
 
 

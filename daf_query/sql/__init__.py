@@ -45,6 +45,7 @@ from daf_query.sql._requirements import (
     requirements_of,
 )
 from daf_query.sql._result import QueryResult, TableResult, query_result
+from daf_query.sql._result_page import LOOKED_AT_ROWS, rows_page
 from daf_query.sql._statements import one_statement
 from daf_query.sql._syntax_errors import syntax_error
 from daf_query.sql._tokens import Token, tokens_of, unopened_bracket
@@ -54,6 +55,7 @@ __all__ = [
     "BOX_SIDES",
     "CATALOG",
     "ENGINE",
+    "LOOKED_AT_ROWS",
     "Allow",
     "AlphabeticalOrderWarning",
     "By",
@@ -91,6 +93,7 @@ __all__ = [
     "quoted_name",
     "reporting",
     "requirements_of",
+    "rows_page",
     "split_items",
     "strip_prefixes",
     "syntax_error",

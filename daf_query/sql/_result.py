@@ -21,6 +21,7 @@ from daf_query.sql._error_translation import translate_execution_error, unknown_
 from daf_query.sql._explain import QueryPlan
 from daf_query.sql._names import quoted_name
 from daf_query.sql._pandas_frame import pandas_frame
+from daf_query.sql._result_page import LOOKED_AT_ROWS, rows_page
 from daf_query.sql._result_steps import expressions, filtered, sort_keys, written_call
 from daf_query.sql._user_tables import table_frame
 from daf_query.table import with_categories
@@ -124,7 +125,12 @@ class QueryResult:
         return self._run(lambda: repr(self._executed()))
 
     def _repr_html_(self) -> str:
-        return self._run(lambda: str(self._executed()._repr_html_()))
+        return rows_page(self._first_rows(LOOKED_AT_ROWS + 1))
+
+    def _first_rows(self, count: int) -> pa.Table:
+        """Return the first rows, computed now."""
+        rows = self._run(lambda: self._executed().limit(count).to_arrow_table())
+        return with_categories(rows)
 
     def explain(self) -> QueryPlan:
         """Return the plan; nothing is executed."""
@@ -464,6 +470,9 @@ class TableResult(QueryResult):
     def count(self) -> int:
         """Return the number of rows."""
         return int(self._table.num_rows)
+
+    def _first_rows(self, count: int) -> pa.Table:
+        return self._table.slice(0, count)
 
     def to_arrow_table(self, *, provenance: bool = False) -> pa.Table:
         """Return the rows as an Arrow table, which is not copied."""

@@ -15,6 +15,7 @@ from daf_query.table._entry_positions import (
     is_of_strings,
 )
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry, matrix_column
+from daf_query.table._page import axis_page
 from daf_query.table._table_columns import TableColumns, axis_columns
 from daf_query.table._table_view import TableView
 from daf_storage import DafError, DafReader, Origin, errors
@@ -57,6 +58,9 @@ class AxisDataset(TableDataset):
     ) -> None:
         super().__init__(columns or axis_columns(daf, axis), location=daf.location, view=view)
         self._daf = daf
+
+    def _repr_html_(self) -> str:
+        return axis_page(self._daf, self._columns, is_filtered=self.is_filtered)
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:
         return type(self)(self._daf, columns.table, columns=columns, view=view)

@@ -42,6 +42,7 @@ from daf_query.table._filter_expressions import (
 )
 from daf_query.table._fragment import BATCH_ROWS, Fragment
 from daf_query.table._matrix_columns import MatrixEntry
+from daf_query.table._page import table_page
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableScanner, cast_batches, plain_schema
 from daf_query.table._table_view import TableView
@@ -82,6 +83,10 @@ class TableDataset(ds.UnionDataset, DaskFrames):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._location!r}, {self._columns.table!r})"
+
+    def _repr_html_(self) -> str:
+        columns = self._columns
+        return table_page(columns, self._location, is_filtered=self.is_filtered)
 
     def __reduce__(self) -> Any:
         """Pickle the place, not the data; the other process opens it again."""

@@ -215,6 +215,12 @@ class CodedStrings(MadeOf, WholeStrings):
             )
         return codes
 
+    def string_rows(self, span: Span) -> pa.Array:
+        """Return a range of the strings; reads their codes, and the few strings."""
+        codes = self.codes(span)
+        places = pa.array(codes.astype(np.int64), mask=codes < 0)
+        return self._strings().cast(pa.string()).take(places).fill_null("")
+
     def coded_batches(self) -> Iterator[pa.DictionaryArray]:
         """Yield the elements in pieces: numbers, and those of the strings that occur."""
         strings = self._strings().cast(pa.string())

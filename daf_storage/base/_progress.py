@@ -1,15 +1,16 @@
-"""Progress of long work, in bytes, shown as a bar on stderr if that is a terminal."""
+"""Progress of long work, in bytes: a bar in a notebook, or on stderr if that is a terminal."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, Protocol, TypeAlias
 
 ShowProgress: TypeAlias = Literal["auto", "always", "never"]
-"""``auto`` shows a bar if stderr is a terminal."""
+"""``auto`` shows a bar in a notebook, and if stderr is a terminal."""
 
 _DELAY_SECONDS = 0.5
 
@@ -50,12 +51,12 @@ def progress_bar(
 
     Without the package tqdm (part of the extra ``anndata``) nothing is shown.
     """
-    wanted = show == "always" or (show == "auto" and sys.stderr.isatty())
+    in_notebook = is_notebook()
+    wanted = show == "always" or (show == "auto" and (in_notebook or sys.stderr.isatty()))
     if not wanted or importlib.util.find_spec("tqdm") is None:
         yield _Silent()
         return
-    tqdm = importlib.import_module("tqdm").tqdm
-    with tqdm(
+    with _bar_class(in_notebook=in_notebook)(
         total=total_bytes,
         desc=what,
         unit="B",
@@ -64,3 +65,19 @@ def progress_bar(
         delay=0 if show == "always" else _DELAY_SECONDS,
     ) as bar:
         yield _Bar(bar)
+
+
+def is_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook; IPython is not imported for that."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
+def _bar_class(*, in_notebook: bool) -> Any:
+    """Return a bar of a terminal, or one of widgets: of text, where those are not installed."""
+    if not in_notebook:
+        return importlib.import_module("tqdm").tqdm
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that the widgets are missing
+        return importlib.import_module("tqdm.auto").tqdm

@@ -41,6 +41,7 @@ from daf_storage.data._layout import (
 )
 from daf_storage.data._new_axis import copy_entries
 from daf_storage.data._ordered import ascend, checked_indices, ordered
+from daf_storage.data._page import axis_section, data_set_section
 from daf_storage.data._reader import DafReader, Origin, check_reader, is_in_place, writing_remedy
 from daf_storage.data._relations import (
     Relation,
@@ -78,6 +79,7 @@ __all__ = [
     "arrow_of",
     "ascend",
     "axes_in_order",
+    "axis_section",
     "check_bools",
     "check_reader",
     "check_writer",
@@ -87,6 +89,7 @@ __all__ = [
     "convention_problem",
     "copy_entries",
     "damage_of",
+    "data_set_section",
     "digest",
     "entries_axis_problem",
     "incomplete_properties",

@@ -33,8 +33,10 @@ from daf_storage.data._layout import (
     StoredMatrix,
 )
 from daf_storage.data._ordered import ordered
+from daf_storage.data._page import data_set_page
 from daf_storage.data._relations import Relation, relations_of
 from daf_storage.data._sparse_parts import SparseMatrixParts
+from daf_storage.display import PreviewBudget
 from daf_storage.trees import Remarked
 
 if TYPE_CHECKING:
@@ -184,7 +186,7 @@ class DafReader(VectorReader):
         return as_mermaid(self.summary())
 
     def _repr_html_(self) -> str:
-        return summaries.as_html(self.summary())
+        return data_set_page(self.summary(), self, PreviewBudget())
 
     def relations(self) -> list[Relation]:
         """Return the vectors whose values are entries of an axis.  Reads metadata only.

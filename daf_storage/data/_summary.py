@@ -1,4 +1,4 @@
-"""Summaries of a data set: its contents as a value, as text and as HTML.
+"""Summaries of a data set: its contents as a value and as text.
 
 Reads metadata only.  A property whose metadata is broken is listed with its problem: one bad array
 must not hide the others.
@@ -6,7 +6,6 @@ must not hide the others.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -303,7 +302,7 @@ _Section = tuple[str, list[tuple[str, ...]]]
 
 
 def _sections(summary: DafSummary) -> list[_Section]:
-    """Return titles and rows of text, the common ground of the two renderings."""
+    """Return titles and rows of text."""
     vectors: list[tuple[str, ...]] = [
         (axis.name, v.name, v.storage_type.value, "sparse" if v.is_sparse else "")
         for axis in summary.axes
@@ -316,7 +315,7 @@ def _sections(summary: DafSummary) -> list[_Section]:
             m.info.storage_type.value,
             "dense"
             if m.info.nnz is None
-            else f"sparse, {m.info.nnz:,} stored ({_percent(m.info)})",
+            else f"sparse, {m.info.nnz:,} stored ({stored_share(m.info)})",
             "both layouts" if m.both_layouts else "one layout",
         )
         for m in summary.matrices
@@ -349,21 +348,8 @@ def as_text(summary: DafSummary) -> str:
     return "\n".join(lines)
 
 
-def as_html(summary: DafSummary) -> str:
-    """Return a page for notebooks."""
-    parts = [f"<div><strong>{html.escape(summary.location)}</strong>"]
-    for title, rows in _sections(summary):
-        if rows:
-            body = "".join(
-                "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-                for row in rows
-            )
-            count = f"{len(rows):,} {title}"
-            parts.append(f"<details open><summary>{count}</summary><table>{body}</table></details>")
-    return "".join(parts) + "</div>"
-
-
-def _percent(info: MatrixInfo) -> str:
+def stored_share(info: MatrixInfo) -> str:
+    """Return which part of the elements of a sparse matrix is stored."""
     cells = info.shape[0] * info.shape[1]
     return f"{100 * (info.nnz or 0) / cells:.3g}%" if cells else "0%"
 

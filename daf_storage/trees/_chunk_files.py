@@ -102,7 +102,10 @@ class ChunkFiles:
         """Return all strings."""
         if not self.info.shape:
             return self.decode_strings((), self._stored(()))
-        span = Span(0, self.info.shape[0])
+        return self.string_rows(Span(0, self.info.shape[0]))
+
+    def string_rows(self, span: Span) -> pa.StringArray | pa.LargeStringArray:
+        """Return a range of the strings; decodes only its chunks."""
         self._refuse_many([span], None)
         return read_string_chunks(self, span)
 

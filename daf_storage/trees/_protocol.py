@@ -123,6 +123,15 @@ class CodedArray(Protocol):
 
 
 @runtime_checkable
+class StringRows(Protocol):
+    """An array of strings of which a range can be read without the rest."""
+
+    def string_rows(self, span: Span) -> pa.Array:
+        """Return a range of the first dimension; touches only what that range needs."""
+        ...
+
+
+@runtime_checkable
 class CountedFromZero(Protocol):
     """Positions from 1 that are stored as positions from 0, in an order that nothing warrants."""
 

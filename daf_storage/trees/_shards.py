@@ -35,6 +35,7 @@ from daf_storage.trees._chunk_reader import (
 from daf_storage.trees._decompress import decompress, limit_of_strings
 from daf_storage.trees._joined_ranges import Ranges
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout
+from daf_storage.trees._protocol import STRING_BYTES
 
 if TYPE_CHECKING:
     import numcodecs
@@ -237,7 +238,9 @@ class ShardReader:
             for file, places in self._places(wanted[first : first + _FETCHED_CHUNKS]).items():
                 estimate_ranges(self._snapshot, file.key, list(places.values()), estimate)
         if self.decodes_in_threads:
-            estimate_decoded(read, self.dtype.itemsize, estimate)
+            kind = self.info.storage_type
+            item_bytes = STRING_BYTES if kind.is_string else kind.dtype.itemsize
+            estimate_decoded(read, item_bytes, estimate)
 
     def read_strings(self, span: Span) -> pa.StringArray | pa.LargeStringArray:
         """Return a range of the first dimension of strings, flattened; decodes only its chunks."""

@@ -192,6 +192,16 @@ class ZarrArray:
             )
         return decoded
 
+    def string_rows(self, span: Span) -> pa.Array:
+        """Return a range of the strings; reads only its chunks."""
+        if self._chunks is not None and self._metadata.has_plain_strings:
+            return self._chunks.string_rows(span)
+        if self._chunks is not None:
+            return _as_strings(self._chunks.read_spans([span])[0], what=self._what)
+        if not self._metadata.has_plain_chunk:
+            return _as_strings(self._foreign(span.slice), what=self._what)
+        return self.read_strings().slice(span.start, span.size)
+
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if files are missing or too short, by their sizes alone."""
         if self.info.size == 0 or not self._snapshot.is_local:
@@ -424,7 +434,11 @@ class PackedArray(NotFileBacked):
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""
-        return self._reader.read_strings(Span(0, self.info.shape[0]))
+        return self.string_rows(Span(0, self.info.shape[0]))
+
+    def string_rows(self, span: Span) -> pa.StringArray | pa.LargeStringArray:
+        """Return a range of the strings; decodes only its chunks."""
+        return self._reader.read_strings(span)
 
 
 def _is_mappable(snapshot: Snapshot, path: str, metadata: ArrayMetadata) -> bool:

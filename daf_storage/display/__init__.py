@@ -1,0 +1,46 @@
+"""What notebooks show: small pieces of HTML, and what some values of a column look like.
+
+**Nouns.** *Markup* is HTML in which every string of the data is escaped.  A *preview* is what was
+seen of a column: how many values were looked at, their range, how they are distributed, the most
+frequent ones.  A *budget* is how many bytes and seconds all previews of one page may take.
+
+Must not know data sets, files or queries: it is given values.
+"""
+
+from daf_storage.display._budget import PREVIEW_ROWS, PreviewBudget
+from daf_storage.display._charts import histogram, proportions
+from daf_storage.display._markup import (
+    Markup,
+    escaped,
+    html_details,
+    html_element,
+    html_page,
+    html_table,
+    joined_html,
+    readable_bytes,
+    shortened,
+)
+from daf_storage.display._preview import Extent, Preview, preview_of
+from daf_storage.display._preview_cells import extent_text, preview_cells, preview_chart
+
+__all__ = [
+    "PREVIEW_ROWS",
+    "Extent",
+    "Markup",
+    "Preview",
+    "PreviewBudget",
+    "escaped",
+    "extent_text",
+    "histogram",
+    "html_details",
+    "html_element",
+    "html_page",
+    "html_table",
+    "joined_html",
+    "preview_cells",
+    "preview_chart",
+    "preview_of",
+    "proportions",
+    "readable_bytes",
+    "shortened",
+]

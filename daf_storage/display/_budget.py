@@ -1,0 +1,62 @@
+"""How much the previews of one page may cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+PREVIEW_ROWS: Final = 4096
+"""At most so many values of a column are looked at."""
+
+_BYTES: Final = 16 << 20
+_SECONDS: Final = 0.25
+
+
+class PreviewBudget:
+    """Bytes and seconds that the previews of one page may take; what is spent is counted.
+
+    Parameters
+    ----------
+    size_bytes
+        How many bytes may be read or decoded; one column may take a quarter of them.
+    seconds
+        How long they may take; what has begun is ended.
+    clock
+        Tells the time.
+
+    Examples
+    --------
+    >>> budget = PreviewBudget(1000)
+    >>> budget.spend(200), budget.spend(400)
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        size_bytes: int = _BYTES,
+        seconds: float = _SECONDS,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.spent_bytes = 0
+        """How many bytes were spent."""
+        self.is_remote: bool | None = None
+        """Whether the data set is on a server, once that is known."""
+        self._size_bytes = size_bytes
+        self._most_bytes = size_bytes // 4
+        self._clock = clock
+        self._end = clock() + seconds
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time is over."""
+        return self._clock() >= self._end
+
+    def spend(self, size_bytes: int) -> bool:
+        """Take bytes of the budget, and return True; False if that is too much, or too late."""
+        is_left = self.spent_bytes + size_bytes <= self._size_bytes
+        if self.is_late or size_bytes > self._most_bytes or not is_left:
+            return False
+        self.spent_bytes += size_bytes
+        return True

@@ -1,0 +1,190 @@
+"""Tests of what notebooks show of sessions, tables, results, slices and profiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+import pytest
+import scipy.sparse as sp
+
+from daf_query import DafSession, MatrixSlice, connect
+from daf_query.collection import CollectionSlice
+from daf_query.slice import _page as slice_pages
+from daf_storage import MemoryDaf, ZarrDaf
+from daf_storage.spi import PreviewBudget
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def _daf(name: str = "runs", cells: int = 3000) -> MemoryDaf:
+    rng = np.random.default_rng(5)
+    daf = MemoryDaf(name=name)
+    daf.add_axis("cell", [f"{name}{n}" for n in range(cells)])
+    daf.add_axis("gene", [HOSTILE, "CD8A", "CST3"])
+    daf.set_vector("cell", "age", np.arange(cells))
+    daf.set_vector("cell", "type", np.array([HOSTILE, "B"])[np.arange(cells) % 2])
+    daf.set_matrix("cell", "gene", "X", sp.random_array((cells, 3), density=0.5, rng=rng))
+    daf.set_matrix("cell", "gene", HOSTILE, np.ones((cells, 3)))
+    return daf
+
+
+@pytest.fixture(scope="module")
+def db() -> DafSession:
+    """Return a session of one data set, and a table."""
+    return connect(_daf())
+
+
+@pytest.fixture(scope="module")
+def runs() -> DafSession:
+    """Return a session of several data sets as one."""
+    return connect([_daf("monday", 4), _daf("tuesday", 3)])
+
+
+def test_a_session_shows_its_data_sets_and_tables(db: DafSession, runs: DafSession) -> None:
+    """Values of one, the lengths of several as one, and the names of tables."""
+    page = db._repr_html_()
+    assert "0 to 2,999" in page
+    assert "3,000 entries" in page
+    both = connect({"one": _daf("one", 5), "two": _daf("two", 6)})
+    both.register(pd.DataFrame({"x": [1]}), "mine")
+    page = both._repr_html_()
+    for shown in ("one", "two", "tables: mine", "5 entries", "6 entries"):
+        assert shown in page
+    page = runs._repr_html_()
+    for shown in ("2 data sets as one", "monday", "tuesday", "<td>7</td>", "<td>4</td>"):
+        assert shown in page
+
+
+def test_nothing_hostile_is_markup(db: DafSession, runs: DafSession) -> None:
+    """Names of axes, vectors, matrices and entries; values."""
+    profile = db.profile("cell", "gene", "X", by="type")
+    shown: list[Any] = [
+        db,
+        runs,
+        db.table("cell"),
+        runs.table("cell"),
+        db.sql(f'SELECT type, age AS "{HOSTILE}" FROM cell'),
+        db.matrix("cell", "gene", HOSTILE),
+        runs.matrix("cell", "gene", HOSTILE),
+        profile,
+    ]
+    for each in shown:
+        page = each._repr_html_()
+        assert "<img" not in page, repr(each)
+        assert "<script" not in page
+        assert "daf-view" in page
+
+
+def test_a_result_shows_its_first_rows(db: DafSession) -> None:
+    """How many there are, as far as that is known; charts are of the first thousand."""
+    few = db.sql("SELECT age, type FROM cell WHERE age < 4 ORDER BY age")._repr_html_()
+    assert "4 rows" in few
+    assert '<td class="number">3</td>' in few
+    assert "<rect" in few
+    many = db.sql("SELECT age, type, NULL AS nothing FROM cell ORDER BY age")._repr_html_()
+    assert "the first 10 of more than 1,000 rows; charts are of the first 1,000" in many
+    assert many.count("<tr>") == 11
+    assert many.count(">NULL</td>") == 10
+    wide = ", ".join(f"age AS a{n}" for n in range(40))
+    assert "10 more columns" in db.sql(f"SELECT {wide} FROM cell LIMIT 1")._repr_html_()
+    none = db.sql("SELECT age FROM cell WHERE age < 0")._repr_html_()
+    assert "0 rows" in none
+
+
+def test_a_result_computes_no_more_than_it_shows(
+    db: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand rows and one, of which the last says that there are more."""
+    result = db.sql("SELECT age FROM cell")
+    asked: list[int] = []
+    first = type(result)._first_rows
+
+    def counted(self: Any, count: int) -> Any:
+        rows = first(self, count)
+        asked.append(rows.num_rows)
+        return rows
+
+    monkeypatch.setattr(type(result), "_first_rows", counted)
+    assert result._repr_html_()
+    assert asked == [1001]
+
+
+def test_a_profile_says_how_many_groups_it_has(db: DafSession) -> None:
+    """And how many rows."""
+    page = db.profile("cell", "gene", "X", by="type")._repr_html_()
+    assert "2 groups x 3 gene" in page
+    assert "6 rows" in page
+
+
+def test_a_table_shows_its_columns(db: DafSession, runs: DafSession) -> None:
+    """Of an axis with values; a filter is said."""
+    table = db.table("cell", matrix_columns={"cd8a": ("gene", "X", "CD8A")})
+    page = table._repr_html_()
+    assert "also columns: name, index, cd8a" in page
+    assert "0 to 2,999" in page
+    assert "3,000 rows before its filter" in table.filter(pc.field("age") > 5)._repr_html_()
+    union = runs.table("cell")._repr_html_()
+    assert "7 rows" in union
+    assert "<td>dataset</td>" in union
+
+
+def test_a_slice_looks_at_some_rows(db: DafSession) -> None:
+    """The values of a few, which are read; the slice itself stays unread."""
+    part = db.matrix("cell", "gene", "X", rows="age < 2000")
+    page = part._repr_html_()
+    assert "of 64 of 2,000 rows" in page
+    assert "non-zero values" in page
+    assert part._gathered is None
+    part.load()
+    assert "of 64" not in part._repr_html_()
+
+
+@pytest.mark.parametrize("form", ["sparse", "dense", "packed"])
+def test_what_a_slice_shows_is_a_small_part(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The elements that are gathered for the page are counted, plain and packed."""
+    rows, columns = 3000, 400
+    with ZarrDaf(tmp_path / "a.daf.zarr", "w", zarr_format=3) as daf:
+        daf.add_axis("cell", [f"c{n}" for n in range(rows)])
+        daf.add_axis("gene", [f"g{n}" for n in range(columns)])
+        sparse = sp.random_array((rows, columns), density=0.2)
+        values = np.ones((rows, columns)) if form == "dense" else sparse
+        daf.set_matrix("cell", "gene", "X", values, packed=form == "packed")
+    gathered: list[int] = []
+    read = MatrixSlice.values
+
+    def counted(self: MatrixSlice, **options: Any) -> Any:
+        found = read(self, **options)
+        gathered.append(found.size)
+        return found
+
+    monkeypatch.setattr(MatrixSlice, "values", counted)
+    with connect(tmp_path / "a.daf.zarr") as session:
+        page = session.matrix("cell", "gene", "X")._repr_html_()
+        assert "of 64 of 3,000 rows" in page
+        assert 0 < sum(gathered) <= 64 * columns
+        gathered.clear()
+        monkeypatch.setattr(slice_pages, "PreviewBudget", lambda: PreviewBudget(100))
+        assert "not read yet" in session.matrix("cell", "gene", "X")._repr_html_()
+        assert gathered == []
+
+
+def test_a_collection_slice_counts_its_data_sets(runs: DafSession) -> None:
+    """And looks at values of some rows of all of them."""
+    part = runs.matrix("cell", "gene", "X")
+    assert isinstance(part, CollectionSlice)
+    page = part._repr_html_()
+    assert "2 data sets" in page
+    assert "monday 4, tuesday 3" in page
+    assert "non-zero values" in page
+
+
+def test_plain_text_stays_short(db: DafSession, runs: DafSession) -> None:
+    """In a terminal."""
+    assert repr(db) == "DafSession(memory)"
+    assert len(repr(runs.matrix("cell", "gene", "X"))) < 200

@@ -1,0 +1,78 @@
+"""Tests of progress bars: where they are shown, and by what."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Self
+
+import pytest
+import tqdm
+
+from daf_storage.base import progress_bar
+
+
+class _Bar:
+    """Stands for a bar of tqdm."""
+
+    made: list[dict[str, object]]
+
+    def __init__(self, **options: object) -> None:
+        type(self).made.append(options)
+        self.done = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def update(self, n_bytes: int) -> None:
+        self.done += n_bytes
+
+
+@pytest.fixture
+def bars(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Put bars in the place of tqdm's, and return which of them were shown."""
+    shown: list[str] = []
+
+    def kind(name: str) -> type[_Bar]:
+        class Named(_Bar):
+            made: list[dict[str, object]] = []  # noqa: RUF012 - of this test
+
+            def __init__(self, **options: object) -> None:
+                shown.append(name)
+                super().__init__(**options)
+
+        return Named
+
+    monkeypatch.setattr(tqdm, "tqdm", kind("terminal"))
+    monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=kind("notebook")))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: False, write=lambda _: 0))
+    return shown
+
+
+def test_neither_a_terminal_nor_a_notebook_shows_a_bar(bars: list[str]) -> None:
+    """Also not within IPython in a pipe."""
+    with progress_bar("copy", 10) as bar:
+        bar.add(5)
+    assert bars == []
+
+
+def test_a_terminal_shows_a_plain_bar(bars: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless it was told not to."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for show in ("auto", "always", "never"):
+        with progress_bar("copy", 10, show=show):  # type: ignore[arg-type]  # a loop over the literals
+            pass
+    assert bars == ["terminal", "terminal"]
+
+
+def test_a_notebook_shows_one_of_widgets(bars: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel has no terminal, and shows it all the same."""
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: shell)
+    for show in ("auto", "never"):
+        with progress_bar("copy", 10, show=show):  # type: ignore[arg-type]  # a loop over the literals
+            pass
+    assert bars == ["notebook"]

@@ -1,0 +1,236 @@
+"""Tests of the page of a data set: what it shows of the values, and how little it reads for that."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+from daf_storage import DafReader, MemoryDaf, ZarrDaf, convert, open_daf
+from daf_storage.data import _samples, data_set_section
+from daf_storage.display import PREVIEW_ROWS, PreviewBudget
+from daf_storage.stores import DirectoryStore
+from daf_storage.trees import ZarrArray
+
+ROWS = 60_000
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def _fill(daf: Any, rows: int) -> None:
+    rng = np.random.default_rng(3)
+    daf.add_axis("cell", pa.array(np.arange(rows).astype(str)))
+    daf.add_axis("gene", [f"g{n}" for n in range(20)])
+    for name in ("age", "score"):
+        daf.set_vector("cell", name, rng.integers(0, 90, rows).astype("f8"))
+    daf.set_vector("cell", "type", np.array(["T", "B", "NK"])[np.arange(rows) % 3])
+    daf.set_vector("cell", "marker", sp.csr_array(([1.5], ([0], [1])), shape=(1, rows)))
+    daf.set_matrix("cell", "gene", "X", sp.random_array((rows, 20), density=0.1, rng=rng))
+    daf.set_matrix("cell", "gene", "dense", np.ones((rows, 20), "f4"))
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return data sets of some megabytes, plain and packed."""
+    folder = tmp_path_factory.mktemp("large")
+    paths = {
+        "plain": folder / "a.daf.zarr",
+        "packed": folder / "b.daf.zarr",
+        "hdf5": folder / "c.h5df",
+    }
+    with ZarrDaf(paths["plain"], "w") as daf:
+        _fill(daf, ROWS)
+    convert(paths["plain"], paths["packed"], packed=True)
+    convert(paths["plain"], paths["hdf5"])
+    return paths
+
+
+@pytest.fixture
+def read_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the sizes of all that is read: ranges of packed files, elements of mapped ones."""
+    sizes: list[int] = []
+    snapshot = DirectoryStore.snapshot
+
+    def counted_snapshot(self: DirectoryStore, prefix: str) -> Any:
+        found = snapshot(self, prefix)
+        read = None if found is None else found.read_ranges
+
+        def counted(key: str, ranges: list[tuple[int, int]]) -> Any:
+            sizes.extend(stop - start for start, stop in ranges)
+            return read(key, ranges)  # type: ignore[misc]  # there is one, where this is called
+
+        if found is not None:
+            found.read_ranges = counted
+        return found
+
+    spans = ZarrArray.read_spans
+
+    def counted_spans(self: ZarrArray, *arguments: Any) -> Any:
+        parts = spans(self, *arguments)
+        sizes.extend(part.nbytes for part in parts)
+        return parts
+
+    def whole(self: ZarrArray) -> Any:
+        raise AssertionError(f"{self.info} was read as a whole")
+
+    monkeypatch.setattr(DirectoryStore, "snapshot", counted_snapshot)
+    monkeypatch.setattr(ZarrArray, "read_spans", counted_spans)
+    monkeypatch.setattr(ZarrArray, "read_strings", whole)
+    return sizes
+
+
+@pytest.mark.parametrize("form", ["plain", "packed"])
+def test_little_is_read_of_a_large_data_set(
+    form: str, large: dict[str, Path], read_bytes: list[int]
+) -> None:
+    """Some rows of each vector and matrix: bytes are counted as they are read."""
+    with open_daf(large[form]) as daf:
+        read_bytes.clear()
+        page = daf._repr_html_()
+    assert re.search(r"(T|B|NK) [\d,]+, (T|B|NK) [\d,]+, ", page)
+    assert page.count("<svg") >= 5
+    assert 0 < sum(read_bytes) < 1_000_000  # of 8 MB
+    assert "a sample of 4,096 of 60,000" in page
+
+
+def test_hdf5_too(large: dict[str, Path]) -> None:
+    """Numbers are sampled; strings of which all would be read are not looked at."""
+    with open_daf(large["hdf5"]) as daf:
+        budget = PreviewBudget(1 << 20)
+        page = data_set_section(daf.summary(), daf, budget)
+    assert "0 to 89" in page
+    assert _samples.TOO_MUCH in page
+    assert budget.spent_bytes <= 1 << 20
+
+
+def test_a_spent_budget_is_said(large: dict[str, Path], read_bytes: list[int]) -> None:
+    """Neither bytes nor time: the names and types are there, and that nothing was looked at."""
+    with open_daf(large["plain"]) as daf:
+        summary = daf.summary()
+        read_bytes.clear()
+        poor = data_set_section(summary, daf, PreviewBudget(0))
+        late = data_set_section(summary, daf, PreviewBudget(seconds=0))
+    assert sum(read_bytes) == 0
+    assert _samples.TOO_MUCH in poor
+    assert "that would take too long" in late
+    for page in (poor, late):
+        assert "score" in page
+        assert "<svg" not in page
+
+
+def test_small_data_are_shown_exactly() -> None:
+    """All values are looked at; counts, ranges and missing values are those of pandas."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["A", "B", "C", "D"])
+    daf.set_vector("cell", "age", [1.5, np.nan, 4000.25, 2.5])
+    daf.set_vector("cell", "type", ["T", "", "T", "B"], empty_is_missing=True)
+    page = daf._repr_html_()
+    assert "1.5 to 4,000" in page
+    assert "T 2, B 1" in page
+    assert page.count("1 missing") == 2
+    assert "sample" not in page
+    assert "A, B, C, …" in page
+
+
+@pytest.mark.parametrize("form", ["plain", "packed", "hdf5"])
+def test_samples_are_values_of_the_vector(form: str, large: dict[str, Path]) -> None:
+    """Each that is looked at is where it is said to be: numbers, strings, the sparse ones."""
+    with open_daf(large[form]) as daf:
+        for name in ("age", "marker"):
+            stored = daf.open_vector("cell", name)
+            preview = _samples.preview_vector(stored, PreviewBudget(1 << 30))
+            assert not isinstance(preview, str)
+            assert preview.rows == PREVIEW_ROWS
+            values = daf.get_np_vector("cell", name)
+            assert float(preview.greatest or "nan") <= values.max()
+        strings = _samples.sample_strings(
+            daf.string_array("cell", "name"), 50, PreviewBudget(1 << 30)
+        )
+        assert strings[0].slice(0, 3).to_pylist() == ["0", "1", "2"]  # type: ignore[union-attr]  # it was read
+
+
+def test_the_prefix_of_strings_is_cut_between_two(large: dict[str, Path]) -> None:
+    """A budget that ends within them, and a damaged length, leave whole strings."""
+    with open_daf(large["plain"]) as daf:
+        data = daf.string_array("cell", "name").plain_strings()
+    assert data is not None
+    values, extent = _samples._first_strings(data, 5, PreviewBudget())
+    assert (values.to_pylist(), extent) == (["0", "1", "2", "3", "4"], "first")
+    assert _samples._first_strings(data, 5, PreviewBudget(0)) == _samples.TOO_MUCH
+    damaged = bytearray(data[:30])
+    damaged[9:13] = b"\xff\xff\xff\x7f"
+    assert _samples._first_strings(memoryview(damaged), 5, PreviewBudget())[0].to_pylist() == ["0"]
+
+
+def test_hostile_names_and_values_are_escaped() -> None:
+    """Of axes, vectors, matrices, scalars, entries and the path."""
+    daf = MemoryDaf(name=HOSTILE)
+    daf.add_axis(HOSTILE.replace("/", ""), [HOSTILE, "b"])
+    axis = next(iter(daf.axes_set()))
+    daf.set_vector(axis, HOSTILE, [HOSTILE] * 2)
+    daf.set_matrix(axis, axis, HOSTILE, np.eye(2))
+    daf.set_scalar(HOSTILE, HOSTILE)
+    page = daf._repr_html_()
+    assert "<img" not in page
+    assert page.count("&lt;img") >= 6
+
+
+def test_an_anndata_in_place(tmp_path: Path) -> None:
+    """Categoricals are sampled by their codes."""
+    obs = pd.DataFrame(
+        {"type": pd.Categorical(["T", None, "B", "T"] * 3000)},
+        index=[f"c{n}" for n in range(12000)],
+    )
+    anndata.AnnData(np.ones((12000, 2), "f4"), obs=obs).write_h5ad(tmp_path / "a.h5ad")
+    with open_daf(tmp_path / "a.h5ad") as daf:
+        page = daf._repr_html_()
+    assert "T 2,048, B 1,024" in page
+    assert re.search(r"1,024 missing, a sample of 4,096 of 12,000", page)
+
+
+def test_a_server_is_not_asked_for_values(
+    large: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What would be downloaded is not looked at."""
+    monkeypatch.setattr(_samples, "_is_remote", lambda *_: True)
+    with open_daf(large["plain"]) as daf:
+        page = daf._repr_html_()
+    assert _samples.REMOTE in page
+    assert "<svg" not in page
+
+
+def test_many_vectors_are_named_and_not_all_shown() -> None:
+    """The page stays small: a hundred have a line each, some more a name."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["A"])
+    for number in range(230):
+        daf.set_vector("cell", f"v{number:03}", [number])
+    page = daf._repr_html_()
+    assert "130 more: v100" in page
+    assert page.count("<tr>") < 110
+
+
+def test_a_damaged_vector_does_not_hide_the_others(tmp_path: Path) -> None:
+    """It says what is wrong in its place."""
+    path = tmp_path / "a.daf.zarr"
+    with ZarrDaf(path, "w") as daf:
+        daf.add_axis("cell", ["A", "B"])
+        daf.set_vector("cell", "bad", ["x", "y"])
+        daf.set_vector("cell", "good", [5, 6])
+    (chunk,) = [
+        each
+        for each in (path / "vectors/cell/bad").rglob("*")
+        if each.is_file() and "z" not in each.name
+    ]
+    data = chunk.read_bytes()
+    chunk.write_bytes(data[:4] + b"\xff\xff\xff\x0f" + data[8:])
+    reader: DafReader = open_daf(path)
+    page = reader._repr_html_()
+    assert "cannot be read" in page
+    assert "5 to 6" in page

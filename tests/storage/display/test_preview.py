@@ -1,0 +1,98 @@
+"""Tests of previews: what some values of a column look like."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from daf_storage.display import PreviewBudget, extent_text, preview_cells, preview_of
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int64", "uint64", "float32", "float64", "float16"]
+)
+def test_bins_count_every_finite_number(dtype: str) -> None:
+    """As numpy's histogram does, over the whole range of the type."""
+    rng = np.random.default_rng(1)
+    info: Any = np.iinfo(dtype) if np.dtype(dtype).kind in "iu" else np.finfo(dtype)
+    for values in (
+        np.array([info.min, 0, info.max], dtype),
+        rng.normal(50, 9, 1000).astype(dtype),
+        np.array([7], dtype),
+    ):
+        preview = preview_of(pa.array(values), total=values.size)
+        assert sum(preview.bins) == values.size
+        if values.size == 1000 and values.dtype.kind == "f":
+            expected, _ = np.histogram(values.astype("f8"), bins=24)
+            assert np.abs(np.array(preview.bins) - expected).sum() <= 4  # at the edges
+
+
+def test_missing_numbers_are_counted_and_infinities_are_left_out_of_the_bins() -> None:
+    """NaN and null are missing; an infinity is the end of the range."""
+    preview = preview_of(pa.array([1.0, np.nan, None, np.inf, 2.0]), total=5)
+    assert (preview.missing, preview.least, preview.greatest) == (2, "1", "inf")
+    assert sum(preview.bins) == 2
+    assert preview_of(pa.array([None, None], pa.float64()), total=2).missing == 2
+    assert preview_of(pa.array([], pa.int64()), total=0).bins == ()
+    assert preview_of(pa.nulls(3), total=3).missing == 3
+
+
+def test_the_most_frequent_strings() -> None:
+    """Of plain strings, views and dictionaries, as Python counts them."""
+    values = ["b"] * 3 + ["a"] * 5 + ["c", "d", "e", "", None]
+    for kind in (
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int8(), pa.string()),
+    ):
+        array = (
+            pa.array(values, pa.string()).cast(kind) if kind != pa.string() else pa.array(values)
+        )
+        preview = preview_of(array, total=len(values))
+        assert preview.top[:2] == (("a", 5), ("b", 3))
+        assert (preview.distinct, preview.missing) == (6, 1)
+    empty = preview_of(pa.array(values), total=len(values), empty_is_missing=True)
+    assert (empty.distinct, empty.missing) == (5, 2)
+
+
+def test_other_types() -> None:
+    """Truth values are counted, dates have a range, lists are only counted."""
+    assert preview_of(pa.array([True, False, True]), total=3).top == (("True", 2), ("False", 1))
+    days = pa.array([dt.date(2020, 1, 1), dt.date(2021, 5, 1)])
+    assert preview_of(days, total=2).greatest == "2021-05-01"
+    moments = pa.array([dt.datetime(2020, 1, 1), None])  # noqa: DTZ001 - Arrow's have none either
+    assert preview_of(moments, total=2).least == "2020-01-01 00:00:00"
+    assert preview_of(pa.array([[1], None]), total=2).missing == 1
+    assert preview_of(pa.array([1, 2]).cast(pa.decimal128(22, 2)), total=2).greatest == "2"
+
+
+def test_what_was_looked_at_is_said() -> None:
+    """All, the first, or a sample; and why nothing was."""
+    values = pa.array(["x", "x", "y"])
+    assert extent_text(preview_of(values, total=3)) == ""
+    cells = "".join(preview_cells(preview_of(values, total=90, extent="spread")))
+    assert "a sample of 3 of 90" in cells
+    assert "x 2, y 1" in cells
+    different = "".join(
+        preview_cells(preview_of(pa.array(list("abcdef")), total=90, extent="first"))
+    )
+    assert "a, b, c, d, at least 2 more" in different
+    assert "too large" in "".join(preview_cells("too large"))
+
+
+def test_a_budget_ends() -> None:
+    """By bytes, by the share of one column, and by time."""
+    now = [0.0]
+    budget = PreviewBudget(100, 1.0, clock=lambda: now[0])
+    assert not budget.spend(26)
+    assert [budget.spend(25) for _ in range(5)] == [True] * 4 + [False]
+    assert budget.spent_bytes == 100
+    late = PreviewBudget(100, 1.0, clock=lambda: now[0])
+    now[0] = 1.0
+    assert late.is_late
+    assert not late.spend(1)
