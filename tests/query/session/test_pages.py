@@ -14,13 +14,13 @@ import scipy.sparse as sp
 from daf_query import DafSession, MatrixSlice, connect
 from daf_query.collection import CollectionSlice
 from daf_query.slice import _page as slice_pages
-from daf_storage import MemoryDaf, ZarrDaf
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf
 from daf_storage.spi import PreviewBudget
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def _daf(name: str = "runs", cells: int = 3000) -> MemoryDaf:
+def _daf(name: str = "runs", cells: int = 3000) -> DafWriter:
     rng = np.random.default_rng(5)
     daf = MemoryDaf(name=name)
     daf.add_axis("cell", [f"{name}{n}" for n in range(cells)])

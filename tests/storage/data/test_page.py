@@ -66,7 +66,7 @@ def read_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             return read(key, ranges)  # type: ignore[misc]  # there is one, where this is called
 
         if found is not None:
-            found.read_ranges = counted
+            found.read_ranges = counted  # type: ignore[method-assign]  # for this test
         return found
 
     spans = ZarrArray.read_spans
@@ -160,12 +160,16 @@ def test_the_prefix_of_strings_is_cut_between_two(large: dict[str, Path]) -> Non
     with open_daf(large["plain"]) as daf:
         data = daf.string_array("cell", "name").plain_strings()
     assert data is not None
-    values, extent = _samples._first_strings(data, 5, PreviewBudget())
-    assert (values.to_pylist(), extent) == (["0", "1", "2", "3", "4"], "first")
-    assert _samples._first_strings(data, 5, PreviewBudget(0)) == _samples.TOO_MUCH
+    assert _first(data, PreviewBudget()) == ["0", "1", "2", "3", "4"]
+    assert _first(data, PreviewBudget(0)) == _samples.TOO_MUCH
     damaged = bytearray(data[:30])
     damaged[9:13] = b"\xff\xff\xff\x7f"
-    assert _samples._first_strings(memoryview(damaged), 5, PreviewBudget())[0].to_pylist() == ["0"]
+    assert _first(memoryview(damaged), PreviewBudget()) == ["0"]
+
+
+def _first(data: memoryview, budget: PreviewBudget) -> Any:
+    sample = _samples._first_strings(data, 5, budget)
+    return sample if isinstance(sample, str) else sample[0].to_pylist()
 
 
 def test_hostile_names_and_values_are_escaped() -> None:
