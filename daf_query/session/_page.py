@@ -1,4 +1,4 @@
-"""What notebooks show of a session: its data sets and its tables."""
+"""HTML that notebooks show of a session: its data sets and its tables."""
 
 from __future__ import annotations
 

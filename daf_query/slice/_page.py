@@ -1,4 +1,4 @@
-"""What notebooks show of a slice: its size, what reading it costs, and some of its values."""
+"""HTML that notebooks show of a slice: its size, what reading it costs, some of its values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What notebooks show of the rows of a query: the first ones, and what the columns look like."""
+"""HTML that notebooks show of a result: the first rows, and what the columns look like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What notebooks show of a table: its columns, and of an axis what some values look like."""
+"""HTML that notebooks show of a table: its columns, and of an axis some of the values."""
 
 from __future__ import annotations
 

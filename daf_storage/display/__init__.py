@@ -1,4 +1,4 @@
-"""What notebooks show: small pieces of HTML, and what some values of a column look like.
+"""HTML for notebooks: small pieces of it, and previews of the values of a column.
 
 **Nouns.** *Markup* is HTML in which every string of the data is escaped.  A *preview* is what was
 seen of a column: how many values were looked at, their range, how they are distributed, the most

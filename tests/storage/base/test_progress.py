@@ -60,7 +60,7 @@ def test_neither_a_terminal_nor_a_notebook_shows_a_bar(bars: list[str]) -> None:
 
 
 def test_a_terminal_shows_a_plain_bar(bars: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless it was told not to."""
+    """Unless that is turned off."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     for show in ("auto", "always", "never"):
         with progress_bar("copy", 10, show=show):  # type: ignore[arg-type]  # a loop over the literals
