@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from socketserver import BaseServer
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from daf_query.demo import find_pbmc
+from daf_query.matrix._stored_elements import StoredElements
 from daf_storage import DafServer, DafWriter, ZarrDaf
 from daf_storage.stores import _directory, _directory_snapshot
 from daf_storage.testing import CELLS, GENES, UMIS, contents, dense, fill, fill_served
@@ -149,6 +151,45 @@ class _RecordingPin:
     def map(self, key: str) -> memoryview | None:
         self._reads.keys.append(f"{self._prefix}/{key}".lstrip("/"))
         return self._snapshot.map(key)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenElements:
+    """How many elements were taken from a stored array of a sparse matrix at a time."""
+
+    count: int
+    item_bytes: int
+
+
+def taken_elements(monkeypatch: pytest.MonkeyPatch) -> list[TakenElements]:
+    """Record what slices take of sparse matrices; the list is filled while they are read."""
+    taken: list[TakenElements] = []
+    busy = False
+
+    def recorded(method: Callable[..., Any], *, with_values: bool) -> Callable[..., Any]:
+        def call(elements: StoredElements, starts: Any, counts: Any, *targets: Any) -> Any:
+            nonlocal busy
+            if busy:  # one of these methods calls another
+                return method(elements, starts, counts, *targets)
+            stored = elements.stored
+            parts = [stored.indices]
+            if with_values and stored.has_values():
+                parts.append(stored.entries("nzval"))
+            for part in parts:
+                item_bytes = part.info.storage_type.dtype.itemsize
+                taken.append(TakenElements(int(counts.sum()), item_bytes))
+            busy = True
+            try:
+                return method(elements, starts, counts, *targets)
+            finally:
+                busy = False
+
+        return call
+
+    for name in ("rows", "read", "read_into"):
+        method = getattr(StoredElements, name)
+        monkeypatch.setattr(StoredElements, name, recorded(method, with_values=name != "rows"))
+    return taken
 
 
 def open_descriptors() -> int:

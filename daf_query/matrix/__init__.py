@@ -11,6 +11,7 @@ an axis is *concatenated* (the entries of one after those of another) or *aligne
 Must not know tables, SQL, sessions or the command line.
 """
 
+from daf_query.matrix._dense_gather import gather_dense
 from daf_query.matrix._elements import ElementBlock, Elements, elements_of, major_groups
 from daf_query.matrix._estimate import (
     ElementCount,
@@ -19,14 +20,7 @@ from daf_query.matrix._estimate import (
     major_counts,
     minor_counts,
 )
-from daf_query.matrix._gather import (
-    SlicePlan,
-    copy_runs,
-    gather_dense,
-    gather_sparse,
-    ordered_plan,
-    plan_slice,
-)
+from daf_query.matrix._gather import gather_sparse
 from daf_query.matrix._layouts import (
     DamagedLayoutWarning,
     Layout,
@@ -49,6 +43,8 @@ from daf_query.matrix._member_axes import (
 )
 from daf_query.matrix._orientation import concatenated_of
 from daf_query.matrix._selection import Selection
+from daf_query.matrix._slice_plan import SlicePlan, ordered_plan, plan_slice
+from daf_query.matrix._stored_elements import copy_runs
 
 __all__ = [
     "AlignedAxis",

@@ -16,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix._gather import SlicePlan, copy_runs, gather_dense, ordered_plan
+from daf_query.matrix._dense_gather import gather_dense
 from daf_query.matrix._selection import Selection
+from daf_query.matrix._slice_plan import SlicePlan, ordered_plan
+from daf_query.matrix._stored_elements import copy_runs
 from daf_storage.spi import ForkLock, Span, StoredArray, checked_indices
 
 Codes = npt.NDArray[np.int32]

@@ -7,16 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from daf_query.matrix._gather import (
-    Positions,
-    SlicePlan,
-    blocks_of,
-    dense_reads,
-    read_minors,
-    spans_of,
-)
+from daf_query.matrix._dense_gather import dense_reads
+from daf_query.matrix._gather import blocks_of, spans_of
 from daf_query.matrix._layouts import Layout
 from daf_query.matrix._selection import Selection
+from daf_query.matrix._slice_plan import Positions, SlicePlan
+from daf_query.matrix._stored_elements import StoredElements
 from daf_storage.spi import ReadEstimate
 
 _STRING_BYTES = 16
@@ -58,9 +54,10 @@ def major_counts(plan: SlicePlan) -> Positions:
 def minor_counts(plan: SlicePlan) -> Positions:
     """Return how many elements each selected minor of a sparse matrix has; reads their numbers."""
     base = plan.stored.index_base
+    elements = StoredElements(plan.stored)
     totals = np.zeros(plan.stored.info.shape[0] + base, np.int64)
     for block in blocks_of(plan):
-        totals += np.bincount(read_minors(plan, block), minlength=totals.size)
+        totals += np.bincount(elements.rows(block.starts, block.counts), minlength=totals.size)
     return totals[plan.minor.positions + base]
 
 

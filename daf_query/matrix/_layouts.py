@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from daf_query.matrix._gather import SlicePlan, gather_dense, gather_sparse, plan_slice, replan
+from daf_query.matrix._dense_gather import gather_dense
+from daf_query.matrix._gather import gather_sparse
 from daf_query.matrix._selection import Selection
+from daf_query.matrix._slice_plan import SlicePlan, plan_slice, replan
 from daf_storage import DafReader, errors
 from daf_storage.spi import StoredMatrix, is_in_place
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
 from daf_query.matrix import Selection, gather_sparse, plan_slice
+from daf_query.matrix import _dense_gather as dense_gathering
 from daf_query.matrix import _gather as gathering
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf
 
@@ -157,7 +158,7 @@ def test_few_columns_of_a_packed_dense_matrix(
     daf.add_axis("cell", [f"c{i}" for i in range(4000)])
     daf.add_axis("gene", [f"g{i}" for i in range(2100)])
     daf.set_matrix("gene", "cell", "m", matrix.T, relayout=False)  # stored by cells
-    monkeypatch.setattr(gathering, "_BLOCK_BYTES", MIB)
+    monkeypatch.setattr(dense_gathering, "_BLOCK_BYTES", MIB)
     part = connect(tmp_path / "x.daf.zarr").matrix("cell", "gene", "m", columns=[7, 2047, 7])
     values, peak = peak_bytes(part.values)
     np.testing.assert_array_equal(values, matrix[:, [7, 2047, 7]])

@@ -11,8 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DamagedLayoutWarning, MatrixSlice, connect
-from daf_query.matrix._gather import gather_dense, gather_sparse, plan_slice
-from daf_query.matrix._selection import Selection
+from daf_query.matrix import Selection, gather_dense, gather_sparse, plan_slice
 from daf_storage import MemoryDaf, errors, verify
 from tests.support import CELLS, GENES, UMIS, create, reopen
 

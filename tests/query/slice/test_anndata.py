@@ -17,9 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query import MatrixSlice, connect
-from daf_query.matrix import _gather as gathering
 from daf_storage import AnnDataWarning, DafWriter, MemoryDaf, ZarrDaf, errors, from_anndata
-from tests.support import CELLS, GENES, PBMC, UMIS, create, recorded_reads
+from tests.support import CELLS, GENES, PBMC, UMIS, create, recorded_reads, taken_elements
 
 PARTS = ("layers", "obsm", "varm", "obsp", "varp")
 N_OBS, N_VAR = 11, 6
@@ -296,17 +295,9 @@ def test_without_notes_the_columns_are_named() -> None:
 class TestReads:
     def test_only_selected_rows_are_copied(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Of a sparse layer and of obsp, only the elements of the selected rows."""
-        counts: list[int] = []
-        copy_runs = gathering.copy_runs
-
-        def counted(*args: Any) -> Any:
-            copied = copy_runs(*args)
-            counts.append(copied.size)
-            return copied
-
         part = connect(DAF).matrix("obs", "var", "X", rows=[2, 7])
         part.load()
-        monkeypatch.setattr(gathering, "copy_runs", counted)
+        taken = taken_elements(monkeypatch)
         rows = {
             "array": ADATA.layers["array"][[2, 7]].nnz,
             "counts": ADATA.layers["counts"].tocsr()[[2, 7]].nnz,
@@ -315,7 +306,9 @@ class TestReads:
         part.to_anndata(
             layers=["array", "counts"], obsm=False, varm=False, obsp="distances", varp=()
         )
-        assert counts == [size for size in rows.values() for _ in ("rowval", "nzval")]
+        assert [each.count for each in taken] == [
+            size for size in rows.values() for _ in ("rowval", "nzval")
+        ]
 
     @pytest.mark.usefixtures("tiny_chunks")
     def test_only_chunks_of_selected_rows_are_read(

@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query import DamagedLayoutWarning, MatrixSlice, connect, provenance
-from daf_query.matrix import _gather as gathering
 from daf_storage import MemoryDaf, errors
 from tests.query.slice.test_explanation import slices, sparse_bytes
-from tests.support import create
+from tests.support import create, taken_elements
 
 N_CELLS, N_GENES = 300, 40
 
@@ -76,22 +75,14 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_blocks_read_their_rows(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a matrix that is stored by rows, every element is read once, whatever the blocks."""
-    copied: list[int] = []
-    copy_runs = gathering.copy_runs
-
-    def counted(*args: Any) -> Any:
-        values = copy_runs(*args)
-        copied.append(values.size)
-        return values
-
-    monkeypatch.setattr(gathering, "copy_runs", counted)
+    taken = taken_elements(monkeypatch)
     part = connect(path).matrix("cell", "gene", "both")
     n_elements = part.explain().stored_elements
     blocks = part.blocks(rows=7)
-    assert copied == []
+    assert taken == []
     for block in blocks:
         block.load()
-    assert sum(copied) == 2 * n_elements
+    assert sum(each.count for each in taken) == 2 * n_elements
     assert len(list(part.blocks())) == 1
 
 
@@ -99,17 +90,9 @@ def test_the_other_layout_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Rows of a matrix that is stored by columns are counted in one pass, to fill blocks well."""
     part = connect(path).matrix("cell", "gene", "by_genes", columns=slice(3, 20))
     whole = part.explain().result_bytes
-    read: list[int] = []
-    copy_runs = gathering.copy_runs
-
-    def counted(*args: Any) -> Any:
-        values = copy_runs(*args)
-        read.append(values.size)
-        return values
-
-    monkeypatch.setattr(gathering, "copy_runs", counted)
+    taken = taken_elements(monkeypatch)
     blocks = list(part.blocks(max_bytes=whole // 4))
-    assert sum(read) == part.explain().stored_elements
+    assert sum(each.count for each in taken) == part.explain().stored_elements
     assert len(blocks) == 5
     np.testing.assert_array_equal(stacked(part, blocks), part.to_numpy())
 

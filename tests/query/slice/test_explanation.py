@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from daf_query import DafSession, DamagedLayoutWarning, MatrixSlice, SliceExplanation, connect
 from daf_query.cli import main
 from daf_query.matrix import Selection
-from daf_query.matrix import _gather as gathering
+from daf_query.matrix import _dense_gather as dense_gathering
 from daf_query.slice import slice_matrix
 from daf_storage import DafReader, DafWriter, H5df, MemoryDaf, ZarrDaf, convert, errors
 from daf_storage.stores import RemoteFiles
-from tests.support import create, recorded_reads, served
+from tests.support import create, recorded_reads, served, taken_elements
 
 N_CELLS, N_GENES = 1000, 200
 
@@ -153,25 +153,22 @@ def test_the_bytes_to_read_are_read(
 ) -> None:
     """Of mapped arrays, as many bytes are copied out of the file as was said."""
     copied: list[int] = []
-    copy_runs, index = gathering.copy_runs, gathering._index
+    index, taken = dense_gathering._index, taken_elements(monkeypatch)
 
-    def counted(function: Any) -> Any:
-        def call(*args: Any) -> Any:
-            values = function(*args)
-            copied.append(values.nbytes)
-            return values
+    def counted(*args: Any) -> Any:
+        values = index(*args)
+        copied.append(values.nbytes)
+        return values
 
-        return call
-
-    monkeypatch.setattr(gathering, "copy_runs", counted(copy_runs))
-    monkeypatch.setattr(gathering, "_index", counted(index))
+    monkeypatch.setattr(dense_gathering, "_index", counted)
     part = db.matrix("cell", "gene", name, **chosen)
     explanation = part.explain()
-    assert copied == []
+    assert copied == taken == []
     assert explanation.read_is_exact
     assert explanation.requests is None
     part.load()
-    assert sum(copied) == explanation.read_bytes
+    sparse_bytes = sum(each.count * each.item_bytes for each in taken)
+    assert sum(copied) + sparse_bytes == explanation.read_bytes
 
 
 @pytest.mark.usefixtures("tiny_chunks")

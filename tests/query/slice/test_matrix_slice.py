@@ -19,7 +19,16 @@ import scipy.sparse as sp
 from daf_query import DafSession, MatrixSlice, connect
 from daf_query.matrix import _gather as gathering
 from daf_storage import AnnDataWarning, DafWriter, MemoryDaf, ZarrDaf, errors, to_anndata
-from tests.support import CELLS, GENES, UMIS, create, is_mapped, recorded_reads, reopen
+from tests.support import (
+    CELLS,
+    GENES,
+    UMIS,
+    create,
+    is_mapped,
+    recorded_reads,
+    reopen,
+    taken_elements,
+)
 
 
 @pytest.fixture(params=["UMIs", "sparse"])
@@ -275,20 +284,12 @@ class TestReads:
         self, daf: DafWriter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Of 20,000 stored elements, only those of the three cells are copied."""
-        taken: list[int] = []
-        copy_runs = gathering.copy_runs
-
-        def counted(*args: Any) -> Any:
-            copied = copy_runs(*args)
-            taken.append(copied.size)
-            return copied
-
-        monkeypatch.setattr(gathering, "copy_runs", counted)
+        taken = taken_elements(monkeypatch)
         part = connect(daf).matrix("cell", "gene", "s", rows=[5, 500, 900], columns="index < 100")
         part.to_scipy()
         parts = daf.get_sparse_matrix("gene", "cell", "s")
         wanted = int(sum(parts.colptr[i + 1] - parts.colptr[i] for i in (5, 500, 900)))
-        assert taken == [wanted, wanted]
+        assert [each.count for each in taken] == [wanted, wanted]
         assert part.plan.cost_bytes < 1001 * 8 + wanted * 16 + 1
 
     def test_damage_elsewhere_is_not_noticed(self, daf: DafWriter, tmp_path: Path) -> None:

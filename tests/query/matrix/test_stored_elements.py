@@ -1,0 +1,165 @@
+"""Tests of taking ranges of a sparse matrix: any types, either way, and never beyond the arrays."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daf_query.matrix import (
+    Selection,
+    _row_selection,
+    _stored_elements,
+    gather_sparse,
+    plan_slice,
+)
+from daf_query.matrix import _gather as gathering
+from daf_query.matrix._stored_elements import StoredElements
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
+
+N_ROWS, N_COLUMNS = 9, 40
+
+
+def filled(index_type: Any, values: Any, daf: DafWriter | None = None) -> DafWriter:
+    """Return a data set with a sparse matrix whose row numbers have a type."""
+    daf = MemoryDaf() if daf is None else daf
+    stored = sp.csc_array(values)
+    daf.add_axis("r", [f"r{i}" for i in range(values.shape[0])])
+    daf.add_axis("c", [f"c{i}" for i in range(values.shape[1])])
+    with daf.empty_sparse_matrix(
+        "r", "c", "m", stored.dtype, stored.nnz, index_dtype=index_type
+    ) as parts:
+        parts.colptr[:], parts.rowval[:] = stored.indptr + 1, stored.indices + 1
+        parts.nzval[:] = stored.data
+    return daf
+
+
+def some_values(dtype: Any = np.float32) -> Any:
+    """Return a matrix of which two thirds of the elements are zero."""
+    random = np.random.default_rng(5)
+    values = random.integers(1, 50, (N_ROWS, N_COLUMNS)) * (
+        random.random((N_ROWS, N_COLUMNS)) < 0.3
+    )
+    return values.astype(dtype)
+
+
+def taken(daf: DafWriter, positions: Any, minors: Any = None) -> Any:
+    """Return some columns of the matrix, as CSR of their own."""
+    minor = Selection.all(N_ROWS) if minors is None else Selection.of(np.array(minors), N_ROWS)
+    major = Selection.of(np.array(positions, np.int64), N_COLUMNS)
+    return gather_sparse(plan_slice(daf.open_matrix("r", "c", "m"), major, minor))
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_compiled_and_plain_copies_are_the_same(data: st.DataObject) -> None:
+    """Of any index type and value type: both ways give what numpy's indexing gives."""
+    kind = data.draw(st.sampled_from(["u1", "i1", "u2", "i4", "u4", "i8", "u8"]))
+    dtype = data.draw(st.sampled_from([np.float32, np.float64, np.uint8, np.int64]))
+    values = some_values(dtype)
+    positions = data.draw(st.lists(st.integers(0, N_COLUMNS - 1), max_size=60))
+    minors = data.draw(st.none() | st.lists(st.integers(0, N_ROWS - 1), min_size=1, max_size=12))
+    block = data.draw(st.sampled_from([3, 20, 1 << 18]))
+    daf = filled(kind, values)
+    expected = values.T[positions] if minors is None else values.T[positions][:, minors]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gathering, "_BLOCK_ELEMENTS", block)
+        found = [taken(daf, positions, minors)]
+        patch.setattr(_row_selection, "row_selection", lambda: None)
+        found.append(taken(daf, positions, minors))
+    for part in found:
+        assert part.dtype == dtype
+        assert part.indices.dtype == np.int32
+        part.check_format(full_check=True)
+        np.testing.assert_array_equal(part.toarray().reshape(expected.shape), expected)
+
+
+BAD_RANGES = {
+    "before the first": ([-1, 3], [2, 1]),
+    "beyond the last": ([0, 1 << 40], [2, 1]),
+    "across the end": ([0, 100], [2, 1 << 20]),
+    "of a falling pointer": ([0, 9], [2, -4]),
+    "that overflow": ([0, 2**63 - 1], [2, 2]),
+}
+
+
+@pytest.mark.parametrize("which", BAD_RANGES)
+@pytest.mark.parametrize("index_type", ["i4", "u2", "i8"])
+def test_ranges_beyond_the_arrays_are_refused(
+    monkeypatch: pytest.MonkeyPatch, which: str, index_type: str
+) -> None:
+    """Nothing is copied, by compiled code least of all: it would read what is not the file's."""
+    called: list[Any] = []
+    monkeypatch.setattr(_stored_elements, "copy_pair", lambda *args: called.append(args))
+    monkeypatch.setattr(_stored_elements, "copy_runs", lambda *args: called.append(args))
+    elements = StoredElements(filled(index_type, some_values()).open_matrix("r", "c", "m"))
+    starts, counts = (np.array(each, np.int64) for each in BAD_RANGES[which])
+    targets = np.empty(3, np.int32), np.empty(3, np.float32)
+    for read in (elements.rows, elements.read, lambda a, b: elements.read_into(a, b, *targets)):
+        with pytest.raises(errors.CorruptDataError, match="colptr leaves the range 1 to"):
+            read(starts, counts)
+    assert called == []
+
+
+def test_pointers_that_went_bad_after_planning_are_refused() -> None:
+    """A plan whose pointers do not fit the arrays ends in an error, whichever way is taken."""
+    plan = plan_slice(
+        filled("i4", some_values()).open_matrix("r", "c", "m"),
+        Selection.of(np.arange(0, N_COLUMNS, 2), N_COLUMNS),
+        Selection.all(N_ROWS),
+    )
+    assert plan.colptr is not None
+    for bad in (plan.colptr + 500, plan.colptr - 500, plan.colptr[::-1].copy()):
+        for minor in (plan.minor, Selection.of(np.array([3]), N_ROWS)):
+            with pytest.raises((errors.CorruptDataError, ValueError)):
+                gather_sparse(replace(plan, colptr=bad, minor=minor))
+
+
+@pytest.mark.parametrize("index_type", ["i4", "u4", "u1", "i8", "u8"])
+@pytest.mark.parametrize("number", [0, N_ROWS + 1, -1])
+@pytest.mark.parametrize("positions", [[7], [6, 9, 7], range(N_COLUMNS)])
+def test_row_numbers_off_their_axis_are_refused(
+    tmp_path: Path, index_type: str, number: int, positions: Any
+) -> None:
+    """In a single range as in many, of all minors as of some; elsewhere they do no harm."""
+    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w")
+    assert isinstance(daf, DafWriter)
+    filled(index_type, some_values(), daf)
+    parts = daf.get_sparse_matrix("r", "c", "m")
+    rowval, place = np.array(parts.rowval), int(parts.colptr[7]) - 1
+    rowval[place : place + 1] = np.array([number]).astype(rowval.dtype)
+    rowval.tofile(tmp_path / "x.daf.zarr/matrices/r/c/m/rowval/0")
+    for minors in (None, [2, 5]):
+        with pytest.raises(errors.CorruptDataError, match="rowval leaves the range 1 to 9"):
+            taken(daf, positions, minors)
+        others = [1, 30, 2]
+        expected = some_values().T[others] if minors is None else some_values().T[others][:, minors]
+        assert taken(daf, others, minors).toarray().tolist() == expected.tolist()
+
+
+def test_nothing_is_allocated_per_element(tmp_path: Path) -> None:
+    """Of 800 KB in 500 scattered ranges, the result is all that is allocated, and a little."""
+    random = np.random.default_rng(1)
+    shape = (300, 1000)
+    values = random.integers(1, 9, shape) * (random.random(shape) < 0.7)
+    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w")
+    assert isinstance(daf, DafWriter)
+    filled("i4", values.astype(np.float32), daf)
+    stored = daf.open_matrix("r", "c", "m")
+    plan = plan_slice(stored, Selection.of(np.arange(999, 0, -2), 1000), Selection.all(300))
+    gather_sparse(plan)
+    tracemalloc.start()
+    try:
+        found = gather_sparse(plan)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.nnz > 100_000
+    assert peak < 1.1 * (found.data.nbytes + found.indices.nbytes)
