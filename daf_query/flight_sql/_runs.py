@@ -1,235 +1,37 @@
-"""Queries that run: each in a thread of its own, which ends when nobody waits for it.
-
-The engine computes within one call until it has rows, which may take hours.  So whoever waits looks
-every now and then whether the client is still there and whether there is time left, and otherwise
-interrupts the thread: an exception is raised in it, for which the engine looks every second while
-it computes.  It is raised in no other code, so that no lock or cache is left half changed: whoever
-produces results says which calls may be interrupted.
-"""
+"""Queries that run within the limits of a server; where one ends early, clients get a status."""
 
 from __future__ import annotations
 
-import ctypes
-import queue
-import threading
-import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Final
 
 from pyarrow import flight
 
+from daf_query._runs import Endings, Interruptible
+from daf_query._runs import Runs as AnyRuns
 from daf_query.flight_sql._limits import FlightSqlLimits, limit_reached
 
-_T = TypeVar("_T")
-
-Interruptible: TypeAlias = Callable[[Callable[[], Any]], Any]
-"""Calls a function of the engine, which may be interrupted."""
-Produce: TypeAlias = Callable[[Interruptible], Iterator[_T]]
-"""Yields results; all that takes long is called by what it is given."""
-
-_AHEAD: Final = 2
-"""How many results a thread computes before they are taken."""
-_LOOK_SECONDS: Final = 0.05
-_PATIENCE_SECONDS: Final = 0.5
-"""How long a query waits for one of those that run to end."""
-_MAX_CANCELLED: Final = 1000
+__all__ = ["Interruptible", "Runs"]
 
 
-class _Interrupted(BaseException):
-    """Raised in a thread whose results nobody waits for."""
+def _overdue(seconds: float) -> Exception:
+    problem = f"the query has not ended after {seconds:g} seconds"
+    error: Exception = flight.FlightTimedOutError(limit_reached(problem, "max_seconds"))
+    return error
 
 
-class Work(Generic[_T]):
-    """What one thread computes, with the results that were not taken yet."""
-
-    def __init__(self, query_id: bytes, deadline: float, overdue: Exception) -> None:
-        self.query_id = query_id
-        """Which query it is of; empty of one that cannot be cancelled by its ticket."""
-        self.results: queue.Queue[_T] = queue.Queue(_AHEAD)
-        """What was computed."""
-        self.has_ended = threading.Event()
-        """Whether nothing will be added to the results."""
-        self.error: BaseException | None = None
-        """Why it ended early, for whoever takes the results."""
-        self._deadline = deadline
-        self._overdue = overdue
-        self._lock = threading.Lock()
-        self._is_computing = False
-        self._is_interrupted = False
-        self._thread = 0
-
-    def stop(self, reason: Exception) -> None:
-        """Make it end soon; the first reason counts."""
-        with self._lock:
-            if self.error is not None or self.has_ended.is_set():
-                return
-            self.error = reason
-            if self._is_computing and not self._is_interrupted:
-                self._is_interrupted = True
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(self._thread), ctypes.py_object(_Interrupted)
-                )
-
-    def stop_if_overdue(self) -> None:
-        """Make it end if it has no time left."""
-        if time.monotonic() > self._deadline:
-            self.stop(self._overdue)
-
-    def run(self, produce: Produce[_T]) -> None:
-        """Compute, until all is computed or it was stopped; never raises."""
-        self._thread = threading.get_ident()
-        try:
-            for result in produce(self._interruptible):
-                self._hand_over(result)
-                if self.error is not None:
-                    break
-        except BaseException as error:  # noqa: BLE001 - it is raised where the results are taken
-            with self._lock:
-                self.error = self.error or error
-        finally:
-            self.has_ended.set()
-
-    def _interruptible(self, function: Callable[[], Any]) -> Any:
-        """Call a function that may be interrupted."""
-        with self._lock:
-            if self.error is not None:
-                raise self.error
-            self._is_computing = True
-        try:
-            return function()
-        finally:
-            with self._lock:
-                self._is_computing = False
-                is_interrupted = self._is_interrupted
-            if is_interrupted:  # what is raised in this thread arrives here at the latest
-                time.sleep(_LOOK_SECONDS)
-
-    def _hand_over(self, result: _T) -> None:
-        while self.error is None:
-            try:
-                self.results.put(result, timeout=_LOOK_SECONDS)
-                return
-            except queue.Full:
-                self.stop_if_overdue()
+def _busy(most: int) -> Exception:
+    running = f"{most} quer{'y' if most == 1 else 'ies'} are running"
+    error: Exception = flight.FlightUnavailableError(limit_reached(running, "max_queries"))
+    return error
 
 
-class Run(Iterator[_T]):
-    """The results of a query, as they are computed; the query ends when this is let go."""
-
-    def __init__(self, work: Work[_T], is_abandoned: Callable[[], bool]) -> None:
-        self._work = work
-        self._is_abandoned = is_abandoned
-
-    def __next__(self) -> _T:
-        work = self._work
-        while True:
-            has_ended = work.has_ended.is_set()
-            try:
-                return work.results.get(timeout=0 if has_ended else _LOOK_SECONDS)
-            except queue.Empty:
-                if has_ended:
-                    break
-            if work.error is not None:
-                break
-            work.stop_if_overdue()
-            if self._is_abandoned():
-                work.stop(flight.FlightCancelledError("the client has cancelled the query"))
-        if work.error is not None:
-            raise work.error
-        raise StopIteration
-
-    def __del__(self) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let the query end, if it runs."""
-        self._work.stop(flight.FlightCancelledError("nobody waits for the query"))
+_ENDINGS: Final = Endings(
+    _overdue, _busy, flight.FlightCancelledError, flight.FlightUnavailableError
+)
 
 
-class Runs:
-    """The queries that run, of which there are never more than the limit."""
+class Runs(AnyRuns):
+    """The queries of a server of Flight SQL."""
 
     def __init__(self, limits: FlightSqlLimits) -> None:
-        self._limits = limits
-        self._lock = threading.Condition()
-        self._running: set[Work[Any]] = set()
-        self._cancelled: deque[bytes] = deque(maxlen=_MAX_CANCELLED)
-        self._is_closed = False
-
-    @property
-    def count(self) -> int:
-        """How many run."""
-        with self._lock:
-            return len(self._running)
-
-    def start(
-        self,
-        produce: Produce[_T],
-        *,
-        query_id: bytes = b"",
-        is_abandoned: Callable[[], bool],
-    ) -> Run[_T]:
-        """Begin to compute results.
-
-        Parameters
-        ----------
-        produce
-            Yields the results; called in another thread.
-        query_id
-            By which it can be cancelled.
-        is_abandoned
-            Says whether the client has gone; called by whoever takes the results.
-        """
-        work = self._admitted(query_id)
-
-        def run() -> None:
-            try:
-                work.run(produce)
-            finally:
-                with self._lock:
-                    self._running.discard(work)
-                    self._lock.notify()
-
-        threading.Thread(target=run, name="daf-flight-sql", daemon=True).start()
-        return Run(work, is_abandoned)
-
-    def _admitted(self, query_id: bytes) -> Work[Any]:
-        seconds, most = self._limits.max_seconds, self._limits.max_queries
-        overdue = flight.FlightTimedOutError(
-            limit_reached(f"the query has not ended after {seconds:g} seconds", "max_seconds")
-            if seconds is not None
-            else ""
-        )
-        deadline = time.monotonic() + (float("inf") if seconds is None else seconds)
-        work: Work[Any] = Work(query_id, deadline, overdue)
-        with self._lock:
-            self._lock.wait_for(
-                lambda: self._is_closed or len(self._running) < most, _PATIENCE_SECONDS
-            )
-            if self._is_closed:
-                raise flight.FlightUnavailableError("the server is closing")
-            if query_id in self._cancelled:
-                raise flight.FlightCancelledError("the query was cancelled before it began")
-            if len(self._running) >= most:
-                running = f"{most} quer{'y' if most == 1 else 'ies'} are running"
-                raise flight.FlightUnavailableError(limit_reached(running, "max_queries"))
-            self._running.add(work)
-        return work
-
-    def cancel(self, query_id: bytes) -> None:
-        """End the query of a ticket; if it does not run, it never will."""
-        with self._lock:
-            works = [work for work in self._running if work.query_id == query_id]
-            if not works:
-                self._cancelled.append(query_id)
-        for work in works:
-            work.stop(flight.FlightCancelledError("the query was cancelled"))
-
-    def close(self) -> None:
-        """End all queries, and begin none."""
-        with self._lock:
-            self._is_closed = True
-            works = list(self._running)
-        for work in works:
-            work.stop(flight.FlightUnavailableError("the server is closing"))
+        super().__init__(_ENDINGS, max_seconds=limits.max_seconds, max_queries=limits.max_queries)
