@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from daf_query.cli._annotate_parser import add_annotate
 from daf_query.cli._concat_parser import add_concat
 from daf_query.cli._diagnose_parser import add_diagnose
+from daf_query.cli._explore_parser import add_explore
 from daf_query.cli._extract_parser import add_extract
 from daf_query.cli._parser_parts import (
     Commands,
@@ -108,6 +109,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
     _add_verify(commands)
     _add_repair(commands)
     add_serve(commands)
+    add_explore(commands)
     _add_demo(commands)
     return parser
 

@@ -1,0 +1,30 @@
+"""The explorer: data sets in a page that the machine serves to its own browser.
+
+**Nouns.** The *server* listens on the loopback address; its *application* answers the page.  The
+*guard* asks every request for the token, and refuses other hosts and origins.  The *explored data*
+are a session, opened again where the files were replaced.  A *run* computes an answer in a thread
+of its own, within the *limits*, and ends when nobody waits for it.  An *embedding* is two columns
+that are x and y of the entries of an axis.  A *ticket* is a download that was asked for.
+
+Must not know the command line.
+"""
+
+from typing import TYPE_CHECKING
+
+from daf_query.explore._data import ExploredData
+from daf_query.explore._limits import ExploreLimits
+from daf_storage.spi import lazy_names
+
+if TYPE_CHECKING:  # these need starlette and uvicorn
+    from daf_query.explore._app import app
+    from daf_query.explore._server import ExploreServer
+
+__all__ = ["ExploreLimits", "ExploreServer", "ExploredData", "app"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "daf_query.explore._app": ("app",),
+        "daf_query.explore._server": ("ExploreServer",),
+    },
+)

@@ -1,0 +1,108 @@
+"""The rows of the table of an axis, by their positions along it: of one data set, or of several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daf_query._runs import Interruptible
+from daf_query.matrix import ConcatenatedAxis
+from daf_query.scan import INDEX
+from daf_query.session import DafSession
+from daf_query.slice import RowKey, WrappedSql, explained_of
+from daf_query.sql import CollectionSchema, quoted_name, unopened_bracket
+from daf_query.table import DATASET
+from daf_storage import errors
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class AxisRows:
+    """The rows of the table of an axis."""
+
+    session: DafSession
+    schema: str
+    axis: str
+    length: int
+    """How many there are."""
+    joined: ConcatenatedAxis | None
+    """Of several data sets as one, the axes of all, one after the other."""
+
+    @property
+    def table(self) -> str:
+        """The table, as SQL names it."""
+        return f"{quoted_name(self.schema)}.{quoted_name(self.axis)}"
+
+    @property
+    def key(self) -> RowKey:
+        """The columns that say which row it is."""
+        columns = quoted_name(INDEX)
+        if self.joined is not None:
+            columns = f"{quoted_name(DATASET)}, {columns}"
+        return RowKey(columns, columns)
+
+    def positions(self, batch: pa.RecordBatch) -> Positions:
+        """Return the positions of rows that have the key."""
+        found: Positions = batch.column(INDEX).to_numpy(zero_copy_only=False).astype(np.int64)
+        if self.joined is None:
+            return found
+        return self.joined.joined(batch.column(DATASET), found)
+
+
+def axis_rows(session: DafSession, schema: str, axis: str) -> AxisRows:
+    """Return the rows of an axis.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such schema, or no such axis.
+    """
+    tables = session._connections.schema(schema)  # noqa: SLF001 - our own
+    if axis not in tables.axes_set():
+        raise errors.axis_not_found(schema, axis, tables.axes_set())
+    joined = None
+    if isinstance(tables, CollectionSchema):
+        members = {name: each for name, each in tables.readers().items() if each.has_axis(axis)}
+        joined = ConcatenatedAxis(axis, tables.location, members)
+    length = tables.axis_length(axis) if joined is None else joined.length
+    return AxisRows(session, tables.name, axis, length, joined)
+
+
+def batches_of(
+    session: DafSession, wrapped: WrappedSql, interruptible: Interruptible, *, what: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a query around SQL that the page sent; errors have places in that SQL."""
+    try:
+        rows = interruptible(session.sql(wrapped.query).rows)
+        while (batch := interruptible(lambda: next(rows.batches, None))) is not None:
+            yield batch
+    except errors.DafError as error:
+        engine = session._engine  # noqa: SLF001 - our own
+        raise explained_of(error, wrapped, engine, what=what) from None
+
+
+def expressions_of(rows: AxisRows, expressions: dict[str, str]) -> WrappedSql:
+    """Return the query for the values of SQL expressions, each by a name, of all rows.
+
+    Raises
+    ------
+    QueryError
+        An expression has a bracket that closes none.
+    """
+    written, inserted = "", []
+    start = f"SELECT {rows.key.columns}"
+    for name, sql in expressions.items():
+        bracket = unopened_bracket(sql)
+        if bracket is not None:
+            raise errors.QueryError(f"a bracket closes none in {sql!r}")
+        inserted.append((len(written), f"{start}, (\n"))
+        written += sql
+        start = f"\n) AS {quoted_name(name)}"
+    inserted.append((len(written), f"{start} FROM {rows.table}"))
+    return WrappedSql(written, tuple(inserted))

@@ -1,0 +1,51 @@
+"""What all answers need: the data, the limits, the runs and what was asked before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from daf_query._runs import Interruptible, Runs
+from daf_query.explore._data import ExploredData
+from daf_query.explore._failures import refusal
+from daf_query.explore._limits import ExploreLimits
+from daf_query.explore._query_states import Queries
+from daf_query.explore._responses import Part, RunResponse, endings
+from daf_query.explore._tickets import Tickets
+from daf_query.session import DafSession
+
+Produce = Callable[[Interruptible], Iterator[Part]]
+"""Yields a head and what follows; called in a thread of its own."""
+
+
+class Explorer:
+    """The explorer of some data."""
+
+    def __init__(self, data: ExploredData, limits: ExploreLimits) -> None:
+        self.data = data
+        """What is explored."""
+        self.limits = limits
+        """What is given at most."""
+        self.runs = Runs(endings(), max_seconds=limits.seconds, max_queries=limits.queries)
+        """What is computed at this moment."""
+        self.queries = Queries()
+        """What became of the queries of the page."""
+        self.openings: Tickets[str] = Tickets()
+        """The address of the page, for browsers that are opened."""
+
+    @property
+    def session(self) -> DafSession:
+        """The session, unless a data set was replaced."""
+        return self.data.session
+
+    def response(self, produce: Produce, *, sql: str = "") -> RunResponse:
+        """Return an answer that is computed by a run."""
+        return RunResponse(lambda is_gone: self.runs.start(produce, is_abandoned=is_gone), sql=sql)
+
+    def check_bytes(self, size: int) -> None:
+        """Refuse an answer that is larger than the limit."""
+        if size > self.limits.bytes:
+            raise refusal(
+                413,
+                f"the answer has {size:,} bytes, more than the limit of {self.limits.bytes:,}",
+                "start daf explore with a larger --max-bytes",
+            )

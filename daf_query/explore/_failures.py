@@ -1,0 +1,158 @@
+"""Errors as the page gets them: a status, a sentence, and the place in the SQL that was sent."""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from daf_query.sql import tokens_of, unquoted_name
+from daf_storage import DafError, errors
+
+
+class RequestError(DafError):
+    """A request that the server does not answer."""
+
+    status: int = 400
+    """The status of HTTP."""
+
+
+def refusal(status: int, message: str, remedy: str = "") -> RequestError:
+    """Return an error with a status of HTTP, and what to do."""
+    error = RequestError(message)
+    error.status = status
+    if remedy:
+        error.remedy = errors.Remedy("", remedy)
+    return error
+
+
+class CancelledError(RequestError):
+    """Nobody waits for the answer."""
+
+    status = 499
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error as JSON has it."""
+
+    error: str
+    """The name of its class."""
+    message: str
+    line: int | None = None
+    """The place in the SQL that was sent, from 1; None where it is unknown."""
+    column: int | None = None
+    length: int | None = None
+    remedy: str | None = None
+    """What to do."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return asdict(self)
+
+
+_STATUSES: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    (errors.BudgetError, 413),
+    (errors.SizeLimitError, 413),
+    (errors.ReadOnlyError, 403),
+    (errors.MissingDependencyError, 501),
+    (errors.InvalidInputError, 400),
+    (errors.NotFoundError, 404),
+    (errors.ExistsError, 409),
+    (errors.AppendOnlyError, 409),
+    (errors.InUseError, 409),
+    (errors.RemoteError, 502),
+    (errors.StorageFullError, 507),
+    (MemoryError, 413),
+)
+"""Which status an error has; the first that fits."""
+_NO_MEMORY: Final = "the answer takes more memory than this machine has; ask for fewer rows"
+_FAULT: Final = "the server failed at this request, which is a fault of it: its own log says why"
+_READS: Final = (
+    "the explorer only reads; start it with --write OVERLAY to save vectors into an overlay"
+)
+_NAMED: Final = (
+    re.compile(r"has no (?:vector|column|entry) '(?P<name>(?:[^'\\]|\\.)*)'"),
+    re.compile(r"there is no (?:table|axis|table function) '(?P<name>(?:[^'\\]|\\.)*)'"),
+    re.compile(r"Invalid function '(?P<name>[^']*)'"),
+)
+"""What messages say of a name that the SQL has."""
+
+
+def failure(error: BaseException, sql: str = "") -> tuple[int, Failure]:
+    r"""Return the status of an error, and what the page is told; faults of the server are logged.
+
+    Parameters
+    ----------
+    sql
+        What the page sent; the place is one in it.
+
+    Examples
+    --------
+    >>> error = errors.VectorNotFoundError("x: axis 'cell' has no vector 'agee'")
+    >>> status, told = failure(error, "SELECT name,\n  agee FROM cell")
+    >>> status, told.line, told.column, told.length
+    (404, 2, 3, 4)
+    """
+    name = type(error).__name__
+    if isinstance(error, MemoryError):
+        return 413, Failure("BudgetError", _NO_MEMORY)
+    if not isinstance(error, DafError):
+        print("daf explore:", *traceback.format_exception(error), file=sys.stderr)  # noqa: T201 - the log of a server
+        return 500, Failure(name, _FAULT)
+    line, column, length = _place(error, sql)
+    message = error.sentence(None)
+    if line is not None and isinstance(error, errors.QueryError):
+        message = message.partition("\n")[0]
+    told = Failure(name, message, line, column, length, _remedy(error))
+    return _status(error), told
+
+
+def _status(error: DafError) -> int:
+    if isinstance(error, RequestError):
+        return error.status
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+
+
+def _remedy(error: DafError) -> str | None:
+    if error.remedy is None:
+        return None
+    return _READS if error.remedy.argument == errors.ALLOW_WRITE else str(error.remedy)
+
+
+def _place(error: DafError, sql: str) -> tuple[int | None, int | None, int | None]:
+    """Return line, column and length of what is wrong; None where that is unknown."""
+    tokens = list(tokens_of(sql))
+    if isinstance(error, errors.QueryError) and error.line and error.column:
+        starts = _starts(sql)
+        start = starts[min(error.line, len(starts)) - 1] + error.column - 1
+        length = next((t.stop - t.start for t in tokens if t.start == start), 1)
+        return error.line, error.column, length
+    for pattern in _NAMED:
+        match = pattern.search(str(error))
+        if match is None:
+            continue
+        for token in tokens:
+            if _means(sql[token.start : token.stop], match["name"]):
+                return *_line_and_column(sql, token.start), token.stop - token.start
+    return None, None, None
+
+
+def _means(written: str, name: str) -> bool:
+    """Return whether a token is a name, or a string that is one."""
+    plain = name.replace("\\'", "'").replace("\\\\", "\\")
+    if written.startswith("'"):
+        return written[1:-1].replace("''", "'") == plain
+    return unquoted_name(written) == plain
+
+
+def _starts(sql: str) -> list[int]:
+    """Return where the lines begin."""
+    return [0, *(place + 1 for place, character in enumerate(sql) if character == "\n")]
+
+
+def _line_and_column(sql: str, offset: int) -> tuple[int, int]:
+    before = sql[:offset]
+    return before.count("\n") + 1, offset - before.rfind("\n")

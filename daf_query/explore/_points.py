@@ -1,0 +1,94 @@
+"""Points of the scatter, and their colours: arrays along an axis, in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daf_query._runs import Interruptible
+from daf_query.explore._axis_rows import AxisRows, axis_rows
+from daf_query.explore._catalogue import axis_embeddings
+from daf_query.explore._embeddings import Embedding, embedding_of
+from daf_query.explore._explorer import Explorer
+from daf_query.explore._failures import refusal
+from daf_query.explore._requests import Asked, asked_of
+from daf_query.explore._responses import ARROW, BINARY, Head, Part, parts_of
+from daf_query.explore._values import VALUE, points_of, values_of
+from daf_query.sql import quoted_name
+
+_ROWS: Any = "X-Daf-Rows"
+_POINT_BYTES = 8
+
+
+async def points(explorer: Explorer, request: Request) -> Response:
+    """Answer with the points of an embedding: float32, x and y in turn."""
+    asked = await asked_of(request)
+    schema, axis, name = (asked.string(each) for each in ("schema", "axis", "embedding"))
+
+    def produce(interruptible: Interruptible) -> Iterator[Part]:
+        session = explorer.session
+        rows = axis_rows(session, schema, axis)
+        explorer.check_bytes(rows.length * _POINT_BYTES)
+        embedding = embedding_of(axis_embeddings(session, schema, axis), axis, name)
+        values = embedded(rows, embedding, interruptible)
+        yield from parts_of(Head(BINARY, {_ROWS: str(rows.length)}), values)
+
+    return explorer.response(produce)
+
+
+def embedded(
+    rows: AxisRows, embedding: Embedding, interruptible: Interruptible
+) -> npt.NDArray[np.float32]:
+    """Return the points of an embedding, of shape ``(entries, 2)`` in C order.
+
+    Both columns of a matrix of one data set are read at once, and not as two columns of SQL.
+    """
+    if embedding.matrix is None or rows.joined is not None:
+        return points_of(rows, embedding.x, embedding.y, interruptible)
+    other, name = embedding.matrix
+    chosen = rows.session.matrix(rows.axis, other, name, columns=[0, 1], schema=rows.schema)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.ascontiguousarray(chosen.to_numpy(), np.float32)
+
+
+async def colour(explorer: Explorer, request: Request) -> Response:
+    """Answer with what an axis is coloured by: an Arrow stream of one column."""
+    asked = await asked_of(request)
+    schema, axis = asked.string("schema"), asked.string("axis")
+    written = _written(asked.part("by"))
+
+    def produce(interruptible: Interruptible) -> Iterator[Part]:
+        rows = axis_rows(explorer.session, schema, axis)
+        values = values_of(rows, written, interruptible)
+        explorer.check_bytes(values.nbytes)
+        head = Head(ARROW, {_ROWS: str(rows.length)})
+        yield from parts_of(head, _stream(pa.record_batch([values], [VALUE])))
+
+    return explorer.response(produce, sql=asked.part("by").optional_string("sql") or "")
+
+
+def _written(by: Asked) -> str:
+    """Return the SQL of what is coloured by."""
+    if by.content.get("vector") is not None:
+        return quoted_name(by.string("vector"))
+    if by.content.get("sql") is not None:
+        return by.sql()
+    if by.content.get("gene") is None:
+        raise refusal(400, "'by' needs one of 'vector', 'sql' and 'gene'")
+    gene = by.part("gene")
+    matrix, columns, name = (gene.string(each) for each in ("matrix", "columns", "name"))
+    entry = name.replace("'", "''")
+    return f"{quoted_name(f'{columns}.{matrix}')}['{entry}']"
+
+
+def _stream(batch: pa.RecordBatch) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()

@@ -1,0 +1,96 @@
+"""SQL of the page: its rows, as an Arrow stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Final
+
+import pyarrow as pa
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from daf_query._runs import Interruptible
+from daf_query._wire import joined, wire_parts, wire_schema
+from daf_query.explore._explorer import Explorer
+from daf_query.explore._failures import refusal
+from daf_query.explore._requests import asked_of
+from daf_query.explore._responses import ARROW, Head, Part, RunResponse
+from daf_query.sql import QueryResult, tokens_of
+
+_MOST_ID: Final = 200
+_DEFAULT_ROWS: Final = 100_000
+_END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""The mark at the end of an Arrow stream."""
+
+
+async def query(explorer: Explorer, request: Request) -> Response:
+    """Answer with the rows of a query."""
+    asked = await asked_of(request)
+    sql, name = asked.sql(), asked.string("id")
+    if not 0 < len(name) <= _MOST_ID:
+        raise refusal(400, f"'id' has to be of 1 to {_MOST_ID} characters")
+    most = min(asked.whole_number("rows", _DEFAULT_ROWS), explorer.limits.rows)
+    queries = explorer.queries
+    queries.begin(name)
+
+    def produce(interruptible: Interruptible) -> Iterator[Part]:
+        yield from _rows(explorer, sql, name, most, interruptible)
+
+    return RunResponse(
+        lambda is_gone: explorer.runs.start(
+            produce, query_id=name.encode("utf-8", "replace"), is_abandoned=is_gone
+        ),
+        sql=sql,
+        on_end=lambda error: queries.end(name, error, sql),
+    )
+
+
+async def query_state(explorer: Explorer, request: Request) -> Response:
+    """Answer with what became of a query."""
+    return JSONResponse(asdict(explorer.queries.find(request.path_params["id"])))
+
+
+async def cancel(explorer: Explorer, request: Request) -> Response:
+    """End a query."""
+    name = request.path_params["id"]
+    explorer.queries.find(name)
+    explorer.runs.cancel(name.encode("utf-8", "replace"))
+    return JSONResponse(asdict(explorer.queries.find(name)))
+
+
+def _rows(
+    explorer: Explorer, sql: str, name: str, most: int, interruptible: Interruptible
+) -> Iterator[Part]:
+    """Yield the messages of an Arrow stream, of no more rows than are asked for."""
+    rows = interruptible(limited(explorer.session.sql(sql), sql, most + 1).rows)
+    # Not that of the result: a column that turns out to be unreadable is left out.
+    schema = wire_schema(rows.schema)
+    yield Head(ARROW, {"X-Daf-Row-Limit": str(most)})
+    yield schema.serialize().to_pybytes()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        while (batch := interruptible(lambda: next(rows.batches, None))) is not None:
+            yield batch
+
+    count = size = 0
+    for batch in joined(wire_parts(batches(), schema)):
+        left = most - count
+        message = batch.slice(0, left).serialize().to_pybytes() if left else b""
+        size += len(message)
+        is_large = size > explorer.limits.bytes
+        if not is_large and message:
+            count += min(left, batch.num_rows)
+            yield message
+        truncated = is_large or batch.num_rows > left
+        explorer.queries.sent(name, count, truncated=truncated)
+        if truncated:
+            break
+    yield _END
+
+
+def limited(result: QueryResult, sql: str, count: int) -> QueryResult:
+    """Return the first rows of a result; all of EXPLAIN, upon which nothing can be built."""
+    first = next(tokens_of(sql), None)
+    is_plan = first is not None and first.is_word("EXPLAIN")
+    return result if is_plan else result.limit(count)

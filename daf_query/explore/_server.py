@@ -1,0 +1,154 @@
+"""The server of the explorer: where it listens, and how it ends."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+from types import TracebackType
+from typing import Any, Final, Self
+
+import uvicorn
+
+from daf_query.explore._app import app
+from daf_query.explore._data import ExploredData
+from daf_query.explore._limits import ExploreLimits
+from daf_query.session import DafSession
+from daf_storage import errors
+from daf_storage.spi import cannot_listen
+
+_HOST: Final = "127.0.0.1"
+_TOKEN_BYTES: Final = 24
+_START_SECONDS: Final = 30.0
+_CLOSE_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.01
+_BACKLOG: Final = 128
+
+
+class ExploreServer:
+    """Serves the explorer to programs of this machine that have its token.
+
+    It runs as soon as it is made, in threads of its own; `close` or the end of ``with`` ends it.
+
+    Parameters
+    ----------
+    source
+        A session, which stays open when the server ends, or explored data.
+    port
+        By default, any that is free.
+    limits
+        What the server gives at most.
+
+    Raises
+    ------
+    InUseError
+        Another program listens at the port.
+
+    Examples
+    --------
+    >>> import daf_query, daf_storage
+    >>> daf = daf_storage.MemoryDaf(name="tiny")
+    >>> daf.add_axis("cell", ["TATA", "GATA"])
+    >>> with ExploreServer(daf_query.connect(daf)) as server:
+    ...     server.url  # doctest: +ELLIPSIS
+    'http://127.0.0.1:.../?token=...'
+    """
+
+    def __init__(
+        self,
+        source: DafSession | ExploredData,
+        *,
+        port: int = 0,
+        limits: ExploreLimits | None = None,
+    ) -> None:
+        self.token: str = secrets.token_urlsafe(_TOKEN_BYTES)
+        """Who has it may ask."""
+        listening = _listening(port)
+        self.port: int = listening.getsockname()[1]
+        """Where it listens."""
+        application = app(source, token=self.token, limits=limits)
+        self._explorer = application.state.explorer
+        self._server = _uvicorn(application)
+        self._has_ended = threading.Event()
+        self._thread = threading.Thread(
+            target=self._server.run, args=([listening],), name="daf-explore", daemon=True
+        )
+        self._thread.start()
+        self._wait_until_started()
+
+    @property
+    def url(self) -> str:
+        """The address of the page, with the token."""
+        return f"http://{_HOST}:{self.port}/?token={self.token}"
+
+    def opening_url(self) -> str:
+        """Return an address that leads to the page once, for the next minute."""
+        ticket = self._explorer.openings.add(f"/?token={self.token}")
+        return f"http://{_HOST}:{self.port}/open/{ticket}"
+
+    @property
+    def running_queries(self) -> int:
+        """How many answers are computed at this moment."""
+        running: int = self._explorer.runs.count
+        return running
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def serve_forever(self) -> None:
+        """Wait until the server is closed, or this thread is interrupted."""
+        while not self._has_ended.wait(1.0):
+            pass
+
+    def close(self) -> None:
+        """End the queries that run, and the server."""
+        if self._has_ended.is_set():
+            return
+        self._has_ended.set()
+        self._explorer.runs.close()
+        self._server.should_exit = True
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _wait_until_started(self) -> None:
+        waited = 0.0
+        while not self._server.started and self._thread.is_alive() and waited < _START_SECONDS:
+            self._thread.join(_LOOK_SECONDS)
+            waited += _LOOK_SECONDS
+        if not self._server.started:
+            raise errors.InvalidInputError(f"cannot serve at {_HOST}:{self.port}")
+
+
+def _listening(port: int) -> socket.socket:
+    """Return a socket that listens on the loopback address."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((_HOST, port))
+        listening.listen(_BACKLOG)
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise cannot_listen(error, _HOST, port) from None
+    return listening
+
+
+def _uvicorn(application: Any) -> Any:
+    return uvicorn.Server(
+        uvicorn.Config(
+            application,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=2,
+        )
+    )

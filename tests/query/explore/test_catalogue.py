@@ -1,0 +1,146 @@
+"""Tests of what the page is told of the data sets."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from daf_query import UnreadableVectorWarning, connect
+from daf_query.explore import ExploreLimits, app
+from daf_query.explore._catalogue import catalogue
+from daf_storage import MemoryDaf, copy_all, errors, open_daf
+from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
+
+
+def axes_of(data_set: dict[str, Any]) -> dict[str, Any]:
+    """Return the axes by name."""
+    return {axis["name"]: axis for axis in data_set["axes"]}
+
+
+def test_what_there_is(client: TestClient) -> None:
+    """Axes with the kinds of their vectors, embeddings with their SQL, matrices and limits."""
+    told = client.get("/api/catalogue").json()
+    assert (told["writable"], told["overlay"], told["version"]) == (False, None, 1)
+    assert told["limits"] == {"rows": 1_000_000, "bytes": 1 << 30, "seconds": 120.0}
+    (data_set,) = told["data_sets"]
+    assert data_set["schema"] == "tiny"
+    cell = axes_of(data_set)["cell"]
+    assert cell["length"] == CELLS
+    kinds = {vector["name"]: vector["kind"] for vector in cell["vectors"]}
+    assert kinds == {
+        "age": "number",
+        "note": "string",
+        "score": "number",
+        "tsne_1": "number",
+        "tsne_2": "number",
+        "type": "string",
+        HOSTILE: "number",
+    }
+    assert cell["embeddings"] == [
+        {
+            "name": "X_umap",
+            "x": "\"X_umap.X_umap\"['0']",
+            "y": "\"X_umap.X_umap\"['1']",
+            "x_label": "X_umap 1",
+            "y_label": "X_umap 2",
+        },
+        {
+            "name": "tsne",
+            "x": '"tsne_1"',
+            "y": '"tsne_2"',
+            "x_label": "tsne_1",
+            "y_label": "tsne_2",
+        },
+    ]
+    assert axes_of(data_set)["gene"]["embeddings"] == []
+    matrices = {matrix["name"]: matrix for matrix in data_set["matrices"]}
+    assert (matrices["X"]["rows"], matrices["X"]["columns"]) == ("cell", "gene")
+    assert (matrices["X"]["stored"], matrices["X"]["layouts"]) == (CELLS * 3, 2)
+
+
+def test_the_sql_of_embeddings_runs() -> None:
+    """Also where names have quotes."""
+    daf = MemoryDaf(name="odd")
+    daf.add_axis("cell", ["a", "b"])
+    daf.add_axis("""X_u"m'ap""", ["it's", '"1"'])
+    daf.set_matrix("cell", """X_u"m'ap""", """X_u"m'ap""", [[1.0, 2.0], [3.0, 4.0]])
+    daf.set_vector("cell", """u'm"ap-x""", [5, 6])
+    daf.set_vector("cell", """u'm"ap-y""", [7, 8])
+    with connect({"odd": daf}) as session:
+        (data_set,) = catalogue(session)
+        values = [
+            session.sql(f"SELECT {each['x']} AS x, {each['y']} AS y FROM cell").to_pydict()
+            for each in axes_of(data_set)["cell"]["embeddings"]
+        ]
+        assert values == [{"x": [1.0, 3.0], "y": [2.0, 4.0]}, {"x": [5, 6], "y": [7, 8]}]
+        names = [each["name"] for each in axes_of(data_set)["cell"]["embeddings"]]
+        reply = client_of(app(session, token=TOKEN)).post(
+            "/api/points", json={"schema": "odd", "axis": "cell", "embedding": names[0]}
+        )
+        assert np.frombuffer(reply.content, "<f4").tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:
+    """Several as one are one schema; what cannot be used hides nothing else."""
+    for name in ("one", "two"):
+        with open_daf(tmp_path / f"{name}.daf.zarr", "w") as daf:
+            copy_all(tiny(), daf)
+    pattern = str(tmp_path / "*.daf.zarr")
+    with connect({"runs": pattern, "one": str(tmp_path / "one.daf.zarr")}) as session:
+        runs, one = catalogue(session)
+        assert (runs["form"], one["form"]) == ("2 data sets as one", "data set")
+        assert axes_of(runs)["cell"]["length"] == 2 * CELLS
+        assert axes_of(runs)["cell"]["embeddings"] == axes_of(one)["cell"]["embeddings"]
+        assert [matrix["stored"] for matrix in runs["matrices"] if matrix["name"] == "X"] == [
+            2 * 3 * CELLS
+        ]
+    metadata = tmp_path / "one.daf.zarr" / "vectors" / "cell" / "age" / ".zarray"
+    metadata.write_text("{")
+    with connect(str(tmp_path / "one.daf.zarr")) as session:
+        with pytest.warns(UnreadableVectorWarning, match="age"):
+            (data_set,) = catalogue(session)
+        names = [vector["name"] for vector in axes_of(data_set)["cell"]["vectors"]]
+        assert "age" not in names
+        assert "type" in names
+
+
+def test_no_work_that_grows_with_the_data() -> None:
+    """A long axis takes as many calls as a short one."""
+    counts = []
+    for length in (10, 100_000):
+        daf = MemoryDaf(name="tiny")
+        daf.add_axis("cell", np.arange(length).astype(str))
+        daf.add_axis("X_umap", ["0", "1"])
+        daf.set_vector("cell", "type", np.array(["T", "B"])[np.arange(length) % 2])
+        daf.set_matrix("cell", "X_umap", "X_umap", np.zeros((length, 2)))
+        with connect({"tiny": daf}) as session:
+            catalogue(session)
+            counts.append(_calls_of_catalogue(session))
+    assert counts[1] < counts[0] * 1.1
+
+
+def _calls_of_catalogue(session: Any) -> int:
+    count = 0
+
+    def counted(*_: Any) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(counted)
+    try:
+        catalogue(session)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("limits", [{"rows": 0}, {"seconds": -1}, {"queries": 0}])
+def test_limits_are_positive(limits: dict[str, int]) -> None:
+    """Those that are not say so."""
+    with pytest.raises(errors.InvalidInputError, match="has to be positive"):
+        ExploreLimits(**limits)

@@ -1,0 +1,190 @@
+"""Tests of the points of embeddings, and of their colours."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from starlette.testclient import TestClient
+
+from daf_query import connect
+from daf_query.explore import app
+from daf_query.explore._axis_rows import axis_rows
+from daf_query.explore._values import points_of, values_of
+from daf_storage import MemoryDaf, copy_all, open_daf
+from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
+
+AXIS = {"schema": "tiny", "axis": "cell"}
+NUMBERS = np.arange(CELLS)
+
+
+def points(client: TestClient, embedding: str, **axis: str) -> Any:
+    """Return the points of an embedding."""
+    reply = client.post("/api/points", json={**AXIS, **axis, "embedding": embedding})
+    assert reply.status_code == 200, reply.text
+    assert reply.headers["content-type"] == "application/octet-stream"
+    values = np.frombuffer(reply.content, "<f4").reshape(-1, 2)
+    assert reply.headers["X-Daf-Rows"] == str(len(values))
+    return values
+
+
+def colour(client: TestClient, by: dict[str, Any], **axis: str) -> pa.Array:
+    """Return the values that an axis is coloured by."""
+    reply = client.post("/api/colour", json={**AXIS, **axis, "by": by})
+    assert reply.status_code == 200, reply.text
+    table = pa.ipc.open_stream(reply.content).read_all()
+    assert table.column_names == ["value"]
+    return table.column(0).combine_chunks()
+
+
+def failed(client: TestClient, by: Any) -> tuple[int, dict[str, Any]]:
+    """Return the status and the error of a colour."""
+    reply = client.post("/api/colour", json={**AXIS, "by": by})
+    return reply.status_code, reply.json()
+
+
+def test_points_of_a_matrix_and_of_vectors(client: TestClient) -> None:
+    """In the order of the axis, x and y in turn."""
+    expected = np.stack([NUMBERS / 2, -NUMBERS / 4], axis=1).astype(np.float32)
+    np.testing.assert_array_equal(points(client, "X_umap"), expected)
+    expected = np.stack([NUMBERS, -NUMBERS], axis=1).astype(np.float32)
+    np.testing.assert_array_equal(points(client, "tsne"), expected)
+
+
+def test_points_are_those_of_sql() -> None:
+    """A matrix that is read at once has the values that SQL has, one by one."""
+    session = connect({"tiny": tiny()})
+    rows = axis_rows(session, "tiny", "cell")
+    x, y = (f"\"X_umap.X_umap\"['{number}']" for number in (0, 1))
+    by_sql = points_of(rows, x, y, lambda function: function())
+    table = session.sql(f'SELECT {x} AS x, {y} AS y FROM cell ORDER BY "index"').to_arrow_table()
+    expected = np.stack([column.to_numpy() for column in table.columns], axis=1)
+    np.testing.assert_array_equal(by_sql, expected.astype(np.float32))
+    np.testing.assert_array_equal(by_sql, points(client_of(app(session, token=TOKEN)), "X_umap"))
+
+
+def test_colours_are_those_of_sql(client: TestClient) -> None:
+    """Numbers as float32, NaN where they are missing; all else as a dictionary of strings."""
+    age = colour(client, {"vector": "age"})
+    assert age.type == pa.float32()
+    np.testing.assert_array_equal(age.to_numpy(), NUMBERS)
+    score = colour(client, {"vector": "score"}).to_numpy(zero_copy_only=False)
+    np.testing.assert_array_equal(np.isnan(score), NUMBERS % 7 == 0)
+    hostile = colour(client, {"vector": HOSTILE}).to_numpy()
+    np.testing.assert_array_equal(hostile, NUMBERS * 2)
+    kinds = colour(client, {"vector": "type"})
+    assert kinds.type == pa.dictionary(pa.int8(), pa.string())
+    assert kinds.dictionary.to_pylist() == ["B", "NK", "T"]
+    assert kinds.to_pylist() == np.array(["T", "B", "NK"])[NUMBERS % 3].tolist()
+    note = colour(client, {"vector": "note"})
+    assert note.to_pylist() == ["odd" if number % 2 else None for number in NUMBERS]
+    large = colour(client, {"sql": "age >= 100 -- many"})
+    assert large.to_pylist() == [str(number >= 100).lower() for number in NUMBERS]
+    half = colour(client, {"sql": "CASE WHEN age > 9 THEN age / 2.0 END"}).to_numpy()
+    np.testing.assert_array_equal(half[10:], NUMBERS[10:] / 2)
+    assert np.isnan(half[:10]).all()
+    names = colour(client, {"sql": "name"})
+    assert names.type.index_type == pa.int16()
+    assert names.to_pylist() == [f"C{number}" for number in NUMBERS]
+
+
+@pytest.mark.parametrize(("gene", "factor"), [("CD8A", 1), ("it's", 3)])
+def test_colours_of_genes(client: TestClient, gene: str, factor: int) -> None:
+    """Also of one whose name has a quote."""
+    by = {"gene": {"matrix": "X", "columns": "gene", "name": gene}}
+    np.testing.assert_array_equal(colour(client, by).to_numpy(), NUMBERS * factor)
+
+
+@pytest.mark.parametrize(
+    ("by", "status", "said", "place"),
+    [
+        ({"sql": "age >"}, 400, "Expected: an expression", (1, 6, 1)),
+        ({"sql": "1 +\n agee"}, 404, "no vector 'agee'", (2, 2, 4)),
+        ({"sql": "X['CD8']"}, 404, "no entry 'CD8'", (1, 3, 5)),
+        ({"sql": "1) FROM cell --"}, 400, "a bracket", (None, None, None)),
+        ({"sql": "unnest([1, 2])"}, 400, "it needs one for each", (None, None, None)),
+        ({"sql": "[age]"}, 400, "no colours", (None, None, None)),
+        ({"sql": "(SELECT 1 FROM '/etc/passwd')"}, 404, "there is no table", (1, 16, 13)),
+        ({"vector": "agee"}, 404, "did you mean 'age'", (None, None, None)),
+        ({}, 400, "'by' needs one of", (None, None, None)),
+        ({"vector": 1}, 400, "'vector', a string", (None, None, None)),
+        (None, 400, "'by', an object", (None, None, None)),
+    ],
+)
+def test_colours_that_fail(
+    client: TestClient, by: Any, status: int, said: str, place: tuple[int | None, ...]
+) -> None:
+    """Each says what is wrong, and where in what was sent."""
+    got, error = failed(client, by)
+    assert (got, (error["line"], error["column"], error["length"])) == (status, place)
+    assert said in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"schema": "other"}, "no data set 'other'"),
+        ({"axis": "cel"}, "no axis 'cel'"),
+        ({"embedding": "umap"}, "did you mean 'X_umap'"),
+    ],
+)
+def test_points_that_are_not_there(client: TestClient, asked: dict[str, str], said: str) -> None:
+    """The error says what is there instead."""
+    reply = client.post("/api/points", json={**AXIS, "embedding": "X_umap", **asked})
+    assert reply.status_code == 404
+    assert said in reply.json()["message"]
+
+
+def test_several_data_sets(tmp_path: Path) -> None:
+    """As one schema, the entries of the second follow those of the first, as in its table."""
+    for name in ("one", "two"):
+        with open_daf(tmp_path / f"{name}.daf.zarr", "w") as daf:
+            copy_all(tiny(), daf)
+            if name == "two":
+                daf.set_vector("cell", "type", ["M"] * CELLS, if_exists="replace")
+    with connect({"runs": str(tmp_path / "*.daf.zarr"), "tiny": tiny()}) as session:
+        client = client_of(app(session, token=TOKEN))
+        kinds = colour(client, {"vector": "type"}, schema="runs").to_pylist()
+        assert kinds == [*np.array(["T", "B", "NK"])[NUMBERS % 3], *["M"] * CELLS]
+        one = points(client, "X_umap")
+        np.testing.assert_array_equal(points(client, "X_umap", schema="runs"), np.tile(one, (2, 1)))
+
+
+def test_no_object_for_each_point() -> None:
+    """Values pass as arrays: a long axis allocates no more objects than a short one."""
+    counts = []
+    for length in (2_000, 200_000):
+        daf = MemoryDaf(name="tiny")
+        daf.add_axis("cell", np.arange(length).astype(str))
+        daf.set_vector("cell", "x_1", np.arange(length))
+        daf.set_vector("cell", "x_2", np.arange(length))
+        daf.set_vector("cell", "type", np.array(["T", "B"])[np.arange(length) % 2])
+        rows = axis_rows(connect({"tiny": daf}), "tiny", "cell")
+        values_of(rows, "type", lambda function: function())  # imports
+        calls = _calls(lambda: _read(rows))  # noqa: B023 - called at once
+        counts.append(calls)
+    assert counts[1] < counts[0] + 5_000
+
+
+def _read(rows: Any) -> None:
+    assert values_of(rows, "type", lambda function: function()).type.index_type == pa.int8()
+    assert np.isfinite(points_of(rows, "x_1", "x_2", lambda function: function())).all()
+
+
+def _calls(function: Any) -> int:
+    count = 0
+
+    def counted(*_: Any) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(counted)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count

@@ -1,0 +1,227 @@
+"""Tests of the server of the explorer: real requests on the loopback address."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+
+from daf_query import connect
+from daf_query.cli import main
+from daf_query.explore import ExploreLimits, ExploreServer
+from daf_storage import MemoryDaf, copy_all, errors, open_daf
+from tests.query.explore.conftest import CELLS, tiny
+
+ENDLESS = "SELECT count(*) FROM cell a, cell b, cell c, cell d WHERE a.age + b.age + c.age > d.age"
+MANY = "SELECT a.name || b.name || c.name AS names FROM cell a, cell b, cell c"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ExploreServer]:
+    """Return a server of a small data set."""
+    with (
+        connect({"tiny": tiny()}) as session,
+        ExploreServer(session, limits=ExploreLimits(queries=2, rows=30_000_000)) as running,
+    ):
+        yield running
+
+
+def client_of(server: ExploreServer, **options: Any) -> httpx.Client:
+    """Return a client that has the token."""
+    return httpx.Client(
+        base_url=f"http://127.0.0.1:{server.port}",
+        headers={"Authorization": f"Bearer {server.token}"},
+        **options,
+    )
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for at most 20 seconds."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def state(client: httpx.Client, name: str) -> dict[str, Any]:
+    """Return what became of a query."""
+    found: dict[str, Any] = client.get(f"/api/query/{name}").json()
+    return found
+
+
+def test_only_this_machine_can_ask(server: ExploreServer) -> None:
+    """It listens on the loopback address alone."""
+    assert server.url.startswith(f"http://127.0.0.1:{server.port}/?token={server.token}")
+    addresses = {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None)}
+    for address in addresses - {"127.0.0.1", "127.0.1.1", "::1"}:
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as other:
+            other.settimeout(0.5)
+            with pytest.raises(OSError):  # noqa: PT011 - refused, or no such network
+                other.connect((address, server.port))
+
+
+def test_a_query_that_hangs_up_ends(server: ExploreServer) -> None:
+    """The engine stops to compute as soon as the connection is gone."""
+    with client_of(server, timeout=0.5) as client:
+        with pytest.raises(httpx.ReadTimeout):
+            client.post("/api/query", json={"id": "gone", "sql": ENDLESS})
+        wait_until(lambda: server.running_queries == 0)
+        wait_until(lambda: state(client, "gone")["state"] == "cancelled")
+
+
+def test_a_query_is_cancelled(server: ExploreServer) -> None:
+    """DELETE ends it from another connection; the first gets an error, and the state says so."""
+    with client_of(server, timeout=20) as client, client_of(server, timeout=20) as other:
+        rows = client.stream("POST", "/api/query", json={"id": "long", "sql": MANY, "rows": 10**8})
+        with rows as reply:
+            parts = reply.iter_raw()
+            next(parts)
+            assert state(other, "long")["state"] == "running"
+            other.delete("/api/query/long")
+            for _ in parts:
+                pass
+        wait_until(lambda: server.running_queries == 0)
+        assert state(other, "long")["state"] == "cancelled"
+        assert state(other, "long")["rows"] < CELLS**3
+
+
+def test_a_slow_reader_holds_the_query_back(server: ExploreServer) -> None:
+    """Rows wait in the engine, not in memory; whoever hangs up then ends it."""
+    with client_of(server, timeout=20) as client, client_of(server, timeout=20) as other:
+        rows = client.stream("POST", "/api/query", json={"id": "slow", "sql": MANY, "rows": 10**8})
+        with rows as reply:
+            parts = reply.iter_raw()
+            next(parts)
+            counts = [0, -1]
+            while counts[-1] != counts[-2]:
+                time.sleep(0.3)
+                counts.append(state(other, "slow")["rows"])
+            assert state(other, "slow")["state"] == "running"
+            assert counts[-1] < CELLS**3 / 2
+        wait_until(lambda: server.running_queries == 0)
+
+
+def test_no_more_queries_than_the_limit(server: ExploreServer) -> None:
+    """The next is refused until one of them ends; a name is of one query."""
+    with client_of(server, timeout=20) as client:
+        ask = {"sql": MANY, "rows": 10**8}
+        with (
+            client.stream("POST", "/api/query", json={"id": "a", **ask}) as first,
+            client.stream("POST", "/api/query", json={"id": "b", **ask}) as second,
+        ):
+            assert (first.status_code, second.status_code) == (200, 200)
+            refused = client.post("/api/query", json={"id": "c", **ask})
+            assert refused.status_code == 503
+            assert "2 queries are running" in refused.json()["message"]
+            assert client.post("/api/query", json={"id": "a", **ask}).status_code == 409
+        wait_until(lambda: server.running_queries == 0)
+        reply = client.post("/api/query", json={"id": "c", "sql": "SELECT 1 AS one"})
+        assert pa.ipc.open_stream(reply.content).read_all().to_pydict() == {"one": [1]}
+
+
+def test_whoever_hangs_up_while_rows_come_ends_the_query(server: ExploreServer) -> None:
+    """Rows that nobody gets are not computed."""
+    with client_of(server, timeout=20) as client, client_of(server, timeout=20) as other:
+        rows = client.stream("POST", "/api/query", json={"id": "left", "sql": MANY, "rows": 10**8})
+        with rows as reply:
+            assert reply.status_code == 200
+        wait_until(lambda: state(other, "left")["state"] == "cancelled")
+        assert state(other, "left")["rows"] < CELLS**3
+
+
+def test_a_query_that_takes_too_long() -> None:
+    """It ends, and says which option lets it."""
+    limits = ExploreLimits(seconds=0.5)
+    with (
+        connect({"tiny": tiny()}) as session,
+        ExploreServer(session, limits=limits) as server,
+        client_of(server, timeout=20) as client,
+    ):
+        reply = client.post("/api/query", json={"id": "1", "sql": ENDLESS})
+        assert (reply.status_code, reply.json()["remedy"]) == (413, "a larger --seconds lets it")
+        assert "0.5 seconds" in reply.json()["message"]
+        assert state(client, "1")["state"] == "failed"
+        wait_until(lambda: server.running_queries == 0)
+
+
+def test_closing_ends_what_runs() -> None:
+    """A server that is closed while a query runs ends soon, and listens no more."""
+    with connect({"tiny": tiny()}) as session:
+        server = ExploreServer(session)
+        with client_of(server, timeout=20) as client:
+            rows = client.stream("POST", "/api/query", json={"id": "1", "sql": MANY})
+            with rows as reply:
+                assert reply.status_code == 200
+                started = time.monotonic()
+                server.close()
+                server.close()
+                assert time.monotonic() - started < 10
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"http://127.0.0.1:{server.port}/", timeout=2)
+
+
+def test_a_port_in_use() -> None:
+    """The error says what to do."""
+    with connect({"tiny": tiny()}) as session, ExploreServer(session) as first:
+        with pytest.raises(errors.InUseError, match="choose another with port="):
+            ExploreServer(session, port=first.port)
+        with pytest.raises(errors.InvalidInputError, match="no port 99999"):
+            ExploreServer(session, port=99999)
+
+
+def test_an_address_that_leads_to_the_page_once(server: ExploreServer) -> None:
+    """The browser's argument, which others may see, is worth nothing afterwards."""
+    address = server.opening_url()
+    assert server.token not in address
+    first = httpx.get(address)
+    assert (first.status_code, first.headers["location"]) == (303, f"/?token={server.token}")
+    assert httpx.get(address).status_code == 404
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+def test_the_command(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    """It prints an address that answers; Ctrl-C ends it as it ends daf serve."""
+    with open_daf(tmp_path / "tiny.daf.zarr", "w") as daf:
+        copy_all(tiny(), daf)
+    command = [sys.executable, "-m", "daf_query.cli", "explore", str(tmp_path / "tiny.daf.zarr")]
+    process = subprocess.Popen(
+        [*command, "--no-browser"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[-1]
+        token = address.partition("?token=")[2]
+        base = address.partition("/?")[0]
+        reply = httpx.get(f"{base}/api/catalogue", headers={"Authorization": f"Bearer {token}"})
+        assert reply.json()["data_sets"][0]["schema"] == "tiny"
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=20)
+        assert process.returncode == code
+        assert "Traceback" not in stderr
+    finally:
+        process.kill()
+
+
+def test_arguments_that_do_not_fit(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Each with a sentence that says what to do."""
+    with open_daf(tmp_path / "tiny.daf.zarr", "w") as daf:
+        copy_all(MemoryDaf(), daf)
+    path = str(tmp_path / "tiny.daf.zarr")
+    for arguments, said in (
+        ([path, path, "--write", "x.daf.zarr"], "--write saves vectors of one data set"),
+        ([path, path], "would both be called 'tiny'"),
+        (["nowhere.h5ad"], "nowhere.h5ad"),
+        ([path, "--port", "99999"], "--port"),
+        ([path, "--max-rows", "0"], "has to be positive"),
+    ):
+        assert main(["explore", *arguments, "--no-browser"]) == 1
+        assert said in capsys.readouterr().err
