@@ -21,12 +21,7 @@ _PROTECTED: Final = "/api/"
 _HTTP_PORT: Final = 80
 _DIRECTIVES: Final = (
     "default-src 'self'",
-    "script-src 'self' 'wasm-unsafe-eval'",
-    "style-src 'self' 'unsafe-inline'",  # the editor and the tables make rules as they go
-    "img-src 'self' data: blob:",
-    "font-src 'self' data:",
-    "connect-src 'self' blob:",
-    "worker-src 'self' blob:",
+    "img-src 'self' blob: data:",
     "object-src 'none'",
     "base-uri 'none'",
     "form-action 'none'",
