@@ -1,4 +1,4 @@
-"""What there is: data sets, axes with their vectors and embeddings, matrices, scalars.
+"""The catalogue: data sets, axes with their vectors and embeddings, matrices, scalars.
 
 Made of metadata alone: no values along an axis are read.
 """

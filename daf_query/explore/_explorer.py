@@ -1,4 +1,4 @@
-"""What all answers need: the data, the limits, the runs and what was asked before."""
+"""The explorer: the data, the limits, the runs, and the tickets that were given out."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ _NAMED: Final = (
 
 
 def failure(error: BaseException, sql: str = "") -> tuple[int, Failure]:
-    r"""Return the status of an error, and what the page is told; faults of the server are logged.
+    r"""Return the status of an error, and what the page is shown; faults of the server are logged.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def failure(error: BaseException, sql: str = "") -> tuple[int, Failure]:
     Examples
     --------
     >>> error = errors.VectorNotFoundError("x: axis 'cell' has no vector 'agee'")
-    >>> status, told = failure(error, "SELECT name,\n  agee FROM cell")
-    >>> status, told.line, told.column, told.length
+    >>> status, shown = failure(error, "SELECT name,\n  agee FROM cell")
+    >>> status, shown.line, shown.column, shown.length
     (404, 2, 3, 4)
     """
     name = type(error).__name__
@@ -106,8 +106,8 @@ def failure(error: BaseException, sql: str = "") -> tuple[int, Failure]:
     message = error.sentence(None)
     if line is not None and isinstance(error, errors.QueryError):
         message = message.partition("\n")[0]
-    told = Failure(name, message, line, column, length, _remedy(error))
-    return _status(error), told
+    shown = Failure(name, message, line, column, length, _remedy(error))
+    return _status(error), shown
 
 
 def _status(error: DafError) -> int:

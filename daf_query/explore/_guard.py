@@ -63,8 +63,8 @@ class Guard:
         if error is None:
             await self._application(scope, receive, protected)
             return
-        status, told = failure(error)
-        await JSONResponse(told.to_dict(), status)(scope, receive, protected)
+        status, shown = failure(error)
+        await JSONResponse(shown.to_dict(), status)(scope, receive, protected)
 
     def _refusal(self, scope: Scope, path: str) -> RequestError | None:
         """Return why a request is refused; None if it is not."""

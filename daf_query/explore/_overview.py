@@ -1,4 +1,4 @@
-"""What the page shows first: the catalogue, with the limits."""
+"""The overview that the page begins with: the catalogue, and the limits."""
 
 from __future__ import annotations
 

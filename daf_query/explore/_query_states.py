@@ -1,4 +1,4 @@
-"""What became of each query of the page."""
+"""The states of the queries of the page: running, done, failed or cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page sends: JSON objects and positions, checked before anything is done with them."""
+"""Requests of the page: JSON objects and positions, checked before anything is done with them."""
 
 from __future__ import annotations
 

@@ -69,8 +69,8 @@ def endings(option: str = "--seconds") -> Endings:
 
 def failed(error: BaseException, sql: str = "") -> Response:
     """Return the answer that says what is wrong."""
-    status, told = failure(error, sql)
-    return JSONResponse(told.to_dict(), status)
+    status, shown = failure(error, sql)
+    return JSONResponse(shown.to_dict(), status)
 
 
 class RunResponse(Response):

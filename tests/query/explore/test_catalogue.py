@@ -1,4 +1,4 @@
-"""Tests of what the page is told of the data sets."""
+"""Tests of the catalogue of data sets."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def axes_of(data_set: dict[str, Any]) -> dict[str, Any]:
 
 def test_what_there_is(client: TestClient) -> None:
     """Axes with the kinds of their vectors, embeddings with their SQL, matrices and limits."""
-    told = client.get("/api/catalogue").json()
-    assert (told["writable"], told["overlay"], told["version"]) == (False, None, 1)
-    assert told["limits"] == {"rows": 1_000_000, "bytes": 1 << 30, "seconds": 120.0}
-    (data_set,) = told["data_sets"]
+    shown = client.get("/api/catalogue").json()
+    assert (shown["writable"], shown["overlay"], shown["version"]) == (False, None, 1)
+    assert shown["limits"] == {"rows": 1_000_000, "bytes": 1 << 30, "seconds": 120.0}
+    (data_set,) = shown["data_sets"]
     assert data_set["schema"] == "tiny"
     cell = axes_of(data_set)["cell"]
     assert cell["length"] == CELLS
