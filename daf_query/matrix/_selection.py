@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,14 @@ class Selection:
     """0-based positions along the axis; any order, duplicates allowed."""
     is_all: bool
     """Whether it is every entry in the order of the axis."""
+
+    def __reduce__(self) -> Any:
+        """Pickle neighbours in their order as a range, whatever their number."""
+        size = self.positions.size
+        start = int(self.positions[0]) if size else 0
+        if np.array_equal(self.positions, np.arange(start, start + size)):
+            return partial(_neighbours, start, size, is_all=self.is_all), ()
+        return partial(Selection, self.positions, is_all=self.is_all), ()
 
     def part(self, start: int, stop: int) -> Selection:
         """Return some of the chosen entries, by their offsets.
@@ -48,3 +58,7 @@ class Selection:
     def all(cls, axis_length: int) -> Selection:
         """Return the selection of every entry of an axis."""
         return cls(np.arange(axis_length), is_all=True)
+
+
+def _neighbours(start: int, size: int, *, is_all: bool) -> Selection:
+    return Selection(np.arange(start, start + size), is_all=is_all)
