@@ -29,7 +29,7 @@ from daf_storage.opening._hdf5_data_sets import (
     path_of_handle,
 )
 from daf_storage.opening._paths import DafPath, parse_path, path_input
-from daf_storage.opening._remote import open_remote_tree
+from daf_storage.opening._remote import hdf5_on_server, open_remote_tree
 from daf_storage.opening._skeleton import create_skeleton, reader_name
 from daf_storage.opening._style import Style
 from daf_storage.opening._zarr_archives import open_archive, parsed
@@ -333,6 +333,8 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
         path = path_of_handle(root)
         return reader if path is None else _with_origin(reader, H5df, path)
     given = path_input(root, "an open h5py.File or h5py.Group")
+    if is_remote(given):
+        raise hdf5_on_server(given, "convert() it to .daf.zarr.zip (daf convert) and serve that")
     where = DafPath(given, Path(os.path.abspath(given)), "hdf5", "", "hdf5")
     if "#" in Path(given).name or "#/" in given:
         where = parse_path(given)

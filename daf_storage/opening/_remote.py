@@ -50,13 +50,9 @@ def open_remote_tree(
     """
     base, hash_, group = url.partition("#")
     path = _path_of(base)
-    if path.endswith((HDF5_SUFFIX, SHARED_HDF5_SUFFIX)) or bool(hash_) != bool(group.strip("/")):
+    _check_not_hdf5(url, path)
+    if bool(hash_) != bool(group.strip("/")):
         raise _no_data_set(url)
-    if path.endswith((H5AD_SUFFIX, *OTHER_HDF5_SUFFIXES)):
-        raise errors.InvalidInputError(
-            f"{shown_url(url)}: files of HDF5 are not read from a server: download it, or store "
-            "the AnnData as Zarr (AnnData.write_zarr)"
-        )
     if path.endswith(FILES_SUFFIX) or (form == "files" and not group and not _is_zip(path)):
         if group:
             raise _no_data_set(url)
@@ -89,6 +85,20 @@ def _path_of(base: str) -> str:
             f"can't parse as URL: {plain} (it names no server); write http://<host>/<path>"
         )
     return parts.path.rstrip("/")
+
+
+def _check_not_hdf5(url: str, path: str) -> None:
+    if path.endswith((HDF5_SUFFIX, SHARED_HDF5_SUFFIX)):
+        raise hdf5_on_server(url, f"convert() it to {ARCHIVE_SUFFIX} (daf convert) and serve that")
+    if path.endswith((H5AD_SUFFIX, *OTHER_HDF5_SUFFIXES)):
+        raise hdf5_on_server(url, "store the AnnData as Zarr (AnnData.write_zarr)")
+
+
+def hdf5_on_server(url: str, advice: str) -> errors.InvalidInputError:
+    """Return the error for the URL of an HDF5 file."""
+    return errors.InvalidInputError(
+        f"{shown_url(url)}: files of HDF5 are not read from a server: download it, or {advice}"
+    )
 
 
 def _no_data_set(url: str) -> errors.InvalidInputError:

@@ -27,6 +27,7 @@ from daf_storage import (
     DafReader,
     DafServer,
     DafWriter,
+    H5df,
     MemoryDaf,
     ZarrDaf,
     convert,
@@ -187,12 +188,30 @@ def test_servers_are_for_reading(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["x.dafs.zarr.zip", "x.daf.zarr#/a", "x.daf.zarr.zip#/a", "x#/", "x.h5df", "x.h5dfs#/a"],
+    ["x.dafs.zarr.zip", "x.daf.zarr#/a", "x.daf.zarr.zip#/a", "x#/"],
 )
 def test_urls_that_mean_nothing(name: str) -> None:
     """As for paths; nothing is asked."""
     with pytest.raises(errors.InvalidInputError, match="can't parse as URL of a data set"):
         open_daf(f"http://127.0.0.1:1/{name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("x.h5df", "download it, or convert"),
+        ("x.h5dfs#/a", "download it, or convert"),
+        ("x.h5ad", "AnnData.write_zarr"),
+        ("x.h5?token=a", "AnnData.write_zarr"),
+    ],
+)
+def test_hdf5_is_not_read_from_a_server(name: str, advice: str) -> None:
+    """The message says what to do instead; nothing is asked."""
+    with pytest.raises(errors.InvalidInputError, match=f"HDF5 are not read from.*{advice}"):
+        open_daf(f"http://127.0.0.1:1/{name}")
+    if "h5ad" not in name:
+        with pytest.raises(errors.InvalidInputError, match="HDF5 are not read from.*download it"):
+            H5df(f"s3://me:hunter2@bucket/{name}")
 
 
 @pytest.mark.parametrize(
