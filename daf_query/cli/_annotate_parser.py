@@ -5,7 +5,7 @@ Must not import what it parses for.
 
 from __future__ import annotations
 
-from daf_query.cli._parser_parts import Commands, add_command, add_quiet
+from daf_query.cli._parser_parts import Commands, add_command, add_format, add_quiet
 
 
 def add_annotate(commands: Commands) -> None:
@@ -55,6 +55,6 @@ def add_annotate(commands: Commands) -> None:
         "--strict", action="store_true", help="fail if a key is no entry, and write nothing"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace vectors that are there")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    add_format(parser)
     add_quiet(parser)
     parser.set_defaults(command="_annotate.annotate_command")

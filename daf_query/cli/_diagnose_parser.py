@@ -5,7 +5,7 @@ Must not import what it parses for.
 
 from __future__ import annotations
 
-from daf_query.cli._parser_parts import Commands, add_command, add_overlay, add_param
+from daf_query.cli._parser_parts import Commands, add_command, add_format, add_overlay, add_param
 
 
 def add_diagnose(commands: Commands) -> None:
@@ -27,5 +27,5 @@ def add_diagnose(commands: Commands) -> None:
     )
     add_param(parser)
     add_overlay(parser)
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    add_format(parser)
     parser.set_defaults(command="_diagnose.diagnose_command")

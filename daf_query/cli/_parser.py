@@ -20,6 +20,7 @@ from daf_query.cli._parser_parts import (
     Parser,
     add_axis_names,
     add_command,
+    add_format,
     add_no_provenance,
     add_overlay,
     add_packing,
@@ -167,7 +168,7 @@ def _add_info(commands: Commands) -> None:
     )
     parser.add_argument("path", metavar="PATH")
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--format", choices=("text", "json"), default="text")
+    add_format(output)
     output.add_argument(
         "--diagram", action="store_true", help="the axes and their relations, for Mermaid"
     )
@@ -333,7 +334,7 @@ def _add_repair(commands: Commands) -> None:
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    add_format(parser)
     add_quiet(parser)
 
 

@@ -107,6 +107,11 @@ def add_param(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_format(parser: argparse._ActionsContainer, what: str | None = None) -> None:
+    """Add ``--format``."""
+    parser.add_argument("--format", choices=("text", "json"), default="text", help=what)
+
+
 def add_overlay(parser: Parser) -> None:
     """Add ``--overlay``."""
     parser.add_argument(

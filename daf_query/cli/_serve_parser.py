@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from daf_query.cli._parser_parts import Commands, add_command, byte_size, whole_number
+from daf_query.cli._parser_parts import Commands, add_command, add_format, byte_size, whole_number
 
 
 def add_serve(commands: Commands) -> None:
@@ -36,14 +36,11 @@ def add_serve(commands: Commands) -> None:
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: this machine only)"
     )
-    parser.add_argument(
-        "--format",
-        choices=("text", "json"),
-        default="text",
-        help="how the address is printed: json is one line for programs",
-    )
+    add_format(parser, "how the address is printed: json is one line for programs")
     _add_http(parser.add_argument_group("over HTTP"))
-    _add_flight_sql(parser.add_argument_group("over Flight SQL"))
+    flight_sql = parser.add_argument_group("over Flight SQL")
+    _add_access(flight_sql)
+    _add_limits(flight_sql)
     parser.set_defaults(command="_serve.serve_command")
 
 
@@ -62,7 +59,8 @@ def _add_http(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_flight_sql(group: argparse._ArgumentGroup) -> None:
+def _add_access(group: argparse._ArgumentGroup) -> None:
+    """Add who may ask for tables, and how that travels."""
     group.add_argument(
         "--flight-sql",
         action="store_true",
@@ -83,6 +81,10 @@ def _add_flight_sql(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--tls-cert", metavar="FILE", help="certificate (PEM), to encrypt")
     group.add_argument("--tls-key", metavar="FILE", help="its key (PEM)")
+
+
+def _add_limits(group: argparse._ArgumentGroup) -> None:
+    """Add what a server gives at most."""
     group.add_argument(
         "--max-rows", metavar="N", type=whole_number, help="rows of one result (default: any)"
     )

@@ -23,7 +23,7 @@ from daf_query.flight_sql._messages import (
     CommandGetTableTypes,
     CommandGetXdbcTypeInfo,
 )
-from daf_query.flight_sql._sql_info import INFO_SCHEMA, TYPE_SCHEMA, sql_info, type_info
+from daf_query.flight_sql._sql_info import INFO_SCHEMA, TYPE_SCHEMA, required, sql_info, type_info
 from daf_query.session import DafSession
 from daf_query.sql import CATALOG, ListedTable, listed_tables, quoted_name
 from daf_storage import DafError
@@ -31,49 +31,45 @@ from daf_storage import DafError
 _ESCAPE: Final = "\\"
 
 
-def _required(name: str, data_type: pa.DataType) -> pa.Field:
-    return pa.field(name, data_type, nullable=False)
-
-
-_CATALOGS: Final = pa.schema([_required("catalog_name", pa.string())])
+_CATALOGS: Final = pa.schema([required("catalog_name", pa.string())])
 _SCHEMAS: Final = pa.schema(
-    [pa.field("catalog_name", pa.string()), _required("db_schema_name", pa.string())]
+    [pa.field("catalog_name", pa.string()), required("db_schema_name", pa.string())]
 )
 _TABLES: Final = pa.schema(
     [
         pa.field("catalog_name", pa.string()),
         pa.field("db_schema_name", pa.string()),
-        _required("table_name", pa.string()),
-        _required("table_type", pa.string()),
+        required("table_name", pa.string()),
+        required("table_type", pa.string()),
     ]
 )
-_TABLES_WITH_SCHEMAS: Final = _TABLES.append(_required("table_schema", pa.binary()))
-_TABLE_TYPES: Final = pa.schema([_required("table_type", pa.string())])
+_TABLES_WITH_SCHEMAS: Final = _TABLES.append(required("table_schema", pa.binary()))
+_TABLE_TYPES: Final = pa.schema([required("table_type", pa.string())])
 _PRIMARY_KEYS: Final = pa.schema(
     [
         pa.field("catalog_name", pa.string()),
         pa.field("db_schema_name", pa.string()),
-        _required("table_name", pa.string()),
-        _required("column_name", pa.string()),
+        required("table_name", pa.string()),
+        required("column_name", pa.string()),
         pa.field("key_name", pa.string()),
-        _required("key_sequence", pa.int32()),
+        required("key_sequence", pa.int32()),
     ]
 )
 _FOREIGN_KEYS: Final = pa.schema(
     [
         pa.field("pk_catalog_name", pa.string()),
         pa.field("pk_db_schema_name", pa.string()),
-        _required("pk_table_name", pa.string()),
-        _required("pk_column_name", pa.string()),
+        required("pk_table_name", pa.string()),
+        required("pk_column_name", pa.string()),
         pa.field("fk_catalog_name", pa.string()),
         pa.field("fk_db_schema_name", pa.string()),
-        _required("fk_table_name", pa.string()),
-        _required("fk_column_name", pa.string()),
-        _required("key_sequence", pa.int32()),
+        required("fk_table_name", pa.string()),
+        required("fk_column_name", pa.string()),
+        required("key_sequence", pa.int32()),
         pa.field("fk_key_name", pa.string()),
         pa.field("pk_key_name", pa.string()),
-        _required("update_rule", pa.uint8()),
-        _required("delete_rule", pa.uint8()),
+        required("update_rule", pa.uint8()),
+        required("delete_rule", pa.uint8()),
     ]
 )
 

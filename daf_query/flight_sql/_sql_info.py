@@ -126,28 +126,29 @@ def sql_info(numbers: Collection[int], max_query_bytes: int) -> pa.RecordBatch:
     return pa.record_batch([pa.array(asked, pa.uint32()), union], schema=INFO_SCHEMA)
 
 
-def _required(name: str, data_type: pa.DataType) -> pa.Field:
+def required(name: str, data_type: pa.DataType) -> pa.Field:
+    """Return a field that is never missing."""
     return pa.field(name, data_type, nullable=False)
 
 
 TYPE_SCHEMA: Final = pa.schema(
     [
-        _required("type_name", pa.string()),
-        _required("data_type", pa.int32()),
+        required("type_name", pa.string()),
+        required("data_type", pa.int32()),
         pa.field("column_size", pa.int32()),
         pa.field("literal_prefix", pa.string()),
         pa.field("literal_suffix", pa.string()),
-        pa.field("create_params", pa.list_(_required("item", pa.string()))),
-        _required("nullable", pa.int32()),
-        _required("case_sensitive", pa.bool_()),
-        _required("searchable", pa.int32()),
+        pa.field("create_params", pa.list_(required("item", pa.string()))),
+        required("nullable", pa.int32()),
+        required("case_sensitive", pa.bool_()),
+        required("searchable", pa.int32()),
         pa.field("unsigned_attribute", pa.bool_()),
-        _required("fixed_prec_scale", pa.bool_()),
+        required("fixed_prec_scale", pa.bool_()),
         pa.field("auto_increment", pa.bool_()),
         pa.field("local_type_name", pa.string()),
         pa.field("minimum_scale", pa.int32()),
         pa.field("maximum_scale", pa.int32()),
-        _required("sql_data_type", pa.int32()),
+        required("sql_data_type", pa.int32()),
         pa.field("datetime_subcode", pa.int32()),
         pa.field("num_prec_radix", pa.int32()),
         pa.field("interval_precision", pa.int32()),

@@ -40,6 +40,15 @@ def to_spark(query: str) -> str:
     return _OURS.sub(_spark, query)
 
 
+def backticked(name: str) -> str:
+    """Return a name as Spark quotes it.
+
+    >>> backticked("it's `odd`")
+    "`it's ``odd```"
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
 def _local(match: re.Match[str]) -> str:
     name, string = match["name"], match["string"]
     if name is not None:
@@ -66,7 +75,7 @@ def _unescaped(match: re.Match[str]) -> str:
 def _spark(match: re.Match[str]) -> str:
     name, string = match["name"], match["string"]
     if name is not None:
-        return "`" + name[1:-1].replace('""', '"').replace("`", "``") + "`"
+        return backticked(name[1:-1].replace('""', '"'))
     if string is None:
         return match.group()
     value = string[1:-1].replace("''", "'")

@@ -174,10 +174,14 @@ def names_of(value: str) -> tuple[str, ...]:
     >>> names_of("name, age"), names_of('["a, b"]')
     (('name', 'age'), ('a, b',))
     """
-    names = _json_list(value) or [name.strip() for name in value.split(",")]
+    names = _listed(value)
     if not all(names):
         raise errors.InvalidInputError(f"{value!r} is no list of names; separate them by commas")
     return tuple(dict.fromkeys(names))
+
+
+def _listed(value: str) -> list[str]:
+    return _json_list(value) or [name.strip() for name in value.split(",")]
 
 
 def _json_list(value: str) -> list[str] | None:
@@ -192,7 +196,7 @@ def _json_list(value: str) -> list[str] | None:
 
 
 def _axes(value: str) -> tuple[str, str]:
-    names = _json_list(value) or [name.strip() for name in value.split(",")]
+    names = _listed(value)
     if len(names) != 2 or not all(names):
         raise errors.InvalidInputError(
             f"axes={value!r} does not name two axes; write 'cell, gene': rows, then columns"

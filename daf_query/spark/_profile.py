@@ -11,6 +11,7 @@ import json
 from typing import Any, Final
 
 from daf_query.fragments import ROWS_PER_FRAGMENT, Paths
+from daf_query.spark._dialect import backticked
 from daf_query.spark._options import path_option
 from daf_query.spark._register import register
 
@@ -79,8 +80,8 @@ def profile(  # noqa: PLR0913 - the choices of a profile
 
 def merging(keys: list[str], columns_axis: str) -> str:
     """Return the query that merges the parts of a profile, which it calls ``{parts}``."""
-    entry = _quoted(columns_axis)
-    groups = [_quoted(key) for key in keys]
+    entry = backticked(columns_axis)
+    groups = [backticked(key) for key in keys]
     every = ", ".join([*groups, entry])
     of_group = f"PARTITION BY {', '.join(groups)}" if groups else ""
     # Sail refuses to divide by zero also where the result is not used; of no value the sum is NULL.
@@ -101,7 +102,3 @@ def merging(keys: list[str], columns_axis: str) -> str:
             CASE WHEN n > 1 THEN squares / greatest(n - 1, 1) END AS variance, min, max
         FROM summed
     """  # noqa: S608 - names are quoted
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

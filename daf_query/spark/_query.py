@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from daf_query.fragments import ROWS_PER_FRAGMENT, Paths, leased_session
-from daf_query.spark._dialect import to_local, to_spark
+from daf_query.spark._dialect import backticked, to_local, to_spark
 from daf_query.spark._options import path_option
 from daf_query.spark._predicate_json import to_json
 from daf_query.spark._register import register
@@ -103,7 +103,7 @@ def _with_tables(query: str, needs: QueryRequirements, frames: list[str]) -> str
         return query
     # Not an injection: the names are of axes, and quoted.
     tables = ", ".join(
-        f"`{axis.replace('`', '``')}` AS (SELECT * FROM {{{frame}}})"  # noqa: S608 - names are quoted
+        f"{backticked(axis)} AS (SELECT * FROM {{{frame}}})"  # noqa: S608 - names are quoted
         for axis, frame in zip(needs.tables, frames, strict=True)
     )
     match = _WITH.match(query)

@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from daf_query.spark._dialect import backticked
 from daf_storage import errors
 
 _SAME: Final = (
@@ -65,9 +66,7 @@ def ddl_of(schema: pa.Schema) -> str:
     >>> ddl_of(pa.schema([("age", pa.int16()), ("it's `odd`", pa.string())]))
     "`age` SMALLINT, `it's ``odd``` STRING"
     """
-    names = [field.name.replace("`", "``") for field in schema]
-    types = [_DDL[field.type] for field in schema]
-    return ", ".join(f"`{name}` {each}" for name, each in zip(names, types, strict=True))
+    return ", ".join(f"{backticked(field.name)} {_DDL[field.type]}" for field in schema)
 
 
 def as_spark(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -334,7 +334,7 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
         return reader if path is None else _with_origin(reader, H5df, path)
     given = path_input(root, "an open h5py.File or h5py.Group")
     if is_remote(given):
-        raise hdf5_on_server(given, "convert() it to .daf.zarr.zip (daf convert) and serve that")
+        raise hdf5_on_server(given)
     where = DafPath(given, Path(os.path.abspath(given)), "hdf5", "", "hdf5")
     if "#" in Path(given).name or "#/" in given:
         where = parse_path(given)

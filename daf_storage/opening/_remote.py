@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from daf_storage import errors
@@ -27,6 +28,8 @@ from daf_storage.stores import RemoteArchive, RemoteFiles, RemoteStore, shown_ur
 from daf_storage.trees import ZarrFormat, ZarrTree, zarr_formats
 
 Connect = Callable[[str], RemoteFiles]
+
+_CONVERT: Final = f"convert() it to {ARCHIVE_SUFFIX} (daf convert) and serve that"
 
 
 def open_remote_tree(
@@ -89,12 +92,12 @@ def _path_of(base: str) -> str:
 
 def _check_not_hdf5(url: str, path: str) -> None:
     if path.endswith((HDF5_SUFFIX, SHARED_HDF5_SUFFIX)):
-        raise hdf5_on_server(url, f"convert() it to {ARCHIVE_SUFFIX} (daf convert) and serve that")
+        raise hdf5_on_server(url)
     if path.endswith((H5AD_SUFFIX, *OTHER_HDF5_SUFFIXES)):
         raise hdf5_on_server(url, "store the AnnData as Zarr (AnnData.write_zarr)")
 
 
-def hdf5_on_server(url: str, advice: str) -> errors.InvalidInputError:
+def hdf5_on_server(url: str, advice: str = _CONVERT) -> errors.InvalidInputError:
     """Return the error for the URL of an HDF5 file."""
     return errors.InvalidInputError(
         f"{shown_url(url)}: files of HDF5 are not read from a server: download it, or {advice}"

@@ -495,9 +495,7 @@ def test_queries_are_cancelled_and_their_work_ends(server: FlightSqlServer) -> N
     for name, body in request.items():
         with _flight(server) as client:
             info = _ask(client, ENDLESS)
-            failed: list[BaseException] = []
-            reading = threading.Thread(target=_read, args=(client, info, failed))
-            reading.start()
+            reading, failed = _reading(client, info)
             _wait_until(lambda: server.running_queries == 1)
             action = flight.Action(name, body(info.serialize()))
             assert next(iter(client.do_action(action))).body.to_pybytes().endswith(b"\x08\x01")
@@ -519,6 +517,16 @@ def test_queries_are_cancelled_and_their_work_ends(server: FlightSqlServer) -> N
     started = time.process_time()
     time.sleep(1.0)
     assert time.process_time() - started < 0.5
+
+
+def _reading(
+    client: flight.FlightClient, info: flight.FlightInfo
+) -> tuple[threading.Thread, list[BaseException]]:
+    """Begin to read in a thread; return that, and the list that gets its error."""
+    failed: list[BaseException] = []
+    reading = threading.Thread(target=_read, args=(client, info, failed))
+    reading.start()
+    return reading, failed
 
 
 def _read(
@@ -554,9 +562,7 @@ def test_limits_are_kept_and_named(session: DafSession) -> None:
         _wait_until(lambda: server.running_queries == 0)
         with _flight(server) as client:
             info = _ask(client, ENDLESS)
-            failed: list[BaseException] = []
-            reading = threading.Thread(target=_read, args=(client, info, failed))
-            reading.start()
+            reading, _ = _reading(client, info)
             _wait_until(lambda: server.running_queries == 1)
             with pytest.raises(flight.FlightUnavailableError, match="--max-queries"):
                 _ask(client, "SELECT 1")
@@ -707,9 +713,7 @@ def test_the_server_ends_in_the_middle_of_queries(session: DafSession) -> None:
     """Whoever waits gets a sentence; it takes no longer than a few seconds."""
     server = FlightSqlServer(session)
     with _flight(server) as client:
-        failed: list[BaseException] = []
-        reading = threading.Thread(target=_read, args=(client, _ask(client, ENDLESS), failed))
-        reading.start()
+        reading, failed = _reading(client, _ask(client, ENDLESS))
         _wait_until(lambda: server.running_queries == 1)
         started = time.monotonic()
         server.close()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import dask
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -16,19 +14,11 @@ import pyarrow.compute as pc
 import pytest
 
 from daf_query import DafSession, connect
-from daf_query.dask_blocks import let_go
 from daf_query.scan import ScanOptions
 from daf_storage import MemoryDaf, ZarrDaf, convert, copy_all, errors
 from tests.support import recorded_reads
 
 ROWS = 500
-
-
-@pytest.fixture(autouse=True)
-def _synchronous() -> Iterator[None]:
-    with dask.config.set(scheduler="synchronous"):
-        yield
-    let_go()
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anndata
-import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -16,19 +14,11 @@ import scanpy as sc
 import scipy.sparse as sp
 
 from daf_query import DafSession, DuplicateNamesWarning, connect
-from daf_query.dask_blocks import let_go
 from daf_storage import AnnDataWarning, ZarrDaf, copy_all, errors, from_anndata
 from tests.query.collection.cases import RUNS, daf_of
 from tests.support import recorded_reads
 
 N_OBS, N_VAR = 120, 40
-
-
-@pytest.fixture(autouse=True)
-def _synchronous() -> Iterator[None]:
-    with dask.config.set(scheduler="synchronous"):
-        yield
-    let_go()
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pickle
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import dask
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -16,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
-from daf_query.dask_blocks import let_go
 from daf_query.slice import OpenedMatrix
 from daf_query.slice import _block_grid as grids
 from daf_storage import MemoryDaf, ZarrDaf, chain_reader, convert, copy_all, errors, view
@@ -28,13 +26,6 @@ N_CELLS, N_GENES = 23, 7
 RNG = np.random.default_rng(5)
 COUNTS = RNG.poisson(0.7, (N_CELLS, N_GENES)).astype("float32")
 DRAWS = RNG.random((N_CELLS, N_GENES))
-
-
-@pytest.fixture(autouse=True)
-def _synchronous() -> Iterator[None]:
-    with dask.config.set(scheduler="synchronous"):
-        yield
-    let_go()
 
 
 def _fill(daf: Any) -> None:

@@ -1,0 +1,17 @@
+"""Tasks of these tests run one after the other, and what they opened is let go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dask
+import pytest
+
+from daf_query.dask_blocks import let_go
+
+
+@pytest.fixture(autouse=True)
+def _synchronous() -> Iterator[None]:
+    with dask.config.set(scheduler="synchronous"):
+        yield
+    let_go()
