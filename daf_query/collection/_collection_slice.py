@@ -24,7 +24,7 @@ from daf_query.collection._labels import (
     labels_of,
     names_of,
 )
-from daf_query.collection._members import Whole
+from daf_query.collection._members import RowRanges, Whole
 from daf_query.collection._reading import figures_of, read_whole, row_sizes, spans_of
 from daf_query.dask_blocks import BlockKind, Source
 from daf_query.matrix import AlignedAxis, Selection, SlicePlan
@@ -81,6 +81,7 @@ class CollectionSlice(MatrixSlice):
         self._lock = ForkLock()
         self._gathered: Any = None
         self._nnz: int | None = None
+        self._row_ranges: RowRanges | None = None
         self._labels: tuple[Labels, Labels] | None = None
 
     def __reduce__(self) -> Any:
@@ -241,7 +242,9 @@ class CollectionSlice(MatrixSlice):
 
     def take_rows(self, offsets: npt.NDArray[np.int64]) -> CollectionSlice:
         """Return some of the rows, by their offsets, which ascend, each once; nothing is read."""
-        whole = self.whole.take_rows(offsets)
+        if self._row_ranges is None:
+            self._row_ranges = RowRanges.of(self.whole)
+        whole = self.whole.take_rows(offsets, self._row_ranges)
         asked = self._asked.of_some_rows(self.shape[0], offsets.size)
         part = CollectionSlice(whole, self._readers, self._aligned, asked)
         if self._gathered is not None:

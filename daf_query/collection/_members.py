@@ -138,17 +138,61 @@ class Whole:
             missing=tuple(each.of_rows(span) for each in self.missing),
         )
 
-    def take_rows(self, offsets: Positions) -> Whole:
-        """Return some rows, by their offsets, which ascend; nothing is read."""
+    def take_rows(self, offsets: Positions, ranges: RowRanges | None = None) -> Whole:
+        """Return some rows, by their offsets, which ascend; nothing is read.
+
+        Parameters
+        ----------
+        ranges
+            Where the rows of each part are, which is the same for every call: only parts that may
+            have some of the rows are looked at.
+        """
+        ranges = RowRanges.of(self) if ranges is None else ranges
         rows = self.rows
         names = None if rows.names is None else rows.names.take(pa.array(offsets))
-        members = (member.take_rows(offsets) for member in self.members)
+        members = (self.members[number].take_rows(offsets) for number in ranges.members(offsets))
+        missing = (self.missing[number].take_rows(offsets) for number in ranges.missing(offsets))
         return replace(
             self,
             rows=Side(rows.axis, rows.positions[offsets], names),
             members=tuple(member for member in members if member is not None),
-            missing=tuple(each.take_rows(offsets) for each in self.missing),
+            missing=tuple(missing),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RowRanges:
+    """The first and the last row of the whole of each of its parts."""
+
+    of_members: npt.NDArray[np.int64]
+    """A row for each member."""
+    of_missing: npt.NDArray[np.int64]
+    """A row for each `Missing`; the last before the first if it has no rows."""
+
+    @classmethod
+    def of(cls, whole: Whole) -> RowRanges:
+        """Return those of a slice."""
+        return cls(_ends(whole.members), _ends(whole.missing))
+
+    def members(self, offsets: Positions) -> list[int]:
+        """Return the numbers of the members that may have some of the rows, which ascend."""
+        return _reached(self.of_members, offsets)
+
+    def missing(self, offsets: Positions) -> list[int]:
+        """Return which missing parts may have some of the rows; one at least, if there are any."""
+        return _reached(self.of_missing, offsets) or [0][: len(self.of_missing)]
+
+
+def _ends(parts: Sequence[Member] | Sequence[Missing]) -> npt.NDArray[np.int64]:
+    ends = [(p.rows[0], p.rows[-1]) if p.rows.size else (0, -1) for p in parts]
+    return np.array(ends, np.int64).reshape(-1, 2)
+
+
+def _reached(ends: npt.NDArray[np.int64], offsets: Positions) -> list[int]:
+    before = np.searchsorted(offsets, ends[:, 0])
+    behind = np.searchsorted(offsets, ends[:, 1], side="right")
+    numbers: list[int] = np.flatnonzero(before < behind).tolist()
+    return numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 from daf_query.daft._source import DafSource
 from daf_query.fragments import AxisTable, Paths
 from daf_query.session import DafSession
+from daf_storage import errors
 
 ROWS_PER_TASK = 1 << 20
 """The most rows of a task, about, unless it is said."""
@@ -47,7 +48,11 @@ def read_daf(
     SourceNotFoundError, AxisNotFoundError, MatrixNotFoundError, EntryNotFoundError
         There is no such data set, axis, matrix or entry.
     InvalidInputError
-        The data are in memory, where no task finds them.
+        The data are in memory, where no task finds them; or a number makes no sense.
     """
+    if rows_per_task < 1:
+        raise errors.InvalidInputError(
+            f"rows_per_task={rows_per_task} is no number; pass 1 or more"
+        )
     table = AxisTable(axis, dict(matrix_columns or {}))
     return DafSource(source, table, rows_per_task=rows_per_task, schema=schema).read()

@@ -44,6 +44,10 @@ class Tokens(flight.ServerMiddlewareFactory):  # type: ignore[misc] # the same
     """
 
     def __init__(self, tokens: Sequence[str]) -> None:
+        if isinstance(tokens, str):
+            raise errors.InvalidInputError(
+                "tokens= is a string; pass a list of tokens, of one too: tokens=[...]"
+            )
         for number, token in enumerate(tokens, 1):
             which = "the token" if len(tokens) == 1 else f"token {number}"
             if len(token) < _SHORTEST:

@@ -138,8 +138,13 @@ def drawn(
 
     >>> drawn(np.array([0.0, 1.0, 0.0]), 4, 0, 0).tolist()
     [1, 1, 1, 1]
+    >>> drawn(np.array([0.0, 1e308, 1e308]), 4, 0, 0).tolist()  # whose sum is no float
+    [1, 1, 2, 2]
     """
-    ends = np.cumsum(weights)
+    with np.errstate(over="ignore"):
+        ends = np.cumsum(weights)
+    if np.isinf(ends[-1]):
+        ends = np.cumsum(weights / weights.max())
     units = (_random(np.arange(count), seed, epoch, _DRAWN) >> np.uint64(11)) * _UNIT
     entries = np.searchsorted(ends, units * ends[-1], side="right")
     last = int(np.flatnonzero(weights)[-1])  # rounding may reach the end

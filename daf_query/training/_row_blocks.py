@@ -102,6 +102,13 @@ def block_plan(
     sampler: Sampled, **choice: Unpack[BlockChoice]
 ) -> tuple[BlockPlan, npt.NDArray[np.float64] | None]:
     """Return how the entries become batches, and the weights that they are drawn by."""
+    for name in choice:
+        if name not in BlockChoice.__annotations__:
+            raise errors.InvalidInputError(
+                f"there is no {name}= of batches; there is "
+                f"{errors.known_names(BlockChoice.__annotations__, none='none')}"
+                f"{errors.nearest(name, BlockChoice.__annotations__)}"
+            )
     weights = drawing_weights(sampler, choice.get("draw"))
     count = choice.get("rows_per_epoch")
     if count is not None and weights is None:

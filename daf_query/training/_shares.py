@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from daf_storage import errors
 
 Shares: TypeAlias = Mapping[str, float]
@@ -50,7 +52,8 @@ def checked_shares(split: object) -> dict[str, float]:
 def _checked_share(name: object, share: object) -> float:
     if not isinstance(name, str) or not name.strip():
         raise errors.InvalidInputError(f"split= calls a split {name!r}; its name is a string")
-    is_number = isinstance(share, int | float) and not isinstance(share, bool)
+    number_types = (int, float, np.integer, np.floating)
+    is_number = isinstance(share, number_types) and not isinstance(share, bool)
     if not is_number or not math.isfinite(share) or share <= 0:  # type: ignore[arg-type,operator] # checked
         raise errors.InvalidInputError(
             f"the share of split {name!r} is {share!r}; a share is a number above 0, and all "

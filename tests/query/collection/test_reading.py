@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from daf_query import CollectionSlice, DafSession, DamagedLayoutWarning
 from daf_query.collection import _reading as reading
+from daf_query.collection._members import Member
 from daf_storage import MemoryDaf, errors, open_daf
 from tests.query.collection.cases import RUNS, daf_of, expected_of, same, session_with
 
@@ -111,3 +112,38 @@ def test_a_damaged_layout_of_a_member(tmp_path: Path) -> None:
         else:
             with pytest.raises(errors.CorruptDataError, match="tuesday"):
                 part.values()
+
+
+@pytest.mark.parametrize("order", ["", "ORDER BY draw"])
+@pytest.mark.parametrize("fill", [None, 7])
+def test_taken_rows_are_looked_for_in_the_data_sets_that_have_them(
+    db: DafSession, monkeypatch: pytest.MonkeyPatch, order: str, fill: int | None
+) -> None:
+    """As a training loop takes them; the values are those of the whole."""
+    asked: list[str] = []
+    taken = Member.take_rows
+
+    def noted(self: Member, offsets: Any) -> Member | None:
+        asked.append(self.name)
+        return taken(self, offsets)
+
+    monkeypatch.setattr(Member, "take_rows", noted)
+    part = db.matrix(
+        "cell", "gene", "X", rows=f"draw < 0.05 {order}", join="outer", fill_value=fill
+    )
+    assert isinstance(part, CollectionSlice)
+    values = part.values().toarray()
+    fresh = db.matrix(
+        "cell", "gene", "X", rows=f"draw < 0.05 {order}", join="outer", fill_value=fill
+    )
+    rng = np.random.default_rng(5)
+    for size in (0, 1, 9, values.shape[0]):
+        offsets = np.sort(rng.choice(values.shape[0], size, replace=False))
+        block = fresh.take_rows(offsets)
+        assert block.shape == (size, values.shape[1])
+        if size:
+            assert np.array_equal(block.values().toarray(), values[offsets])
+    asked.clear()
+    first_of_b = part.counts["a"]
+    fresh.take_rows(np.arange(first_of_b, first_of_b + 3))
+    assert asked == (["b"] if not order else ["a", "b", "c"])

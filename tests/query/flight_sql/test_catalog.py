@@ -117,6 +117,8 @@ def test_tokens_are_long_and_fit_into_headers() -> None:
             Tokens([token])
     with pytest.raises(errors.InvalidInputError, match="token 2 has 5 characters"):
         Tokens(["x" * 16, "short"])
+    with pytest.raises(errors.InvalidInputError, match="tokens= is a string; pass a list"):
+        Tokens("x" * 16)
     assert Tokens([]).start_call(None, {}).name == ""
     tokens = Tokens(["a" * 16, "b" * 16])
     names = {

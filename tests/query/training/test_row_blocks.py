@@ -185,6 +185,7 @@ def test_a_fetch_reads_its_rows_alone(db: DafSession) -> None:
         ({"labels": "index"}, "a label cannot be called 'index'"),
         ({"seed": "x"}, "seed='x' is no integer"),
         ({"batch_rows": 0}, "batch_rows=0 is no number"),
+        ({"batchrows": 9}, "there is no batchrows= of batches; .*did you mean 'batch_rows'"),
     ],
 )
 def test_wrong_choices(db: DafSession, choice: dict[str, Any], message: str) -> None:

@@ -237,6 +237,7 @@ def test_of_several_data_sets_positions_count_through(tmp_path: Path) -> None:
             "share of split 'val' is 0; a share is a number above 0",
         ),
         ({"split": {"train": float("nan")}}, "share of split 'train' is nan"),
+        ({"split": {"train": np.float32(0.25), "val": np.float32(0.5)}}, "add up to 0.75, not"),
         ({"split": {"train": "0.8"}}, "share of split 'train' is '0.8'"),
         ({"split": {"": 1.0}}, "calls a split ''"),
         ({"split": {}}, "is no mapping of names to shares"),
