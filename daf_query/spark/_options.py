@@ -205,6 +205,11 @@ def _axes(value: str) -> tuple[str, str]:
 
 
 def _positive(value: str) -> int:
+    """Return a number of rows.
+
+    >>> _positive("1")
+    1
+    """
     try:
         number = int(value)
     except ValueError:

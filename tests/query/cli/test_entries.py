@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daf_query.cli import main
-from daf_query.cli._entries import entries_or_sql
+from daf_query.cli._entries import AnyOf, entries_or_sql
 from daf_storage import DafReader, MemoryDaf, errors
 from tests.support import create
 
@@ -87,3 +87,9 @@ def test_extract(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert main([*arguments, "--columns", "CD8A,gone"]) == 1
     assert "axis 'gene' has no entry 'gone'" in capsys.readouterr().err
+
+
+def test_an_empty_name_is_no_entry(daf: DafReader) -> None:
+    """It is not an error either: SQL says what is wrong with it."""
+    assert AnyOf((daf,)).has_entry("gene", "MS4A1")
+    assert not AnyOf((daf,)).has_entry("gene", "")

@@ -506,7 +506,9 @@ class TestDotPlot:
             0.0,
         ]
         assert [text.get_text() for text in axes.get_yticklabels()] == ["B", "NK", "T"]
-        assert [text.get_text() for text in axes.get_xticklabels()] == ["g3", "g1"]
+        labels = axes.get_xticklabels()
+        assert [text.get_text() for text in labels] == ["g3", "g1"]
+        assert {text.get_rotation() for text in labels} == {90}
         assert axes.figure is not None
         scaled = profile.plot.dotplot(["g1"], scale="column", ax=axes).collections[-1]
         assert scaled.get_array().tolist() == [4 / 7, 1.0, 0.0]

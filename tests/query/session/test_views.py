@@ -95,6 +95,15 @@ def test_a_view_answers_as_a_copy_of_it_does(
     assert db.reader().axis_length("cell") == 40
 
 
+def test_a_pair_has_an_axis_and_any_selector_of_its_entries(db: DafSession) -> None:
+    """Names, positions, a mask and a range, beside SQL."""
+    names = ["c30", "c2"]
+    assert db.view({"old": ("cell", names)}).reader().axis_entries("old").tolist() == names
+    assert db.view({"old": ("cell", [30, 2])}).reader().axis_entries("old").tolist() == names
+    part = db.view({"old": ("cell", slice(5, 8))}).reader()
+    assert part.axis_entries("old").tolist() == ["c5", "c6", "c7"]
+
+
 def test_names_and_predicates(db: DafSession) -> None:
     """A string is a predicate unless it names an axis; a pair has both; parameters are of all."""
     part = db.view(

@@ -8,6 +8,7 @@ import zlib
 
 import numcodecs
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from daf_storage.errors import MissingDependencyError
@@ -100,3 +101,16 @@ def test_deflate_is_read_without_the_fast_decompressor(monkeypatch: pytest.Monke
 
         monkeypatch.setattr(decompress_module, "optional_import", refuse)
         assert decompress_module._inflate_module.__wrapped__() is zlib
+
+
+def test_a_stream_of_zstd_is_read_up_to_its_limit_only() -> None:
+    """A frame that does not state its size is not expanded beyond a block more than is allowed."""
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        for _ in range(80):
+            stream.write(bytes(1 << 20))
+    packed = memoryview(sink.getvalue())
+    assert _zstd_frame_bytes(packed) is None
+    assert len(decompress_module._zstd({"id": "zstd"}, packed, 1000)) == 1001
+    assert len(decompress_module._zstd({"id": "zstd"}, packed, 20 << 20)) == (20 << 20) + 1
+    assert len(decompress_module._zstd({"id": "zstd"}, packed, 80 << 20)) == 80 << 20

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from daf_storage import open_daf
 from daf_storage.trees._hdf5_types import _known_type, is_native, scalar_attribute
 
 h5py = pytest.importorskip("h5py")
@@ -56,3 +59,30 @@ def test_types_are_what_h5py_makes_of_them(tmp_path: Path) -> None:
             space = h5py.h5s.create_simple((2,))
             odd = h5py.Dataset(h5py.h5d.create(file.id, b"odd", _odd_integer(), space))
             assert not is_native(odd)
+
+
+_READ = """
+import sys
+from daf_storage import open_daf
+with open_daf(sys.argv[1]) as daf:
+    assert daf.get_np_vector("cell", "plain").tolist() == [1, 2, 3]
+    assert "hdf5plugin" not in sys.modules
+    assert daf.get_np_vector("cell", "packed").tolist() == [4, 5, 6]
+"""
+
+
+def test_filters_of_other_packages_are_loaded_when_they_are_needed(tmp_path: Path) -> None:
+    """By a process that never imported the package, and not for a file without them."""
+    hdf5plugin = pytest.importorskip("hdf5plugin")
+    path = tmp_path / "x.h5df"
+    with open_daf(path, "w") as daf:
+        daf.add_axis("cell", ["a", "b", "c"])
+        daf.set_vector("cell", "plain", [1, 2, 3])
+        daf.set_vector("cell", "packed", [4, 5, 6])
+    with h5py.File(path, "r+") as file:
+        del file["vectors/cell/packed"]
+        file.create_dataset(
+            "vectors/cell/packed", data=np.array([4, 5, 6]), chunks=(3,), **hdf5plugin.LZ4()
+        )
+    done = subprocess.run([sys.executable, "-c", _READ, path], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
