@@ -544,6 +544,9 @@ def test_shared_dense_matrices_of_another_order() -> None:
         found = daf.get_np_matrix("gene", "set", "x")
         expected = [[empty, empty, empty], [empty, 1, 2], [empty, 3, 4]]
         np.testing.assert_array_equal(found, expected)
+    for key in (("gene", "set", "x"), ("set", "gene", "x")):
+        daf = _concatenated(sources, join="outer", merge={key: "last"}, fill_value=9)
+        assert daf.matrices_set("gene", "set") == {"x"}, key
 
 
 def test_collected_properties_that_some_lack() -> None:
