@@ -49,6 +49,21 @@ def read_daf(
         There is no such data set, axis, matrix or entry.
     InvalidInputError
         The data are in memory, where no task finds them; or a number makes no sense.
+
+    Examples
+    --------
+    >>> import os, tempfile, daf_storage
+    >>> from daf_query.fragments import OPEN_SESSIONS
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "pbmc.daf.zarr")
+    >>> with daf_storage.open_daf(path, "w") as daf:
+    ...     daf.add_axis("cell", ["TATA", "GATA", "CATA"])
+    ...     daf.set_vector("cell", "age", [30, 60, 90])
+    >>> frame = read_daf(path, "cell")
+    >>> frame.where(frame["age"] > 40).select("name").to_pydict()
+    {'name': ['GATA', 'CATA']}
+    >>> OPEN_SESSIONS.clear()
+    >>> folder.cleanup()
     """
     if rows_per_task < 1:
         raise errors.InvalidInputError(
