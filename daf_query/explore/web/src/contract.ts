@@ -1,0 +1,110 @@
+// What the server sends and takes, as types. Nothing here does anything.
+
+export type ValueSort = "number" | "string" | "boolean" | "date" | string;
+
+export interface VectorEntry {
+  readonly name: string;
+  readonly type: string;
+  readonly kind: ValueSort;
+}
+
+export interface Embedding {
+  readonly name: string;
+  readonly x: string;
+  readonly y: string;
+  readonly x_label: string;
+  readonly y_label: string;
+}
+
+export interface Axis {
+  readonly name: string;
+  readonly length: number;
+  readonly vectors: readonly VectorEntry[];
+  readonly embeddings: readonly Embedding[];
+}
+
+export interface Matrix {
+  readonly rows: string;
+  readonly columns: string;
+  readonly name: string;
+  readonly type: string;
+  readonly layouts: readonly string[] | string | null;
+  readonly stored: number | null;
+}
+
+export interface DataSet {
+  readonly schema: string;
+  readonly path: string;
+  readonly form: string;
+  readonly axes: readonly Axis[];
+  readonly matrices: readonly Matrix[];
+  readonly scalars: Readonly<Record<string, unknown>>;
+}
+
+export interface Catalogue {
+  readonly version: string;
+  readonly writable: boolean;
+  readonly overlay: string | null;
+  readonly limits: { readonly rows: number; readonly bytes: number; readonly seconds: number };
+  readonly data_sets: readonly DataSet[];
+}
+
+export interface Summary {
+  readonly count: number;
+  readonly nulls: number;
+  readonly min: number | string | null;
+  readonly max: number | string | null;
+  readonly bins: readonly number[] | null;
+  readonly top: readonly (readonly [string | number | boolean | null, number])[] | null;
+  readonly distinct: number | null;
+}
+
+export interface QueryState {
+  readonly state: "running" | "done" | "failed" | "cancelled";
+  readonly rows: number;
+  readonly truncated: boolean;
+  readonly seconds: number;
+  readonly error: Problem | null;
+}
+
+export interface Problem {
+  readonly error: string;
+  readonly message: string;
+  readonly line: number | null;
+  readonly column: number | null;
+  readonly length: number | null;
+  readonly remedy: string | null;
+}
+
+export interface GeneName {
+  readonly matrix: string;
+  readonly columns: string;
+  readonly name: string;
+}
+
+export type ColourBy = { readonly vector: string } | { readonly sql: string } | { readonly gene: GeneName };
+
+export interface ExtractRequest {
+  readonly schema: string;
+  readonly rows_axis: string;
+  readonly columns_axis: string;
+  readonly matrix: string;
+  readonly rows: string | null;
+  readonly selection: boolean;
+  readonly columns: string | null;
+}
+
+export interface Estimate {
+  readonly rows: number;
+  readonly columns: number;
+  readonly stored: number | null;
+  readonly bytes: number;
+}
+
+export interface Profile {
+  readonly groups: readonly string[];
+  readonly columns: readonly string[];
+  readonly mean: readonly (readonly (number | null)[])[];
+  readonly fraction: readonly (readonly (number | null)[])[];
+  readonly sizes: readonly number[];
+}

@@ -1,0 +1,33 @@
+// Numbers, bytes and values as text that people read.
+const whole = new Intl.NumberFormat("en-US");
+
+export const formatCount = (count: number): string => whole.format(count);
+
+export function plural(count: number, word: string): string {
+  return `${formatCount(count)} ${word}${count === 1 ? "" : "s"}`;
+}
+
+/** At most five significant digits; large and small ones with an exponent. */
+export function formatNumber(value: number): string {
+  if (Number.isNaN(value)) return "NaN";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return whole.format(value);
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e9)) return value.toExponential(3);
+  return String(Number(value.toPrecision(5)));
+}
+
+export function formatBytes(bytes: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let step = 0;
+  let amount = bytes;
+  while (amount >= 1024 && step < units.length - 1) {
+    amount /= 1024;
+    step += 1;
+  }
+  return `${step === 0 ? amount : amount.toFixed(1)} ${units[step]}`;
+}
+
+export function formatSeconds(seconds: number): string {
+  return seconds < 1 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : `${seconds.toFixed(1)} s`;
+}

@@ -1,0 +1,248 @@
+// The page: its parts, and how they talk to each other.
+import { getCatalogue, getRows, ServerError, takeToken } from "./api";
+import { CataloguePanel } from "./catalogue/panel";
+import type { Catalogue, DataSet, Matrix } from "./contract";
+import { openExtract } from "./dialogs/extract";
+import { openHelp } from "./dialogs/help";
+import { openSave } from "./dialogs/save";
+import { h, iconButton, svg, toast } from "./dom";
+import { plural } from "./format";
+import { separator } from "./layout";
+import { type LinkState, readLink, writeLink } from "./link";
+import { firstColour, firstEmbedding, MapPanel, type MapState, type Selection } from "./map/panel";
+import { DotPlotPanel } from "./profile/dotplot";
+import { ResultPanel } from "./result/panel";
+import { identifier, literal, mentions, tableName, usesSelection, withSelection } from "./sql";
+
+class Explorer {
+  private catalogue: Catalogue | null = null;
+  private readonly map: MapPanel;
+  private readonly list: CataloguePanel;
+  private readonly dotPlot = new DotPlotPanel();
+  private readonly result: ResultPanel;
+  private lighting: AbortController | null = null;
+
+  constructor() {
+    this.map = new MapPanel({
+      changed: () => this.writeLink(),
+      selected: (selection) => this.onSelection(selection),
+      extract: () => this.extract(null),
+      save: () => this.save(),
+    });
+    this.result = new ResultPanel({
+      ran: () => this.writeLink(),
+      finished: (sql, columns) => void this.lightRows(sql, columns),
+      picked: (table, row) => void this.lightRow(table.schema.fields.map(({ name }) => name), (column) => table.getChildAt(column)?.get(row)),
+    }, this.dotPlot, () => this.catalogue);
+    this.list = new CataloguePanel({
+      insert: (text) => this.result.editor.insert(text),
+      query: (sql) => { this.result.setSql(sql); void this.result.run(); },
+      colour: (schema, axis, vector) => void this.colourBy(schema, axis, vector),
+      matrix: (data, matrix, action) => this.onMatrix(data, matrix, action),
+    });
+    this.build();
+    window.addEventListener("popstate", () => void this.follow());
+    window.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  private build(): void {
+    const header = h("header", { class: "page-header" },
+      h("h1", {}, this.mark(), h("span", {}, "daf explore")), h("span", { class: "source" }),
+      h("span", { class: "header-tools" },
+        iconButton("link", "Copy a link to this state", () => void this.copyLink()), iconButton("help", "Keys", () => openHelp(this.catalogue?.version ?? ""))));
+    const centre = h("div", { class: "centre" }, this.result.query);
+    const main = h("main", { class: "page" });
+    centre.append(separator(main, () => this.result.query, {
+      label: "Height of the query", variable: "--query-height", horizontal: false, reversed: false, least: 90, most: () => innerHeight * 0.7,
+    }), this.result.result);
+    main.append(this.list.element, separator(main, () => this.list.element, {
+      label: "Width of the list", variable: "--list-width", horizontal: true, reversed: false, least: 160, most: () => innerWidth * 0.4,
+    }), centre, separator(main, () => this.map.element, {
+      label: "Width of the map", variable: "--map-width", horizontal: true, reversed: true, least: 260, most: () => innerWidth * 0.7,
+    }), this.map.element);
+    document.body.append(header, main);
+  }
+
+  private mark(): SVGElement {
+    return svg("svg", { viewBox: "0 0 32 32", class: "mark-icon", "aria-hidden": "true" },
+      svg("circle", { cx: 9, cy: 21, r: 5 }), svg("circle", { cx: 17, cy: 9, r: 5, class: "second" }), svg("circle", { cx: 25, cy: 22, r: 5, class: "third" }));
+  }
+
+  async start(): Promise<void> {
+    takeToken();
+    try {
+      await this.loadCatalogue();
+    } catch (error) {
+      this.refuse(error);
+      return;
+    }
+    await this.follow({ first: true });
+  }
+
+  private async loadCatalogue(): Promise<void> {
+    const catalogue = await getCatalogue();
+    this.catalogue = catalogue;
+    this.result.rowLimit = Math.min(catalogue.limits.rows, 1_000_000);
+    this.list.show(catalogue);
+    this.map.setCatalogue(catalogue);
+    this.dotPlot.show(catalogue);
+    const names = catalogue.data_sets.map(({ path }) => path.split("/").pop() ?? path).join(", ");
+    const source = document.querySelector(".source");
+    if (source) source.textContent = catalogue.writable ? `${names}, saved to ${catalogue.overlay ?? ""}` : names;
+    document.title = `${names} · daf explore`;
+  }
+
+  private refuse(error: unknown): void {
+    const denied = error instanceof ServerError && (error.status === 401 || error.status === 403);
+    document.querySelector("main")?.replaceChildren(h("div", { class: "refused", role: "alert" },
+      h("h2", {}, denied ? "This address has no valid token" : "The data cannot be shown"),
+      h("p", {}, denied ? "Open the whole address that daf explore printed in its terminal, with ?token= at its end." : error instanceof Error ? error.message : String(error))));
+  }
+
+  /** Do what the address says: at the start, and when going back and forth. */
+  private async follow({ first = false } = {}): Promise<void> {
+    const catalogue = this.catalogue;
+    if (!catalogue) return;
+    const link = readLink();
+    const sql = link.sql ?? (first ? this.firstQuery(catalogue) : "");
+    const wanted = this.mapOf(catalogue, link);
+    const before = this.result.sql;
+    this.result.setSql(sql);
+    const runs = sql && (first || sql !== before);
+    await Promise.all([runs ? this.result.run({ quiet: true }) : null, wanted && this.differs(wanted) ? this.map.show(wanted) : null]);
+    if (first) this.writeLink({ replace: true });
+  }
+
+  private differs(wanted: MapState): boolean {
+    return JSON.stringify(wanted) !== JSON.stringify(this.map.state);
+  }
+
+  private mapOf(catalogue: Catalogue, link: Partial<LinkState>): MapState | null {
+    const usual = firstEmbedding(catalogue);
+    const [schema, name, embedding] = [link.schema ?? usual?.schema, link.axis ?? usual?.axis, link.embedding ?? usual?.embedding];
+    const axis = catalogue.data_sets.find((data) => data.schema === schema)?.axes.find((one) => one.name === name);
+    if (!schema || !axis || !embedding) return null;
+    return { schema, axis: axis.name, embedding, colour: link.colour !== undefined ? link.colour : firstColour(axis) };
+  }
+
+  private firstQuery(catalogue: Catalogue): string {
+    const place = firstEmbedding(catalogue);
+    const data = catalogue.data_sets.find(({ schema }) => schema === place?.schema) ?? catalogue.data_sets[0];
+    const axis = place?.axis ?? [...(data?.axes ?? [])].sort((one, other) => other.vectors.length - one.vectors.length)[0]?.name;
+    return data && axis ? `SELECT *\nFROM ${tableName(catalogue, data.schema, axis)}\nLIMIT 1000` : "";
+  }
+
+  private writeLink({ replace = false } = {}): void {
+    const { schema = "", axis = "", embedding = "", colour = null } = this.map.state ?? {};
+    writeLink({ sql: this.result.sql.trim(), schema, axis, embedding, colour }, { replace });
+  }
+
+  private onSelection(selection: Selection | null): void {
+    const catalogue = this.catalogue;
+    if (!catalogue || !selection) return;
+    this.result.setSql(withSelection(this.result.sql, tableName(catalogue, selection.schema, selection.axis)));
+    this.result.tabs.open(this.result.tabs.current === "dotplot" ? "table" : this.result.tabs.current);
+    void this.result.run();
+  }
+
+  /** Light the rows of a query in the map, if it is about the axis that is shown there. */
+  private async lightRows(sql: string, columns: readonly string[]): Promise<void> {
+    const state = this.map.state;
+    this.lighting?.abort();
+    if (!state || usesSelection(sql) || this.map.selection) return;
+    const names = columns.includes("name") || columns.includes("index");
+    if (!names || !mentions(sql, state.axis) || !/\b(where|limit|join|having)\b/i.test(sql)) return this.map.light(null, "");
+    await this.lightThose(state, sql, "of the query");
+  }
+
+  private async lightThose(state: MapState, sql: string, what: string): Promise<void> {
+    const lighting = new AbortController();
+    this.lighting = lighting;
+    try {
+      const positions = await getRows(state.schema, state.axis, sql, lighting.signal);
+      if (lighting.signal.aborted) return;
+      this.map.light(positions, `lit: ${plural(positions.length, "point")} ${what}`);
+    } catch {
+      if (!lighting.signal.aborted) this.map.light(null, "");
+    }
+  }
+
+  /** Light what one row of the result stands for: an entry, or all of a group. */
+  private async lightRow(columns: readonly string[], value: (column: number) => unknown): Promise<void> {
+    const state = this.map.state;
+    const axis = this.catalogue?.data_sets.find(({ schema }) => schema === state?.schema)?.axes.find(({ name }) => name === state?.axis);
+    if (!state || !axis || this.map.selection || !mentions(this.result.sql, axis.name)) return;
+    const name = columns.indexOf("name");
+    const groups = columns.flatMap((column, place) => {
+      const vector = axis.vectors.find((one) => one.name === column);
+      return vector?.kind === "string" && typeof value(place) === "string" ? [`${identifier(column)} = ${literal(value(place) as string)}`] : [];
+    });
+    const condition = name >= 0 && typeof value(name) === "string" ? `name = ${literal(value(name) as string)}` : groups.join(" AND ");
+    if (condition) await this.lightThose(state, condition, `where ${condition}`);
+  }
+
+  private async colourBy(schema: string, axis: string, vector: string): Promise<void> {
+    const state = this.map.state;
+    if (state?.schema === schema && state.axis === axis) return this.map.chooseColour({ vector });
+    const embedding = this.catalogue?.data_sets.find((data) => data.schema === schema)?.axes.find(({ name }) => name === axis)?.embeddings[0];
+    if (embedding && (await this.map.show({ schema, axis, embedding: embedding.name, colour: { vector } }))) this.writeLink();
+  }
+
+  private onMatrix(data: DataSet, matrix: Matrix, action: "extract" | "profile" | "colour"): void {
+    const mapped = this.map.state?.axis;
+    const axis = mapped === matrix.columns ? matrix.columns : matrix.rows;
+    const other = { name: matrix.name, columns: axis === matrix.rows ? matrix.columns : matrix.rows };
+    if (action === "extract") return this.extract({ data, axis, matrix: other });
+    if (action === "profile") {
+      this.dotPlot.offer(data, axis, other);
+      this.result.tabs.open("dotplot");
+      this.dotPlot.element.querySelector("input")?.focus();
+      return;
+    }
+    this.map.offerGene(other);
+  }
+
+  private extract(start: { data: DataSet; axis: string; matrix: { name: string; columns: string } } | null): void {
+    const selection = this.map.selection;
+    const data = start?.data ?? this.catalogue?.data_sets.find(({ schema }) => schema === selection?.schema);
+    const axis = start?.axis ?? selection?.axis;
+    if (!data || !axis) return;
+    const fits = selection?.schema === data.schema && selection.axis === axis;
+    openExtract({ data, axis, matrix: start?.matrix ?? null, selected: fits ? selection.positions.length : 0 });
+  }
+
+  private save(): void {
+    const selection = this.map.selection;
+    if (!selection || !this.catalogue) return;
+    openSave(selection.schema, selection.axis, selection.positions.length, this.catalogue.overlay, () => void this.loadCatalogue());
+  }
+
+  private async copyLink(): Promise<void> {
+    this.writeLink();
+    const token = sessionStorage.getItem("daf-explore-token") ?? "";
+    const address = new URL(location.href);
+    address.searchParams.set("token", token);
+    try {
+      await navigator.clipboard.writeText(address.href);
+      toast("copied; the link holds the query, the map and its colours, and works while daf explore runs");
+    } catch {
+      toast(address.href);
+    }
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (!event.altKey || event.ctrlKey || event.metaKey) return;
+    const places: Record<string, () => void> = {
+      Digit1: () => this.list.element.querySelector<HTMLElement>("input")?.focus(),
+      Digit2: () => this.result.editor.focus(),
+      Digit3: () => this.result.tabs.list.querySelector<HTMLElement>("[aria-selected=true]")?.focus(),
+      Digit4: () => this.map.element.querySelector<HTMLElement>("canvas")?.focus(),
+    };
+    const go = places[event.code];
+    if (!go) return;
+    event.preventDefault();
+    go();
+  }
+}
+
+void new Explorer().start();

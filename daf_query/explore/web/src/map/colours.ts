@@ -1,0 +1,159 @@
+// Colours of values: a palette for categories, viridis for numbers, and one code for each point.
+import { DataType, tableFromIPC, type Vector } from "apache-arrow";
+
+/** Distinct on white and on black; neighbours differ in lightness too. */
+const CATEGORIES = [
+  "#3b7dd8", "#f28e2b", "#35a06d", "#d94f5c", "#9467bd", "#b07a52", "#e377c2", "#17a2b8", "#c9a227", "#7f8894",
+  "#86b6f2", "#f9be7d", "#8fd3a8", "#f2a0a5", "#c5b0e3", "#d3b394", "#f4b6dc", "#8fd6e1", "#e6d37a", "#b9bfc7",
+];
+const VIRIDIS = [
+  "#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725",
+];
+export const MOST_CATEGORIES = 4096;
+
+export type Rgb = readonly [number, number, number];
+
+/** What a point's code means. Code 0 is a missing value. */
+export interface Colouring {
+  readonly label: string;
+  readonly codes: Uint16Array;
+  readonly palette: Uint8Array; // red, green, blue, alpha of each code
+  readonly categories: readonly Category[] | null;
+  readonly range: { readonly low: number; readonly high: number; readonly bins: readonly number[] } | null;
+  readonly missing: number;
+}
+
+export interface Category {
+  readonly code: number;
+  readonly name: string;
+  readonly count: number;
+  readonly colour: string;
+}
+
+export function parse(colour: string): Rgb {
+  const value = Number.parseInt(colour.slice(1), 16);
+  return [(value >> 16) & 255, (value >> 8) & 255, value & 255];
+}
+
+const css = ([red, green, blue]: Rgb): string => `rgb(${red}, ${green}, ${blue})`;
+
+export function categoryColour(place: number): string {
+  if (place < CATEGORIES.length) return CATEGORIES[place] as string;
+  const hue = (place * 137.508) % 360;
+  return hsl(hue, 0.5 + 0.2 * (place % 2), 0.45 + 0.12 * (place % 3));
+}
+
+function hsl(hue: number, saturation: number, lightness: number): string {
+  const channel = (shift: number): number => {
+    const k = (shift + hue / 30) % 12;
+    const reach = saturation * Math.min(lightness, 1 - lightness);
+    return Math.round(255 * (lightness - reach * Math.max(-1, Math.min(k - 3, 9 - k, 1))));
+  };
+  return `#${[channel(0), channel(8), channel(4)].map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** Viridis at a place from 0 to 1. */
+export function viridis(place: number): Rgb {
+  const at = Math.min(Math.max(place, 0), 1) * (VIRIDIS.length - 1);
+  const low = Math.min(Math.floor(at), VIRIDIS.length - 2);
+  const [one, other] = [parse(VIRIDIS[low] as string), parse(VIRIDIS[low + 1] as string)];
+  const mix = (channel: 0 | 1 | 2): number => Math.round(one[channel] + (other[channel] - one[channel]) * (at - low));
+  return [mix(0), mix(1), mix(2)];
+}
+
+export const viridisCss = (place: number): string => css(viridis(place));
+
+/** Fewer for a dark and a light ground: what is missing has to be seen on both. */
+export const MISSING: Rgb = [150, 155, 163];
+
+function paletteOf(colours: readonly Rgb[]): Uint8Array {
+  const palette = new Uint8Array((colours.length + 1) * 4);
+  [MISSING, ...colours].forEach(([red, green, blue], code) => palette.set([red, green, blue, 255], code * 4));
+  return palette;
+}
+
+/** All points alike. */
+export function plainColouring(count: number): Colouring {
+  const codes = new Uint16Array(count).fill(1);
+  return { label: "", codes, palette: paletteOf([parse(CATEGORIES[0] as string)]), categories: null, range: null, missing: 0 };
+}
+
+function ofCategories(column: Vector, label: string): Colouring {
+  const codes = new Uint16Array(column.length);
+  const names: string[] = [];
+  const known = new Map<string, number>();
+  const codeOf = (name: string): number => {
+    const code = known.get(name) ?? Math.min(known.size + 1, MOST_CATEGORIES);
+    if (!known.has(name)) {
+      known.set(name, code);
+      if (code === names.length + 1) names.push(name);
+    }
+    return code;
+  };
+  let row = 0;
+  for (const chunk of column.data) {
+    const dictionary = chunk.dictionary;
+    if (dictionary && chunk.values) {
+      const mapped = Uint16Array.from({ length: dictionary.length }, (_, place) => {
+        const name: unknown = dictionary.get(place);
+        return name === null ? 0 : codeOf(String(name));
+      });
+      const indexes = chunk.values as Int32Array;
+      for (let place = 0; place < chunk.length; place += 1, row += 1) {
+        codes[row] = chunk.nullCount > 0 && !chunk.getValid(place) ? 0 : (mapped[indexes[place] as number] as number);
+      }
+    }
+  }
+  if (row < column.length) {
+    row = 0;
+    for (const value of column) codes[row++] = value === null ? 0 : codeOf(String(value));
+  }
+  const counts = new Uint32Array(names.length + 1);
+  for (const code of codes) counts[code]! += 1;
+  const order = names.map((_, place) => place + 1).sort((one, other) => (counts[other] as number) - (counts[one] as number));
+  const colours: string[] = new Array(names.length);
+  const categories = order.map((code, place) => {
+    const colour = categoryColour(place);
+    colours[code - 1] = colour;
+    return { code, name: names[code - 1] as string, count: counts[code] as number, colour };
+  });
+  return { label, codes, palette: paletteOf(colours.map(parse)), categories, range: null, missing: counts[0] as number };
+}
+
+const LEVELS = 255;
+
+function ofNumbers(column: Vector, label: string): Colouring {
+  const values = column.toArray() as ArrayLike<number>;
+  const isMissing = column.nullCount > 0 ? (row: number): boolean => column.get(row) === null : (): boolean => false;
+  let [low, high] = [Infinity, -Infinity];
+  for (let row = 0; row < values.length; row += 1) {
+    const value = Number(values[row]);
+    if (!Number.isFinite(value) || isMissing(row)) continue;
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  const codes = new Uint16Array(values.length);
+  const bins = new Array<number>(32).fill(0);
+  const span = high > low ? high - low : 1;
+  let missing = 0;
+  for (let row = 0; row < values.length; row += 1) {
+    const value = Number(values[row]);
+    if (Number.isNaN(value) || isMissing(row)) {
+      missing += 1;
+      continue;
+    }
+    const place = Math.min(Math.max((value - low) / span, 0), 1);
+    codes[row] = 1 + Math.round(place * (LEVELS - 1));
+    bins[Math.min(31, Math.floor(place * 32))]! += 1;
+  }
+  const palette = paletteOf(Array.from({ length: LEVELS }, (_, level) => viridis(level / (LEVELS - 1))));
+  return { label, codes, palette, categories: null, range: low <= high ? { low, high, bins } : null, missing };
+}
+
+/** Colours of the column that the server sent. */
+export function colouringOf(stream: ArrayBuffer, label: string): Colouring {
+  const column = tableFromIPC(new Uint8Array(stream)).getChildAt(0);
+  if (!column) return plainColouring(0);
+  const isNumber = DataType.isFloat(column.type) || DataType.isInt(column.type);
+  return isNumber ? ofNumbers(column, label) : ofCategories(column, label);
+}

@@ -1,0 +1,115 @@
+// Dot plot of a profile: a dot for each group and gene, its size the fraction, its colour the mean.
+import { getProfile } from "../api";
+import type { Catalogue, DataSet, Profile } from "../contract";
+import { announce, h, option, svg } from "../dom";
+import { formatCount, formatNumber } from "../format";
+import { entryField } from "../gene_input";
+import { viridisCss } from "../map/colours";
+import { matricesOf } from "../sql";
+
+const CELL = 26;
+
+function dot(x: number, y: number, fraction: number, tone: number, title: string): SVGElement {
+  return svg("circle", { cx: x, cy: y, r: Math.max(0.6, (CELL / 2 - 2) * Math.sqrt(fraction)), fill: viridisCss(tone) }, svg("title", {}, title));
+}
+
+export function drawDotPlot(profile: Profile): SVGSVGElement {
+  const left = Math.max(...profile.groups.map((name) => Math.min(name.length, 30)), 4) * 7 + 70;
+  const head = Math.max(...profile.columns.map((name) => Math.min(name.length, 20)), 3) * 6 + 16;
+  const means = profile.mean.flat().filter((value): value is number => value !== null && Number.isFinite(value));
+  const [low, high] = [Math.min(...means), Math.max(...means)];
+  const tone = (value: number): number => (high > low ? (value - low) / (high - low) : 0.5);
+  const width = left + profile.columns.length * CELL + 150;
+  const height = Math.max(head + profile.groups.length * CELL + 16, 210);
+  const marks: SVGElement[] = [];
+  profile.groups.forEach((group, row) => {
+    const y = head + (row + 0.5) * CELL;
+    marks.push(svg("line", { x1: left, x2: left + profile.columns.length * CELL, y1: y, y2: y, class: "grid-line" }),
+      svg("text", { x: left - 10, y, dy: "0.35em", "text-anchor": "end" }, group.length > 30 ? `${group.slice(0, 29)}…` : group || "(empty)",
+        svg("tspan", { class: "faint" }, `  ${formatCount(profile.sizes[row] ?? 0)}`)));
+    profile.columns.forEach((column, place) => {
+      const [mean, fraction] = [profile.mean[row]?.[place] ?? null, profile.fraction[row]?.[place] ?? null];
+      if (mean === null || fraction === null) return;
+      const title = `${column} in ${group}: mean ${formatNumber(mean)}, in ${(100 * fraction).toFixed(0)} %`;
+      marks.push(dot(left + (place + 0.5) * CELL, y, fraction, tone(mean), title));
+    });
+  });
+  const names = profile.columns.map((column, place) => {
+    const x = left + (place + 0.5) * CELL;
+    return svg("text", { transform: `translate(${x + 4},${head - 8}) rotate(-60)` }, column.length > 20 ? `${column.slice(0, 19)}…` : column);
+  });
+  const key = left + profile.columns.length * CELL + 30;
+  const sizes = [0.25, 0.5, 1].flatMap((fraction, place) => [
+    svg("circle", { cx: key + 12, cy: head + 8 + place * CELL, r: (CELL / 2 - 2) * Math.sqrt(fraction), class: "key-dot" }),
+    svg("text", { x: key + 34, y: head + 8 + place * CELL, dy: "0.35em" }, `${100 * fraction} % of cells`)]);
+  const ramp = Array.from({ length: 30 }, (_, place) =>
+    svg("rect", { x: key + place * 3.2, y: head + 3 * CELL + 12, width: 3.4, height: 10, fill: viridisCss(place / 29) }));
+  return svg("svg", {
+    viewBox: `0 0 ${width} ${height}`, width, height, class: "chart dot-plot", role: "img",
+    "aria-label": `Dot plot of ${profile.columns.join(", ")} in ${profile.groups.length} groups; the table below has the numbers`,
+  }, ...marks, ...names, ...sizes, ...ramp,
+  svg("text", { x: key, y: head + 3 * CELL + 36 }, formatNumber(low)),
+  svg("text", { x: key + 96, y: head + 3 * CELL + 36, "text-anchor": "end" }, formatNumber(high)),
+  svg("text", { x: key, y: head + 3 * CELL + 52, class: "faint" }, "mean"));
+}
+
+function numbers(profile: Profile): HTMLElement {
+  const cell = (value: number | null | undefined): string => (value === null || value === undefined ? "" : formatNumber(value));
+  return h("details", { class: "numbers" }, h("summary", {}, "Mean values as a table"),
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Mean values" },
+      h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "group"), ...profile.columns.map((name) => h("th", { scope: "col" }, name)))),
+        h("tbody", {}, ...profile.groups.map((group, row) => h("tr", {}, h("th", { scope: "row" }, group),
+          ...profile.columns.map((_, place) => h("td", {}, cell(profile.mean[row]?.[place])))))))));
+}
+
+export class DotPlotPanel {
+  readonly element = h("div", { class: "dotplot-panel" });
+  private catalogue: Catalogue | null = null;
+
+  show(catalogue: Catalogue): void {
+    this.catalogue = catalogue;
+    const first = catalogue.data_sets.flatMap((data) => data.axes.map((axis) => ({ data, axis: axis.name })))
+      .find(({ data, axis }) => matricesOf(data, axis).length && data.axes.some(({ name, embeddings }) => name === axis && embeddings.length));
+    const other = catalogue.data_sets.find((data) => data.matrices.length);
+    if (first) this.offer(first.data, first.axis, null);
+    else if (other) this.offer(other, (other.matrices[0] as { rows: string }).rows, null);
+    else this.element.replaceChildren(h("p", { class: "hint" }, "The data have no matrix."));
+  }
+
+  /** Offer the profiles of a matrix over an axis. */
+  offer(data: DataSet, axis: string, matrix: { name: string; columns: string } | null): void {
+    const matrices = matricesOf(data, axis);
+    const vectors = data.axes.find(({ name }) => name === axis)?.vectors.filter(({ kind }) => kind === "string" || kind === "boolean") ?? [];
+    const preferred = vectors.find(({ name }) => /type|label|cluster|louvain|leiden/i.test(name)) ?? vectors[0];
+    const wanted = Math.max(matrices.findIndex(({ name, columns }) => (matrix ? name === matrix.name && columns === matrix.columns : /raw/i.test(columns))),
+      matrices.findIndex(({ columns }) => !matrix && /gene|var/i.test(columns) && !matrices.some((one) => /raw/i.test(one.columns))), 0);
+    const which = h("select", {}, ...matrices.map(({ name, columns }, place) => option(String(place), `${columns}.${name}`, place === wanted)));
+    const by = h("select", {}, ...vectors.map(({ name }) => option(name, name, name === preferred?.name)));
+    const of = (): { name: string; columns: string } => matrices[Number(which.value)] as { name: string; columns: string };
+    const { input, list } = entryField("genes, separated by commas", () => ({ schema: data.schema, axis: of().columns }), { several: true });
+    const place = h("div", { class: "dotplot-place" }, h("p", { class: "hint" }, `How much of each gene is in each group of ${axis}: name some genes.`));
+    const submit = async (event: Event): Promise<void> => {
+      event.preventDefault();
+      const columns = input.value.split(",").map((name) => name.trim()).filter(Boolean);
+      if (!columns.length) return input.focus();
+      place.replaceChildren(h("p", { class: "hint" }, "computing…"));
+      try {
+        const profile = await getProfile({
+          schema: data.schema, rows_axis: axis, columns_axis: of().columns, matrix: of().name, by: by.value, columns, rows: null,
+        });
+        place.replaceChildren(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Dot plot" }, drawDotPlot(profile)), numbers(profile));
+        announce("the dot plot is drawn");
+      } catch (error) {
+        place.replaceChildren(h("p", { class: "message problem", role: "alert" }, error instanceof Error ? error.message : String(error)));
+      }
+    };
+    this.element.replaceChildren(h("form", { class: "chart-controls", submit: (event: Event) => void submit(event) },
+      h("label", {}, h("span", {}, "Matrix"), which), h("label", {}, h("span", {}, "Groups"), by),
+      h("label", { class: "grow" }, h("span", {}, "Genes"), input, list), h("button", { type: "submit", class: "primary small" }, "Draw")), place);
+    if (!vectors.length) place.replaceChildren(h("p", { class: "hint" }, `${axis} has no vector to group by.`));
+  }
+
+  get known(): Catalogue | null {
+    return this.catalogue;
+  }
+}

@@ -1,0 +1,186 @@
+// The query and its result: the editor above; below, the rows as a table and as a chart.
+import { type RecordBatch, type Schema, Table } from "apache-arrow";
+import { download, startExport } from "../api";
+import { ChartPanel } from "../chart/panel";
+import type { Catalogue, Problem, QueryState } from "../contract";
+import { announce, h, icon, toast } from "../dom";
+import { makeEditor, type SqlEditor } from "../editor/editor";
+import { forgetHistory, readHistory, remember } from "../editor/history";
+import { formatSeconds, plural } from "../format";
+import { Tabs } from "../layout";
+import type { DotPlotPanel } from "../profile/dotplot";
+import { QueryRunner } from "./query";
+import { VirtualTable } from "./table";
+
+const REDRAW = 120; // milliseconds between pictures of a result that is still coming
+
+export interface ResultListener {
+  ran(sql: string): void;
+  finished(sql: string, columns: readonly string[]): void;
+  picked(table: Table, row: number): void;
+}
+
+export class ResultPanel {
+  readonly query: HTMLElement;
+  readonly result: HTMLElement;
+  readonly editor: SqlEditor;
+  readonly tabs: Tabs;
+  rowLimit = 100_000;
+  private readonly table: VirtualTable;
+  private readonly chart = new ChartPanel();
+  private readonly runner: QueryRunner;
+  private readonly status = h("div", { class: "query-status", role: "status" });
+  private readonly problem = h("div", { class: "message problem", role: "alert", hidden: true });
+  private readonly runButton: HTMLButtonElement;
+  private readonly downloads: HTMLElement;
+  private batches: RecordBatch[] = [];
+  private schema: Schema | null = null;
+  private drawn = 0;
+  private ranSql = "";
+
+  constructor(private readonly listener: ResultListener, dotPlot: DotPlotPanel, catalogue: () => Catalogue | null) {
+    this.editor = makeEditor(catalogue, () => void this.run());
+    this.table = new VirtualTable((table, row) => listener.picked(table, row));
+    this.runner = new QueryRunner({
+      started: () => this.started(), schema: (schema) => { this.schema = schema; }, batch: (batch) => this.batch(batch),
+      finished: (state) => this.finished(state), failed: (problem) => this.failed(problem), cancelled: () => this.cancelled(),
+    });
+    this.runButton = h("button", { type: "button", class: "primary run", click: () => (this.runner.running ? this.runner.cancel() : void this.run()) });
+    this.tabs = new Tabs([
+      { id: "table", label: "Table", panel: this.table.element },
+      { id: "chart", label: "Chart", panel: this.chart.element, opened: () => this.chart.redraw() },
+      { id: "dotplot", label: "Dot plot", panel: dotPlot.element },
+    ], "Result");
+    this.downloads = h("div", { class: "result-tools" },
+      h("button", { type: "button", class: "small", click: () => void this.copy() }, "Copy"),
+      h("button", { type: "button", class: "small", click: () => void this.export("csv") }, "CSV"),
+      h("button", { type: "button", class: "small", click: () => void this.export("parquet") }, "Parquet"));
+    this.query = h("section", { class: "query", "aria-label": "Query" }, this.editor.element, this.problem,
+      h("div", { class: "query-bar" }, this.runButton, this.historyMenu(), h("span", { class: "key-hint" }, "Ctrl Enter"), this.status));
+    this.result = h("section", { class: "result", "aria-label": "Result" },
+      h("div", { class: "result-head" }, this.tabs.list, this.downloads), this.tabs.panels);
+    this.drawRunButton();
+  }
+
+  private historyMenu(): HTMLElement {
+    const list = h("ul", { class: "history-list" });
+    const menu = h("div", { class: "history", popover: "auto", id: "history" }, h("div", { class: "history-head" }, h("h2", {}, "History"),
+      h("button", { type: "button", class: "link", click: () => { forgetHistory(); menu.hidePopover(); } }, "forget all")), list);
+    const button = h("button", {
+      type: "button", class: "small with-icon", "aria-haspopup": "dialog", click: () => {
+        const entries = readHistory();
+        list.replaceChildren(...entries.map((sql) => h("li", {}, h("button", {
+          type: "button", class: "history-entry", click: () => { menu.hidePopover(); this.setSql(sql); this.editor.focus(); },
+        }, sql))));
+        if (!entries.length) list.replaceChildren(h("li", { class: "hint" }, "No query was run yet."));
+        menu.showPopover();
+        const place = button.getBoundingClientRect();
+        menu.style.left = `${Math.max(8, Math.min(place.left, innerWidth - 480))}px`;
+        menu.style.top = `${place.bottom + 6}px`;
+        menu.querySelector("button")?.focus();
+      },
+    }, icon("clock"), "History");
+    return h("span", {}, button, menu);
+  }
+
+  private drawRunButton(): void {
+    this.runButton.replaceChildren(icon(this.runner.running ? "stop" : "play"), this.runner.running ? "Stop" : "Run");
+    this.runButton.classList.toggle("running", this.runner.running);
+  }
+
+  get sql(): string {
+    return this.editor.text();
+  }
+
+  setSql(sql: string): void {
+    this.editor.replace(sql);
+    this.clearProblem();
+  }
+
+  /** Run what the editor has. */
+  async run({ quiet = false } = {}): Promise<void> {
+    const sql = this.editor.text().trim();
+    if (!sql) return;
+    if (!quiet) this.listener.ran(sql);
+    remember(sql);
+    this.ranSql = sql;
+    await this.runner.run(this.editor.text(), this.rowLimit);
+  }
+
+  private started(): void {
+    this.batches = [];
+    this.schema = null;
+    this.drawn = 0;
+    this.clearProblem();
+    this.status.textContent = "running…";
+    this.drawRunButton();
+  }
+
+  private clearProblem(): void {
+    this.problem.hidden = true;
+    this.problem.replaceChildren();
+    this.editor.underline(null);
+  }
+
+  private batch(batch: RecordBatch): void {
+    if (batch.numRows) this.batches.push(batch);
+    const now = performance.now();
+    if (now - this.drawn < REDRAW) return;
+    this.show({ growing: this.drawn > 0 });
+    this.drawn = now;
+  }
+
+  private show({ growing }: { growing: boolean }): Table | null {
+    if (!this.schema) return null;
+    const table = new Table(this.schema, this.batches);
+    this.table.show(table, { growing });
+    this.status.textContent = `${plural(table.numRows, "row")}…`;
+    return table;
+  }
+
+  private finished(state: QueryState): void {
+    this.drawRunButton();
+    const table = this.show({ growing: this.drawn > 0 });
+    if (!table) return;
+    this.chart.show(table);
+    const more = state.truncated ? `, the first of more: ${plural(this.rowLimit, "row")} is the limit of this page` : "";
+    this.status.textContent = `${plural(table.numRows, "row")}${more} in ${formatSeconds(state.seconds)}`;
+    this.status.classList.toggle("truncated", state.truncated);
+    this.listener.finished(this.ranSql, table.schema.fields.map(({ name }) => name));
+  }
+
+  private failed(problem: Problem): void {
+    this.drawRunButton();
+    this.status.textContent = "";
+    const place = problem.line === null ? "" : `line ${problem.line}${problem.column === null ? "" : `, column ${problem.column}`}: `;
+    this.problem.replaceChildren(h("strong", {}, problem.error.replace(/Error$/, " error")), ` ${place}${problem.message}`,
+      ...(problem.remedy ? [h("div", { class: "remedy" }, problem.remedy)] : []));
+    this.problem.hidden = false;
+    this.editor.underline(problem);
+  }
+
+  private cancelled(): void {
+    this.drawRunButton();
+    this.status.textContent = "stopped";
+  }
+
+  private async copy(): Promise<void> {
+    try {
+      await navigator.clipboard.writeText(this.table.asTabbed());
+      announce("copied");
+      toast(`copied ${plural(this.table.table?.numRows ?? 0, "row")}, with tabs between the columns`);
+    } catch {
+      toast("the browser does not allow copying", { problem: true });
+    }
+  }
+
+  private async export(format: "csv" | "parquet"): Promise<void> {
+    if (!this.ranSql) return toast("run a query first");
+    try {
+      download((await startExport(this.ranSql, format)).ticket);
+      announce("the download starts");
+    } catch (error) {
+      toast(error instanceof Error ? error.message : String(error), { problem: true });
+    }
+  }
+}
