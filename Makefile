@@ -8,7 +8,7 @@ EXTRAS ?= demo
 TESTS ?=
 SPARK_VENV ?= build/spark-venv
 WEB_VENV ?= build/web-venv
-BUILD_PAGE := daf_query/explore/web/build.py
+BUILD_PAGE := daf_query/explore/web/_build.py
 
 # Tests start some hundred processes, each of which would compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE

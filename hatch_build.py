@@ -1,4 +1,4 @@
-"""What a wheel and an sdist need besides the sources: the page of the explorer, built.
+"""Build hook of wheels and sdists: they contain the page of the explorer, built.
 
 ``DAF_SKIP_WEB=1`` leaves it out: ``daf explore`` then says how to build it, and all else works.
 An sdist contains the built page, so a wheel that is made of one needs no Node.
@@ -42,7 +42,7 @@ def _is_skipped() -> bool:
 
 
 def _page() -> ModuleType:
-    path = Path(__file__).parent / "daf_query" / "explore" / "web" / "build.py"
+    path = Path(__file__).parent / "daf_query" / "explore" / "web" / "_build.py"
     found = importlib.util.spec_from_file_location("build_page", path)
     if found is None or found.loader is None:
         raise RuntimeError(f"{path} is missing")

