@@ -6,22 +6,27 @@ import inspect
 import re
 import zlib
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
+import daf_query
+import daf_storage
 
 pytest.importorskip("sphinx")
 pytest.importorskip("numpydoc")
 
 from numpydoc.docscrape import NumpyDocString
 
-from docs._site import api_pages, check, foreign_names
+from docs._site import api_pages, check, foreign_names, sql_functions
 from docs._site.common_parameters import COMMON_PARAMETERS
 from docs._site.docstrings import completed, undescribed
 from docs._site.public_names import error_names, public_names
 from docs._site.references import _public
 
 DOCS = Path(__file__).parents[1] / "docs"
+LOCK = DOCS.parent / "requirements" / "lock.txt"
 
 
 def test_every_public_name_has_an_api_page(tmp_path: Path) -> None:
@@ -158,3 +163,37 @@ def test_every_page_is_in_the_contents() -> None:
             if page != index:
                 assert f"\n{page.stem}\n" in text, page
                 assert f"({page.name})" in text, page
+
+
+def test_the_functions_of_sql_are_those_of_the_engine() -> None:
+    """The page is what the engine lists; `python -m docs._site.sql_functions` writes it again."""
+    if f"datafusion=={version('datafusion')}" not in LOCK.read_text():
+        pytest.skip("the page is that of the engine in requirements/lock.txt")
+    assert sql_functions.PAGE.read_text() == sql_functions.page()
+
+
+def test_every_function_of_sql_is_described() -> None:
+    """Functions of this project too, of which the engine's list says nothing."""
+    for function in sql_functions.sql_functions():
+        assert function.syntax.startswith(function.names[0]), function
+        assert len(function.description) > 10, function
+
+
+def test_other_names_of_a_function_mean_the_same() -> None:
+    """Where the engine gives two functions one description, they are distinguished here."""
+    described = {function.names[0]: function for function in sql_functions.sql_functions()}
+    assert {"bool_and", "bool_or", "covar_samp", "covar_pop"} <= set(described)
+    assert described["avg"].names == ("avg", "mean")
+    lists = "make_array(3, 1, 2), make_array(1, 2)"
+    arguments = {
+        "array_has_any": lists,
+        "array_concat": lists,
+        "strpos": "'abc', 'c'",
+        "power": "2, 3",
+    }
+    with daf_query.connect(daf_storage.MemoryDaf(name="empty")) as session:
+        for name, values in arguments.items():
+            columns = ", ".join(f"{other}({values}) AS {other}" for other in described[name].names)
+            row = session.sql(f"SELECT {columns}").to_pylist()[0]
+            assert len(row) > 1
+            assert len({str(value) for value in row.values()}) == 1, row
