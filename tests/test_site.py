@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
 import zlib
 from importlib import import_module
 from importlib.metadata import version
@@ -19,7 +20,7 @@ pytest.importorskip("numpydoc")
 
 from numpydoc.docscrape import NumpyDocString
 
-from docs._site import api_pages, check, foreign_names, sql_functions
+from docs._site import api_pages, check, foreign_names, pages, sql_functions
 from docs._site.common_parameters import COMMON_PARAMETERS
 from docs._site.docstrings import completed, undescribed
 from docs._site.public_names import error_names, public_names
@@ -197,3 +198,29 @@ def test_other_names_of_a_function_mean_the_same() -> None:
             row = session.sql(f"SELECT {columns}").to_pylist()[0]
             assert len(row) > 1
             assert len({str(value) for value in row.values()}) == 1, row
+
+
+def test_results_of_benchmarks_become_sections(tmp_path: Path) -> None:
+    """With their pictures, and without links to files that are no pages."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    assert pages.benchmark_results(folder) == ""
+    (folder / "daily.md").write_text(
+        "# Daily\n\n[run](../run.py) ![plot](daily.png)\n\n## Memory\n"
+    )
+    (folder / "daily.png").touch()
+    (folder / "daily-memory.png").touch()
+    assert pages.benchmark_results(folder).split() == [
+        *("##", "Daily", "run", "![plot](../../benchmarks/results/daily.png)", "###", "Memory"),
+        "![daily-memory](../../benchmarks/results/daily-memory.png)",
+    ]
+
+
+def test_every_extra_is_on_the_page_of_the_installation() -> None:
+    """And no other."""
+    extras = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    page = (DOCS / "tutorial" / "installation.md").read_text()
+    rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `")]
+    assert sorted(re.findall("`(.*?)`", " ".join(rows))) == sorted(extras)

@@ -33,6 +33,41 @@ def without_links_out(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = _LINK.sub(replaced, source[0])
 
 
+def with_gallery(app: Sphinx, page: str, source: list[str]) -> None:
+    """Name the gallery in the contents of the site, if its notebooks are there."""
+    if page == "index" and "gallery/index" in app.env.found_docs:
+        source[0] = source[0].replace("\ndesign/index\n", "\ngallery/index\ndesign/index\n")
+
+
+def with_benchmarks(app: Sphinx, page: str, source: list[str]) -> None:
+    """Append the results that were measured to the page of the benchmarks."""
+    if page == "explanation/benchmarks":
+        source[0] += benchmark_results(Path(app.srcdir).parent / "benchmarks" / "results")
+
+
+def benchmark_results(folder: Path) -> str:
+    """Return the Markdown of all results in a folder, as sections of another page.
+
+    Pictures keep their place; links to other files of the repository become plain words.
+    """
+    text = ""
+    for path in sorted(folder.glob("*.md")):
+        content = re.sub("^(#+ )", r"#\1", path.read_text(), flags=re.MULTILINE)
+        content = re.sub(
+            r"!\[([^\]]*)\]\((?!https?:)([^)]+)\)",
+            rf"![\1](../../benchmarks/{folder.name}/\2)",
+            content,
+        )
+        content = re.sub(r"(?<!!)\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", content)
+        shown = {picture for picture in folder.glob("*.png") if picture.name in content}
+        text += f"\n\n{content}"
+        text += "".join(
+            f"\n\n![{picture.stem}](../../benchmarks/{folder.name}/{picture.name})"
+            for picture in sorted(set(folder.glob(f"{path.stem}*.png")) - shown)
+        )
+    return text
+
+
 def write_llms_txt(app: Sphinx, exception: Exception | None) -> None:
     """Write the titles of all pages with a line each and links, by section."""
     if exception is None and app.builder.format == "html":
@@ -68,5 +103,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_lexer("mermaid", TextLexer)
     app.connect("source-read", without_links_out)
+    app.connect("source-read", with_benchmarks)
+    app.connect("source-read", with_gallery)
     app.connect("build-finished", write_llms_txt)
     return {"version": "1", "parallel_read_safe": True}
