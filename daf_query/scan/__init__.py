@@ -38,7 +38,9 @@ from daf_query.scan._plan import PlannedScan, ScanPlan
 from daf_query.scan._planner import plan_scan
 from daf_query.scan._predicate import (
     COMPARISONS,
+    EXACT_FLOAT,
     FLIPPED,
+    NEGATED,
     And,
     Compare,
     Constant,
@@ -63,9 +65,11 @@ from daf_query.scan._zone_map import ZoneMap
 __all__ = [
     "COMPARISONS",
     "DEFAULT_OPTIONS",
+    "EXACT_FLOAT",
     "FLIPPED",
     "INDEX",
     "NAME",
+    "NEGATED",
     "PLAIN_TYPES",
     "And",
     "CachedSpans",

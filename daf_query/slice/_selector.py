@@ -103,9 +103,12 @@ def predicate_rows(
     """
     if not predicate.strip():
         raise errors.QueryError(f"{keyword}= is an empty predicate; leave it out to take all")
-    edits = _python_edits(engine, schema, axis, predicate, keyword)
+    direct = engine.direct.of_rows(schema, axis, predicate) if key is INDEX_KEY else None
+    edits = () if direct else _python_edits(engine, schema, axis, predicate, keyword)
     wrapped, is_ordered = predicate_query(schema, axis, predicate, edits, key)
     try:
+        if direct is not None:
+            return direct.to_table(), False
         restricts = _is_worth_restricting(engine, schema, axis, predicate)
         return engine.plan_raw(wrapped.query, restricts=restricts).to_arrow_table(), is_ordered
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions

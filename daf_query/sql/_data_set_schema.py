@@ -46,7 +46,8 @@ class DafSchema(AxisSchema):
     ) -> None:
         super().__init__(name, shared)
         self._categoricals: Categoricals = categoricals
-        self._scan_options = scan_options
+        self.scan_options = scan_options
+        """How its tables are cut, pruned and read."""
         self._daf = daf
         self.cache = cache
         self._known: dict[str, tuple[Hashable, TableColumns]] = {}
@@ -109,7 +110,7 @@ class DafSchema(AxisSchema):
 
     def table_of(self, axis: str, columns: TableColumns) -> AxisDataset:
         """Return the table of an axis whose columns are known."""
-        view = TableView(cache=self.cache, options=self._scan_options)
+        view = TableView(cache=self.cache, options=self.scan_options)
         return AxisDataset(self._daf, axis, columns=columns, view=view)
 
     def matrix_table(
@@ -122,7 +123,7 @@ class DafSchema(AxisSchema):
         columns: Selection | None = None,
     ) -> MatrixDataset:
         """Return the long form of a matrix, as it is now; of some entries of its axes."""
-        view = TableView(cache=self.cache, options=self._scan_options)
+        view = TableView(cache=self.cache, options=self.scan_options)
         return MatrixDataset(
             self._daf, rows_axis, columns_axis, name, rows=rows, columns=columns, view=view
         )

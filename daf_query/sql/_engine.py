@@ -14,6 +14,7 @@ from daf_query.sql._catalog import DafCatalog
 from daf_query.sql._category_order import register_category_order
 from daf_query.sql._category_sorting import sorted_by_categories
 from daf_query.sql._connections import Connections
+from daf_query.sql._direct_scan import DirectScans
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_planning_error
 from daf_query.sql._filter_inference import inferred_predicate
@@ -116,6 +117,8 @@ class Engine:
             schemas = connections.schemas
             default = next(iter(schemas)) if len(schemas) == 1 else PUBLIC
         self._default = default
+        self.direct = DirectScans(connections.schemas, default)
+        """Finds the queries that need no planning."""
         self._views: dict[TableName, str] = {}
         self._unrestricted: set[str] = set()
         self._hinted: set[tuple[str, str, str]] = set()

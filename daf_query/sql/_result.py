@@ -15,6 +15,7 @@ from datafusion.expr import SortExpr
 from daf_query._provenance import described, record_of
 from daf_query._row_files import BINARY, SUFFIXES, Format, Rows, format_of, save_rows
 from daf_query.scan import size_bytes
+from daf_query.sql._direct_scan import DirectScan
 from daf_query.sql._engine import Allow, Engine, Planned
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_execution_error, unknown_result_column
@@ -54,9 +55,10 @@ class _Statement:
 def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
     """Plan a query, to be executed when its rows are asked for."""
     broken_count = engine.connections.broken_count()
-    planned = engine.planned(query, allow=allow)
+    direct = engine.direct.of_query(query) if allow == "read" else None
+    planned = engine.planned(query, allow=allow) if direct is None else None
     statement = _Statement(engine, query, allow, {"sql": query})
-    return QueryResult(statement, planned, broken_count=broken_count)
+    return QueryResult(statement, planned, broken_count=broken_count, direct=direct)
 
 
 class QueryResult:
@@ -84,14 +86,16 @@ class QueryResult:
     def __init__(
         self,
         statement: _Statement,
-        planned: Planned,
+        planned: Planned | None,
         *,
         broken_count: int,
+        direct: DirectScan | None = None,
         steps: tuple[Step, ...] = (),
         written: tuple[str, ...] = (),
     ) -> None:
         self._statement = statement
-        self._planned = planned
+        self._planned = planned  # None until somebody needs the plan of what is scanned directly
+        self._direct = direct
         self._broken_count = broken_count
         self._steps = steps
         self._written = written
@@ -99,13 +103,12 @@ class QueryResult:
     @property
     def frame(self) -> datafusion.DataFrame:
         """The frame of DataFusion, for what this class does not offer; its errors are its own."""
-        ENGINE.check()
-        return self._planned.frame
+        return self._plan().frame
 
     @property
     def schema(self) -> pa.Schema:
         """The names and types of the columns."""
-        return self._executed().schema()
+        return self._executed().schema() if self._direct is None else self._direct.schema
 
     @property
     def column_names(self) -> list[str]:
@@ -269,21 +272,41 @@ class QueryResult:
                 frame = step(frame)
         except Exception:  # noqa: BLE001 - it names them; so the first error is what matters
             return False
-        self._planned = Planned(frame)
+        self._planned, self._direct = Planned(frame), None
         return True
+
+    def _plan(self) -> Planned:
+        ENGINE.check()
+        if self._planned is None:
+            statement = self._statement
+            self._planned = statement.engine.planned(statement.query, allow=statement.allow)
+        return self._planned
 
     def _executed(self) -> datafusion.DataFrame:
         """Return what is executed for the rows of the query itself; `frame` is to build upon."""
-        ENGINE.check()
-        return self._planned.executed
+        return self._plan().executed
 
     def collect(self) -> list[pa.RecordBatch]:
         """Return the rows as batches of Arrow."""
-        return self._run(lambda: self._executed().collect())
+
+        def collect() -> list[pa.RecordBatch]:
+            direct = self._direct
+            return self._executed().collect() if direct is None else list(direct.batches())
+
+        return self._run(collect)
 
     def count(self) -> int:
         """Return the number of rows."""
-        return self._run(lambda: self._executed().count())
+
+        def count() -> int:
+            direct = self._direct
+            return self._executed().count() if direct is None else direct.to_table().num_rows
+
+        return self._run(count)
+
+    def _computed(self) -> pa.Table:
+        direct = self._direct
+        return self._executed().to_arrow_table() if direct is None else direct.to_table()
 
     def provenance(self) -> dict[str, Any]:
         """Return what files of these rows say of where they come from; see `daf_query.provenance`.
@@ -308,7 +331,7 @@ class QueryResult:
         provenance
             Whether the metadata of its schema say where the rows come from.
         """
-        table = with_categories(self._run(lambda: self._executed().to_arrow_table()))
+        table = with_categories(self._run(self._computed))
         return self._described(table, is_wanted=provenance)
 
     def _described(self, table: pa.Table, *, is_wanted: bool) -> pa.Table:
@@ -316,11 +339,21 @@ class QueryResult:
 
     def to_pydict(self) -> dict[str, list[Any]]:
         """Return a list of Python values per column."""
-        return self._run(lambda: self._executed().to_pydict())
+
+        def to_pydict() -> Any:
+            direct = self._direct
+            return (self._executed() if direct is None else direct.to_table()).to_pydict()
+
+        return self._run(to_pydict)
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """Return a dictionary of Python values per row."""
-        return self._run(lambda: self._executed().to_pylist())
+
+        def to_pylist() -> Any:
+            direct = self._direct
+            return (self._executed() if direct is None else direct.to_table()).to_pylist()
+
+        return self._run(to_pylist)
 
     def to_pandas(self, *, arrow_backed: bool = False) -> Any:
         """Return the rows as a pandas DataFrame.
@@ -382,12 +415,13 @@ class QueryResult:
 
         def begin() -> Any:
             nonlocal stream
-            stream = iter(self._executed().execute_stream())
+            direct = self._direct
+            stream = iter(self._executed().execute_stream() if direct is None else direct.batches())
             return next(stream, None)
 
         def batches(batch: Any) -> Iterator[pa.RecordBatch]:
             while batch is not None:
-                yield batch.to_pyarrow()
+                yield batch if isinstance(batch, pa.RecordBatch) else batch.to_pyarrow()
                 try:
                     batch = next(stream, None)
                 except Exception as error:  # noqa: BLE001 - as above

@@ -1,0 +1,269 @@
+"""Queries that are a scan of one table and nothing else, which the engine need not plan.
+
+``SELECT columns FROM axis WHERE condition`` and ``SELECT count(*)`` of the same, where the columns
+are written by their names and the condition is a simple one.  Rows, names and types are those that
+the engine would give, in the order of the axis.  It takes milliseconds to plan what takes less than
+one to answer.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import pyarrow as pa
+
+from daf_query.scan import (
+    INDEX,
+    OpenTable,
+    Predicate,
+    Scan,
+    ScanReport,
+    columns_of,
+    plan_scan,
+)
+from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._data_set_schema import DafSchema
+from daf_query.sql._engine_fork import ENGINE
+from daf_query.sql._planning import PlanningContext, current_context
+from daf_query.sql._simple_condition import (
+    UncertainError,
+    name_of,
+    simple_condition,
+    simple_tokens,
+)
+from daf_query.sql._tokens import Token
+from daf_query.table import TableColumns
+from daf_storage import DafError
+
+MAX_ROWS: Final = 1 << 20
+"""Of a longer axis the engine scans several partitions side by side, which saves more."""
+_MAX_REMEMBERED: Final = 1 << 8
+_PLANNED: Final = PlanningContext()
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleSelect:
+    """A query of one table, as it is written."""
+
+    columns: tuple[str, ...] | Literal["*"]
+    """What is selected; nothing if rows are counted."""
+    schema: str | None
+    """The schema that it names."""
+    table: str
+    sql: str
+    """The query, of which the condition has the tokens."""
+    condition: tuple[Token, ...]
+    """What stands after WHERE; empty for all rows."""
+    count: str | None = None
+    """What the number of rows is called, if they are counted."""
+
+
+@functools.lru_cache(_MAX_REMEMBERED)
+def simple_select(query: str) -> SimpleSelect | None:
+    """Return the parts of a query of one table; None if it has others.  Parsed once.
+
+    >>> simple_select("SELECT name, age FROM cell WHERE age > 60").columns
+    ('name', 'age')
+    >>> simple_select("SELECT name FROM cell ORDER BY name") is None
+    True
+    """
+    try:
+        return _select_of(query, simple_tokens(query))
+    except (UncertainError, IndexError):
+        return None
+
+
+def _select_of(query: str, tokens: Sequence[Token]) -> SimpleSelect:
+    _require(is_so=tokens[0].is_word("SELECT"))
+    if tokens[-1].is_operator(";"):
+        tokens = tokens[:-1]
+    place = next((n for n, token in enumerate(tokens) if token.is_word("FROM")), len(tokens))
+    columns, count = _selected(query, tokens[1:place])
+    rest = tokens[place + 1 :]
+    table, schema = name_of(rest[0], query), None
+    rest = rest[1:]
+    if rest and rest[0].is_operator("."):
+        schema, table, rest = table, name_of(rest[1], query), rest[2:]
+    if not rest:
+        return SimpleSelect(columns, schema, table, query, (), count)
+    _require(is_so=rest[0].is_word("WHERE") and len(rest) > 1)
+    return SimpleSelect(columns, schema, table, query, tuple(rest[1:]), count)
+
+
+def _selected(
+    query: str, tokens: Sequence[Token]
+) -> tuple[tuple[str, ...] | Literal["*"], str | None]:
+    """Return the selected columns, and what the number of rows is called if it is that."""
+    written = [token.text for token in tokens]
+    if written == ["*"]:
+        return "*", None
+    if (
+        written[:4] == ["COUNT", "(", "*", ")"]
+        and query[slice(tokens[0].start, tokens[0].stop)] == "count"
+    ):
+        rest = tokens[4:]
+        if not rest:
+            return (), "count(*)"
+        _require(is_so=len(rest) == 2 and rest[0].is_word("AS"))
+        return (), name_of(rest[1], query)
+    names = tuple(name_of(token, query) for token in tokens[::2])
+    _require(is_so=len(tokens) % 2 == 1 and all(t.is_operator(",") for t in tokens[1::2]))
+    _require(is_so=len(set(names)) == len(names))
+    return names, None
+
+
+def _require(*, is_so: bool) -> None:
+    if not is_so:
+        raise UncertainError
+
+
+@dataclass(frozen=True, slots=True)
+class DirectScan:
+    """A scan of the table of an axis that answers a query."""
+
+    tables: DafSchema
+    known: TableColumns
+    """The columns of the table, as they are known."""
+    names: tuple[str, ...]
+    """Those that are selected."""
+    predicate: Predicate | None
+    count: str | None = None
+    """What the number of rows is called, if they are counted."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The names and types of the columns."""
+        if self.count is not None:
+            return pa.schema([pa.field(self.count, pa.int64(), nullable=False)])
+        return pa.schema([self.known.columns[name].field for name in self.names])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, in the order of the axis.
+
+        Raises
+        ------
+        DafError
+            A column cannot be read.
+        """
+        ENGINE.check()
+        filtered = [] if self.predicate is None else columns_of(self.predicate)
+        columns = {
+            name: self.known.columns[name] for name in dict.fromkeys((*self.names, *filtered))
+        }
+        cache = self.tables.cache
+        report = ScanReport(self.known.table, self.known.length, cache=cache)
+        table = OpenTable(
+            columns,
+            self.known.length,
+            cache,
+            report,
+            point_indexes=self.known.point_indexes,
+            options=self.tables.scan_options,
+        )
+        scan = Scan(table, plan_scan(table, self.predicate))
+        if self.count is None:
+            yield from scan.batches(self.names)
+            return
+        total = sum(batch.num_rows for batch in scan.batches(()))
+        yield pa.record_batch([pa.array([total], pa.int64())], schema=self.schema)
+
+    def to_table(self) -> pa.Table:
+        """Return the rows as a table; errors are those of `batches`."""
+        return pa.Table.from_batches(list(self.batches()), self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    """The predicate of a condition, for the columns of one moment."""
+
+    known: TableColumns
+    predicate: Predicate | None
+    """None if the engine is to be asked."""
+
+
+@dataclass
+class DirectScans:
+    """Finds the queries that are a scan of one table and nothing else.
+
+    What a condition means is worked out once, as long as the columns of the table stay the same.
+    """
+
+    schemas: dict[str, AxisSchema]
+    """The tables of each data set."""
+    default: str
+    """The schema of tables that are named without one."""
+    analysed: int = 0
+    """How many conditions were worked out."""
+    _remembered: dict[tuple[str, str, str], _Remembered] = field(default_factory=dict)
+
+    def of_query(self, query: str) -> DirectScan | None:
+        """Return the scan that answers a query; None if the engine is to be asked."""
+        select = simple_select(query)
+        if select is None:
+            return None
+        schema = self.default if select.schema is None else select.schema
+        found = self._table(schema, select.table)
+        if found is None:
+            return None
+        tables, known = found
+        names = tuple(known.schema.names) if select.columns == "*" else select.columns
+        if not all(name in known.columns and _is_plain(known, name) for name in names):
+            return None
+        predicate = None
+        if select.condition:
+            predicate = self._predicate(schema, known, select.sql, select.condition)
+            if predicate is None:
+                return None
+        elif select.count is not None:
+            return None  # the engine is told the length
+        return DirectScan(tables, known, names, predicate, select.count)
+
+    def of_rows(self, schema: str, axis: str, condition: str) -> DirectScan | None:
+        """Return the scan for the positions of a condition's rows; None as above."""
+        found = self._table(schema, axis)
+        if found is None or not condition:
+            return None
+        tables, known = found
+        predicate = self._predicate(schema, known, condition, None)
+        return None if predicate is None else DirectScan(tables, known, (INDEX,), predicate)
+
+    def _table(self, schema: str, axis: str) -> tuple[DafSchema, TableColumns] | None:
+        tables = self.schemas.get(schema)
+        if not isinstance(tables, DafSchema) or current_context() != _PLANNED:
+            return None
+        try:
+            if tables.has_added(axis) or not tables.daf.has_axis(axis):
+                return None
+            known = tables.columns(axis)
+        except DafError:  # the engine says it in its own words
+            return None
+        return None if known.length > MAX_ROWS else (tables, known)
+
+    def _predicate(
+        self, schema: str, known: TableColumns, sql: str, tokens: Sequence[Token] | None
+    ) -> Predicate | None:
+        """Return the predicate of a condition; None if the engine is to be asked."""
+        key = (schema, known.table, sql)
+        remembered = self._remembered.get(key)
+        if remembered is None or remembered.known is not known:
+            self.analysed += 1
+            try:
+                given = simple_tokens(sql) if tokens is None else tokens
+                predicate = simple_condition(sql, given, known.schema)
+            except UncertainError:
+                predicate = None
+            remembered = _Remembered(known, predicate)
+            if len(self._remembered) >= _MAX_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[key] = remembered
+        return remembered.predicate
+
+
+def _is_plain(known: TableColumns, name: str) -> bool:
+    """Return whether the engine hands a column on in the type that the table has."""
+    kind = known.columns[name].field.type
+    is_number = pa.types.is_integer(kind) or kind in (pa.float32(), pa.float64())
+    return bool(is_number) or kind in (pa.bool_(), pa.string())

@@ -1,0 +1,338 @@
+"""Tests of queries that are answered without the engine: they are answered as the engine would."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daf_query import DafSession, connect
+from daf_query.sql._direct_scan import MAX_ROWS, DirectScan, simple_select
+from daf_query.sql._engine import Engine
+from daf_storage import DafWriter, MemoryDaf, errors, from_anndata, open_daf
+
+N = 30
+NUMBERS = ("small", "wide", "unsigned", "huge", "single", "double", "type", "nullable")
+STRINGS = ("donor", "batch id", "gaps")
+TRUTHS = ("is_old", "maybe")
+TIMES = ("day", "moment")
+CONSTANTS = {
+    **dict.fromkeys(NUMBERS, ("0", "-1", "3", "7", "2.5", "0.1", "-0.5", "1e2", "200", "70000")),
+    **dict.fromkeys(STRINGS, ("'a'", "'b'", "''", "'é'", "'it''s'", "'z'")),
+    **dict.fromkeys(TRUTHS, ("TRUE", "false")),
+    **dict.fromkeys(TIMES, ("'2020-01-02'", "DATE '2020-01-03'", "'2020-01-02T00:00:00'")),
+}
+ODD = ("NULL", "'7'", "18446744073709551615", "16777217", "9223372036854775807", "007", "1e400")
+
+
+def filled() -> MemoryDaf:
+    """Return a data set with columns of all kinds, some with gaps."""
+    numbers = np.arange(N)
+    floats = np.where(numbers % 5 == 0, np.nan, numbers / 4)
+    obs = pd.DataFrame(
+        {
+            "day": pd.to_datetime("2020-01-01") + pd.to_timedelta(numbers, "D"),
+            "moment": pd.array(pd.to_datetime(["2020-01-02", None] * (N // 2))),
+            "nullable": pd.array([None if n % 4 == 0 else n % 9 for n in numbers], "Int64"),
+            "maybe": pd.array([None if n % 4 == 0 else n % 3 == 0 for n in numbers], "boolean"),
+        },
+        index=[f"c{n}" for n in numbers],
+    )
+    var = pd.DataFrame(index=["g"])
+    daf = MemoryDaf(name="x")
+    from_anndata(anndata.AnnData(np.ones((N, 1), "f4"), obs, var), daf, obs_is="cell")
+    daf.set_vector("cell", "small", (numbers % 9 - 4).astype("i1"))
+    daf.set_vector("cell", "wide", numbers * 3_000 - 4)
+    daf.set_vector("cell", "type", (numbers % 9).astype("i4"))
+    daf.set_vector("cell", "unsigned", (numbers * 7).astype("u1"))
+    daf.set_vector("cell", "huge", numbers.astype("u8"))
+    daf.set_vector("cell", "single", floats.astype("f4") * np.float32(0.1))
+    daf.set_vector("cell", "double", floats)
+    daf.set_vector("cell", "is_old", numbers % 3 == 0)
+    daf.set_vector("cell", "donor", [("a", "b", "", "é", "it's")[n % 5] for n in numbers])
+    daf.set_vector("cell", "batch id", [f"{n % 7}" for n in numbers])
+    gaps = [("", "a", "z")[n % 3] for n in numbers]
+    daf.set_vector("cell", "gaps", gaps, empty_is_missing=True)
+    return daf
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[DafSession]:
+    """Return a session over one of everything."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with connect({"x": filled()}) as connected:
+            yield connected
+
+
+def direct_of(session: DafSession, query: str) -> DirectScan | None:
+    """Return the scan that answers a query; None if the engine does."""
+    return session._engine.direct.of_query(query)
+
+
+def check(session: DafSession, query: str) -> bool:
+    """Compare the answer with the engine's; say whether it was answered without it."""
+    direct = direct_of(session, query)
+    if direct is None:
+        return False
+    expected = session._engine.plan(query).to_arrow_table()
+    assert direct.to_table().equals(expected, check_metadata=True), query
+    assert direct.schema.equals(session._engine.plan(query).schema(), check_metadata=True)
+    return True
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL has it; some without quotes."""
+    return f'"{name}"' if " " in name or name == "wide" else name
+
+
+@st.composite
+def comparisons(draw: st.DrawFn) -> str:
+    """Return a condition on one column."""
+    name = draw(st.sampled_from(sorted(CONSTANTS)))
+    constant = st.sampled_from(CONSTANTS[name])
+    if draw(st.integers(0, 9)) == 0:
+        constant = st.sampled_from(ODD)
+    column, first, second = quoted(name), draw(constant), draw(constant)
+    operator = draw(st.sampled_from(["=", "<>", "!=", "<", "<=", ">", ">="]))
+    forms = [
+        f"{column} {operator} {first}",
+        f"{first}{operator}{column}",
+        f"{column} IN ({first}, {second})",
+        f"{column} NOT IN ({first})",
+        f"{column} BETWEEN {first} AND {second}",
+        f"{column} not between {first} and {second}",
+        f"{column} IS NULL",
+        f"{column} IS NOT NULL",
+        *([column, f"NOT {column}"] if name in TRUTHS else []),
+    ]
+    return draw(st.sampled_from(forms))
+
+
+def joined(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Return conditions that consist of others."""
+    return st.one_of(
+        st.builds("{} AND {}".format, parts, parts),
+        st.builds("{} or {}".format, parts, parts),
+        st.builds("NOT ({})".format, parts),
+        st.builds("NOT {}".format, parts),
+        st.builds("({})".format, parts),
+    )
+
+
+@given(st.recursive(comparisons(), joined, max_leaves=4))
+@settings(max_examples=250, deadline=None)
+def test_any_condition_is_true_for_the_rows_of_the_engine(
+    session: DafSession, condition: str
+) -> None:
+    """Whatever is not left to the engine: gaps, NaN, strings, truth values, dates."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(session, f"SELECT name, single FROM cell WHERE {condition}")
+
+
+DIRECT = [
+    "SELECT name FROM cell WHERE wide > 60 AND donor = 'a'",
+    "select index, name from x.cell where is_old",
+    'SELECT "batch id", type FROM "x"."cell";',
+    "SELECT * FROM cat WHERE n = 1",
+    "SELECT count(*) FROM cell WHERE NOT (is_old OR small IN (1, -2)) -- few",
+    "SELECT count(*) AS n FROM cell WHERE double BETWEEN 1.5 AND 3 OR single > 0.1",
+    "SELECT donor FROM cell WHERE gaps IS NOT NULL AND nullable <> 3 AND maybe = TRUE",
+    "SELECT name FROM cell WHERE 5 <= small AND ((wide < 3)) AND unsigned < 7.5",
+    "SELECT name FROM cell WHERE wide = 99999999999",
+]
+
+
+@pytest.mark.parametrize("query", DIRECT)
+def test_what_is_answered_without_the_engine(session: DafSession, query: str) -> None:
+    """The rows, their order, and the names, types and metadata of the columns are the engine's."""
+    if "cat" in query:
+        daf = MemoryDaf()
+        daf.add_axis("cat", ["A", "B"])
+        daf.set_vector("cat", "n", [1, 2])
+        session = connect(daf)
+    assert check(session, query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT name AS n FROM cell",
+        "SELECT name, name FROM cell",
+        "SELECT DISTINCT donor FROM cell",
+        "SELECT name FROM cell ORDER BY name",
+        "SELECT name FROM cell LIMIT 3",
+        "SELECT name FROM cell c",
+        "SELECT name FROM cell, var",
+        "SELECT count(*) FROM cell",
+        "SELECT count(name) FROM cell WHERE small > 1",
+        "SELECT name FROM cell WHERE X['g'] > 1",
+        "SELECT name FROM cell WHERE small > wide",
+        "SELECT name FROM cell WHERE small + 1 > 3",
+        "SELECT name FROM cell WHERE (small) > 3",
+        "SELECT name FROM cell WHERE small",
+        "SELECT name FROM cell WHERE donor LIKE 'a%'",
+        "SELECT name FROM cell WHERE donor = NULL",
+        "SELECT name FROM cell WHERE donor IS NULL",
+        "SELECT name FROM cell WHERE donor = 3",
+        "SELECT name FROM cell WHERE small = '3'",
+        "SELECT name FROM cell WHERE single <> 0.1",
+        "SELECT name FROM cell WHERE single = 0.1",
+        "SELECT name FROM cell WHERE huge > 3",
+        "SELECT name FROM cell WHERE small < 5 < 3",
+        "SELECT name FROM cell WHERE small < = 5",
+        "SELECT name FROM cell WHERE Small < 5",
+        "SELECT name FROM cell WHERE day > '2020-01-05'",
+        "SELECT name FROM matrices",
+        "SELECT name FROM cell WHERE true",
+        "SELECT name FROM cell WHERE small IN ()",
+        f"SELECT name FROM cell WHERE {'(' * 40}is_old{')' * 40}",
+        f"SELECT name FROM cell WHERE small IN ({', '.join(['1'] * 300)})",
+        "SELECT",
+        "",
+        "SELECT name FROM",
+        "SELECT name FROM cell WHERE",
+        "SELECT name FROM cell WHERE small = 1; DROP TABLE cell",
+        "SELECT name FROM daf.x.cell",
+        "SELECT name FROM cell WHERE donor = E'a'",
+        "SELECT name FROM cell WHERE donor = 'a' 'b'",
+        "SELECT nope FROM cell",
+        "SELECT name FROM nope.cell",
+    ],
+)
+def test_what_is_left_to_the_engine(session: DafSession, query: str) -> None:
+    """All that is not certain to mean the same, and all that is wrong."""
+    assert direct_of(session, query) is None
+
+
+@pytest.mark.parametrize(
+    "word", ["type", "index", "name", "date", "user", "sample", "case_", "key"]
+)
+def test_words_that_are_names_to_the_engine(word: str) -> None:
+    """A column may be called so without quotes."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["A", "B"])
+    if word not in ("index", "name"):
+        daf.set_vector("cell", word, [1, 2])
+    value = "'B'" if word == "name" else "1"
+    with connect(daf) as session:
+        assert check(
+            session, f"SELECT {word} FROM cell WHERE NOT {word} <> {value} AND {word} IN ({value})"
+        )
+
+
+@pytest.mark.parametrize("word", ["end", "limit", "trim", "current_date", "true", "table", "view"])
+def test_words_that_are_none(word: str) -> None:
+    """They begin something else: the engine says what, unless they are quoted."""
+    assert simple_select(f"SELECT {word} FROM cell") is None
+    assert simple_select(f'SELECT "{word}" FROM cell') is not None
+
+
+def test_all_methods_of_a_result(session: DafSession) -> None:
+    """Each gives what the engine would give; what builds upon the query is planned."""
+    query = "SELECT name, small FROM cell WHERE small > 2"
+    result, planned = session.sql(query), session._engine.plan(query)
+    assert result._planned is None
+    assert result.schema == planned.schema()
+    assert result.to_pydict() == planned.to_pydict()
+    assert result.to_pylist() == planned.to_pylist()
+    assert pa.Table.from_batches(result.collect()) == planned.to_arrow_table()
+    assert pa.Table.from_batches(list(result.batches())) == planned.to_arrow_table()
+    assert len(result) == planned.count()
+    assert pa.table(result) == planned.to_arrow_table()
+    assert result._planned is None
+    assert result.filter("small > 3").count() == result.frame.filter("small > 3").count()
+    assert "TableScan" in result.explain().logical
+
+
+def test_nothing_is_planned(session: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simple condition is worked out once, and the engine is never asked."""
+    plannings: list[str] = []
+
+    def noted(_: Engine, query: str, *__: Any, **___: Any) -> Any:
+        plannings.append(query)
+        raise AssertionError(query)
+
+    monkeypatch.setattr(Engine, "_plan_raw", noted)
+    before = session._engine.direct.analysed
+    for _ in range(3):
+        session.sql("SELECT name FROM cell WHERE wide > 61 AND donor = 'a'").to_arrow_table()
+        session.matrix("cell", "var", "X", rows="wide > 62 AND is_old").to_numpy()
+    assert plannings == []
+    assert session._engine.direct.analysed - before == len(("the query", "the rows"))
+
+
+def test_what_was_worked_out_is_forgotten_with_the_columns() -> None:
+    """A vector of another type makes another predicate; an axis that is gone, an error."""
+    daf = MemoryDaf(name="x")
+    daf.add_axis("cell", ["A", "B"])
+    daf.set_vector("cell", "age", [1, 2])
+    session = connect(daf)
+    query = "SELECT name FROM cell WHERE age > 1.5"
+    assert check(session, query)
+    assert session.sql(query).to_pydict() == {"name": ["B"]}
+    daf.set_vector("cell", "age", np.array([1.7, 1.2], "f4"), if_exists="replace")
+    assert check(session, query)
+    assert session.sql(query).to_pydict() == {"name": ["A"]}
+    daf.set_vector("cell", "age", ["1", "2"], if_exists="replace")
+    assert direct_of(session, query) is None
+    daf.delete_vector("cell", "age")
+    with pytest.raises(errors.VectorNotFoundError, match="age"):
+        session.sql(query)
+
+
+def test_tables_that_queries_create_and_views_come_first() -> None:
+    """A view of the name of an axis in another schema is none of its tables."""
+    daf = MemoryDaf(name="x")
+    daf.add_axis("cell", ["A", "B"])
+    session = connect(daf)
+    session.sql("CREATE VIEW few AS SELECT name FROM cell WHERE name = 'A'", allow="write")
+    assert direct_of(session, "SELECT name FROM few") is None
+    assert session.sql("SELECT name FROM few").to_pydict() == {"name": ["A"]}
+
+
+def test_a_long_axis_is_left_to_the_engine(
+    session: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It scans several partitions side by side."""
+    assert MAX_ROWS > N
+    query = "SELECT name FROM cell WHERE small > 2"
+    assert direct_of(session, query) is not None
+    monkeypatch.setattr("daf_query.sql._direct_scan.MAX_ROWS", N - 1)
+    assert direct_of(session, query) is None
+
+
+@pytest.mark.parametrize("query", ["SELECT name FROM cell WHERE age > 1", "SELECT * FROM cell"])
+def test_a_column_that_cannot_be_read(tmp_path: Path, query: str) -> None:
+    """Named, it is an error in the words of the engine's path; otherwise it is left out."""
+    path = tmp_path / "x.daf.zarr"
+    with open_daf(path, "w") as daf:
+        assert isinstance(daf, DafWriter)
+        daf.add_axis("cell", ["A", "B"])
+        daf.set_vector("cell", "age", [1, 2])
+        daf.set_vector("cell", "donor", ["a", "b"])
+    session, other = connect(path), connect(path)
+    session.sql(query).to_pydict()
+    (path / "vectors/cell/donor/0").write_bytes(b"\2\0\0\0\xff\xff\xff\x7f")
+    (path / "vectors/cell/age/0").write_bytes(b"")
+    found, expected = [], []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for answers, each in ((found, session), (expected, other)):
+            if each is other:
+                each._engine.direct.of_query = lambda _: None  # type: ignore[method-assign]
+            try:
+                answers.append(each.sql(query).to_pydict())
+            except errors.DafError as error:
+                answers.append((type(error), str(error)))
+    assert found == expected
