@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Final
 
 import pyarrow as pa
 
@@ -28,6 +29,8 @@ from daf_query.table import (
 from daf_storage import DafReader
 from daf_storage.spi import DecodedCache, ForkLock
 
+_MAX_SEEN: Final = 1 << 8
+
 
 class DafSchema(AxisSchema):
     """The tables of one data set."""
@@ -51,6 +54,7 @@ class DafSchema(AxisSchema):
         self._daf = daf
         self.cache = cache
         self._known: dict[str, tuple[Hashable, TableColumns]] = {}
+        self._seen: dict[tuple[str, frozenset[str]], tuple[Hashable, Hashable]] = {}
         self._broken: dict[str, BrokenColumns] = {}
         self._lock = ForkLock()
 
@@ -88,6 +92,26 @@ class DafSchema(AxisSchema):
         """Return whether there is a table of this name; does not list the others."""
         is_own = name in self._added or name in self.descriptions or self._daf.has_axis(name)
         return is_own or name in self._shared
+
+    def columns_for(self, axis: str, used: frozenset[str]) -> TableColumns:
+        """Return the columns of an axis for a query that reads some of them.
+
+        The metadata of the others are not looked at if they were once, with these.
+        """
+        key = (axis, used)
+        identity = self._daf.axis_identity(axis, used)
+        with self._lock:
+            seen, known = self._seen.get(key), self._known.get(axis)
+        if seen is None or known is None or seen != (identity, known[0]):
+            columns = self.columns(axis)
+            with self._lock:
+                if len(self._seen) >= _MAX_SEEN:
+                    self._seen.clear()
+                self._seen[key] = (identity, self._known[axis][0])
+            return columns
+        columns = known[1].readable()
+        warn_of_problems(columns, self._warned)
+        return columns
 
     def columns(self, axis: str) -> TableColumns:
         """Return the columns of an axis; the same as before, unless its metadata changed."""

@@ -21,7 +21,6 @@ from daf_query.scan import (
     Predicate,
     Scan,
     ScanReport,
-    columns_of,
     plan_scan,
 )
 from daf_query.sql._axis_schema import AxisSchema
@@ -31,6 +30,7 @@ from daf_query.sql._planning import PlanningContext, current_context
 from daf_query.sql._simple_condition import (
     UncertainError,
     name_of,
+    names_in,
     simple_condition,
     simple_tokens,
 )
@@ -57,6 +57,8 @@ class SimpleSelect:
     """The query, of which the condition has the tokens."""
     condition: tuple[Token, ...]
     """What stands after WHERE; empty for all rows."""
+    used: frozenset[str]
+    """Names that it has, of columns and maybe others."""
     count: str | None = None
     """What the number of rows is called, if they are counted."""
 
@@ -76,6 +78,16 @@ def simple_select(query: str) -> SimpleSelect | None:
         return None
 
 
+@functools.lru_cache(_MAX_REMEMBERED)
+def _condition_of(sql: str) -> tuple[tuple[Token, ...], frozenset[str]]:
+    """Return the tokens of a condition, and its names; none if the engine is to be asked."""
+    try:
+        tokens = simple_tokens(sql)
+    except UncertainError:
+        tokens = ()
+    return tokens, names_in(tokens, sql)
+
+
 def _select_of(query: str, tokens: Sequence[Token]) -> SimpleSelect:
     _require(is_so=tokens[0].is_word("SELECT"))
     if tokens[-1].is_operator(";"):
@@ -87,10 +99,10 @@ def _select_of(query: str, tokens: Sequence[Token]) -> SimpleSelect:
     rest = rest[1:]
     if rest and rest[0].is_operator("."):
         schema, table, rest = table, name_of(rest[1], query), rest[2:]
-    if not rest:
-        return SimpleSelect(columns, schema, table, query, (), count)
-    _require(is_so=rest[0].is_word("WHERE") and len(rest) > 1)
-    return SimpleSelect(columns, schema, table, query, tuple(rest[1:]), count)
+    if rest:
+        _require(is_so=rest[0].is_word("WHERE") and len(rest) > 1)
+    used = names_in(rest, query).union(() if columns == "*" else columns)
+    return SimpleSelect(columns, schema, table, query, tuple(rest[1:]), used, count)
 
 
 def _selected(
@@ -149,14 +161,10 @@ class DirectScan:
             A column cannot be read.
         """
         ENGINE.check()
-        filtered = [] if self.predicate is None else columns_of(self.predicate)
-        columns = {
-            name: self.known.columns[name] for name in dict.fromkeys((*self.names, *filtered))
-        }
         cache = self.tables.cache
         report = ScanReport(self.known.table, self.known.length, cache=cache)
         table = OpenTable(
-            columns,
+            self.known.columns,  # all: rows are cut where the engine cuts them, into what is cached
             self.known.length,
             cache,
             report,
@@ -205,7 +213,7 @@ class DirectScans:
         if select is None:
             return None
         schema = self.default if select.schema is None else select.schema
-        found = self._table(schema, select.table)
+        found = self._table(schema, select.table, None if select.columns == "*" else select.used)
         if found is None:
             return None
         tables, known = found
@@ -223,27 +231,30 @@ class DirectScans:
 
     def of_rows(self, schema: str, axis: str, condition: str) -> DirectScan | None:
         """Return the scan for the positions of a condition's rows; None as above."""
-        found = self._table(schema, axis)
-        if found is None or not condition:
+        tokens, used = _condition_of(condition)
+        found = self._table(schema, axis, used) if tokens else None
+        if found is None:
             return None
         tables, known = found
-        predicate = self._predicate(schema, known, condition, None)
+        predicate = self._predicate(schema, known, condition, tokens)
         return None if predicate is None else DirectScan(tables, known, (INDEX,), predicate)
 
-    def _table(self, schema: str, axis: str) -> tuple[DafSchema, TableColumns] | None:
+    def _table(
+        self, schema: str, axis: str, used: frozenset[str] | None
+    ) -> tuple[DafSchema, TableColumns] | None:
         tables = self.schemas.get(schema)
         if not isinstance(tables, DafSchema) or current_context() != _PLANNED:
             return None
         try:
             if tables.has_added(axis) or not tables.daf.has_axis(axis):
                 return None
-            known = tables.columns(axis)
+            known = tables.columns(axis) if used is None else tables.columns_for(axis, used)
         except DafError:  # the engine says it in its own words
             return None
         return None if known.length > MAX_ROWS else (tables, known)
 
     def _predicate(
-        self, schema: str, known: TableColumns, sql: str, tokens: Sequence[Token] | None
+        self, schema: str, known: TableColumns, sql: str, tokens: Sequence[Token]
     ) -> Predicate | None:
         """Return the predicate of a condition; None if the engine is to be asked."""
         key = (schema, known.table, sql)
@@ -251,8 +262,7 @@ class DirectScans:
         if remembered is None or remembered.known is not known:
             self.analysed += 1
             try:
-                given = simple_tokens(sql) if tokens is None else tokens
-                predicate = simple_condition(sql, given, known.schema)
+                predicate = simple_condition(sql, tokens, known.schema)
             except UncertainError:
                 predicate = None
             remembered = _Remembered(known, predicate)

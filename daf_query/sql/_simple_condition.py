@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -64,6 +65,16 @@ def name_of(token: Token, sql: str) -> str:
     if not is_plain or _NO_NAME.fullmatch(token.text):
         raise UncertainError
     return written
+
+
+def names_in(tokens: Sequence[Token], sql: str) -> frozenset[str]:
+    """Return the names among some tokens, of columns and maybe others."""
+    names = set()
+    for token in tokens:
+        if token.kind in ("word", "quoted"):
+            with suppress(UncertainError):
+                names.add(name_of(token, sql))
+    return frozenset(names)
 
 
 def simple_tokens(sql: str) -> tuple[Token, ...]:

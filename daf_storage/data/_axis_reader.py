@@ -29,7 +29,7 @@ from daf_storage.data._conversions import (
     positions_among,
     sample,
 )
-from daf_storage.trees import Node, StoredArray, Tree, release_kept
+from daf_storage.trees import Node, StoredArray, Tree, names_identity, release_kept
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -244,15 +244,23 @@ class AxisReader:
         )
         return positions
 
-    def axis_identity(self, axis: str) -> Hashable:
+    def axis_identity(self, axis: str, vectors: frozenset[str] | None = None) -> Hashable:
         """Return a value that changes whenever a vector of the axis is set or deleted.
 
         Or its metadata, or the entries, are rewritten in place by another program.
+
+        Parameters
+        ----------
+        vectors
+            The only vectors whose metadata are looked at, where each costs a look; by default all.
         """
         self._check_open()
+        path = layout.vectors_path(axis)
         return (
             self._tree.identity(layout.axis_path(axis)),
-            self._tree.listing_identity(layout.vectors_path(axis)),
+            self._tree.listing_identity(path)
+            if vectors is None
+            else names_identity(self._tree, path, vectors),
         )
 
     def _names(self, path: str) -> set[str]:

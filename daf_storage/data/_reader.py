@@ -8,7 +8,7 @@ that stay valid as long as they are referred to.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
@@ -320,8 +320,9 @@ class DafReader(VectorReader):
         pairs = list(dict.fromkeys([(rows_axis, columns_axis), (columns_axis, rows_axis)]))
 
         def look() -> list[StoredMatrix]:
-            found = (self._find_matrix(rows, columns, name) for rows, columns in pairs)
-            return [one for one in found if one is not None]
+            lengths = {axis: self.axis_length(axis) for axis in pairs[0]}
+            stored = (self._find_matrix(*pair, name, lengths) for pair in pairs)
+            return [matrix for matrix in stored if matrix is not None]
 
         stored = look() or self._look_again(pairs, look)
         if not stored:
@@ -406,8 +407,16 @@ class DafReader(VectorReader):
             )
         return ordered(stored).sparse_parts()
 
-    def _find_matrix(self, rows_axis: str, columns_axis: str, name: str) -> StoredMatrix | None:
-        shape = (self.axis_length(rows_axis), self.axis_length(columns_axis))
+    def _find_matrix(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        lengths: Mapping[str, int] | None = None,
+    ) -> StoredMatrix | None:
+        if lengths is None:
+            lengths = {axis: self.axis_length(axis) for axis in (rows_axis, columns_axis)}
+        shape = (lengths[rows_axis], lengths[columns_axis])
         if name_problem(name) is not None:
             return None
         return layout.open_matrix(self._tree, rows_axis, columns_axis, name, shape)

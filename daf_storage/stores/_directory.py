@@ -76,6 +76,7 @@ class DirectoryStore:
 
     def __init__(self, root: str | Path, *, location: str | None = None) -> None:
         self.root = Path(os.path.abspath(root))
+        self._root_path = os.fspath(self.root)  # a prefix is joined to it for each node
         self.location = location or str(root)
         self.kept = KeptFiles()
         """Mappings and documents of its files, kept while the files are what they were."""
@@ -155,7 +156,7 @@ class DirectoryStore:
         )
 
     def _snapshot(self, prefix: str) -> DirectorySnapshot | None:
-        path = self.root / prefix
+        path = f"{self._root_path}/{prefix}" if prefix else self._root_path
         while True:
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -166,7 +167,7 @@ class DirectoryStore:
             # The root is never deleted, and its lock is the writers' (see `lock`).
             if not prefix or (lock_shared(descriptor) and is_at(descriptor, path)):
                 self.kept.release_replaced()
-                return DirectorySnapshot(descriptor, str(path), self.kept)
+                return DirectorySnapshot(descriptor, path, self.kept)
             os.close(descriptor)  # replaced or deleted this very moment: look again
 
     @contextmanager

@@ -74,7 +74,7 @@ def lock_shared(descriptor: int) -> bool:
     return True
 
 
-def is_at(descriptor: int, path: Path) -> bool:
+def is_at(descriptor: int, path: Path | str) -> bool:
     """Return whether the opened directory is still the one at this path."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))

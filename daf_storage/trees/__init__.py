@@ -34,6 +34,7 @@ from daf_storage.trees._protocol import (
     WholeStrings,
     WritableTree,
     fill_blocks,
+    names_identity,
     release_kept,
     version_of,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "indexes_beside",
     "joined_fingerprints",
     "memory_array",
+    "names_identity",
     "new_chunk_cache",
     "read_joined",
     "release_kept",

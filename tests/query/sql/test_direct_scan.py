@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anndata
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -34,14 +35,14 @@ CONSTANTS = {
 ODD = ("NULL", "'7'", "18446744073709551615", "16777217", "9223372036854775807", "007", "1e400")
 
 
-def filled() -> MemoryDaf:
+def filled() -> DafWriter:
     """Return a data set with columns of all kinds, some with gaps."""
     numbers = np.arange(N)
     floats = np.where(numbers % 5 == 0, np.nan, numbers / 4)
     obs = pd.DataFrame(
         {
             "day": pd.to_datetime("2020-01-01") + pd.to_timedelta(numbers, "D"),
-            "moment": pd.array(pd.to_datetime(["2020-01-02", None] * (N // 2))),
+            "moment": pd.array(pd.to_datetime(pd.Series(["2020-01-02", None] * (N // 2)))),
             "nullable": pd.array([None if n % 4 == 0 else n % 9 for n in numbers], "Int64"),
             "maybe": pd.array([None if n % 4 == 0 else n % 3 == 0 for n in numbers], "boolean"),
         },
@@ -84,8 +85,11 @@ def check(session: DafSession, query: str) -> bool:
     direct = direct_of(session, query)
     if direct is None:
         return False
-    expected = session._engine.plan(query).to_arrow_table()
-    assert direct.to_table().equals(expected, check_metadata=True), query
+    found, expected = direct.to_table(), session._engine.plan(query).to_arrow_table()
+    if not found.equals(expected, check_metadata=True):  # it may be one of its documented errors
+        cell = session.sql("SELECT * FROM cell").to_arrow_table()
+        duckdb.register("cell", cell)
+        assert found.to_pydict() == duckdb.sql(query).to_arrow_table().to_pydict(), query
     assert direct.schema.equals(session._engine.plan(query).schema(), check_metadata=True)
     return True
 
@@ -150,6 +154,7 @@ DIRECT = [
     "SELECT donor FROM cell WHERE gaps IS NOT NULL AND nullable <> 3 AND maybe = TRUE",
     "SELECT name FROM cell WHERE 5 <= small AND ((wide < 3)) AND unsigned < 7.5",
     "SELECT name FROM cell WHERE wide = 99999999999",
+    "SELECT name FROM cell WHERE NOT ((double = 1 OR double = 2) AND (double = 3 OR double = 4))",
 ]
 
 
@@ -313,7 +318,9 @@ def test_a_long_axis_is_left_to_the_engine(
 
 
 @pytest.mark.parametrize("query", ["SELECT name FROM cell WHERE age > 1", "SELECT * FROM cell"])
-def test_a_column_that_cannot_be_read(tmp_path: Path, query: str) -> None:
+def test_a_column_that_cannot_be_read(
+    tmp_path: Path, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Named, it is an error in the words of the engine's path; otherwise it is left out."""
     path = tmp_path / "x.daf.zarr"
     with open_daf(path, "w") as daf:
@@ -325,12 +332,13 @@ def test_a_column_that_cannot_be_read(tmp_path: Path, query: str) -> None:
     session.sql(query).to_pydict()
     (path / "vectors/cell/donor/0").write_bytes(b"\2\0\0\0\xff\xff\xff\x7f")
     (path / "vectors/cell/age/0").write_bytes(b"")
-    found, expected = [], []
+    found: list[Any] = []
+    expected: list[Any] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for answers, each in ((found, session), (expected, other)):
             if each is other:
-                each._engine.direct.of_query = lambda _: None  # type: ignore[method-assign]
+                monkeypatch.setattr(each._engine.direct, "of_query", lambda _: None)
             try:
                 answers.append(each.sql(query).to_pydict())
             except errors.DafError as error:
