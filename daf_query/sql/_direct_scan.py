@@ -226,7 +226,7 @@ class DirectScans:
             if predicate is None:
                 return None
         elif select.count is not None:
-            return None  # the engine is told the length
+            return None  # the engine knows the length
         return DirectScan(tables, known, names, predicate, select.count)
 
     def of_rows(self, schema: str, axis: str, condition: str) -> DirectScan | None:

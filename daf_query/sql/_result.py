@@ -94,7 +94,7 @@ class QueryResult:
         written: tuple[str, ...] = (),
     ) -> None:
         self._statement = statement
-        self._planned = planned  # None until somebody needs the plan of what is scanned directly
+        self._planned = planned  # None where rows are scanned directly, until a plan is needed
         self._direct = direct
         self._broken_count = broken_count
         self._steps = steps
