@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daf_query.explore._data import ExploredData
+from daf_query.explore._downloads import download, estimate, export, extract
 from daf_query.explore._explorer import Explorer
 from daf_query.explore._failures import refusal
 from daf_query.explore._guard import Guard
@@ -21,9 +22,14 @@ from daf_query.explore._limits import ExploreLimits
 from daf_query.explore._opening import opening
 from daf_query.explore._overview import overview
 from daf_query.explore._points import colour, points
+from daf_query.explore._profiles import profile
 from daf_query.explore._queries import cancel, query, query_state
 from daf_query.explore._responses import failed
+from daf_query.explore._rows import rows
+from daf_query.explore._saving import save
+from daf_query.explore._selections import deselect, select, selected
 from daf_query.explore._static_files import Pages
+from daf_query.explore._summaries import entries, summary
 from daf_query.session import DafSession
 from daf_storage import DafError
 
@@ -35,8 +41,20 @@ _ROUTES: Final[tuple[tuple[str, str, Answer], ...]] = (
     ("POST", "/api/query", query),
     ("GET", "/api/query/{id}", query_state),
     ("DELETE", "/api/query/{id}", cancel),
+    ("GET", "/api/summary", summary),
+    ("GET", "/api/entries", entries),
     ("POST", "/api/points", points),
     ("POST", "/api/colour", colour),
+    ("POST", "/api/rows", rows),
+    ("POST", "/api/selection", select),
+    ("GET", "/api/selection", selected),
+    ("DELETE", "/api/selection", deselect),
+    ("POST", "/api/extract/estimate", estimate),
+    ("POST", "/api/extract", extract),
+    ("POST", "/api/export", export),
+    ("GET", "/download/{ticket}", download),
+    ("POST", "/api/profile", profile),
+    ("POST", "/api/save", save),
     ("GET", "/open/{ticket}", opening),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from daf_query._runs import Interruptible
 from daf_query.matrix import ConcatenatedAxis
-from daf_query.scan import INDEX
+from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession
 from daf_query.slice import RowKey, WrappedSql, explained_of
 from daf_query.sql import CollectionSchema, quoted_name, unopened_bracket
 from daf_query.table import DATASET
-from daf_storage import errors
+from daf_storage import DafReader, errors
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -49,10 +49,24 @@ class AxisRows:
 
     def positions(self, batch: pa.RecordBatch) -> Positions:
         """Return the positions of rows that have the key."""
-        found: Positions = batch.column(INDEX).to_numpy(zero_copy_only=False).astype(np.int64)
+        within: Positions = batch.column(INDEX).to_numpy(zero_copy_only=False).astype(np.int64)
         if self.joined is None:
-            return found
-        return self.joined.joined(batch.column(DATASET), found)
+            return within
+        return self.joined.joined(batch.column(DATASET), within)
+
+    def all_names(self) -> list[pa.Array]:
+        """Return the entries, as large strings; of several data sets, of one after the other."""
+        if self.joined is None:
+            readers: Iterable[DafReader] = [self.session.reader(self.schema)]
+        else:
+            readers = self.joined.members.values()
+        return [daf.get_pa_vector(self.axis, NAME).cast(pa.large_string()) for daf in readers]
+
+    def names(self, positions: Positions) -> pa.Array:
+        """Return the entries at positions, as large strings."""
+        entries = self.all_names()
+        joined = entries[0] if len(entries) == 1 else pa.concat_arrays(entries)
+        return joined.take(pa.array(positions))
 
 
 def axis_rows(session: DafSession, schema: str, axis: str) -> AxisRows:

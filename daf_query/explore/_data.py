@@ -44,7 +44,7 @@ class ExploredData:
         self._open_session = open_session
         self._paths = tuple(paths)
         self._lock = threading.Lock()
-        self._signature = _signature(self._paths)
+        self._signature: Signature | None = _signature(self._paths)
         self._session = open_session()
         self._openings = 1
 
@@ -71,11 +71,11 @@ class ExploredData:
         with self._lock:
             signature = _signature(self._paths)
             if signature != self._signature:
-                session = self._open_session()
-                former, self._session = self._session, session
+                self._signature = None  # until it is open
+                self._session.close()  # first: an overlay is written by one program alone
+                self._session = self._open_session()
                 self._signature = signature
                 self._openings += 1
-                former.close()
             return self._session
 
     def close(self) -> None:

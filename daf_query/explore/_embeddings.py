@@ -50,10 +50,10 @@ def embeddings_of(
     vectors
         The names of its vectors that are numbers.
     """
-    found: dict[str, Embedding] = {}
+    named: dict[str, Embedding] = {}
     for embedding in (*_of_matrices(members, axis), *_of_vectors(list(vectors))):
-        found.setdefault(embedding.name, embedding)
-    return sorted(found.values(), key=lambda each: (_rank(each.name), each.name))
+        named.setdefault(embedding.name, embedding)
+    return sorted(named.values(), key=lambda each: (_rank(each.name), each.name))
 
 
 def embedding_of(embeddings: Iterable[Embedding], axis: str, name: str) -> Embedding:

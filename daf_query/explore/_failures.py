@@ -70,9 +70,14 @@ _STATUSES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 """Which status an error has; the first that fits."""
 _NO_MEMORY: Final = "the answer takes more memory than this machine has; ask for fewer rows"
 _FAULT: Final = "the server failed at this request, which is a fault of it: its own log says why"
-_READS: Final = (
-    "the explorer only reads; start it with --write OVERLAY to save vectors into an overlay"
-)
+_REMEDIES: Final = {
+    errors.ALLOW_WRITE: (
+        "the explorer only reads; start it with --write OVERLAY to save vectors into an overlay"
+    ),
+    errors.REPLACE: "choose another name, or overwrite it",
+    errors.MAX_BYTES: "choose fewer rows or columns",
+}
+"""Remedies of arguments in Python, for the page."""
 _NAMED: Final = (
     re.compile(r"has no (?:vector|column|entry) '(?P<name>(?:[^'\\]|\\.)*)'"),
     re.compile(r"there is no (?:table|axis|table function) '(?P<name>(?:[^'\\]|\\.)*)'"),
@@ -119,7 +124,7 @@ def _status(error: DafError) -> int:
 def _remedy(error: DafError) -> str | None:
     if error.remedy is None:
         return None
-    return _READS if error.remedy.argument == errors.ALLOW_WRITE else str(error.remedy)
+    return _REMEDIES.get(error.remedy.argument, str(error.remedy))
 
 
 def _place(error: DafError, sql: str) -> tuple[int | None, int | None, int | None]:

@@ -63,6 +63,20 @@ async def asked_of(request: Request) -> Asked:
     return Asked(content)
 
 
+def address_part(request: Request, name: str) -> str:
+    """Return what an address has after ``NAME=``.
+
+    Raises
+    ------
+    RequestError
+        It has no such part.
+    """
+    value = request.query_params.get(name)
+    if not value:
+        raise refusal(400, f"the address needs {name!r}, as in ?{name}=...")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A JSON object that the page sent, or a part of one."""

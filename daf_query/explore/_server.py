@@ -89,7 +89,7 @@ class ExploreServer:
     @property
     def running_queries(self) -> int:
         """How many answers are computed at this moment."""
-        running: int = self._explorer.runs.count
+        running: int = self._explorer.runs.count + self._explorer.exports.count
         return running
 
     def __enter__(self) -> Self:
@@ -113,7 +113,7 @@ class ExploreServer:
         if self._has_ended.is_set():
             return
         self._has_ended.set()
-        self._explorer.runs.close()
+        self._explorer.close()
         self._server.should_exit = True
         self._thread.join(_CLOSE_SECONDS)
 

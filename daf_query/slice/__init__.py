@@ -52,7 +52,7 @@ from daf_query.slice._selector import (
     resolve,
     select_rows,
 )
-from daf_query.slice._wrapped_sql import RowKey, WrappedSql
+from daf_query.slice._wrapped_sql import RowKey, WrappedSql, predicate_query
 
 __all__ = [
     "ANNDATA_MAX_BYTES",
@@ -98,6 +98,7 @@ __all__ = [
     "order_of",
     "positions_in",
     "positions_of",
+    "predicate_query",
     "predicate_rows",
     "resolve",
     "select_companions",

@@ -1,0 +1,259 @@
+"""Tests of downloads, of vectors that are saved, and of data sets that are replaced."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from starlette.testclient import TestClient
+
+from daf_query import connect
+from daf_query.explore import ExploredData, ExploreLimits, app
+from daf_query.explore._tickets import Tickets
+from daf_storage import copy_all, open_daf
+from tests.query.explore.conftest import CELLS, TOKEN, client_of, tiny
+
+AXIS = {"schema": "tiny", "axis": "cell"}
+SLICE = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
+
+
+def ticket_of(client: TestClient, path: str, asked: dict[str, Any]) -> str:
+    """Ask for a download."""
+    reply = client.post(path, json=asked)
+    assert reply.status_code == 200, reply.text
+    ticket: str = reply.json()["ticket"]
+    return ticket
+
+
+def fetched(client: TestClient, ticket: str, path: Path) -> Path:
+    """Fetch a download, without the header of the token."""
+    reply = client.get(f"/download/{ticket}", headers={"Authorization": ""})
+    assert reply.status_code == 200, reply.text
+    assert reply.headers["content-disposition"].startswith("attachment; filename=")
+    path.write_bytes(reply.content)
+    return path
+
+
+def select(client: TestClient, positions: list[int]) -> None:
+    """Select entries."""
+    content = np.array(positions, "<u4").tobytes()
+    assert client.post("/api/selection", params=AXIS, content=content).status_code == 200
+
+
+@pytest.mark.filterwarnings("ignore:obs.*no missing text")
+@pytest.mark.parametrize(
+    ("asked", "cells", "genes"),
+    [
+        ({}, range(CELLS), ["CD8A", "it's", "CST3"]),
+        ({"rows": "age < 9", "columns": "name != 'it''s'"}, range(9), ["CD8A", "CST3"]),
+        ({"selection": True}, [3, 5, 80], ["CD8A", "it's", "CST3"]),
+        ({"selection": True, "rows": "age > 3"}, [5, 80], ["CD8A", "it's", "CST3"]),
+    ],
+)
+def test_cells_as_an_h5ad(
+    client: TestClient, tmp_path: Path, asked: dict[str, Any], cells: Any, genes: list[str]
+) -> None:
+    """Its size is known before; the file has these cells and genes, and what belongs to them."""
+    select(client, [3, 5, 80])
+    size = client.post("/api/extract/estimate", json={**SLICE, **asked}).json()
+    assert (size["rows"], size["columns"]) == (len(cells), len(genes))
+    assert size["stored"] == len(cells) * len(genes)
+    ticket = ticket_of(client, "/api/extract", {**SLICE, **asked})
+    adata = anndata.read_h5ad(fetched(client, ticket, tmp_path / "x.h5ad"))
+    assert adata.obs_names.tolist() == [f"C{number}" for number in cells]
+    assert adata.var_names.tolist() == genes
+    assert adata.X[:, 0].tolist() == list(cells)
+    assert 0 < size["bytes"] < 2 * (tmp_path / "x.h5ad").stat().st_size
+
+
+def test_rows_of_a_query_as_a_file(client: TestClient, tmp_path: Path) -> None:
+    """Parquet and CSV; a wrong query fails before there is a ticket."""
+    sql = "SELECT name, age FROM cell WHERE age < 3 ORDER BY age DESC"
+    parquet = ticket_of(client, "/api/export", {"sql": sql, "format": "parquet"})
+    rows = pq.read_table(fetched(client, parquet, tmp_path / "x.parquet"))
+    assert rows.to_pydict() == {"name": ["C2", "C1", "C0"], "age": [2, 1, 0]}
+    csv = ticket_of(client, "/api/export", {"sql": sql, "format": "csv"})
+    text = fetched(client, csv, tmp_path / "x.csv").read_text()
+    assert text.splitlines() == ['"name","age"', '"C2",2', '"C1",1', '"C0",0']
+    for asked, status in (
+        ({"sql": "SELECT agee FROM cell", "format": "csv"}, 404),
+        ({"sql": sql, "format": "xls"}, 400),
+        ({"sql": "COPY cell TO 'x.csv'", "format": "csv"}, 403),
+    ):
+        assert client.post("/api/export", json=asked).status_code == status
+
+
+def test_a_ticket_is_good_once(client: TestClient, tmp_path: Path) -> None:
+    """Nor does HEAD use it up, nor does any other word fetch something."""
+    ticket = ticket_of(client, "/api/export", {"sql": "SELECT 1", "format": "csv"})
+    assert client.head(f"/download/{ticket}").status_code == 405
+    fetched(client, ticket, tmp_path / "x.csv")
+    again = client.get(f"/download/{ticket}")
+    assert (again.status_code, again.json()["remedy"]) == (404, "ask for it in the page again")
+    for other in ("x", "..%2f..%2fetc%2fpasswd", "%00"):
+        assert client.get(f"/download/{other}").status_code == 404
+    cross = {"Sec-Fetch-Site": "cross-site"}
+    ticket = ticket_of(client, "/api/export", {"sql": "SELECT 1", "format": "csv"})
+    assert client.get(f"/download/{ticket}", headers=cross).status_code == 403
+
+
+def test_tickets_expire() -> None:
+    """After a minute, and if there are too many."""
+    now = [0.0]
+    tickets: Tickets[str] = Tickets(lambda: now[0])
+    first, second = tickets.add("first"), tickets.add("second")
+    now[0] = 59.0
+    assert tickets.take(first) == "first"
+    assert tickets.take(first) is None
+    now[0] = 61.0
+    assert tickets.take(second) is None
+    old = tickets.add("old")
+    for _ in range(100):
+        tickets.add("new")
+    assert tickets.take(old) is None
+
+
+def test_downloads_that_fail(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is too large is refused before, and nothing is left of what fails meanwhile."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with connect({"tiny": tiny()}) as session:
+        small = client_of(app(session, token=TOKEN, limits=ExploreLimits(bytes=500)))
+        assert small.post("/api/extract", json=SLICE).status_code == 413
+        ticket = ticket_of(small, "/api/export", {"sql": "SELECT * FROM cell", "format": "csv"})
+        assert small.get(f"/download/{ticket}").status_code == 413
+    ticket = ticket_of(
+        client, "/api/export", {"sql": "SELECT CAST(name AS INT) FROM cell", "format": "parquet"}
+    )
+    reply = client.get(f"/download/{ticket}")
+    assert (reply.status_code, reply.json()["error"]) == (400, "QueryError")
+    assert not list(tmp_path.iterdir())
+    client.delete("/api/selection")
+    nothing = client.post("/api/extract", json={**SLICE, "selection": True})
+    assert (nothing.status_code, nothing.json()["message"]) == (409, "nothing is selected")
+    select(client, [1])
+    other = {**SLICE, "rows_axis": "gene", "columns_axis": "cell", "selection": True}
+    assert client.post("/api/extract", json=other).status_code == 409
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """Return the path of the data set."""
+    with open_daf(tmp_path / "tiny.daf.zarr.zip", "w") as daf:
+        copy_all(tiny(), daf)
+    return tmp_path / "tiny.daf.zarr.zip"
+
+
+@pytest.fixture
+def writing(stored: Path) -> Iterator[TestClient]:
+    """Return a client of an explorer that saves into an overlay."""
+    overlay = str(stored.parent / "notes.daf.zarr")
+    data = ExploredData(
+        lambda: connect(str(stored), overlay=overlay), [str(stored)], overlay=overlay
+    )
+    yield client_of(app(data, token=TOKEN))
+    data.close()
+
+
+def save(client: TestClient, name: str, values: Any, **more: Any) -> Any:
+    """Save a vector."""
+    return client.post("/api/save", json={**AXIS, "name": name, "values": values, **more})
+
+
+def test_vectors_are_saved_into_the_overlay(writing: TestClient, stored: Path) -> None:
+    """A selection and an expression; the data set below stays as it was."""
+    before = stored.read_bytes()
+    assert writing.get("/api/catalogue").json()["writable"]
+    select(writing, [2, 4])
+    assert save(writing, "mine", {"selection": True, "true": "in", "false": "out"}).json() == {
+        "name": "mine"
+    }
+    assert save(writing, "is_mine", {"selection": True}).status_code == 200
+    assert save(writing, "half", {"sql": "age / 2.0"}).status_code == 200
+    again = save(writing, "half", {"sql": "age"})
+    assert (again.status_code, again.json()["remedy"]) == (
+        409,
+        "choose another name, or overwrite it",
+    )
+    assert save(writing, "half", {"sql": "age / 4.0"}, overwrite=True).status_code == 200
+    names = [
+        vector["name"]
+        for vector in writing.get("/api/catalogue").json()["data_sets"][0]["axes"][0]["vectors"]
+    ]
+    assert {"mine", "is_mine", "half"} <= set(names)
+    with open_daf(stored.parent / "notes.daf.zarr") as overlay:
+        mine = overlay.get_np_vector("cell", "mine")
+        assert np.flatnonzero(mine == "in").tolist() == [2, 4]
+        assert set(mine) == {"in", "out"}
+        assert np.flatnonzero(overlay.get_np_vector("cell", "is_mine")).tolist() == [2, 4]
+        assert overlay.get_np_vector("cell", "half")[8] == 2.0
+    assert stored.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "status"),
+    [
+        ("a/b", {"sql": "age"}, 400),
+        ("name", {"sql": "age"}, 400),
+        ("x", {"sql": "agee"}, 404),
+        ("x", {}, 400),
+        ("x", {"selection": True}, 409),
+        ("x", {"selection": "yes"}, 400),
+    ],
+)
+def test_vectors_that_are_not_saved(
+    writing: TestClient, name: str, values: dict[str, Any], status: int
+) -> None:
+    """Names that cannot be, wrong expressions, and a selection that there is not."""
+    assert save(writing, name, values).status_code == status
+
+
+def test_only_an_explorer_that_was_started_to_write_saves(client: TestClient) -> None:
+    """Also over a data set that is open for writing."""
+    reply = save(client, "x", {"sql": "age"})
+    assert (reply.status_code, "--write OVERLAY" in reply.json()["remedy"]) == (403, True)
+
+
+def test_a_data_set_that_is_replaced(writing: TestClient, stored: Path) -> None:
+    """Every answer says so until the page is loaded again; then there is the new one."""
+    ask = {"id": "1", "sql": "SELECT max(age) AS age FROM cell"}
+    assert writing.post("/api/query", json=ask).status_code == 200
+    save(writing, "half", {"sql": "age / 2.0"})
+    select(writing, [1])
+    version = writing.get("/api/catalogue").json()["version"]
+    other = stored.parent / "other.zip"
+    shutil.copy(stored, other)
+    with open_daf(other.rename(stored.parent / "other.daf.zarr.zip"), "r+") as daf:
+        daf.set_vector("cell", "new", np.zeros(CELLS))
+    os.replace(stored.parent / "other.daf.zarr.zip", stored)
+    for _ in range(2):
+        for reply in (
+            writing.post("/api/query", json=ask),
+            writing.post("/api/colour", json={**AXIS, "by": {"vector": "age"}}),
+            writing.get("/api/selection"),
+        ):
+            assert (reply.status_code, reply.json()["remedy"]) == (
+                409,
+                "reload the page to see the new one",
+            )
+    shown = writing.get("/api/catalogue").json()
+    assert shown["version"] != version
+    names = [vector["name"] for vector in shown["data_sets"][0]["axes"][0]["vectors"]]
+    assert {"new", "half"} <= set(names)
+    assert writing.post("/api/query", json=ask).status_code == 200
+    assert writing.get("/api/selection").json()["id"] is None
+    hidden = stored.rename(stored.parent / "hidden.daf.zarr.zip")
+    assert writing.get("/api/catalogue").status_code == 404
+    hidden.rename(stored)
+    assert writing.post("/api/query", json=ask).status_code == 409
+    assert writing.get("/api/catalogue").status_code == 200
+    assert writing.post("/api/query", json=ask).status_code == 200

@@ -1,0 +1,163 @@
+"""Tests of rows that SQL chooses, and of the selection of the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from starlette.testclient import TestClient
+
+from daf_query import connect
+from daf_query.explore import app
+from daf_storage import copy_all, open_daf
+from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
+
+AXIS = {"schema": "tiny", "axis": "cell"}
+NUMBERS = np.arange(CELLS)
+
+
+def chosen(client: TestClient, sql: str, **axis: str) -> list[int]:
+    """Return the positions that SQL chooses."""
+    reply = client.post("/api/rows", json={**AXIS, **axis, "sql": sql})
+    assert reply.status_code == 200, reply.text
+    positions: list[int] = np.frombuffer(reply.content, "<u4").tolist()
+    assert reply.headers["X-Daf-Rows"] == str(len(positions))
+    return positions
+
+
+def select(client: TestClient, positions: list[int], **axis: str) -> Any:
+    """Select entries."""
+    content = np.array(positions, "<u4").tobytes()
+    return client.post("/api/selection", params={**AXIS, **axis}, content=content)
+
+
+def rows_of(client: TestClient, sql: str) -> list[dict[str, Any]]:
+    """Return the rows of a query."""
+    reply = client.post("/api/query", json={"id": "rows", "sql": sql})
+    assert reply.status_code == 200, reply.text
+    rows: list[dict[str, Any]] = pa.ipc.open_stream(reply.content).read_all().to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "age >= 297",
+        "age == 297 or age > 297",
+        "age > 0 ORDER BY age DESC LIMIT 3",
+        "SELECT name FROM cell WHERE age >= 297 ORDER BY age DESC",
+        'SELECT "index" FROM cell WHERE age >= 297',
+        "SELECT * FROM cell WHERE age >= 297",
+        "SELECT name FROM cell JOIN (SELECT 297 AS least UNION ALL SELECT 298) ON age >= least",
+        "SELECT right.name FROM (SELECT 1 AS x) AS left FULL JOIN cell AS right ON age < 0 WHERE right.age >= 297 OR x = 1",
+        f'"{HOSTILE.replace(chr(34), chr(34) * 2)}" >= 2 * 297',
+        "WITH old AS (SELECT name FROM cell WHERE age >= 297) SELECT name FROM old",
+    ],
+)
+def test_rows_that_sql_chooses(client: TestClient, sql: str) -> None:
+    """Ascending and each once, whatever the order and the duplicates of the query."""
+    assert chosen(client, sql) == [297, 298, 299]
+
+
+def test_no_rows(client: TestClient) -> None:
+    """A predicate that nothing meets yields none."""
+    assert chosen(client, "age < 0") == []
+    assert chosen(client, "SELECT name FROM cell WHERE age < 0") == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "status", "said", "place"),
+    [
+        ("agee > 3", 404, "no vector 'agee'", (1, 1)),
+        ("age > 3 AND\n (name =", 400, "Expected", (2, 9)),
+        ("", 400, "empty", (None, None)),
+        ("SELECT name FROM gene", 400, "no entry 'CD8A'", (None, None)),
+        ("SELECT * FROM gene", 400, "of another axis", (None, None)),
+        ('SELECT age * 2 AS "index" FROM cell', 400, "beyond the 300 entries", (None, None)),
+        ('SELECT name AS "index" FROM cell', 400, "index is", (None, None)),
+        ("SELECT count(*) AS n FROM cell", 400, "this yields n", (None, None)),
+        ("SELECT nome FROM cell", 404, "no vector 'nome'", (1, 8)),
+    ],
+)
+def test_rows_that_fail(
+    client: TestClient, sql: str, status: int, said: str, place: tuple[int | None, int | None]
+) -> None:
+    """Rows of another axis are no rows of this one, also if they have the same columns."""
+    reply = client.post("/api/rows", json={**AXIS, "sql": sql})
+    error = reply.json()
+    assert (reply.status_code, (error["line"], error["column"])) == (status, place)
+    assert said in error["message"]
+
+
+def test_a_selection_is_a_table(client: TestClient) -> None:
+    """Its rows are what was selected, until another one replaces it."""
+    assert client.get("/api/selection").json() == {"id": None, "count": 0}
+    first = select(client, [5, 3, 3, 299]).json()
+    assert first["count"] == 3
+    assert client.get("/api/selection").json() == {**first, **AXIS}
+    expected = [{"name": f"C{number}", "index": number} for number in (3, 5, 299)]
+    assert rows_of(client, 'SELECT * FROM selection ORDER BY "index"') == expected
+    ages = "SELECT age FROM cell WHERE name IN (SELECT name FROM selection) ORDER BY age"
+    assert rows_of(client, ages) == [{"age": 3}, {"age": 5}, {"age": 299}]
+    second = select(client, [7]).json()
+    assert second["id"] != first["id"]
+    assert rows_of(client, ages) == [{"age": 7}]
+    assert select(client, []).json()["count"] == 0
+    assert rows_of(client, ages) == []
+    client.delete("/api/selection")
+    assert client.get("/api/selection").json() == {"id": None, "count": 0}
+    gone = client.post("/api/query", json={"id": "2", "sql": ages})
+    assert "no table 'selection'" in gone.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "said"),
+    [
+        (b"\0\0\0", 400, "uint32"),
+        (np.array([CELLS], "<u4").tobytes(), 400, "none at 300"),
+        (b"\0" * (CELLS * 4 + 4), 413, "larger than"),
+    ],
+)
+def test_selections_that_are_none(
+    client: TestClient, content: bytes, status: int, said: str
+) -> None:
+    """Neither other bytes, nor entries that the axis does not have, nor more than it has."""
+    reply = client.post("/api/selection", params=AXIS, content=content)
+    assert reply.status_code == status
+    assert said in reply.json()["message"]
+    assert select(client, [0], axis="cel").status_code == 404
+    missing = client.post("/api/selection", content=b"")
+    assert "?schema=" in missing.json()["message"]
+
+
+def test_several_data_sets(tmp_path: Path) -> None:
+    """Positions count through; the selection has the data set of each row."""
+    for name in ("one", "two"):
+        with open_daf(tmp_path / f"{name}.daf.zarr", "w") as daf:
+            copy_all(tiny(), daf)
+    runs = {"schema": "runs"}
+    with connect({"runs": str(tmp_path / "*.daf.zarr")}) as session:
+        client = client_of(app(session, token=TOKEN))
+        assert chosen(client, "age = 2", **runs) == [2, CELLS + 2]
+        assert chosen(client, "SELECT * FROM cell WHERE age = 2", **runs) == [2, CELLS + 2]
+        assert chosen(client, "dataset = 'two' AND age = 2", **runs) == [CELLS + 2]
+        reply = client.post("/api/rows", json={**AXIS, **runs, "sql": "SELECT name FROM cell"})
+        assert "dataset and index" in reply.json()["message"]
+        select(client, [CELLS + 3, 4], **runs)
+        assert rows_of(client, "SELECT dataset, name FROM selection ORDER BY dataset") == [
+            {"dataset": "one", "name": "C4"},
+            {"dataset": "two", "name": "C3"},
+        ]
+
+
+def test_an_axis_called_selection() -> None:
+    """It stays what it is: the selection says that its table cannot be made."""
+    daf = tiny()
+    daf.add_axis("selection", ["a", "b"])
+    with connect({"tiny": daf}) as session:
+        client = client_of(app(session, token=TOKEN))
+        assert select(client, [1]).status_code == 409
+        assert rows_of(client, "SELECT name FROM selection") == [{"name": "a"}, {"name": "b"}]

@@ -1,0 +1,129 @@
+"""Tests of summaries of vectors, of entries by their beginning, and of profiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from starlette.testclient import TestClient
+
+from daf_query import connect
+from daf_query.explore import app
+from daf_query.explore._summaries import summarised
+from daf_storage import MemoryDaf
+from tests.query.explore.conftest import CELLS, TOKEN, client_of, tiny
+
+AXIS = {"schema": "tiny", "axis": "cell"}
+
+
+def summary(client: TestClient, vector: str) -> dict[str, Any]:
+    """Return the summary of a vector."""
+    reply = client.get("/api/summary", params={**AXIS, "vector": vector})
+    assert reply.status_code == 200, reply.text
+    shown: dict[str, Any] = reply.json()
+    return shown
+
+
+def test_summaries(client: TestClient) -> None:
+    """Counts, missing values, the range with a histogram, and the most frequent values."""
+    age = summary(client, "age")
+    assert (age["count"], age["nulls"], age["min"], age["max"]) == (CELLS, 0, 0.0, 299.0)
+    assert (sum(age["bins"]), age["distinct"]) == (CELLS, CELLS)
+    score = summary(client, "score")
+    assert score["nulls"] == len(range(0, CELLS, 7))
+    assert sum(score["bins"]) == CELLS - score["nulls"]
+    assert summary(client, "type")["top"] == [["B", 100], ["NK", 100], ["T", 100]]
+    note = summary(client, "note")
+    assert (note["nulls"], note["distinct"], note["top"]) == (150, 1, [["odd", 150]])
+    assert summary(client, "name")["distinct"] == CELLS
+    assert client.get("/api/summary", params={**AXIS, "vector": "agee"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([], {"count": 0, "nulls": 0, "min": None, "bins": [], "distinct": 0}),
+        ([np.nan], {"count": 1, "nulls": 1, "min": None, "bins": [], "distinct": 0}),
+        ([np.inf, 1.0, -np.inf], {"nulls": 0, "min": 1.0, "max": 1.0, "distinct": 3}),
+        ([-1e308, 1e308], {"min": -1e308, "max": 1e308, "bins": []}),
+        ([3.0, 3.0], {"min": 3.0, "max": 3.0, "top": [["3", 2]]}),
+    ],
+)
+def test_numbers_of_every_sort(values: list[float], expected: dict[str, Any]) -> None:
+    """Neither what is missing nor what is infinite breaks a summary."""
+    shown = summarised(pa.array(np.array(values, np.float64)))
+    assert {name: shown[name] for name in expected} == expected
+
+
+def test_a_summary_is_remembered_until_the_vector_changes() -> None:
+    """A vector that was replaced has a new one."""
+    daf = tiny()
+    with connect({"tiny": daf}) as session:
+        application = app(session, token=TOKEN)
+        client = client_of(application)
+        assert summary(client, "age") == summary(client, "age")
+        assert len(application.state.explorer.summaries) == 1
+        daf.set_vector("cell", "age", np.full(CELLS, 5), if_exists="replace")
+        assert summary(client, "age")["max"] == 5.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "entries", "total"),
+    [
+        ({"axis": "gene", "prefix": "c"}, ["CD8A", "CST3"], 2),
+        ({"axis": "gene", "prefix": "IT'"}, ["it's"], 1),
+        ({"axis": "gene", "prefix": "%"}, [], 0),
+        ({"axis": "cell", "prefix": "c29", "limit": "2"}, ["C29", "C290"], 11),
+        ({"axis": "cell", "limit": "0"}, [], CELLS),
+    ],
+)
+def test_entries_by_their_beginning(
+    client: TestClient, asked: dict[str, str], entries: list[str], total: int
+) -> None:
+    """In any case; the first of them, and how many there are."""
+    reply = client.get("/api/entries", params={**AXIS, **asked})
+    assert reply.json() == {"entries": entries, "total": total}
+
+
+@pytest.mark.parametrize("limit", ["x", "-1", "²", "100000"])
+def test_limits_of_entries(client: TestClient, limit: str) -> None:
+    """A limit is a number, and not a large one."""
+    assert client.get("/api/entries", params={**AXIS, "limit": limit}).status_code == 400
+
+
+def test_a_profile(client: TestClient) -> None:
+    """It is that of the session, without NaN; a wrong group says where it is wrong."""
+    asked = {**AXIS, "rows_axis": "cell", "columns_axis": "gene", "matrix": "X", "by": "type"}
+    reply = client.post(
+        "/api/profile", json={**asked, "columns": ["CST3", "CD8A"], "rows": "age > 9"}
+    )
+    shown = reply.json()
+    with connect({"tiny": tiny()}) as session:
+        made = session.profile(
+            "cell", "gene", "X", by="type", columns=["CST3", "CD8A"], rows="age > 9"
+        )
+        assert shown["mean"] == made.statistic("mean").tolist()
+        assert shown["fraction"] == made.statistic("fraction").tolist()
+    assert (shown["groups"], shown["columns"]) == (["B", "NK", "T"], ["CST3", "CD8A"])
+    assert sum(shown["sizes"]) == CELLS - 10
+    wrong = client.post("/api/profile", json={**asked, "by": "tipe", "columns": ["CST3"]})
+    assert (wrong.status_code, wrong.json()["column"]) == (404, 1)
+    missing = client.post("/api/profile", json={**asked, "columns": ["CST4"]})
+    assert (missing.status_code, "CST4" in missing.json()["message"]) == (404, True)
+
+
+def test_a_profile_of_nothing_but_missing_values() -> None:
+    """JSON has null where there is no mean."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a"])
+    daf.add_axis("gene", ["g"])
+    daf.set_vector("cell", "type", ["T"])
+    daf.set_matrix("cell", "gene", "X", [[np.nan]])
+    with connect({"tiny": daf}) as session:
+        asked = {**AXIS, "rows_axis": "cell", "columns_axis": "gene", "matrix": "X", "by": "type"}
+        reply = client_of(app(session, token=TOKEN)).post(
+            "/api/profile", json={**asked, "columns": ["g"]}
+        )
+        assert (reply.json()["mean"], reply.json()["sizes"]) == ([[None]], [1])
