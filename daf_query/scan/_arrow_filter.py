@@ -238,6 +238,8 @@ def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Pred
         if limits.min <= value <= limits.max:
             return Compare(field.name, operator, value)
         always = ("!=", "<", "<=") if value > limits.max else ("!=", ">", ">=")
+        if operator in always and field.nullable:
+            return IsNull(field.name, is_negated=True)  # a missing value is less than no number
         return Constant(value=operator in always)
     if constant_type == pa.float64():
         predicate = compared(field, operator, value)
