@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from daf_query.matrix._costs import Gathering, dense_gathering, sparse_gathering
 from daf_query.matrix._selection import Selection
 from daf_storage.spi import StoredMatrix, ordered
 
@@ -30,12 +31,15 @@ class SlicePlan:
     """Where the columns of a sparse matrix begin, from 0; None if dense."""
     cost_bytes: int
     """About how many bytes of the stored arrays it touches."""
+    gathering: Gathering
+    """What gathering it takes, by which layouts are chosen."""
 
 
 def plan_slice(stored: StoredMatrix, major: Selection, minor: Selection) -> SlicePlan:
     """Estimate what a slice costs in one stored layout; reads ``colptr`` at the most."""
     if not stored.info.is_sparse:
-        return SlicePlan(stored, major, minor, None, _dense_cost(stored, major, minor))
+        gathering = dense_gathering(stored.dense(), major, minor)
+        return SlicePlan(stored, major, minor, None, _dense_cost(stored, major, minor), gathering)
     return _sparse_plan(stored, major, minor, stored.colptr())
 
 
@@ -61,11 +65,22 @@ def replan(plan: SlicePlan, major: Selection, minor: Selection) -> SlicePlan:
 def _sparse_plan(
     stored: StoredMatrix, major: Selection, minor: Selection, colptr: Positions
 ) -> SlicePlan:
-    n_elements = int((colptr[major.positions + 1] - colptr[major.positions]).sum())
-    element_bytes = stored.indices.info.storage_type.dtype.itemsize
-    if stored.has_values():
-        element_bytes += stored.entries("nzval").info.storage_type.dtype.itemsize
-    return SlicePlan(stored, major, minor, colptr, n_elements * element_bytes + colptr.nbytes)
+    starts, counts = ranges_of(colptr, major)
+    arrays = [stored.indices, *([stored.entries("nzval")] if stored.has_values() else [])]
+    element_bytes = sum(array.info.storage_type.dtype.itemsize for array in arrays)
+    cost_bytes = int(counts.sum()) * element_bytes + colptr.nbytes
+    gathering = sparse_gathering(arrays, starts, counts, minor, stored.info.shape[0])
+    return SlicePlan(stored, major, minor, colptr, cost_bytes, gathering)
+
+
+def ranges_of(colptr: Positions, major: Selection) -> tuple[Positions, Positions]:
+    """Return where the elements of each selected major begin, and how many they are."""
+    if major.is_all:
+        return colptr[:-1], np.diff(colptr)
+    starts = colptr[major.positions]
+    counts = colptr[major.positions + 1]
+    counts -= starts
+    return starts, counts
 
 
 def _dense_cost(stored: StoredMatrix, major: Selection, minor: Selection) -> int:

@@ -93,14 +93,14 @@ def likely_row_counts(figures: Figures, layouts: Sequence[Layout]) -> npt.NDArra
 def planned_rows(planned: PlannedLayouts, span: Span) -> PlannedLayouts:
     """Return the layouts with plans of some rows; nothing is read."""
     layouts = [layout.of_rows(span.start, span.stop) for layout in planned.whole]
-    layouts.sort(key=lambda layout: layout.plan.cost_bytes)
+    layouts.sort(key=lambda layout: layout.cost_ns)
     return PlannedLayouts(tuple(layouts), planned.faults)
 
 
 def planned_at(planned: PlannedLayouts, rows: Selection, columns: Selection) -> PlannedLayouts:
     """Return the layouts with plans of other entries of the matrix; nothing is read."""
     layouts = [layout.at(rows, columns) for layout in planned.whole]
-    layouts.sort(key=lambda layout: layout.plan.cost_bytes)
+    layouts.sort(key=lambda layout: layout.cost_ns)
     return PlannedLayouts(tuple(layouts), planned.faults)
 
 

@@ -30,8 +30,8 @@ LayoutState: TypeAlias = Literal["chosen", "costs more", "not stored", "damaged"
 _STRING_BYTES: Final = 16
 _LARGEST_INT32: Final = 2**31 - 1
 _WHY: Final[dict[LayoutState, str]] = {
-    "chosen": "read, it costs the fewest bytes",
-    "costs more": "not read, it costs more bytes",
+    "chosen": "read, it takes the least time",
+    "costs more": "not read, it takes more time",
     "not stored": "not stored",
     "damaged": "not read, it is damaged",
 }

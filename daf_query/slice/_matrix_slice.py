@@ -70,7 +70,7 @@ def slice_matrix(  # noqa: PLR0913 - what is chosen, and how
     max_bytes: ByteSize | None = None,
     asked: Asked | None = None,
 ) -> MatrixSlice:
-    """Return a slice, to be read from the stored layout that touches the fewest bytes.
+    """Return a slice, to be read from the stored layout that takes the least time.
 
     Raises
     ------
@@ -90,8 +90,8 @@ def slice_matrix(  # noqa: PLR0913 - what is chosen, and how
 class MatrixSlice(Conversions):
     """Some rows and columns of a stored matrix; `DafSession.matrix` makes one.
 
-    The values are read when first asked for, once, from the stored layout that touches the fewest
-    bytes; the rest of the matrix is not read.  If that layout is damaged, the other one is read,
+    The values are read when first asked for, once, from the stored layout that takes the least
+    time; the rest of the matrix is not read.  If that layout is damaged, the other one is read,
     and a `DamagedLayoutWarning` says so.  A slice stays usable after its session is closed as
     far as its values have been read.
     """

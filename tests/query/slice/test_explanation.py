@@ -362,7 +362,7 @@ def test_what_it_prints(db: DafSession) -> None:
         "result",
         "forms",
     ]
-    assert "by cell: read, it costs the fewest bytes" in lines[2]
+    assert "by cell: read, it takes the least time" in lines[2]
     assert lines[1].split()[1] in explanation._repr_html_()
     plain = json.loads(json.dumps(explanation.to_dict()))
     assert plain["rows"], plain["stored_elements"] == (100, explanation.stored_elements)
