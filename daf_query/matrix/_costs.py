@@ -151,9 +151,11 @@ def _sections(starts: Positions, counts: Positions, size: int) -> int:
     3
     """
     is_filled = counts > 0
-    order = np.argsort(starts[is_filled], kind="stable")
-    firsts = (starts[is_filled] // size)[order]
-    lasts = ((starts + counts - 1)[is_filled] // size)[order]
+    starts, counts = starts[is_filled], counts[is_filled]
+    if bool(np.any(starts[1:] < starts[:-1])):
+        order = np.argsort(starts, kind="stable")
+        starts, counts = starts[order], counts[order]
+    firsts, lasts = starts // size, (starts + counts - 1) // size
     if not firsts.size:
         return 0
     before = np.maximum.accumulate(lasts)[:-1]  # sections up to these are counted
