@@ -1,4 +1,4 @@
-"""What gathering a slice takes, in nanoseconds of a processor: by it the stored layout is chosen.
+"""The time that gathering a slice takes, by which its stored layout is chosen.
 
 Bytes alone do not tell.  An element of a few scattered cells costs as much as ten that lie one
 after the other; where both axes are filtered, each element is looked up; what is gathered by
