@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from daf_query.matrix import DamagedLayoutWarning
     from daf_query.profile import Profile, ProfilePlots
     from daf_query.scan import ScanOptions
-    from daf_query.session import Annotation, DafSession, connect
-    from daf_query.slice import LayoutCost, MatrixSlice, SliceExplanation
+    from daf_query.session import Annotation, DafSession, SessionPlots, connect
+    from daf_query.slice import LayoutCost, MatrixSlice, SliceExplanation, SlicePlots
     from daf_query.sql import (
         AlphabeticalOrderWarning,
         DuplicateColumnsWarning,
@@ -78,7 +78,9 @@ __all__ = [
     "RowBlocks",
     "Sampler",
     "ScanOptions",
+    "SessionPlots",
     "SliceExplanation",
+    "SlicePlots",
     "TableDataset",
     "UnreadableVectorWarning",
     "UnusedIndexWarning",
@@ -116,12 +118,14 @@ __getattr__, __dir__ = lazy_names(
         "daf_query.session": (
             "Annotation",
             "DafSession",
+            "SessionPlots",
             "connect",
         ),
         "daf_query.slice": (
             "LayoutCost",
             "MatrixSlice",
             "SliceExplanation",
+            "SlicePlots",
         ),
         "daf_query.sql": (
             "AlphabeticalOrderWarning",

@@ -11,17 +11,29 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.moments import Moments
-from daf_query.profile._anndata import fraction_of, group_labels
+from daf_query.plot import (
+    add_dot_legend,
+    axes_for,
+    axes_with_legend,
+    draw_dots,
+    draw_grid,
+    require_matplotlib,
+    scaled,
+)
+from daf_query.profile._anndata import (
+    Statistic,
+    check_statistic,
+    fraction_of,
+    group_labels,
+    values_of,
+)
 from daf_storage import errors
-from daf_storage.spi import optional_import
 
 Scale: TypeAlias = Literal["none", "column"]
 """Whether colours are means, or where they stand between the least and the greatest of a column."""
 
 _MAX_DOTS: Final = 20_000
-_LARGEST: Final = 180.0
 _INCHES: Final = 0.32
-_SHOWN_FRACTIONS: Final = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,27 +90,93 @@ class ProfilePlots:
         MissingDependencyError
             matplotlib is not installed; the message says what to install.
         """
-        pyplot = optional_import("matplotlib.pyplot", extra="plot")
-        if scale not in get_args(Scale):
-            raise errors.InvalidInputError(f"scale= is 'none' or 'column', not {scale!r}")
+        require_matplotlib()
+        _check_scale(scale)
         chosen = self._places(columns)
         fractions = fraction_of(self.moments)[:, chosen]
         means = self.moments.mean[:, chosen]
         if scale == "column":
             means = scaled(means)
         if ax is not None:
-            self._draw(ax, fractions, means, chosen, cmap)
+            self._dots(ax, fractions, means, chosen, cmap)
             return ax
         height, width = fractions.shape
-        figure, (ax, legend) = pyplot.subplots(
-            1,
-            2,
-            figsize=(_INCHES * (width + 9), _INCHES * (max(height, 7) + 4)),
-            width_ratios=(width + 1, 4),
-            layout="constrained",
+        ax, legend = axes_with_legend(
+            inches=(_INCHES * (width + 9), _INCHES * (max(height, 7) + 4)), widths=(width + 1, 4)
         )
-        dots = self._draw(ax, fractions, means, chosen, cmap)
-        _add_legend(figure, legend, dots, "mean" if scale == "none" else "mean (0 to 1)")
+        dots = self._dots(ax, fractions, means, chosen, cmap)
+        add_dot_legend(legend, dots, "mean" if scale == "none" else "mean (0 to 1)")
+        return ax
+
+    def matrixplot(
+        self,
+        columns: Sequence[str] | str | None = None,
+        *,
+        statistic: Statistic = "mean",
+        scale: Scale = "none",
+        ax: Any = None,
+        cmap: str = "viridis",
+    ) -> Any:
+        """Draw a square for each group and column, whose colour is a statistic.
+
+        Parameters
+        ----------
+        columns
+            Entries of the profile, in the order in which they are drawn, or a single one; by
+            default all.
+        statistic
+            ``mean``, ``fraction`` (of the values that are not zero), ``sum`` and so on.
+        scale
+            ``column`` makes the colours of each column range from 0, its least, to 1.
+        ax
+            Axes of matplotlib to draw into; by default those of a new figure.
+        cmap
+            The colour map of matplotlib.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            ``.figure`` is the figure, which has ``savefig``.
+
+        Raises
+        ------
+        EntryNotFoundError
+            The profile has no column of a name.
+        InvalidInputError
+            There is nothing to draw, or too much; or there is no such statistic.
+        MissingDependencyError
+            matplotlib is not installed; the message says what to install.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_vector("cell", "type", ["T", "B", "T"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+        >>> profile = daf_query.connect(daf).profile("cell", "gene", "UMIs", by="type")
+        >>> profile.plot.matrixplot().images[0].get_array().tolist()
+        [[2.0, 3.0], [2.0, 3.0]]
+        """
+        require_matplotlib()
+        _check_scale(scale)
+        check_statistic(statistic)
+        chosen = self._places(columns)
+        values = np.asarray(values_of(self.moments, statistic), np.float64)[:, chosen]
+        if scale == "column":
+            values = scaled(values)
+        height, width = values.shape
+        ax = axes_for(ax, inches=(_INCHES * (width + 9), _INCHES * (max(height, 4) + 5)))
+        draw_grid(
+            ax,
+            values,
+            groups=group_labels(self.groups, height),
+            columns=[self.entries[place] for place in chosen],
+            title=self._title(),
+            cmap=cmap,
+            label=statistic if scale == "none" else f"{statistic} (0 to 1)",
+        )
         return ax
 
     def _places(self, columns: Sequence[str] | str | None) -> list[int]:
@@ -135,7 +213,7 @@ class ProfilePlots:
             )
         return [place_of[entry] for entry in chosen]
 
-    def _draw(
+    def _dots(
         self,
         ax: Any,
         fractions: npt.NDArray[np.float64],
@@ -143,52 +221,20 @@ class ProfilePlots:
         chosen: Sequence[int],
         cmap: str,
     ) -> Any:
-        height, width = fractions.shape
-        y, x = np.mgrid[0:height, 0:width]
-        dots = ax.scatter(
-            x.ravel(),
-            y.ravel(),
-            s=np.nan_to_num(fractions).ravel() * _LARGEST,
-            c=means.ravel(),
+        return draw_dots(
+            ax,
+            fractions,
+            means,
+            groups=group_labels(self.groups, len(fractions)),
+            columns=[self.entries[place] for place in chosen],
+            title=self._title(),
             cmap=cmap,
-            edgecolors="0.6",
-            linewidths=0.4,
         )
-        ax.set_xticks(range(width), [self.entries[place] for place in chosen], rotation=90)
-        ax.set_yticks(range(height), group_labels(self.groups, height))
-        ax.set_xlim(-0.7, width - 0.3)
-        ax.set_ylim(height - 0.3, -0.7)
-        ax.set_title(f"{self.name} by {', '.join(self.groups) or self.axes[0]}")
-        return dots
+
+    def _title(self) -> str:
+        return f"{self.name} by {', '.join(self.groups) or self.axes[0]}"
 
 
-def scaled(means: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return each column between 0, its least, and 1, its greatest; 0 where all are equal.
-
-    >>> scaled(np.array([[1.0, 5.0], [3.0, 5.0]])).tolist()
-    [[0.0, 0.0], [1.0, 0.0]]
-    """
-    is_missing = np.isnan(means)
-    least = np.min(np.where(is_missing, np.inf, means), axis=0)
-    greatest = np.max(np.where(is_missing, -np.inf, means), axis=0)
-    with np.errstate(all="ignore"):
-        between = (means - least) / (greatest - least)
-    return np.where(is_missing, np.nan, np.where(greatest > least, between, 0.0))
-
-
-def _add_legend(figure: Any, legend: Any, dots: Any, title: str) -> None:
-    """Draw what sizes and colours mean beside the dots."""
-    legend.set_axis_off()
-    y = np.arange(len(_SHOWN_FRACTIONS))
-    legend.scatter(
-        np.zeros(len(y)), y, s=np.array(_SHOWN_FRACTIONS) * _LARGEST, c="0.6", linewidths=0
-    )
-    for place, fraction in zip(y, _SHOWN_FRACTIONS, strict=True):
-        legend.text(0.6, place, f"{fraction:.0%}", va="center", fontsize="small")
-    legend.set_title("not zero", fontsize="small")
-    legend.set_xlim(-0.7, 2.5)
-    legend.set_ylim(len(y) + 4, -0.7)
-    bar = figure.colorbar(
-        dots, cax=legend.inset_axes((0.05, 0.08, 0.9, 0.06)), orientation="horizontal"
-    )
-    bar.set_label(title, fontsize="small")
+def _check_scale(scale: str) -> None:
+    if scale not in get_args(Scale):
+        raise errors.InvalidInputError(f"scale= is 'none' or 'column', not {scale!r}")

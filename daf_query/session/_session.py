@@ -13,6 +13,7 @@ from daf_query.session._acceleration import Acceleration
 from daf_query.session._connected import CACHE_BYTES
 from daf_query.session._matrices import MatrixQuestions
 from daf_query.session._page import session_page
+from daf_query.session._plots import SessionPlots
 from daf_query.session._queries import Queries
 from daf_query.session._sources import (
     Frame,
@@ -122,6 +123,11 @@ class DafSession(Tables, MatrixQuestions, Queries, AxisWriting, Viewing, Acceler
             a0["cell (2)"]
         """
         return self.reader(schema).diagram()
+
+    @property
+    def plot(self) -> SessionPlots:
+        """Plots: embeddings and violins; they need the extra ``plot``."""
+        return SessionPlots(self, self._engine)
 
     def register(self, source: Source | Frame, name: str | None = None) -> None:
         """Connect another data set, as a schema, or a table of your own.

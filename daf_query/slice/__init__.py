@@ -43,6 +43,7 @@ from daf_query.slice._export import FORMATS, TEXT, AxisNames, Labels, check_form
 from daf_query.slice._expression import expression_table
 from daf_query.slice._matrix_slice import MatrixSlice, slice_matrix
 from daf_query.slice._page import slice_page
+from daf_query.slice._plots import SlicePlots
 from daf_query.slice._selector import (
     Selector,
     explained_of,
@@ -78,6 +79,7 @@ __all__ = [
     "RowKey",
     "Selector",
     "SliceExplanation",
+    "SlicePlots",
     "Spans",
     "StoredOrder",
     "WrappedSql",

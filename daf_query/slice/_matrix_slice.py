@@ -50,6 +50,7 @@ from daf_query.slice._empty_selection import EmptySelection
 from daf_query.slice._explanation import SliceExplanation
 from daf_query.slice._export import AxisNames, Labels
 from daf_query.slice._page import slice_page
+from daf_query.slice._plots import SlicePlots
 from daf_storage import DafReader, Origin, errors
 from daf_storage.spi import AlignedMatrix, ForkLock, Span, lazy_module
 
@@ -464,6 +465,11 @@ class MatrixSlice(Conversions):
             names = self.daf.get_pa_vector(axis, "name").take(pa.array(selection.positions))
         objects: npt.NDArray[np.object_] = names.to_numpy(zero_copy_only=False)
         return objects.astype(object, copy=False)
+
+    @property
+    def plot(self) -> SlicePlots:
+        """Plots: a heat map, violins and points; they need the extra ``plot``."""
+        return SlicePlots(self)
 
     def _repr_html_(self) -> str:
         by = f"read from the layout by {self.plan.stored.info.columns_axis}"

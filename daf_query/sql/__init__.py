@@ -11,7 +11,7 @@ Must not know matrix slices or sessions.
 
 from datafusion import SessionContext
 
-from daf_query.sql._axis_schema import CATALOG
+from daf_query.sql._axis_schema import CATALOG, AxisSchema
 from daf_query.sql._base_hints import missing_base
 from daf_query.sql._category_sorting import AlphabeticalOrderWarning
 from daf_query.sql._collection_schema import CollectionSchema
@@ -58,6 +58,7 @@ __all__ = [
     "LOOKED_AT_ROWS",
     "Allow",
     "AlphabeticalOrderWarning",
+    "AxisSchema",
     "By",
     "Collection",
     "CollectionSchema",

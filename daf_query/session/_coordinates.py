@@ -1,0 +1,261 @@
+"""Coordinates of the entries of an axis, and values of SQL expressions for them, to be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daf_query.collection import resolve_concatenated
+from daf_query.scan import INDEX
+from daf_query.session._matrices import MatrixQuestions
+from daf_query.slice import Selector, expression_table, resolve
+from daf_query.sql import (
+    AxisSchema,
+    CollectionSchema,
+    Engine,
+    grouped_axis,
+    grouped_member_axis,
+    in_all,
+    quoted_name,
+)
+from daf_query.table import DATASET
+from daf_storage import DafReader, errors
+from daf_storage.spi import axes_in_order
+
+_PAIRS: Final = (("_1", "_2"), ("_x", "_y"))
+_COLOUR: Final = "color"
+
+
+@dataclass(frozen=True, slots=True)
+class PlotSource:
+    """One of the data sets of a session, or several as one."""
+
+    session: MatrixQuestions
+    engine: Engine
+    schema: str | None
+    """Which of them, where several are connected."""
+
+    @property
+    def tables(self) -> AxisSchema:
+        """Its tables."""
+        return self.engine.connections.schema(self.schema)
+
+    def members(self) -> dict[str, DafReader]:
+        """Return the data sets."""
+        return self.session.members(self.schema)
+
+    def positions(self, axis: str, rows: Selector) -> npt.NDArray[np.int64]:
+        """Return the positions of chosen entries of an axis.
+
+        Raises
+        ------
+        AxisNotFoundError, QueryError
+            There is no such axis, or the selector is wrong.
+        """
+        tables = self.tables
+        if axis not in tables.axes_set():
+            raise errors.axis_not_found(tables.location, axis, tables.axes_set())
+        if isinstance(tables, CollectionSchema):
+            whole = tables.concatenated(axis)
+            return resolve_concatenated(
+                self.engine, tables.name, whole, rows, keyword="rows", other=""
+            )
+        return resolve(self.engine, tables.name, axis, rows, keyword="rows", other="").positions
+
+
+@dataclass(frozen=True, slots=True)
+class PlottedValues:
+    """The values of an expression for the entries that are drawn."""
+
+    values: pa.Array
+    """In the order of the entries."""
+    order: pa.Array | None
+    """The categories in their order, if an import noted it."""
+    palette: dict[str, str] | None
+    """The colour of each category, if an import noted it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Entries of an axis that are drawn, and where."""
+
+    axis: str
+    positions: npt.NDArray[np.int64]
+    """Their positions along the axis; of several data sets as one, counted through."""
+    points: npt.NDArray[Any]
+    """Of shape ``(entries, 2)``."""
+    labels: tuple[str, str]
+    """What the two coordinates are called."""
+
+    def values(self, source: PlotSource, text: str, keyword: str) -> PlottedValues:
+        """Return the values of a vector or an expression.
+
+        Raises
+        ------
+        QueryError, VectorNotFoundError, EntryNotFoundError
+            It is wrong.
+        """
+        members, tables = source.members(), source.tables
+        if isinstance(tables, CollectionSchema):
+            concatenated = tables.concatenated(self.axis)
+            grouped = grouped_member_axis(concatenated)
+            key: tuple[str, ...] = (DATASET, INDEX)
+        else:
+            grouped = grouped_axis(next(iter(members.values())), self.axis)
+            key = (INDEX,)
+        is_vector = text in grouped.vectors
+        expression = quoted_name(text) if is_vector else text
+        try:
+            table = expression_table(source.engine, tables.name, self.axis, expression, key)
+        except errors.DafError as error:
+            raise errors.with_message(error, f"{keyword}=: {error}") from None
+        if isinstance(tables, CollectionSchema):
+            table = in_all(concatenated, table)
+        places = table.column(0).to_numpy().astype(np.int64)
+        order = np.empty(grouped.length, np.int64)
+        order[places] = np.arange(places.size)
+        taken = table.column(1).take(pa.array(order[self.positions])).combine_chunks()
+        if not is_vector:
+            return PlottedValues(taken, None, None)
+        return PlottedValues(taken, grouped.categories(text), _noted_colours(members, text))
+
+
+def _noted_colours(members: dict[str, DafReader], vector: str) -> dict[str, str] | None:
+    """Return the colours of categories: those of the axis that is called as the vector."""
+    for daf in members.values():
+        if daf.has_axis(vector) and daf.has_vector(vector, _COLOUR):
+            names = daf.get_pa_vector(vector, "name").to_pylist()
+            colours = daf.get_np_vector(vector, _COLOUR).tolist()
+            if all(isinstance(colour, str) and colour for colour in colours):
+                return dict(zip(names, colours, strict=True))
+    return None
+
+
+def default_axis(source: PlotSource) -> str:
+    """Return the axis of the observations, or the longest."""
+    for daf in source.members().values():
+        for axis in axes_in_order(daf):
+            return axis
+    raise errors.InvalidInputError("there is nothing to draw: the data set has no axes")
+
+
+def plotted_axis(source: PlotSource, axis: str, rows: Selector) -> Coordinates:
+    """Return chosen entries of an axis, without coordinates."""
+    positions = source.positions(axis, rows)
+    return Coordinates(axis, positions, np.empty((positions.size, 2)), ("", ""))
+
+
+def coordinates_of(
+    source: PlotSource,
+    name: str,
+    axis: str | None,
+    components: tuple[int, int],
+    rows: Selector,
+) -> Coordinates:
+    """Return where the entries of an axis are drawn: by a matrix, or by two vectors.
+
+    Raises
+    ------
+    MatrixNotFoundError
+        There is no such matrix, and there are no such vectors.
+    InvalidInputError
+        Several axes have one; or it has no such columns.
+    """
+    members = source.members()
+    found = {pair for daf in members.values() for pair in _matrices(daf, axis) if pair[2] == name}
+    if found:
+        rows_axis, columns_axis, _ = _only(found, name)
+        return _of_matrix(source, (rows_axis, columns_axis, name), components, rows)
+    for daf in members.values():
+        for each in [axis] if axis is not None and daf.has_axis(axis) else axes_in_order(daf):
+            for suffixes in _PAIRS:
+                names = (name + suffixes[0], name + suffixes[1])
+                if all(daf.has_vector(each, vector) for vector in names):
+                    return _of_vectors(source, each, names, rows)
+    raise _not_found(members, name, axis)
+
+
+def _only(found: set[tuple[str, str, str]], name: str) -> tuple[str, str, str]:
+    if len(found) > 1:
+        axes = ", ".join(sorted({each[0] for each in found}))
+        raise errors.InvalidInputError(
+            f"matrices {name!r} are of several axes: {axes}; choose one with axis="
+        )
+    return next(iter(found))
+
+
+def _matrices(daf: DafReader, axis: str | None) -> Iterator[tuple[str, str, str]]:
+    """Yield the axis of the points, that of the coordinates, and the name of each candidate.
+
+    The coordinates are those of the axis that is called as the matrix, or of the shorter one.
+    """
+    axes = axes_in_order(daf)
+    for place, first in enumerate(axes):
+        for second in axes[place + 1 :]:
+            for name in daf.matrices_set(first, second):
+                if axis is not None and axis not in (first, second):
+                    continue
+                points, other = sorted((first, second), key=daf.axis_length, reverse=True)
+                if axis == other or (axis is None and points == name):
+                    points, other = other, points
+                if daf.axis_length(other) > 1:
+                    yield points, other, name
+
+
+def _of_matrix(
+    source: PlotSource,
+    matrix: tuple[str, str, str],
+    components: tuple[int, int],
+    rows: Selector,
+) -> Coordinates:
+    axis, columns_axis, name = matrix
+    length = max(
+        daf.axis_length(columns_axis)
+        for daf in source.members().values()
+        if daf.has_axis(columns_axis)
+    )
+    if len(list(components)) != 2 or not all(0 <= each < length for each in components):
+        raise errors.InvalidInputError(
+            f"components={components!r}: {name!r} has {length:,} columns, counted from 0"
+        )
+    part = source.session.matrix(
+        axis, columns_axis, name, rows=rows, columns=list(components), schema=source.schema
+    )
+    if part.dtype == object:
+        raise errors.InvalidInputError(f"{name!r} is a matrix of strings; draw numbers")
+    labels = [f"{name.removeprefix('X_')} {each + 1}" for each in components]
+    points = part.to_numpy()
+    return Coordinates(axis, part.row_positions, points, (labels[0], labels[1]))
+
+
+def _of_vectors(
+    source: PlotSource, axis: str, names: tuple[str, str], rows: Selector
+) -> Coordinates:
+    entries = plotted_axis(source, axis, rows)
+    columns = [
+        entries.values(source, name, "name").values.cast(pa.float64(), safe=False) for name in names
+    ]
+    points = np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
+    return Coordinates(axis, entries.positions, points, names)
+
+
+def _not_found(
+    members: dict[str, DafReader], name: str, axis: str | None
+) -> errors.MatrixNotFoundError:
+    known = {
+        each[2]
+        for daf in members.values()
+        for each in _matrices(daf, axis)
+        if axis is not None or each[1] == each[2]
+    }
+    location = ", ".join(daf.location for daf in list(members.values())[:3])
+    where = "" if axis is None else f" of axis {axis!r}"
+    return errors.MatrixNotFoundError(
+        f"{location}: there is no embedding {name!r}{where}; there are "
+        f"{errors.known_names(known, none='none')}{errors.nearest(name, known)}"
+    )

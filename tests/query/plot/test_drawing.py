@@ -1,0 +1,209 @@
+"""Tests of drawing: colourings, points, violins, and axes without pyplot."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgba
+from matplotlib.figure import Figure
+
+from daf_query.plot import (
+    Categories,
+    Numbers,
+    axes_for,
+    colouring_of,
+    draw_points,
+    draw_violins,
+)
+from daf_storage import errors
+
+STYLE: dict[str, Any] = {"title": "t", "size": None, "cmap": "viridis", "seed": 0, "legend": True}
+
+
+@pytest.fixture
+def ax() -> Any:
+    """Return axes of a figure of this test."""
+    axes = axes_for(None, inches=(4, 3))
+    assert isinstance(axes, Axes)
+    return axes
+
+
+def test_categories_have_their_order_counts_and_colours() -> None:
+    """Alphabetical, or as given; booleans and dictionaries too; NULL is missing."""
+    values = pa.array(["b", "a", None, "b"])
+    found = colouring_of(values)
+    assert isinstance(found, Categories)
+    assert (found.labels, found.counts, found.codes.tolist()) == (("a", "b"), (1, 2), [1, 0, -1, 1])
+    ordered = colouring_of(
+        values, order=pa.array(["b", "x", "a"]), palette={"a": "red", "b": "#00ff00"}
+    )
+    assert isinstance(ordered, Categories)
+    assert (ordered.labels, ordered.colours) == (("b", "a"), ("#00ff00", "red"))
+    assert ordered.codes.tolist() == [0, 1, -1, 0]
+    truth = colouring_of(pa.chunked_array([[True], [False, None]]))
+    assert isinstance(truth, Categories)
+    assert truth.labels == ("false", "true")
+    coded = colouring_of(pa.DictionaryArray.from_arrays([1, 0, None], ["z", "y"], ordered=True))
+    assert isinstance(coded, Categories)
+    assert (coded.labels, coded.codes.tolist()) == (("z", "y"), [1, 0, -1])
+    assert colouring_of(pa.array([], pa.string())).is_missing.size == 0
+
+
+def test_very_many_categories_share_a_colour() -> None:
+    """The largest keep their own; counts add up."""
+    values = pa.array([f"c{n % 60:02}" for n in range(600)] + ["c59"] * 5)
+    found = colouring_of(values)
+    assert isinstance(found, Categories)
+    assert len(found.labels) == 40
+    assert found.labels[-1] == "other (21 more)"
+    assert "c59" in found.labels
+    assert (sum(found.counts), len(set(found.colours))) == (605, 40)
+
+
+def test_numbers_keep_their_values() -> None:
+    """Whole ones, decimals, NaN and NULL."""
+    found = colouring_of(pa.array([1, None, 3]))
+    assert isinstance(found, Numbers)
+    assert found.is_missing.tolist() == [False, True, False]
+    assert colouring_of(pa.nulls(2)).is_missing.all()
+    decimals = colouring_of(pa.array([1.5, 2.5]).cast(pa.decimal128(9, 2)))
+    assert isinstance(decimals, Numbers)
+    assert decimals.values.tolist() == [1.5, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "message"),
+    [
+        (pa.array([[1]]), {}, "color= yields values of type list"),
+        (pa.array(["a", "b"]), {"palette": ["red"]}, "has 1 colours, and color= yields 2"),
+        (pa.array(["a"]), {"palette": {"b": "red"}}, "no colour for 'a'"),
+        (pa.array(["a"]), {"palette": ["no colour"]}, "'no colour', which is no colour"),
+        (pa.array(["a"]), {"palette": "red"}, "not a string"),
+    ],
+)
+def test_wrong_colours(values: Any, options: Any, message: str) -> None:
+    """The message says what is wrong with them."""
+    with pytest.raises(errors.InvalidInputError, match=message):
+        colouring_of(values, **options)
+
+
+def test_points_are_drawn_once_in_an_order_of_the_seed(ax: Any) -> None:
+    """Each with its colour; those without a value first, in grey; those without a place not."""
+    points = np.random.default_rng(1).normal(size=(50, 2))
+    points[3, 0] = np.nan
+    values = np.arange(50.0)
+    values[7] = np.nan
+    draw_points(ax, points, Numbers(values), **STYLE)
+    grey, drawn = ax.collections[:2]
+    assert grey.get_offsets().tolist() == [points[7].tolist()]
+    assert to_hex(grey.get_facecolors()[0]) == "#cccccc"
+    expected = {(*points[n].tolist(), float(n)) for n in range(50) if n not in (3, 7)}
+    offsets = np.asarray(drawn.get_offsets()).tolist()
+    assert {
+        (*place, value) for place, value in zip(offsets, drawn.get_array().tolist(), strict=True)
+    } == expected
+    assert offsets != sorted(offsets, key=lambda place: points.tolist().index(place))
+    again = axes_for(None, inches=(4, 3))
+    draw_points(again, points, Numbers(values), **STYLE)
+    assert np.asarray(again.collections[1].get_offsets()).tolist() == offsets
+    other = axes_for(None, inches=(4, 3))
+    draw_points(other, points, Numbers(values), **{**STYLE, "seed": 1})
+    assert np.asarray(other.collections[1].get_offsets()).tolist() != offsets
+
+
+def test_categories_are_coloured_and_counted(ax: Any) -> None:
+    """Each point has the colour of its category; the legend has counts."""
+    points = np.arange(8.0).reshape(4, 2)
+    colouring = colouring_of(pa.array(["b", "a", None, "b"]), palette=["red", "blue"])
+    draw_points(ax, points, colouring, **STYLE)
+    drawn = ax.collections[1]
+    found = {
+        tuple(p): to_hex(c)
+        for p, c in zip(drawn.get_offsets().tolist(), drawn.get_facecolors(), strict=True)
+    }
+    assert found == {(0.0, 1.0): "#0000ff", (2.0, 3.0): "#ff0000", (6.0, 7.0): "#0000ff"}
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [each.get_label() for each in legend.legend_handles] == ["a (1)", "b (2)", "missing (1)"]
+    assert legend.legend_handles[0].get_color() == "red"
+
+
+@pytest.mark.parametrize("case", ["none", "all missing", "infinite", "single"])
+def test_odd_data_are_drawn(ax: Any, case: str) -> None:
+    """Without an error or a warning; an infinity has the last colour."""
+    values = {
+        "none": np.empty(0),
+        "all missing": np.array([np.nan, np.nan]),
+        "infinite": np.array([np.inf, 1.0, 2.0, -np.inf]),
+        "single": np.array([5.0]),
+    }[case]
+    draw_points(ax, np.zeros((values.size, 2)), Numbers(values), **STYLE)
+    ax.figure.canvas.draw()
+    if case == "infinite":
+        assert ax.collections[0].get_clim() == (1.0, 2.0)
+
+
+def test_many_points_become_pixels(ax: Any) -> None:
+    """Few stay shapes; the more there are, the smaller each is."""
+    draw_points(ax, np.zeros((100, 2)), None, **STYLE)
+    draw_points(ax, np.zeros((20_000, 2)), None, **STYLE)
+    few, many = ax.collections
+    assert (few.get_rasterized(), many.get_rasterized()) == (False, True)
+    assert few.get_sizes()[0] > many.get_sizes()[0]
+
+
+def test_violins_have_the_median_and_the_ends_of_all_values(ax: Any) -> None:
+    """Also where the shape is that of a part; NaN is left out, constants and nothing are no error."""
+    rng = np.random.default_rng(2)
+    samples = [
+        rng.normal(size=50_000),
+        np.array([3.0, 3.0]),
+        np.array([np.nan]),
+        np.array([1.0, 2.0, np.nan]),
+    ]
+    draw_violins(ax, samples, list("abcd"), colours=["red", "blue", "k", "g"], seed=0)
+    lines = {
+        round(float(path.vertices[:, 0].mean())): float(path.vertices[0, 1])
+        for path in ax.collections[-1].get_paths()
+    }
+    assert lines == {0: pytest.approx(np.median(samples[0])), 1: 3.0, 3: 1.5}
+    body = ax.collections[0]
+    assert to_rgba(body.get_facecolor()[0])[:3] == to_rgba("red")[:3]
+    heights = body.get_paths()[0].vertices
+    at_zero = heights[np.abs(heights[:, 1]).argmin(), 0]
+    at_two = heights[np.abs(heights[:, 1] - 2).argmin(), 0]
+    assert abs(at_two) / abs(at_zero) == pytest.approx(np.exp(-2), rel=0.2)  # the normal density
+
+
+def test_a_notebook_shows_the_axes() -> None:
+    """As a picture of their figure, twice as fine as its size; they can be pickled."""
+    axes = axes_for(None, inches=(3, 2))
+    picture, size = axes._repr_png_()
+    assert picture.startswith(b"\x89PNG")
+    assert int.from_bytes(picture[16:20], "big") == 2 * size["width"]
+    assert isinstance(pickle.loads(pickle.dumps(axes.figure)), Figure)
+    given = Figure().add_subplot()
+    assert axes_for(given, inches=(3, 2)) is given
+
+
+def test_drawing_leaves_pyplot_alone() -> None:
+    """It is not even imported."""
+    script = (
+        "import sys, numpy as np\n"
+        "from daf_query.plot import axes_for, draw_points\n"
+        "ax = axes_for(None, inches=(3, 3))\n"
+        f"draw_points(ax, np.zeros((3, 2)), None, **{STYLE!r})\n"
+        "ax._repr_png_()\n"
+        "print('matplotlib.pyplot' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"

@@ -1,0 +1,258 @@
+"""Tests of the plots of sessions, slices and profiles: what is drawn is what scanpy and pandas have."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scanpy
+from matplotlib.colors import to_hex
+
+from daf_query import DafSession, connect
+from daf_storage import MemoryDaf, errors
+from tests.support import PBMC
+
+
+@pytest.fixture(scope="module")
+def pbmc() -> DafSession:
+    """Return a session of the real data, in place."""
+    return connect(PBMC, obs_is="cell", var_is="gene")
+
+
+@pytest.fixture(scope="module")
+def adata() -> Any:
+    """Return the same data as scanpy has them."""
+    with warnings.catch_warnings(action="ignore"):  # of the age of the file
+        return scanpy.read_h5ad(PBMC)
+
+
+def _offsets(collection: Any) -> list[list[float]]:
+    return np.asarray(collection.get_offsets()).tolist()  # type: ignore[no-any-return]  # of numpy
+
+
+def test_an_embedding_coloured_by_a_category(pbmc: DafSession, adata: Any) -> None:
+    """Places, colours and counts are those of scanpy's object; all cells are there once."""
+    ax = pbmc.plot.embedding("X_umap", color="bulk_labels")
+    (drawn,) = ax.collections
+    places = {
+        tuple(place): n for n, place in enumerate(adata.obsm["X_umap"].astype(float).tolist())
+    }
+    cells = [places[tuple(place)] for place in _offsets(drawn)]
+    assert sorted(cells) == list(range(700))
+    colour_of = dict(
+        zip(adata.obs["bulk_labels"].cat.categories, adata.uns["bulk_labels_colors"], strict=True)
+    )
+    found = [to_hex(colour) for colour in drawn.get_facecolors()]
+    assert found == [to_hex(colour_of[adata.obs["bulk_labels"].iloc[cell]]) for cell in cells]
+    counts = adata.obs["bulk_labels"].value_counts(sort=False)
+    labels = [each.get_label() for each in ax.get_legend().legend_handles]
+    assert labels == [f"{name} ({count})" for name, count in counts.items()]
+    assert ax.get_xlabel() == "umap 1"
+
+
+def test_an_embedding_coloured_by_a_gene(pbmc: DafSession, adata: Any) -> None:
+    """And by an expression: the numbers of AnnData, of chosen cells."""
+    for color, values in (
+        ("\"gene.X\"['CST3']", adata[:, "CST3"].X[:, 0]),
+        ("n_genes / 2.0", adata.obs["n_genes"].to_numpy() / 2.0),
+    ):
+        chosen = np.flatnonzero(adata.obs["phase"] == "G1")
+        ax = pbmc.plot.embedding("X_umap", color=color, rows="phase = 'G1'")
+        drawn = ax.collections[0]
+        wanted = {
+            (*place, value)
+            for place, value in zip(
+                adata.obsm["X_umap"][chosen].astype(float).tolist(),
+                np.asarray(values, float)[chosen].tolist(),
+                strict=True,
+            )
+        }
+        found = {(*p, v) for p, v in zip(_offsets(drawn), drawn.get_array().tolist(), strict=True)}
+        assert found == wanted
+        assert ax.get_title() == color
+
+
+def test_which_coordinates_are_drawn(pbmc: DafSession, adata: Any) -> None:
+    """Other components, in order; into given axes."""
+    axes = pbmc.plot.embedding("X_pca", components=(3, 1), axis="cell").figure.axes[0]
+    assert pbmc.plot.embedding("X_pca", components=(3, 1), ax=axes) is axes
+    found = sorted(_offsets(axes.collections[1]))
+    assert found == sorted(adata.obsm["X_pca"][:, [3, 1]].astype(float).tolist())
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("pca 4", "pca 2")
+
+
+def _small(name: str = "small", cells: int = 4) -> Any:
+    daf = MemoryDaf(name=name)
+    daf.add_axis("cell", [f"{name}{n}" for n in range(cells)])
+    daf.add_axis("X_umap", ["0", "1"])
+    daf.set_vector("cell", "um_1", np.arange(cells))
+    daf.set_vector("cell", "um_2", np.arange(cells) * 2.0)
+    daf.set_vector(
+        "cell", "type", np.array(["T", "B"])[np.arange(cells) % 2], empty_is_missing=True
+    )
+    daf.set_vector("cell", "age", [float(n) if n else np.nan for n in range(cells)])
+    daf.set_matrix("cell", "X_umap", "X_umap", np.arange(2.0 * cells).reshape(cells, 2) + len(name))
+    return daf
+
+
+def test_pairs_of_vectors_are_coordinates_too() -> None:
+    """By what they are called before the number."""
+    ax = connect(_small()).plot.embedding("um", color="age", rows=["small3", "small0"])
+    assert _offsets(ax.collections[0]) == [[0.0, 0.0]]  # missing
+    assert _offsets(ax.collections[1]) == [[3.0, 6.0]]
+
+
+def test_several_data_sets_as_one() -> None:
+    """The points of all, each with its own colour."""
+    db = connect([_small("mo", 3), _small("tue", 2)])
+    ax = db.plot.embedding("X_umap", color="dataset")
+    drawn = ax.collections[0]
+    found = sorted(zip(_offsets(drawn), map(to_hex, drawn.get_facecolors()), strict=True))
+    first, second = to_hex("tab:blue"), to_hex("tab:orange")
+    wanted = [
+        ([2.0, 3.0], first),
+        ([3.0, 4.0], second),
+        ([4.0, 5.0], first),
+        ([5.0, 6.0], second),
+        ([6.0, 7.0], first),
+    ]
+    assert found == wanted
+    ages = db.plot.violin("age", by="dataset")
+    assert [text.get_text() for text in ages.get_xticklabels()] == ["mo", "tue"]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda p: p.embedding("X_tsne"),
+            errors.MatrixNotFoundError,
+            "no embedding 'X_tsne'; there are X_umap",
+        ),
+        (
+            lambda p: p.embedding("X_umap", color="tpye"),
+            errors.VectorNotFoundError,
+            "color=: .*type",
+        ),
+        (lambda p: p.embedding("X_umap", color="age +"), errors.QueryError, "color=: "),
+        (
+            lambda p: p.embedding("X_umap", components=(0, 2)),
+            errors.InvalidInputError,
+            "has 2 columns",
+        ),
+        (
+            lambda p: p.embedding("X_umap", axis="gene"),
+            errors.MatrixNotFoundError,
+            "of axis 'gene'",
+        ),
+        (lambda p: p.embedding("X_umap", rows="agee > 1"), errors.VectorNotFoundError, "age"),
+        (lambda p: p.violin("type"), errors.InvalidInputError, "yields categories, not numbers"),
+        (lambda p: p.violin("age", by="age"), errors.InvalidInputError, "CAST"),
+        (lambda p: p.violin("age", axis="gene"), errors.AxisNotFoundError, "cell"),
+        (lambda p: p.violin("age", rows="age > 100"), errors.InvalidInputError, "nothing to draw"),
+        (lambda p: p.violin(["age", "age"], by="type"), errors.InvalidInputError, "without by="),
+    ],
+)
+def test_wrong_plots(call: Any, error: type[Exception], message: str) -> None:
+    """An error that says what there is."""
+    with pytest.raises(error, match=message):
+        call(connect(_small()).plot)
+
+
+def test_two_axes_with_such_a_matrix() -> None:
+    """One has to be chosen."""
+    daf = _small()
+    daf.add_axis("spot", ["s1", "s2"])
+    daf.set_matrix("spot", "X_umap", "X_umap", [[7.0, 8.0], [9.0, 10.0]])
+    plot = connect(daf).plot
+    with pytest.raises(errors.InvalidInputError, match="of several axes: cell, spot; choose one"):
+        plot.embedding("X_umap")
+    assert sorted(_offsets(plot.embedding("X_umap", axis="spot").collections[0])) == [
+        [7.0, 8.0],
+        [9.0, 10.0],
+    ]
+
+
+def test_violins_of_groups(pbmc: DafSession, adata: Any) -> None:
+    """Medians are those of pandas, in the order of the categories, with their colours."""
+    ax = pbmc.plot.violin("n_genes", by="louvain")
+    wanted = adata.obs.groupby("louvain", observed=False)["n_genes"].median()
+    assert [text.get_text() for text in ax.get_xticklabels()] == wanted.index.tolist()
+    medians = [float(path.vertices[0, 1]) for path in ax.collections[-1].get_paths()]
+    assert medians == wanted.tolist()
+    colours = [to_hex(body.get_facecolor()[0]) for body in ax.collections[: len(medians)]]
+    assert colours == [to_hex(colour) for colour in adata.uns["louvain_colors"]]
+    several = pbmc.plot.violin(["n_genes", "n_counts"], axis="cell")
+    assert [text.get_text() for text in several.get_xticklabels()] == ["n_genes", "n_counts"]
+
+
+def test_slices(pbmc: DafSession, adata: Any) -> None:
+    """A heat map, violins of columns, two columns as points."""
+    part = pbmc.matrix("cell", "gene", "X", rows="phase = 'G2M'", columns=["CD3D", "CST3"])
+    wanted = adata[adata.obs["phase"] == "G2M", ["CD3D", "CST3"]].X
+    grid = part.plot.heatmap()
+    np.testing.assert_array_equal(grid.images[0].get_array(), wanted)
+    assert [text.get_text() for text in grid.get_xticklabels()] == ["CD3D", "CST3"]
+    assert len(grid.get_yticklabels()) == 17
+    medians = [
+        float(p.vertices[0, 1]) for p in part.plot.violin(["CST3"]).collections[-1].get_paths()
+    ]
+    assert medians == [pytest.approx(float(np.median(wanted[:, 1])))]
+    points = part.plot.scatter("CST3", 0)
+    assert sorted(_offsets(points.collections[0])) == sorted(
+        wanted[:, [1, 0]].astype(float).tolist()
+    )
+    with pytest.raises(errors.EntryNotFoundError, match="none called 'CD3E'.*CD3D"):
+        part.plot.violin(["CD3E"])
+    with pytest.raises(errors.EntryNotFoundError, match="none called 2"):
+        part.plot.scatter(0, 2)
+    with pytest.raises(errors.InvalidInputError, match="0 cell and 765 gene"):
+        pbmc.matrix("cell", "gene", "X", rows=[]).plot.heatmap()
+
+
+def test_sparse_slices_and_collections() -> None:
+    """Sparse values are drawn as dense ones; those of several data sets together."""
+    sparse = connect(PBMC, obs_is="cell").matrix("cell", "var_raw", "X", columns=["CST3"])
+    assert sparse.is_sparse
+    assert sparse.plot.violin().get_ylabel() == "X"
+    db = connect([_small("mo", 3), _small("tue", 2)])
+    part = db.matrix("cell", "X_umap", "X_umap")
+    assert part.plot.heatmap().images[0].get_array().shape == (5, 2)
+    assert len(_offsets(part.plot.scatter().collections[0])) == 5
+
+
+def test_a_matrixplot_of_a_profile(pbmc: DafSession, adata: Any) -> None:
+    """Means by group are those of pandas."""
+    genes = ["CST3", "CD3D"]
+    profile = pbmc.profile("cell", "gene", "X", by="bulk_labels")
+    ax = profile.plot.matrixplot(genes)
+    frame = adata[:, genes].to_df().groupby(adata.obs["bulk_labels"], observed=False).mean()
+    np.testing.assert_allclose(ax.images[0].get_array(), frame.to_numpy(), rtol=1e-5)
+    assert [text.get_text() for text in ax.get_yticklabels()] == frame.index.tolist()
+    scaled = profile.plot.matrixplot("CST3", scale="column", statistic="max").images[0].get_array()
+    assert (scaled.min(), scaled.max()) == (0.0, 1.0)
+    with pytest.raises(errors.InvalidInputError, match="statistic= is 'avg'"):
+        profile.plot.matrixplot(genes, statistic="avg")  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_without_matplotlib(pbmc: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says what to install."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    part = pbmc.matrix("cell", "gene", "X", rows=[0, 1], columns=[0, 1])
+    for draw in (
+        lambda: pbmc.plot.embedding("X_umap"),
+        lambda: pbmc.plot.violin("n_genes"),
+        part.plot.heatmap,
+    ):
+        with pytest.raises(errors.MissingDependencyError, match=r"daf-query\[plot\]"):
+            draw()
+
+
+def test_a_plot_is_saved(pbmc: DafSession, tmp_path: Path) -> None:
+    """By its figure, with a legend that is not cut off."""
+    pbmc.plot.embedding("X_umap", color="louvain").figure.savefig(tmp_path / "umap.png", dpi=100)
+    assert (tmp_path / "umap.png").stat().st_size > 10_000
