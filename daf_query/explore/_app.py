@@ -9,14 +9,14 @@ from typing import Final, TypeAlias
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from daf_query.explore._data import ExploredData
 from daf_query.explore._downloads import download, estimate, export, extract
 from daf_query.explore._explorer import Explorer
-from daf_query.explore._failures import refusal
+from daf_query.explore._failures import CancelledError, refusal
 from daf_query.explore._guard import Guard
 from daf_query.explore._limits import ExploreLimits
 from daf_query.explore._opening import opening
@@ -110,6 +110,8 @@ async def _answered(answer: Answer, explorer: Explorer, request: Request) -> Res
         return await answer(explorer, request)
     except DafError as error:
         return failed(error)
+    except ClientDisconnect:
+        return failed(CancelledError("the page hung up"))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -18,6 +18,8 @@ from daf_query.explore._failures import RequestError, failure, refusal
 
 _HOSTS: Final = ("127.0.0.1", "localhost")
 _PROTECTED: Final = "/api/"
+_OWN_SITES: Final = ("none", "same-origin")
+"""Not ``same-site``: another port of this machine may be another user's."""
 _HTTP_PORT: Final = 80
 _DIRECTIVES: Final = (
     "default-src 'self'",
@@ -76,7 +78,7 @@ class Guard:
         if origin is not None and origin != f"http://{host}":
             return refusal(403, "pages of another origin may not ask this server")
         is_data = path != "/" and not path.startswith("/assets/")
-        if is_data and headers.get("sec-fetch-site", "none") == "cross-site":
+        if is_data and headers.get("sec-fetch-site", "none") not in _OWN_SITES:
             return refusal(403, "pages of another site may not ask this server")
         if path.startswith(_PROTECTED) and not self._is_authorized(headers):
             return refusal(

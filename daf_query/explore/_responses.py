@@ -40,7 +40,8 @@ Begin: TypeAlias = Callable[[Callable[[], bool]], Run[Part]]
 
 def parts_of(head: Head, content: Any) -> Iterator[Part]:
     """Yield a head that says the length, and a buffer in parts."""
-    view = memoryview(content).cast("B")
+    whole = memoryview(content)
+    view = whole.cast("B") if whole.nbytes else memoryview(b"")
     length = {"Content-Length": str(view.nbytes)}
     yield Head(head.media_type, {**head.headers, **length})
     for start in range(0, view.nbytes, _PART_BYTES):

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anndata
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
@@ -152,6 +154,48 @@ def test_several_data_sets(tmp_path: Path) -> None:
         assert kinds == [*np.array(["T", "B", "NK"])[NUMBERS % 3], *["M"] * CELLS]
         one = points(client, "X_umap")
         np.testing.assert_array_equal(points(client, "X_umap", schema="runs"), np.tile(one, (2, 1)))
+
+
+def test_an_h5ad_in_place(tmp_path: Path) -> None:
+    """Its obsm and its categoricals, without an import."""
+    umap = np.stack([NUMBERS / 2, NUMBERS / 8], axis=1)
+    adata = anndata.AnnData(
+        X=np.zeros((CELLS, 2), np.float32),
+        obs={"type": pd.Categorical(np.array(["T", "B"])[NUMBERS % 2], ["T", "B", "unused"])},
+        obsm={"X_umap": umap, "X_pca": np.ones((CELLS, 5), np.float32)},
+    )
+    adata.obs_names = [f"C{number}" for number in NUMBERS]
+    adata.write_h5ad(tmp_path / "x.h5ad")
+    for categoricals in ("string", "dictionary"):
+        with connect(tmp_path / "x.h5ad", categoricals=categoricals) as session:  # type: ignore[arg-type] # both are
+            client = client_of(app(session, token=TOKEN))
+            axis = {"schema": "x", "axis": "obs"}
+            np.testing.assert_array_equal(points(client, "X_umap", **axis), umap.astype("<f4"))
+            types = colour(client, {"vector": "type"}, **axis).to_pylist()
+            assert types == ["B" if number % 2 else "T" for number in NUMBERS]
+
+
+def test_columns_of_nothing() -> None:
+    """An axis without entries has no points; an expression without values has no colours."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", np.array([], dtype=object))
+    daf.add_axis("X_umap", ["0", "1"])
+    daf.set_vector("cell", "x_1", np.empty(0))
+    daf.set_vector("cell", "x_2", np.empty(0))
+    daf.set_matrix("cell", "X_umap", "X_umap", np.empty((0, 2)))
+    with connect({"tiny": daf}) as session:
+        client = client_of(app(session, token=TOKEN))
+        assert points(client, "X_umap").shape == points(client, "x").shape == (0, 2)
+        assert len(colour(client, {"sql": "x_1"})) == 0
+    with connect({"tiny": tiny()}) as session:
+        client = client_of(app(session, token=TOKEN))
+        for sql in ("NULL", "CASE WHEN age < 0 THEN 'x' END"):
+            assert colour(client, {"sql": sql}).to_pylist() == [None] * CELLS
+        assert np.isnan(colour(client, {"sql": "CAST(NULL AS DOUBLE)"}).to_numpy()).all()
+        dates = colour(client, {"sql": "DATE '2024-02-01' + age * INTERVAL '1 day'"}).to_pylist()
+        assert dates[1].startswith("2024-02-02")
+        large = colour(client, {"sql": "1e300 * age"}).to_numpy()
+        assert (large[0], large[1]) == (0, np.inf)
 
 
 def test_no_object_for_each_point() -> None:

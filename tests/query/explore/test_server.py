@@ -211,6 +211,50 @@ def test_the_command(tmp_path: Path, number: signal.Signals, code: int) -> None:
         process.kill()
 
 
+def test_the_browser_is_opened(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an address that leads to the page, unless --no-browser says otherwise."""
+    with open_daf(tmp_path / "tiny.daf.zarr", "w") as daf:
+        copy_all(tiny(), daf)
+    opened: list[str] = []
+
+    def browser(address: str) -> bool:
+        opened.append(httpx.get(address).headers["location"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("webbrowser.open", browser)
+    assert main(["explore", str(tmp_path / "tiny.daf.zarr")]) == 0
+    assert opened[0] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("module", ["starlette", "uvicorn"])
+def test_without_the_extra(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    """The error says what to install."""
+    monkeypatch.setitem(sys.modules, module, None)
+    assert main(["explore", "x.h5ad"]) == 1
+    assert "pip install 'daf-query[explore]'" in capsys.readouterr().err
+
+
+def test_whoever_hangs_up_while_it_sends_is_no_fault(
+    server: ExploreServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A request that breaks off is not logged as a failure."""
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        head = (
+            "POST /api/query HTTP/1.1\r\n"
+            f"Host: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {server.token}\r\n"
+            "Content-Length: 1000\r\n\r\n{"
+        )
+        connection.sendall(head.encode())
+        time.sleep(0.1)
+    with client_of(server) as client:
+        assert client.get("/api/catalogue").status_code == 200
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_arguments_that_do_not_fit(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Each with a sentence that says what to do."""
     with open_daf(tmp_path / "tiny.daf.zarr", "w") as daf:
