@@ -53,6 +53,17 @@ def test_training_is_measured() -> None:
     assert found.stdout.count("ours, ") == 3
 
 
+def test_the_explorer_is_measured() -> None:
+    """Two forms, each with ten questions."""
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "explore.py"), "--small"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.count(" bytes ") == 2 * 10
+
+
 def test_the_doors_are_measured() -> None:
     """It prints a line for each."""
     found = subprocess.run(
