@@ -192,8 +192,8 @@ def test_columns_of_nothing() -> None:
         for sql in ("NULL", "CASE WHEN age < 0 THEN 'x' END"):
             assert colour(client, {"sql": sql}).to_pylist() == [None] * CELLS
         assert np.isnan(colour(client, {"sql": "CAST(NULL AS DOUBLE)"}).to_numpy()).all()
-        dates = colour(client, {"sql": "DATE '2024-02-01' + age * INTERVAL '1 day'"}).to_pylist()
-        assert dates[1].startswith("2024-02-02")
+        dates = colour(client, {"sql": "to_timestamp_seconds(age * 86400)"}).to_pylist()
+        assert dates[1].startswith("1970-01-02")
         large = colour(client, {"sql": "1e300 * age"}).to_numpy()
         assert (large[0], large[1]) == (0, np.inf)
 

@@ -187,8 +187,7 @@ def test_an_address_that_leads_to_the_page_once(server: ExploreServer) -> None:
     assert httpx.get(address).status_code == 404
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
-def test_the_command(tmp_path: Path, number: signal.Signals, code: int) -> None:
+def test_the_command(tmp_path: Path) -> None:
     """It prints an address that answers; Ctrl-C ends it as it ends daf serve."""
     with open_daf(tmp_path / "tiny.daf.zarr", "w") as daf:
         copy_all(tiny(), daf)
@@ -203,9 +202,9 @@ def test_the_command(tmp_path: Path, number: signal.Signals, code: int) -> None:
         base = address.partition("/?")[0]
         reply = httpx.get(f"{base}/api/catalogue", headers={"Authorization": f"Bearer {token}"})
         assert reply.json()["data_sets"][0]["schema"] == "tiny"
-        process.send_signal(number)
-        _, stderr = process.communicate(timeout=20)
-        assert process.returncode == code
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=30)
+        assert process.returncode == 0
         assert "Traceback" not in stderr
     finally:
         process.kill()
