@@ -6,17 +6,15 @@ They hold directives of autodoc and nothing else; what is read stands in the doc
 from __future__ import annotations
 
 import inspect
-import pkgutil
-from functools import cache
-from importlib import import_module
+import re
 from pathlib import Path
-from types import ModuleType
 from typing import Final
 
 from sphinx.pycode import ModuleAnalyzer
 
 import daf_query
 import daf_storage
+from docs._site.examples import examples, setup_code
 from docs._site.public_names import PublicName, error_names, public_names
 
 _GROUPS: Final = {
@@ -84,11 +82,24 @@ def _page(name: PublicName) -> str:
     if name.category == "data":
         return "\n".join([*lines, *_data(name)])
     lines.append(f".. auto{name.category}:: {name.name}")
-    if name.category in ("class", "exception"):
+    if any(base is not object for base in getattr(name.value, "__bases__", ())):
         lines.append("   :show-inheritance:")
+    if any(place in examples() for place in (name.name, *_places(name))):
+        lines[2:2] = [*_setup(), ""]
     for member in name.members:
         lines += ["", f"   .. auto{_member_category(name, member)}:: {name.name}.{member}"]
     return "\n".join([*lines, ""])
+
+
+def _places(name: PublicName) -> list[str]:
+    return [f"{name.name}.{member}" for member in name.members]
+
+
+def _setup() -> list[str]:
+    """Return what the examples of a page start with, folded up."""
+    code = [f"      {line}" for line in setup_code().rstrip().split("\n")]
+    title = "The examples of this page start with a small data set, ``daf``, and a session, ``db``"
+    return [f".. dropdown:: {title}", "", "   .. code-block:: pycon", "", *code]
 
 
 def _member_category(name: PublicName, member: str) -> str:
@@ -123,24 +134,13 @@ def _data(name: PublicName) -> list[str]:
 def docstring_of_data(name: PublicName) -> list[str]:
     """Return the lines that stand below the definition of a type or constant."""
     package = {"daf_query": daf_query, "daf_storage": daf_storage}[name.package]
-    for (_, attribute), lines in _attribute_docstrings(package).items():
-        if attribute == name.name:
-            return list(lines)
+    definition = re.compile(rf"^{name.name}\b[^.\n]* = ", re.MULTILINE)
+    for path in sorted(Path(package.__path__[0]).rglob("*.py")):
+        if definition.search(path.read_text()):
+            docstrings = ModuleAnalyzer.for_file(path, path.stem).find_attr_docs()
+            if lines := docstrings.get(("", name.name)):
+                return list(lines)
     return []
-
-
-@cache
-def _attribute_docstrings(package: ModuleType) -> dict[tuple[str, str], list[str]]:
-    docstrings: dict[tuple[str, str], list[str]] = {}
-    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if info.name.endswith("__main__"):
-            continue
-        import_module(info.name)
-        analyzer = ModuleAnalyzer.for_module(info.name)
-        for (scope, attribute), lines in analyzer.find_attr_docs().items():
-            if not scope:
-                docstrings.setdefault((info.name, attribute), lines)
-    return docstrings
 
 
 def _title(text: str, underline: str = "=") -> list[str]:

@@ -1,7 +1,8 @@
 """Docstrings as the API pages show them: with every parameter and with what is returned.
 
 A docstring describes the parameters that may surprise.  The others mean the same everywhere; they
-are described once, in `COMMON_PARAMETERS`, and their types stand in the signature.
+are described once, in `COMMON_PARAMETERS`, and their types stand in the signature.  Errors and
+examples that it leaves out come from `examples.txt`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,19 @@ from typing import Any
 from numpydoc.docscrape import NumpyDocString, Parameter
 from sphinx.application import Sphinx
 
+from daf_storage import errors
 from docs._site.common_parameters import COMMON_PARAMETERS
+from docs._site.examples import examples
 
 
-def completed(value: object, lines: list[str]) -> list[str]:
-    """Return a docstring with the parameters and the result that it leaves out."""
+def completed(value: object, lines: list[str], *, name: str = "") -> list[str]:
+    """Return a docstring with what it leaves out.
+
+    Parameters
+    ----------
+    name
+        With its class, without its package; for examples and errors.
+    """
     if not callable(value) or not any(lines):
         return lines
     try:
@@ -28,8 +37,18 @@ def completed(value: object, lines: list[str]) -> list[str]:
     if not inspect.isclass(value) or docstring["Parameters"]:
         docstring["Parameters"] = _parameters(docstring, signature, missing)
     if not inspect.isclass(value):
-        docstring["Returns"] = _returns(docstring, signature)
+        docstring["Returns"] = _returns(docstring, signature, name)
+    if example := examples().get(name):
+        docstring["Raises"] = [*docstring["Raises"], *map(_raised, example.errors or ())]
+        if example.code:
+            docstring["Examples"] = [*docstring["Examples"], "", *example.code.split("\n")]
     return str(docstring).split("\n")
+
+
+def _raised(error: str) -> Parameter:
+    """Return an entry of the section of errors, in the words of the error itself."""
+    docstring = inspect.getdoc(getattr(errors, error)) or ""
+    return Parameter("", error, [docstring.split("\n")[0]])
 
 
 def undescribed(docstring: NumpyDocString, signature: inspect.Signature) -> list[str]:
@@ -65,7 +84,7 @@ def _with_type(parameter: Parameter, signature: inspect.Signature) -> Parameter:
     return Parameter(parameter.name, _type_text(stated.annotation), parameter.desc)
 
 
-def _returns(docstring: NumpyDocString, signature: inspect.Signature) -> list[Parameter]:
+def _returns(docstring: NumpyDocString, signature: inspect.Signature, name: str) -> list[Parameter]:
     annotation = signature.return_annotation
     stated = docstring["Returns"]
     if stated or docstring["Yields"] or annotation in (None, "None", inspect.Signature.empty):
@@ -73,6 +92,8 @@ def _returns(docstring: NumpyDocString, signature: inspect.Signature) -> list[Pa
     summary = " ".join(docstring["Summary"])
     sentence = summary.removeprefix("Return ").removeprefix("Yield ")
     text = [sentence[:1].upper() + sentence[1:]] if sentence != summary else []
+    if name in examples() and examples()[name].returns:
+        text = [examples()[name].returns]
     return [Parameter("", _type_text(annotation), text)]
 
 
@@ -83,12 +104,23 @@ def _type_text(annotation: object) -> str:
 
 def _process(*event: Any) -> None:
     """Complete a docstring in place; see the event of autodoc."""
-    _app, what, _name, value, _options, lines = event
+    _app, what, full_name, value, _options, lines = event
     if what in ("function", "method", "class"):
-        lines[:] = completed(value, lines)
+        name = full_name.partition(".")[2]
+        lines[:] = completed(value, lines, name=name)
+
+
+def _without_signature(*event: Any) -> tuple[str, None] | None:
+    """Leave out the arguments of a class that is made by functions, not by users."""
+    _app, what, _name, value, *_ = event
+    text = inspect.getdoc(value) or ""
+    if what == "class" and not NumpyDocString(text)["Parameters"]:
+        return "", None
+    return None
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx, before numpydoc."""
     app.connect("autodoc-process-docstring", _process, priority=400)
+    app.connect("autodoc-process-signature", _without_signature, priority=600)
     return {"version": "1", "parallel_read_safe": True}

@@ -15,6 +15,32 @@ from daf_storage import errors
 PACKAGES: Final = (daf_storage, daf_query)
 _OURS: Final = ("daf_storage", "daf_query")
 
+INNER_MEMBERS: Final = {
+    "AxisDataset": "with_entry_positions",
+    "CollectionSlice": "check_budget",
+    "DafError": "sentence",
+    "DafReader": """
+        axis_identity check_labels known_entries known_strings open_orientations string_array
+        vector_identity
+    """,
+    "DafServer": "find handle_error is_called process_request process_request_thread",
+    "DafWriter": "check_orders reordered",
+    "MatrixSlice": """
+        at axis_names block_reads check_matrix companion contents element_count
+        grid_facts labels of_rows row_counts take_rows unchanged_axes
+    """,
+    "Packing": "chunks",
+    "QueryResult": "is_described rows",
+    "Report": "changed kept lost refuse_losses renamed warn",
+    "TableDataset": """
+        column_not_found data_version filter_columns first_rows fragment needed open_table
+        part_spans read_spans readable replace_schema rescan restricted scan scanner_of with_cache
+        with_matrix_columns with_pickled with_reports
+    """,
+    "ZarrTable": "found_index index_identity rtree spatial_index with_settled",
+}
+"""Members without an underscore that other rooms of this project call, and users do not."""
+
 
 @dataclass(frozen=True, slots=True)
 class PublicName:
@@ -46,12 +72,18 @@ class PublicName:
         return tuple(name for name in dir(self.value) if self._is_documented(name))
 
     def _is_documented(self, name: str) -> bool:
-        if name.startswith("_") or not isinstance(self.value, type):
+        if name.startswith("_") or not isinstance(self.value, type) or self._is_inner(name):
             return False
         owner = next((base for base in self.value.__mro__ if name in vars(base)), None)
         if owner is None or not is_ours(owner):
             return False
         return owner is self.value or owner not in _owners_elsewhere(self.value)
+
+    def _is_inner(self, name: str) -> bool:
+        assert isinstance(self.value, type)  # noqa: S101  # for the type checker
+        return any(
+            name in INNER_MEMBERS.get(owner.__name__, "").split() for owner in self.value.__mro__
+        )
 
 
 def is_ours(value: object) -> bool:
