@@ -71,10 +71,11 @@ def test_only_this_machine_can_ask(server: ExploreServer) -> None:
 
 def test_a_query_that_hangs_up_ends(server: ExploreServer) -> None:
     """The engine stops to compute as soon as the connection is gone."""
-    with client_of(server, timeout=0.5) as client:
-        with pytest.raises(httpx.ReadTimeout):
-            client.post("/api/query", json={"id": "gone", "sql": ENDLESS})
-        wait_until(lambda: server.running_queries == 0)
+    ask = {"id": "gone", "sql": ENDLESS}
+    with client_of(server, timeout=0.5) as client, pytest.raises(httpx.ReadTimeout):
+        client.post("/api/query", json=ask)
+    wait_until(lambda: server.running_queries == 0)
+    with client_of(server, timeout=20) as client:
         wait_until(lambda: state(client, "gone")["state"] == "cancelled")
 
 
@@ -200,7 +201,8 @@ def test_the_command(tmp_path: Path) -> None:
         address = process.stdout.readline().split()[-1]
         token = address.partition("?token=")[2]
         base = address.partition("/?")[0]
-        reply = httpx.get(f"{base}/api/catalogue", headers={"Authorization": f"Bearer {token}"})
+        headers = {"Authorization": f"Bearer {token}"}
+        reply = httpx.get(f"{base}/api/catalogue", headers=headers, timeout=30)
         assert reply.json()["data_sets"][0]["schema"] == "tiny"
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=30)
@@ -219,7 +221,7 @@ def test_the_browser_is_opened(
     opened: list[str] = []
 
     def browser(address: str) -> bool:
-        opened.append(httpx.get(address).headers["location"])
+        opened.append(httpx.get(address, timeout=30).headers["location"])
         raise KeyboardInterrupt
 
     monkeypatch.setattr("webbrowser.open", browser)
@@ -249,7 +251,7 @@ def test_whoever_hangs_up_while_it_sends_is_no_fault(
         )
         connection.sendall(head.encode())
         time.sleep(0.1)
-    with client_of(server) as client:
+    with client_of(server, timeout=20) as client:
         assert client.get("/api/catalogue").status_code == 200
     assert "Traceback" not in capfd.readouterr().err
 
