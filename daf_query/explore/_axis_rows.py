@@ -15,7 +15,7 @@ from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession
 from daf_query.slice import RowKey, WrappedSql, explained_of
-from daf_query.sql import CollectionSchema, quoted_name, unopened_bracket
+from daf_query.sql import CollectionSchema, interruptible_rows, quoted_name, unopened_bracket
 from daf_query.table import DATASET
 from daf_storage import DafReader, errors
 
@@ -93,9 +93,7 @@ def batches_of(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a query around SQL that the page sent; errors have places in that SQL."""
     try:
-        rows = interruptible(session.sql(wrapped.query).rows)
-        while (batch := interruptible(lambda: next(rows.batches, None))) is not None:
-            yield batch
+        yield from interruptible_rows(session.sql(wrapped.query), interruptible).batches
     except errors.DafError as error:
         engine = session._engine  # noqa: SLF001 - our own
         raise explained_of(error, wrapped, engine, what=what) from None

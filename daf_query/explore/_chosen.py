@@ -13,7 +13,7 @@ from daf_query.explore._axis_rows import AxisRows, Positions, batches_of
 from daf_query.filter import python_edits, value_types
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import is_select, predicate_query
-from daf_query.sql import quoted_name
+from daf_query.sql import interruptible_rows, quoted_name
 from daf_query.table import DATASET
 from daf_storage import errors
 
@@ -55,11 +55,8 @@ def _of_query(rows: AxisRows, sql: str, interruptible: Interruptible) -> Positio
             f"{' and '.join(keys)}{'' if rows.joined else f' or {NAME}'}, and this yields {has}"
         )
     wanted = [*(keys if has_index else []), *([NAME] if has_name else [])]
-    stream = interruptible(result.select(*map(quoted_name, wanted)).rows)
-    positions: list[Positions] = []
-    while (batch := interruptible(lambda: next(stream.batches, None))) is not None:
-        positions.append(_of_batch(rows, _without_null(batch), wanted))
-    return _joined(positions)
+    keyed = interruptible_rows(result.select(*map(quoted_name, wanted)), interruptible)
+    return _joined([_of_batch(rows, _without_null(batch), wanted) for batch in keyed.batches])
 
 
 def _of_batch(rows: AxisRows, batch: pa.RecordBatch, wanted: list[str]) -> Positions:

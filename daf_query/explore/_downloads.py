@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal, cast
 from urllib.parse import quote
 
 import numpy as np
@@ -28,7 +28,7 @@ from daf_query.explore._requests import Asked, asked_of
 from daf_query.explore._responses import Head, Part, RunResponse, json_parts
 from daf_query.explore._selections import selected_positions
 from daf_query.slice import MatrixSlice, Selector
-from daf_query.sql import QueryResult
+from daf_query.sql import QueryResult, interruptible_rows
 
 _FORMATS: Final = {"parquet": "application/vnd.apache.parquet", "csv": "text/csv"}
 _H5AD: Final = "application/x-hdf5"
@@ -142,11 +142,11 @@ def _save(
     interruptible: Interruptible,
 ) -> None:
     """Write the rows of a query as they are computed."""
-    rows: Any = interruptible(result.rows)
+    rows = interruptible_rows(result, interruptible)
 
     def batches() -> Iterator[pa.RecordBatch]:
         size = 0
-        while (batch := interruptible(lambda: next(rows.batches, None))) is not None:
+        for batch in rows.batches:
             size += batch.nbytes
             explorer.check_bytes(size)
             yield batch

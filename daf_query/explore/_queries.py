@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Final
 
-import pyarrow as pa
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -16,7 +15,7 @@ from daf_query.explore._explorer import Explorer
 from daf_query.explore._failures import refusal
 from daf_query.explore._requests import asked_of
 from daf_query.explore._responses import ARROW, Head, Part, RunResponse
-from daf_query.sql import QueryResult, tokens_of
+from daf_query.sql import QueryResult, interruptible_rows, tokens_of
 
 _MOST_ID: Final = 200
 _DEFAULT_ROWS: Final = 100_000
@@ -63,18 +62,15 @@ def _rows(
     explorer: Explorer, sql: str, name: str, most: int, interruptible: Interruptible
 ) -> Iterator[Part]:
     """Yield the messages of an Arrow stream, of no more rows than are asked for."""
-    rows = interruptible(limited(explorer.session.sql(sql), sql, most + 1).rows)
+    result = limited(explorer.session.sql(sql), sql, most + 1)
+    rows = interruptible_rows(result, interruptible)
     # Not that of the result: a column that turns out to be unreadable is left out.
     schema = wire_schema(rows.schema)
     yield Head(ARROW, {"X-Daf-Row-Limit": str(most)})
     yield schema.serialize().to_pybytes()
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        while (batch := interruptible(lambda: next(rows.batches, None))) is not None:
-            yield batch
-
     count = size = 0
-    for batch in joined(wire_parts(batches(), schema)):
+    for batch in joined(wire_parts(rows.batches, schema)):
         left = most - count
         message = batch.slice(0, left).serialize().to_pybytes() if left else b""
         size += len(message)

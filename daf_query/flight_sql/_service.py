@@ -19,7 +19,7 @@ from daf_query.flight_sql._runs import Interruptible, Runs
 from daf_query.flight_sql._statuses import InvalidRequest, NotSupported, Statuses, answering
 from daf_query.flight_sql._tickets import Prepared, PreparedStatements, SealedQuery, Tickets
 from daf_query.session import DafSession
-from daf_query.sql import unbound_schemas
+from daf_query.sql import interruptible_rows, unbound_schemas
 
 _UPDATES: Final = (
     "CommandStatementUpdate",
@@ -189,18 +189,12 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     def _rows(self, sealed: SealedQuery, interruptible: Interruptible) -> Iterator[Any]:
         """Yield the columns of a query, then its rows; called in a thread of its own."""
         query = sealed.query
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            while (batch := interruptible(lambda: next(rows.batches, None))) is not None:
-                yield batch
-
         try:
-            result = self._session.sql(query)
-            rows = interruptible(result.rows)
+            rows = interruptible_rows(self._session.sql(query), interruptible)
             # Not that of the result: a column that turns out to be unreadable is left out.
             schema = wire_schema(rows.schema)
             yield schema
-            yield from joined(wire_batches(batches(), schema, self._limits))
+            yield from joined(wire_batches(rows.batches, schema, self._limits))
         except Exception as error:  # noqa: BLE001 - it is sent to the client
             status = self.statuses.status(error, query)
         else:

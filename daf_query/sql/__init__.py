@@ -31,6 +31,7 @@ from daf_query.sql._group_items import (
     split_items,
     written_items,
 )
+from daf_query.sql._interruptible_rows import interruptible_rows
 from daf_query.sql._listing import ListedTable, listed_tables
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._never_null import NeverNullWarning
@@ -84,6 +85,7 @@ __all__ = [
     "grouped_axis",
     "grouped_member_axis",
     "in_all",
+    "interruptible_rows",
     "is_ordered",
     "listed_tables",
     "missing_base",
