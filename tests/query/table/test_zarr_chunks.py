@@ -113,6 +113,24 @@ def test_what_is_left_to_zarr_python(tmp_path: Path) -> None:
     assert files.fingerprint(5) is None
 
 
+def test_chunks_that_filters_made_larger_are_read(tmp_path: Path) -> None:
+    """Up to 16 times: small numbers that are stored as large ones; without filters, none is."""
+    group = zarr.open_group(tmp_path, mode="w", zarr_format=2)
+    wide = [numcodecs.AsType(encode_dtype="<f8", decode_dtype="<i1")]
+    data = np.arange(6, dtype="i1")
+    zlib = numcodecs.Zlib()
+    check(
+        group.create_array("wide", data=data, chunks=(3,), filters=wide, compressors=zlib),
+        is_known=False,
+    )
+    large = group.create_array("large", data=data, chunks=(3,), compressors=zlib)
+    (tmp_path / "large/0").write_bytes(zlib.encode(bytes(6)))
+    files = ChunkFiles.of(large)
+    assert files is not None
+    with pytest.raises(errors.CorruptDataError, match="expands to more than the 3 bytes"):
+        files.decode(0, 3)
+
+
 def test_bytes_that_are_broken() -> None:
     """Are the same clear error as for strings."""
     with pytest.raises(errors.CorruptDataError, match="truncated"):

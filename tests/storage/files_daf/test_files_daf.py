@@ -70,3 +70,25 @@ class TestReading(ReadOnlyDafSuite):
             return
         with served(path) as server, open_daf(server.url) as daf:
             yield daf
+
+
+@pytest.mark.parametrize("name", ["x.daf", "x.daf.zip"])
+def test_a_node_is_the_same_as_itself_alone(tmp_path: Path, name: str) -> None:
+    """Not as another property of the data set, nor as that of another data set."""
+    opened = []
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        with writer(tmp_path / folder / name) as daf:
+            daf.add_axis("cell", ["a", "b"])
+            daf.set_vector("cell", "x", [1, 2])
+            daf.set_vector("cell", "y", [1, 2])
+        opened.append(open_daf(tmp_path / folder / name))
+    tree, other = (daf.tree for daf in opened)
+    x = tree.node("vectors/cell/x")
+    assert x is not None
+    assert x.is_same(tree.node("vectors/cell/x"))
+    assert not x.is_same(tree.node("vectors/cell/y"))
+    assert not x.is_same(other.node("vectors/cell/x"))
+    assert not x.is_same(None)
+    for daf in opened:
+        daf.close()

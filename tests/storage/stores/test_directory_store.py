@@ -17,6 +17,7 @@ import pytest
 from daf_storage import errors
 from daf_storage.base import STAGING_NAME
 from daf_storage.stores import DirectoryStore, WritableStore, _directory_write, _swap
+from daf_storage.stores._directory_rebuild import exchange_directories
 from daf_storage.testing import ChangingStoreSuite
 from tests.support import create
 
@@ -380,3 +381,20 @@ def test_recovery_removes_directories_that_were_exchanged(tmp_path: Path) -> Non
     DirectoryStore(root).recover()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
     assert all((tmp_path / name / "file").exists() for name in kept)
+
+
+def test_a_copy_that_another_program_took_away_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old directory, once it has made room: it is not looked for for ever."""
+    for name in ("x", "x.rebuilt"):
+        (tmp_path / name).mkdir()
+
+    def exchange(ready: Path, root: Path) -> bool:
+        shutil.rmtree(root)
+        ready.rename(root)
+        return True
+
+    monkeypatch.setattr(_swap, "exchange", exchange)
+    with pytest.raises(FileNotFoundError):
+        exchange_directories(tmp_path / "x.rebuilt", tmp_path / "x")
