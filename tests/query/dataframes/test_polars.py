@@ -295,3 +295,12 @@ def test_categoricals_and_genes() -> None:
         assert matrix.filter(pl.col("value") > 3).collect().height == (each is not session)
     with pytest.raises(errors.AxisNotFoundError, match="'gen'"):
         session.lazy_frame("gen")
+
+
+def test_a_column_is_a_predicate_if_it_is_boolean() -> None:
+    """What polars does with the bits of numbers is left to it."""
+    schema = pa.schema([("old", pa.bool_()), ("age", pa.int64())])
+    assert pushed_filter(pl.col("old"), schema).is_whole
+    assert pushed_filter(pl.col("age"), schema).expression is None
+    part = pushed_filter(pl.col("age") & pl.col("old"), schema)
+    assert (str(part.expression), part.is_whole) == ("old", False)

@@ -100,6 +100,8 @@ def of_python(predicate: str) -> list[int] | None:
         ("(age > 3) & (n < 2)", "((age > 3) AND (n < 2))"),
         ("(age>3)&(n<2)|old", "((age>3) AND (n<2) OR old)"),
         ("old & ~sick", "(old AND (NOT sick))"),
+        ("(age > 3) & TRUE", "((age > 3) AND TRUE)"),
+        ("false | old", "(false OR old)"),
         ("~(old)&~(sick)", "((NOT (old)) AND (NOT (sick)))"),
         ("~~old", "(NOT (NOT old))"),
         ("(age > 3) & ~~old and ~~(sick)", "((age > 3) AND (NOT (NOT old))) and (NOT (NOT (sick)))"),

@@ -151,3 +151,13 @@ def test_lists_of_arrays_keep_their_values() -> None:
     assert plain_values(rows, what="x").tolist() == [[BIG, 1], [0.5, 2]]
     with pytest.raises(UnsupportedInputError, match="masked value at position 1"):
         plain_values([rows[1], np.ma.array([1, 2], mask=[True, False])], what="x")
+
+
+@pytest.mark.parametrize("dtype", ["string", "str", "string[pyarrow]"])
+def test_strings_of_pandas_are_taken_as_arrow(dtype: str) -> None:
+    """Without an object of Python for each; numbers of pandas' own types are numpy's."""
+    values = plain_values(pd.Series(["a", "b"], dtype=dtype), what="x")
+    if dtype != "str" or pd.Series(["a"], dtype="str").dtype != object:  # as of pandas 3
+        assert isinstance(values, pa.Array | pa.ChunkedArray)
+    assert isinstance(plain_values(pd.Series([1, 2], dtype="Int64"), what="x"), np.ndarray)
+    assert isinstance(plain_values(pd.Series([True], dtype="boolean"), what="x"), np.ndarray)

@@ -90,5 +90,5 @@ def test_a_node_is_the_same_as_itself_alone(tmp_path: Path, name: str) -> None:
     assert not x.is_same(tree.node("vectors/cell/y"))
     assert not x.is_same(other.node("vectors/cell/x"))
     assert not x.is_same(None)
-    for daf in opened:
-        daf.close()
+    for each in opened:
+        each.close()
