@@ -13,7 +13,7 @@ BUILD_PAGE := daf_query/explore/web/_build.py
 # Tests start some hundred processes, each of which would compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup page web web-build browser demo test test-browser test-engines test-spark test-benchmarks check docs corpus format bench crash-points mutants torture lock test-lowest clean
+.PHONY: help setup page web web-build browser demo test test-browser test-engines test-notebooks test-spark test-benchmarks check docs corpus format bench crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -68,6 +68,9 @@ $(SPARK_VENV)/.installed: pyproject.toml $(LOCK)
 	DAF_SKIP_WEB=1 $(SPARK_VENV)/bin/python -m pip install --quiet --constraint $(LOCK) --editable ".[anndata]" \
 		pyspark==$$(sed -n 's/^pyspark-client==//p' $(LOCK)) hypothesis pytest pytest-asyncio scanpy
 	@touch $@
+
+test-notebooks: setup  ## Execute the notebooks of the gallery, each in a kernel.
+	$(BIN)/python -m pytest -m notebooks tests/gallery $(TESTS)
 
 test-benchmarks: setup  ## Run the benchmarks on little data, to see that they work.
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m benchmarks tests/test_benchmarks.py

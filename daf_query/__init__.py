@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from daf_query.flight_sql import FlightSqlLimits, FlightSqlServer
     from daf_query.index import UnusedIndexWarning, rebuild_indexes
     from daf_query.matrix import DamagedLayoutWarning
+    from daf_query.notebook import load_ipython_extension, unload_ipython_extension
     from daf_query.profile import Profile, ProfilePlots
     from daf_query.scan import ScanOptions
     from daf_query.session import Annotation, DafSession, SessionPlots, connect
@@ -88,8 +89,10 @@ __all__ = [
     "append_rows",
     "build_spatial_index",
     "connect",
+    "load_ipython_extension",
     "provenance",
     "rebuild_indexes",
+    "unload_ipython_extension",
     "zarr_table",
 ]
 
@@ -113,6 +116,7 @@ __getattr__, __dir__ = lazy_names(
             "rebuild_indexes",
         ),
         "daf_query.matrix": ("DamagedLayoutWarning",),
+        "daf_query.notebook": ("load_ipython_extension", "unload_ipython_extension"),
         "daf_query.profile": ("Profile", "ProfilePlots"),
         "daf_query.scan": ("ScanOptions",),
         "daf_query.session": (

@@ -28,6 +28,8 @@ from tests.torture.campaigns import CAMPAIGNS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+GALLERY = ROOT / "docs" / "gallery"
+"""Notebooks, which run in kernels: `tests/gallery`."""
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 STARTS_EMPTY = {"README.md", "first-steps.md"}
@@ -119,7 +121,11 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.parent != GALLERY],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_every_block_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: Path
 ) -> None:

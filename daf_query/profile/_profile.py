@@ -16,7 +16,7 @@ from daf_query.profile import _anndata
 from daf_query.profile._anndata import Statistic
 from daf_query.profile._plot import ProfilePlots
 from daf_query.scan import NAME
-from daf_query.sql import LOOKED_AT_ROWS, Engine, TableResult, rows_page
+from daf_query.sql import Engine, TableResult, rows_page
 from daf_storage import ShowProgress, errors
 from daf_storage.spi import output_path, write_anndata
 
@@ -61,14 +61,14 @@ class Profile(TableResult):
         super().__init__(engine, content.to_table(), title, asked)
         self._content = content
 
-    def _repr_html_(self) -> str:
+    def _page(self, rows: pa.Table) -> str:
         content = self._content
         groups, columns = content.moments.count.size, content.columns.positions.size
         title = (
             f"profile of {content.name} over {content.axes[0]} x {content.axes[1]}: "
             f"{groups:,} groups x {columns:,} {content.axes[1]}"
         )
-        return rows_page(self._first_rows(LOOKED_AT_ROWS + 1), self.count(), title=title)
+        return rows_page(rows, self.count(), title=title)
 
     @property
     def content(self) -> GroupProfile:

@@ -46,7 +46,7 @@ from daf_query.sql._requirements import (
     requirements_of,
 )
 from daf_query.sql._result import QueryResult, TableResult, query_result
-from daf_query.sql._result_page import LOOKED_AT_ROWS, rows_page
+from daf_query.sql._result_page import rows_page
 from daf_query.sql._statements import one_statement
 from daf_query.sql._syntax_errors import syntax_error
 from daf_query.sql._tokens import Token, tokens_of, unopened_bracket
@@ -56,7 +56,6 @@ __all__ = [
     "BOX_SIDES",
     "CATALOG",
     "ENGINE",
-    "LOOKED_AT_ROWS",
     "Allow",
     "AlphabeticalOrderWarning",
     "AxisSchema",

@@ -22,7 +22,7 @@ from daf_query.sql._error_translation import translate_execution_error, unknown_
 from daf_query.sql._explain import QueryPlan
 from daf_query.sql._names import quoted_name
 from daf_query.sql._pandas_frame import pandas_frame
-from daf_query.sql._result_page import LOOKED_AT_ROWS, rows_page
+from daf_query.sql._result_page import LOOKED_AT_ROWS, SHOWN_ROWS, rows_page
 from daf_query.sql._result_steps import expressions, filtered, sort_keys, written_call
 from daf_query.sql._user_tables import table_frame
 from daf_query.table import with_categories
@@ -128,7 +128,16 @@ class QueryResult:
         return self._run(lambda: repr(self._executed()))
 
     def _repr_html_(self) -> str:
-        return rows_page(self._first_rows(LOOKED_AT_ROWS + 1))
+        return self._page(self._first_rows(LOOKED_AT_ROWS + 1))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Return all that a notebook shows: the rows are computed once for both forms."""
+        rows = self._first_rows(LOOKED_AT_ROWS + 1)
+        text = repr(table_frame(rows.slice(0, SHOWN_ROWS)))
+        return {"text/plain": text, "text/html": self._page(rows)}
+
+    def _page(self, rows: pa.Table) -> str:
+        return rows_page(rows)
 
     def _first_rows(self, count: int) -> pa.Table:
         """Return the first rows, computed now."""

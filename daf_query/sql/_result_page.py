@@ -22,7 +22,9 @@ from daf_storage.spi import (
 LOOKED_AT_ROWS: Final = 1000
 """Of how many rows the charts are."""
 
-_SHOWN_ROWS: Final = 10
+SHOWN_ROWS: Final = 10
+"""How many rows are shown."""
+
 _SHOWN_COLUMNS: Final = 30
 
 
@@ -44,7 +46,7 @@ def rows_page(rows: pa.Table, total: int | None = None, *, title: str = "") -> M
     fields = [rows.schema.field(place) for place in range(len(columns))]
     previews = [preview_of(column, total=len(column)) for column in columns]
     charts = [_header(each, preview) for each, preview in zip(fields, previews, strict=True)]
-    shown = looked_at.slice(0, _SHOWN_ROWS)
+    shown = looked_at.slice(0, SHOWN_ROWS)
     cells = [shown.column(place).to_pylist() for place in range(len(columns))]
     body = [[_cell(value) for value in row] for row in zip(*cells, strict=True)]
     notes = _notes(rows, total, is_all=is_all)
@@ -73,7 +75,7 @@ def _cell(value: Any) -> Markup:
 
 
 def _notes(rows: pa.Table, total: int | None, *, is_all: bool) -> Markup:
-    shown = min(rows.num_rows, _SHOWN_ROWS)
+    shown = min(rows.num_rows, SHOWN_ROWS)
     known = rows.num_rows if total is None else total
     plural = "s" * (known != 1)
     if is_all and shown == known:

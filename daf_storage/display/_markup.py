@@ -16,7 +16,7 @@ _SHOWN_CHARACTERS: Final = 60
 _CLASS: Final = "daf-view"
 
 _STYLE: Final = f"""
-.{_CLASS} {{font-size: 13px; line-height: 1.4; color: inherit}}
+.{_CLASS} {{font-size: 13px; line-height: 1.4; color: inherit; overflow-x: auto}}
 .{_CLASS} table {{border-collapse: collapse; font-size: inherit; margin: .2em 0 .6em}}
 .{_CLASS} tr, .{_CLASS} th, .{_CLASS} td {{background: none !important; border: 0}}
 .{_CLASS} th, .{_CLASS} td {{padding: .1em 1em .1em 0; text-align: left; vertical-align: middle;

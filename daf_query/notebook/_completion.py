@@ -1,0 +1,85 @@
+"""Completion in cells that begin with ``%%daf``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from daf_query.notebook._line import FORMS, OPTIONS
+from daf_query.notebook._sessions import sessions_of
+from daf_storage import errors
+from daf_storage.spi import optional_import
+
+_FIRST_LINE: Final = re.compile(r"\s*%%daf\b([^\n]*)(\n|$)")
+_IDENTIFIER: Final = "daf_query.cells"
+_WORD: Final = re.compile(r"[^\s=]*$")
+
+
+class CellCompleter:
+    """Completes the cells of a shell of IPython: sessions and options, then SQL."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+
+    def install(self) -> None:
+        """Begin to complete; in place of one that was installed before."""
+        self.remove(self._shell)
+        completer = optional_import("IPython.core.completer", extra="notebook")
+
+        def matches(context: Any) -> dict[str, Any]:
+            return self._matches(context)
+
+        matcher = completer.context_matcher(identifier=_IDENTIFIER)(matches)
+        self._shell.Completer.custom_matchers.append(matcher)
+
+    @staticmethod
+    def remove(shell: Any) -> None:
+        """Complete no more."""
+        matchers = shell.Completer.custom_matchers
+        matchers[:] = [
+            each for each in matchers if getattr(each, "matcher_identifier", None) != _IDENTIFIER
+        ]
+
+    def _matches(self, context: Any) -> dict[str, Any]:
+        """Return what IPython asks of a matcher; of other cells nothing."""
+        cell = context.full_text
+        found = _FIRST_LINE.match(cell)
+        if found is None:
+            return {"completions": []}
+        lines = cell.split("\n")
+        place = sum(len(line) + 1 for line in lines[: context.cursor_line])
+        cursor = place + context.cursor_position
+        try:
+            fragment, words = self.completions(cell, cursor)
+        except errors.DafError:  # such as a session that was closed
+            fragment, words = "", []
+        simple = optional_import("IPython.core.completer", extra="notebook").SimpleCompletion
+        return {
+            "completions": [simple(word, type=kind) for word, kind in words],
+            "matched_fragment": fragment,
+            "suppress": True,
+            "ordered": True,
+        }
+
+    def completions(self, cell: str, cursor: int) -> tuple[str, list[tuple[str, str]]]:
+        """Return what is typed, and what may stand for it: words, and what each is."""
+        found = _FIRST_LINE.match(cell)
+        if found is None:
+            return "", []
+        if cursor <= found.end(1):
+            return self._of_line(cell[found.start(1) : cursor])
+        return "", []
+
+    def _of_line(self, before: str) -> tuple[str, list[tuple[str, str]]]:
+        """Return what may stand in the line: options, their values, and sessions."""
+        word = _WORD.search(before)
+        fragment = "" if word is None else word.group()
+        last = before[: len(before) - len(fragment)].rstrip(" =").rsplit(" ", 1)[-1]
+        if last == "--to":
+            known = [(form, "form") for form in FORMS]
+        elif last in OPTIONS:
+            known = [(name, "variable") for name in self._shell.user_ns if not name.startswith("_")]
+        else:
+            known = [(name, "session") for name in sessions_of(self._shell)]
+            known += [(option, "option") for option in OPTIONS]
+        return fragment, [(name, kind) for name, kind in known if name.startswith(fragment)]

@@ -1,0 +1,1 @@
+"""Tests of cells of SQL in notebooks."""

@@ -1,0 +1,190 @@
+"""Tests of ``%%daf`` cells, in a shell of IPython."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+from daf_query import connect
+from daf_query.notebook._line import CellLine, ConnectLine, cell_line, connect_line
+from daf_storage import MemoryDaf, ZarrDaf, copy_all, errors
+
+
+def _daf() -> Any:
+    daf = MemoryDaf(name="tiny")
+    daf.add_axis("cell", ["A", "B", "C"])
+    daf.add_axis("gene", ["CD8A", "CD3E", "CST3"])
+    daf.set_vector("cell", "age", [1, 2, 3])
+    daf.set_vector("cell", "donor", ["N1", "N2", "N2"])
+    daf.set_matrix("cell", "gene", "X", [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
+    return daf
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Any]:
+    """Return a shell with the extension."""
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "daf_query")
+    yield shell
+    shell.run_line_magic("unload_ext", "daf_query")
+    assert "daf" not in shell.magics_manager.magics["cell"]
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def shell(loaded: Any) -> Any:
+    """Return the shell, with no variable but a session."""
+    loaded.reset(new_session=False, aggressive=False)
+    loaded.push({"db": connect(_daf())})
+    return loaded
+
+
+def _run(shell: Any, cell: str) -> tuple[Any, Any]:
+    """Run a cell, and return its result and what it showed."""
+    with capture_output() as shown:
+        result = shell.run_cell(cell)
+    return result, shown
+
+
+def test_a_cell_shows_its_rows(shell: Any) -> None:
+    """As a page, and as text; the session need not be named."""
+    for line in ("%%daf db", "%%daf"):
+        result, shown = _run(shell, f"{line}\nSELECT name FROM cell\nWHERE age > 2;\n")
+        assert result.success
+        (output,) = shown.outputs
+        assert "<td>C</td>" in output.data["text/html"]
+        assert "C" in output.data["text/plain"]
+
+
+@pytest.mark.parametrize(
+    ("form", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame), ("arrow", pa.Table)]
+)
+def test_rows_become_a_frame(shell: Any, form: str, kind: type) -> None:
+    """The value of the cell, or a variable, which is not shown."""
+    cell = f"%%daf db --to {form}"
+    result, _ = _run(shell, f"{cell}\nSELECT age FROM cell")
+    assert isinstance(result.result, kind)
+    result, shown = _run(shell, f"{cell} -o frame\nSELECT age FROM cell")
+    assert (result.result, shown.outputs) == (None, [])
+    assert isinstance(shell.user_ns["frame"], kind)
+    _run(shell, "%%daf --output rows\nSELECT age FROM cell ORDER BY age")
+    assert shell.user_ns["rows"].to_pydict() == {"age": [1, 2, 3]}
+
+
+def test_parameters_are_variables(shell: Any) -> None:
+    """By their names, lists too; or those of a mapping; nothing of it is SQL."""
+    shell.push({"least": 1, "donors": ["N2", "'; DROP TABLE cell"], "mine": {"least": 2}})
+    query = "SELECT name FROM cell WHERE age > $least AND donor IN $donors"
+    _run(shell, f"%%daf -o rows\n{query}")
+    assert shell.user_ns["rows"].to_pydict() == {"name": ["B", "C"]}
+    _run(shell, "%%daf -o rows --params mine\nSELECT name FROM cell WHERE age > $least")
+    assert shell.user_ns["rows"].to_pydict() == {"name": ["C"]}
+
+
+@pytest.mark.parametrize(
+    ("cell", "sentence"),
+    [
+        ("%%daf db\nSELECT agee FROM cell", "VectorNotFoundError: .*agee.*age"),
+        ("%%daf db\nSELECT 1 / (age - age) FROM cell", "QueryError: .*[Dd]ivide by zero"),
+        ("%%daf\nSELEC 1", "QueryError: "),
+        (
+            "%%daf\nSELECT name FROM cell WHERE age > $most",
+            r"parameter \$most, and there is no variable",
+        ),
+        ("%%daf nope\nSELECT 1", "there is no 'nope'; there are the sessions db"),
+        ("%%daf x\nSELECT 1", "the variable 'x' is no session"),
+        ("%%daf --too pandas\nSELECT 1", "no option --too; did you mean --to?"),
+        ("%%daf db\n\n", "no SQL in the cell"),
+        ("%daf disconnect", "write '%daf connect PATH"),
+        ("%daf connect nothing.daf.zarr", "SourceNotFoundError: .*nothing.daf.zarr"),
+    ],
+)
+def test_an_error_is_one_sentence(
+    shell: Any, cell: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The cell fails, so that a notebook that is executed stops; no line of the program is shown."""
+    shell.push({"x": 1})
+    result = shell.run_cell(cell)
+    assert isinstance(result.error_in_exec, errors.DafError)
+    shown = capsys.readouterr()
+    printed = (shown.out + shown.err).strip()
+    assert re.search(sentence, printed), printed
+    assert "Traceback" not in printed
+    assert ".py" not in printed
+    assert len(printed.splitlines()) <= 3  # a syntax error shows the place
+
+
+def test_which_session_is_asked(shell: Any) -> None:
+    """The only one, or ``db``; of several others one has to be named."""
+    shell.push({"one": connect(_daf()), "two": connect(_daf())})
+    assert _run(shell, "%%daf\nSELECT 1 AS x")[0].success
+    del shell.user_ns["db"]
+    result, _ = _run(shell, "%%daf\nSELECT 1 AS x")
+    assert "which session? there are the sessions one, two" in str(result.error_in_exec)
+
+
+def test_a_data_set_is_connected(shell: Any, tmp_path: Path) -> None:
+    """As a variable; its tables are named."""
+    path = tmp_path / "my data.daf.zarr"
+    with ZarrDaf(path, "w") as daf:
+        copy_all(_daf(), daf)
+    result, shown = _run(shell, f"%daf connect '{path}' tiny")
+    assert result.success
+    assert "tiny = DafSession(my data) with the tables cell, gene" in shown.stdout
+    assert _run(shell, "%%daf tiny -o rows\nSELECT count(*) AS n FROM cell")[0].success
+    assert shell.user_ns["rows"].to_pydict() == {"n": [3]}
+    shell.user_ns["tiny"].close()
+
+
+def test_lines_are_parsed() -> None:
+    """Options in any order, with a space or an equals sign."""
+    assert cell_line("--to=polars db -o x") == CellLine("db", "polars", "x")
+    assert cell_line("") == CellLine()
+    assert connect_line("a.h5ad --mode r --overlay mine.daf.zarr x") == ConnectLine(
+        "a.h5ad", "x", "r", "mine.daf.zarr"
+    )
+    for line in ("a b", "--to excel", "-o 1x", "-o", "'open", "--params a-b"):
+        with pytest.raises(errors.InvalidInputError):
+            cell_line(line)
+    for line in ("", "a b c", "a 1x", "a --mode w"):
+        with pytest.raises(errors.InvalidInputError):
+            connect_line(line)
+
+
+def test_the_first_line_is_completed(shell: Any) -> None:
+    """Sessions, options, and their values."""
+    shell.push({"frame": 1})
+
+    def completed(cell: str) -> list[str]:
+        with provisionalcompleter():
+            return [each.text for each in shell.Completer.completions(cell, len(cell))]
+
+    assert completed("%%daf d") == ["db"]
+    assert completed("%%daf db --o") == ["--output"]
+    assert completed("%%daf db --to p") == ["pandas", "polars"]
+    assert completed("%%daf db -o fr") == ["frame"]
+
+
+def test_importing_the_package_does_not_import_ipython() -> None:
+    """Nor does a session; the extension is behind a lazy door."""
+    script = (
+        "import sys, daf_query, daf_storage\n"
+        "daf_query.connect(daf_storage.MemoryDaf())._repr_html_()\n"
+        "print('IPython' in sys.modules, 'daf_query.notebook' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False False\n"
