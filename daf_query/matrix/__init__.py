@@ -20,6 +20,7 @@ from daf_query.matrix._estimate import (
     major_counts,
     minor_counts,
 )
+from daf_query.matrix._freed_memory import keep_freed_memory
 from daf_query.matrix._gather import gather_sparse
 from daf_query.matrix._layouts import (
     DamagedLayoutWarning,
@@ -71,6 +72,7 @@ __all__ = [
     "gather_dense",
     "gather_first",
     "gather_sparse",
+    "keep_freed_memory",
     "major_counts",
     "major_groups",
     "minor_counts",

@@ -14,6 +14,8 @@ from daf_query.matrix._slice_plan import Positions, SlicePlan
 from daf_storage.spi import Span
 
 _BLOCK_BYTES: Final = 32 << 20
+_PICKED_ELEMENTS: Final = 1 << 16
+_DENSE_COLUMNS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,48 @@ def _spans_of_chunks(positions: Positions, chunk: int) -> Iterator[tuple[Span, P
 def _index(values: npt.NDArray[Any], major: Selection, minor: Selection) -> npt.NDArray[Any]:
     rows = _as_slice(major.positions)
     columns = slice(None) if minor.is_all else _as_slice(minor.positions)
-    if isinstance(rows, slice) or isinstance(columns, slice):
+    if isinstance(columns, slice):
         return values[rows, columns]
-    return values[np.ix_(rows, columns)]
+    is_dense = columns.size * _DENSE_COLUMNS >= values.shape[1]
+    if isinstance(rows, slice) and not is_dense:
+        return values[rows, columns]
+    if not _can_be_taken(values):
+        return values[np.ix_(major.positions, columns)]
+    return _picked(values, major.positions, columns, is_dense=is_dense)
+
+
+def _can_be_taken(values: npt.NDArray[Any]) -> bool:
+    """Return whether numpy takes elements of an array where it lies, without copying it first."""
+    return bool(values.flags.c_contiguous and values.flags.aligned and values.dtype.isnative)
+
+
+def _picked(
+    values: npt.NDArray[Any], rows: Positions, columns: Positions, *, is_dense: bool
+) -> npt.NDArray[Any]:
+    """Return scattered columns of some rows, block by block.
+
+    Of few columns each element is taken where it lies.  Where they are ``is_dense``, whole rows
+    are copied into the cache, and taken from there.
+    """
+    height, width = values.shape
+    _check(rows, height)
+    _check(columns, width)
+    out = np.empty((rows.size, columns.size), values.dtype)
+    step = max(_PICKED_ELEMENTS // max(width if is_dense else columns.size, 1), 1)
+    flat = values.reshape(-1)
+    for start in range(0, rows.size, step):
+        some, target = rows[start : start + step], out[start : start + step]
+        if is_dense:
+            values[some].take(columns, axis=1, out=target, mode="clip")
+        else:
+            flat.take(some[:, np.newaxis] * width + columns, out=target, mode="clip")
+    return out
+
+
+def _check(positions: Positions, length: int) -> None:
+    """Raise if a position leaves its axis, which numpy is told not to look at."""
+    if positions.size and (int(positions.min()) < 0 or int(positions.max()) >= length):
+        raise IndexError(f"a selected position leaves the range 0 to {length - 1:,} of its axis")
 
 
 def _as_slice(positions: Positions) -> slice | Positions:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from daf_query.matrix._freed_memory import keep_freed_memory
 from daf_query.matrix._slice_plan import Positions, SlicePlan
 from daf_query.matrix._stored_elements import StoredElements, joined_runs
 from daf_storage.spi import Span, lazy_module
@@ -67,6 +68,7 @@ def gather_sparse(
     CorruptDataError
         A row number of the slice leaves its axis.
     """
+    keep_freed_memory()
     if plan.minor.is_all:
         return _gather_whole_majors(plan, progress)
     positions = plan.minor.positions
@@ -109,8 +111,7 @@ def _gather_minors(
     n_read = 0
     for block in blocks_of(plan):
         stored, values = elements.read(block.starts, block.counts)
-        offsets = _looked_up(offset_of_minor, stored)
-        selected = np.flatnonzero(offsets >= 0)
+        offsets, selected = _looked_up(offset_of_minor, stored)
         borders = np.concatenate([[0], np.cumsum(block.counts)])
         np.add.at(counts, block.majors, np.diff(np.searchsorted(selected, borders)))
         n_read += stored.size
@@ -152,16 +153,30 @@ class _Filled:
         return self._values
 
 
-def _looked_up(table: npt.NDArray[np.int32], rows: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """Return the numbers of a table for row numbers that are known to be in it."""
+def _looked_up(
+    table: npt.NDArray[np.int32], rows: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.intp]]:
+    """Return the numbers of a table for row numbers, and which of them are not negative.
+
+    The row numbers are known to be in the table.  Those of a large block, as it is decoded or
+    fetched, are looked up in pieces that stay in the cache.
+    """
     if rows.dtype == np.uint64:
         rows = rows.view(np.int64)
-    return table.take(rows, mode="clip")  # which does not check them again
+    numbers = np.empty(rows.size, np.int32)
+    selected = []
+    for start in range(0, rows.size, _BLOCK_ELEMENTS):
+        piece = numbers[start : start + _BLOCK_ELEMENTS]
+        table.take(rows[start : start + _BLOCK_ELEMENTS], out=piece, mode="clip")
+        selected.append(np.flatnonzero(piece >= 0) + start)
+    return numbers, np.concatenate([np.empty(0, np.intp), *selected])
 
 
 def _counts(plan: SlicePlan, majors: Positions) -> Positions:
     """Return the number of stored elements of each of some majors."""
     colptr = _colptr(plan)
+    if majors is plan.major.positions and plan.major.is_all:
+        return np.diff(colptr)
     counts = colptr[majors + 1]
     counts -= colptr[majors]
     return counts
@@ -241,4 +256,5 @@ def _csr(
     result.sort_indices()  # selected in another order, or by a foreign writer; else nothing is done
     if not is_ordered:
         result.sum_duplicates()
-    return sp.csr_array(result)
+    found: sp.csr_array[Any] = result
+    return found

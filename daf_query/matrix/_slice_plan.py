@@ -74,9 +74,12 @@ def _sparse_plan(
 
 
 def ranges_of(colptr: Positions, major: Selection) -> tuple[Positions, Positions]:
-    """Return where the elements of each selected major begin, and how many they are."""
+    """Return where the elements of each selected major begin, and how many they are.
+
+    Those of all majors are one range.
+    """
     if major.is_all:
-        return colptr[:-1], np.diff(colptr)
+        return colptr[:1], colptr[-1:] - colptr[0]
     starts = colptr[major.positions]
     counts = colptr[major.positions + 1]
     counts -= starts

@@ -13,7 +13,14 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.matrix import Layout, Selection, ordered_plan, plan_layouts, read_first
+from daf_query.matrix import (
+    Layout,
+    Selection,
+    keep_freed_memory,
+    ordered_plan,
+    plan_layouts,
+    read_first,
+)
 from daf_query.moments._accumulator import (
     Accumulator,
     Moments,
@@ -25,7 +32,7 @@ from daf_query.moments._dense_blocks import DensePass
 from daf_query.moments._grouped_rows import GroupedRows, Strata
 from daf_query.moments._segments import Segments
 from daf_query.moments._sparse_blocks import SparsePass
-from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions, in_order, keep_freed_memory
+from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions, in_order
 from daf_storage import DafReader, errors
 
 _ROWS_ADVANTAGE = 2

@@ -9,11 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-import numpy as np
-
 _T = TypeVar("_T")
-
-_KEPT_BYTES: Final = 24 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +26,6 @@ class BlockOptions:
 
 DEFAULT_BLOCKS: Final = BlockOptions()
 """For all sizes."""
-
-
-def keep_freed_memory() -> None:
-    """Have the allocator keep the memory of a block that is done for the next one.
-
-    glibc returns freed memory at once until larger arrays than those were freed.  Every block would
-    have its pages mapped and cleared again, which takes longer than what is computed in them.
-    """
-    np.empty(_KEPT_BYTES, np.uint8)
 
 
 def in_order(

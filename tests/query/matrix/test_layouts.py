@@ -55,13 +55,13 @@ def damage(path: Path, axes: tuple[str, str], name: str, what: tuple[str, bytes 
 def all_of(path: Path, name: str, axes: tuple[str, str]) -> MatrixSlice:
     """Return a slice that reads the given layout, as long as that one is whole."""
     if axes[0] == "cell":  # stored by genes: few genes are cheap
-        return connect(path).matrix("cell", "gene", name, columns=[3, 0])
+        return connect(path).matrix("cell", "gene", name, rows=[2, 1, 0, 1], columns=[3])
     return connect(path).matrix("cell", "gene", name, rows=[2])
 
 
 def expected(axes: tuple[str, str]) -> list[Any]:
     """Return the values of `all_of`."""
-    found: list[Any] = (UMIS[:, [3, 0]] if axes[0] == "cell" else UMIS[[2]]).tolist()
+    found: list[Any] = (UMIS[[2, 1, 0, 1]][:, [3]] if axes[0] == "cell" else UMIS[[2]]).tolist()
     return found
 
 
