@@ -129,7 +129,7 @@ def _picked(
 
 
 def _check(positions: Positions, length: int) -> None:
-    """Raise if a position leaves its axis, which numpy is told not to look at."""
+    """Raise if a position leaves its axis, since what takes elements does not look."""
     if positions.size and (int(positions.min()) < 0 or int(positions.max()) >= length):
         raise IndexError(f"a selected position leaves the range 0 to {length - 1:,} of its axis")
 
