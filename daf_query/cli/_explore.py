@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
+import sys
 import webbrowser
-from typing import Any
+from typing import Any, Final
 
 from daf_query import explore
 from daf_query.explore import ExploredData, ExploreLimits
 from daf_query.session import DafSession, connect, named_sources
 from daf_storage import errors
 from daf_storage.spi import optional_import
+
+_SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+"""Variables of the environment of which one is set where there are windows."""
 
 
 def explore_command(options: argparse.Namespace) -> None:
@@ -32,9 +37,14 @@ def explore_command(options: argparse.Namespace) -> None:
         print(f"exploring {', '.join(options.paths)} at {server.url}", flush=True)
         print("stop with Ctrl-C", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
-            if not options.no_browser:
+            if not options.no_browser and _has_screen():
                 webbrowser.open(server.opening_url())
             server.serve_forever()
+
+
+def _has_screen() -> bool:
+    """Return whether a browser would open in a window, and not in this terminal."""
+    return sys.platform == "darwin" or any(map(os.environ.get, _SCREENS))
 
 
 def _connected(options: argparse.Namespace) -> DafSession:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -54,13 +54,24 @@ class AxisRows:
             return within
         return self.joined.joined(batch.column(DATASET), within)
 
+    @property
+    def readers(self) -> list[DafReader]:
+        """The data sets that have the axis, in their order."""
+        if self.joined is None:
+            return [self.session.reader(self.schema)]
+        return list(self.joined.members.values())
+
+    def identity(self) -> Hashable | None:
+        """Return what changes when the entries do; None while they are being changed."""
+        first, second = (
+            tuple(daf.vector_identity(self.axis, NAME) for daf in self.readers) for _ in range(2)
+        )
+        return first if first == second else None
+
     def all_names(self) -> list[pa.Array]:
         """Return the entries, as large strings; of several data sets, of one after the other."""
-        if self.joined is None:
-            readers: Iterable[DafReader] = [self.session.reader(self.schema)]
-        else:
-            readers = self.joined.members.values()
-        return [daf.get_pa_vector(self.axis, NAME).cast(pa.large_string()) for daf in readers]
+        entries = (daf.get_pa_vector(self.axis, NAME) for daf in self.readers)
+        return [names.cast(pa.large_string()) for names in entries]
 
     def names(self, positions: Positions) -> pa.Array:
         """Return the entries at positions, as large strings."""

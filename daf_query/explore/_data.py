@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from daf_query.explore._axis_rows import AxisRows, axis_rows
 from daf_query.explore._failures import RequestError, refusal
 from daf_query.session import DafSession, is_pattern, matching_paths
 from daf_storage import errors
@@ -47,6 +48,7 @@ class ExploredData:
         self._signature: Signature | None = _signature(self._paths)
         self._session = open_session()
         self._openings = 1
+        self._entries: dict[tuple[str, str], Hashable] = {}
 
     @property
     def version(self) -> int:
@@ -76,12 +78,43 @@ class ExploredData:
                 self._session = self._open_session()
                 self._signature = signature
                 self._openings += 1
+            elif any(_has_changed(self._session, *axis) for axis in self._entries.items()):
+                self._openings += 1
+            self._entries.clear()
             return self._session
+
+    def rows(self, schema: str, axis: str) -> AxisRows:
+        """Return the rows of an axis.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such schema, or no such axis.
+        RequestError
+            Its entries were replaced or reordered since the page was loaded: the positions that the
+            page holds are others.
+        """
+        rows = axis_rows(self.session, schema, axis)
+        identity = rows.identity()
+        if identity is not None:
+            with self._lock:
+                known = self._entries.setdefault((rows.schema, axis), identity)
+            if known != identity:
+                raise replaced()
+        return rows
 
     def close(self) -> None:
         """Close the data sets."""
         with self._lock:
             self._session.close()
+
+
+def _has_changed(session: DafSession, axis: tuple[str, str], identity: Hashable) -> bool:
+    """Return whether the entries of an axis are others."""
+    try:
+        return axis_rows(session, *axis).identity() != identity
+    except errors.DafError:
+        return True
 
 
 def replaced() -> RequestError:

@@ -20,7 +20,6 @@ from starlette.responses import Response
 
 from daf_query._row_files import Rows, save_rows
 from daf_query._runs import Interruptible
-from daf_query.explore._axis_rows import axis_rows
 from daf_query.explore._chosen import chosen
 from daf_query.explore._explorer import Download, Explorer
 from daf_query.explore._failures import refusal
@@ -125,7 +124,7 @@ def _slice(explorer: Explorer, asked: Asked, interruptible: Interruptible) -> Ma
     if asked.flag("selection"):
         positions = selected_positions(explorer, schema, rows_axis)
         if isinstance(rows, str):
-            matching = chosen(axis_rows(session, schema, rows_axis), rows, interruptible)
+            matching = chosen(explorer.data.rows(schema, rows_axis), rows, interruptible)
             positions = np.intersect1d(positions, matching, assume_unique=True)
         rows = positions
     columns = asked.optional_string("columns")

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daf_query._runs import Interruptible
-from daf_query.explore._axis_rows import AxisRows, axis_rows
+from daf_query.explore._axis_rows import AxisRows
 from daf_query.explore._catalogue import axis_embeddings
 from daf_query.explore._embeddings import Embedding, embedding_of
 from daf_query.explore._explorer import Explorer
@@ -32,10 +32,9 @@ async def points(explorer: Explorer, request: Request) -> Response:
     schema, axis, name = (asked.string(each) for each in ("schema", "axis", "embedding"))
 
     def produce(interruptible: Interruptible) -> Iterator[Part]:
-        session = explorer.session
-        rows = axis_rows(session, schema, axis)
+        rows = explorer.data.rows(schema, axis)
         explorer.check_bytes(rows.length * _POINT_BYTES)
-        embedding = embedding_of(axis_embeddings(session, schema, axis), axis, name)
+        embedding = embedding_of(axis_embeddings(rows.session, schema, axis), axis, name)
         values = embedded(rows, embedding, interruptible)
         yield from parts_of(Head(BINARY, {_ROWS: str(rows.length)}), values)
 
@@ -64,7 +63,7 @@ async def colour(explorer: Explorer, request: Request) -> Response:
     written = _written(asked.part("by"))
 
     def produce(interruptible: Interruptible) -> Iterator[Part]:
-        rows = axis_rows(explorer.session, schema, axis)
+        rows = explorer.data.rows(schema, axis)
         values = values_of(rows, written, interruptible)
         explorer.check_bytes(values.nbytes)
         head = Head(ARROW, {_ROWS: str(rows.length)})

@@ -8,7 +8,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daf_query._runs import Interruptible
-from daf_query.explore._axis_rows import axis_rows
 from daf_query.explore._chosen import chosen
 from daf_query.explore._explorer import Explorer
 from daf_query.explore._requests import asked_of
@@ -21,7 +20,7 @@ async def rows(explorer: Explorer, request: Request) -> Response:
     schema, axis, sql = asked.string("schema"), asked.string("axis"), asked.sql()
 
     def produce(interruptible: Interruptible) -> Iterator[Part]:
-        positions = chosen(axis_rows(explorer.session, schema, axis), sql, interruptible)
+        positions = chosen(explorer.data.rows(schema, axis), sql, interruptible)
         head = Head(BINARY, {"X-Daf-Rows": str(positions.size)})
         yield from parts_of(head, positions.astype("<u4"))
 

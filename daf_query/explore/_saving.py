@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daf_query._runs import Interruptible
-from daf_query.explore._axis_rows import axis_rows
 from daf_query.explore._explorer import Explorer
 from daf_query.explore._failures import refusal
 from daf_query.explore._requests import Asked, asked_of
@@ -48,7 +47,7 @@ async def save(explorer: Explorer, request: Request) -> Response:
 def _save_selection(
     explorer: Explorer, schema: str, axis: str, name: str, values: Asked, if_exists: IfExists
 ) -> None:
-    rows = axis_rows(explorer.session, schema, axis)
+    rows = explorer.data.rows(schema, axis)
     positions = selected_positions(explorer, rows.schema, axis)
     daf = rows.session.reader(rows.schema)
     if not isinstance(daf, DafWriter):

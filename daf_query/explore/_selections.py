@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from daf_query._runs import Interruptible
-from daf_query.explore._axis_rows import AxisRows, Positions, axis_rows
+from daf_query.explore._axis_rows import AxisRows, Positions
 from daf_query.explore._explorer import Explorer, Selection
 from daf_query.explore._failures import refusal
 from daf_query.explore._requests import address_part, body_of
@@ -30,7 +30,7 @@ _POSITION_BYTES: Final = 4
 async def select(explorer: Explorer, request: Request) -> Response:
     """Remember positions as the selection."""
     schema, axis = (address_part(request, name) for name in ("schema", "axis"))
-    rows = axis_rows(explorer.session, schema, axis)
+    rows = explorer.data.rows(schema, axis)
     content = await body_of(request, max_bytes=rows.length * _POSITION_BYTES)
 
     def produce(_: Interruptible) -> Iterator[Part]:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daf_query._runs import Interruptible
-from daf_query.explore._axis_rows import AxisRows, axis_rows
+from daf_query.explore._axis_rows import AxisRows
 from daf_query.explore._explorer import Explorer
 from daf_query.explore._requests import address_part
 from daf_query.explore._responses import Part, json_parts
@@ -35,7 +35,7 @@ async def summary(explorer: Explorer, request: Request) -> Response:
     schema, axis, vector = (address_part(request, each) for each in ("schema", "axis", "vector"))
 
     def produce(interruptible: Interruptible) -> Iterator[Part]:
-        rows = axis_rows(explorer.session, schema, axis)
+        rows = explorer.data.rows(schema, axis)
         key = _identity(rows, vector)
         with explorer.lock:
             known = explorer.summaries.get(key)
@@ -124,7 +124,7 @@ async def entries(explorer: Explorer, request: Request) -> Response:
     limit = _limit(request.query_params.get("limit", str(_FEW)))
 
     def produce(_: Interruptible) -> Iterator[Part]:
-        rows = axis_rows(explorer.session, schema, axis)
+        rows = explorer.data.rows(schema, axis)
         names = pa.chunked_array(rows.all_names())
         matching = names.filter(pc.starts_with(names, prefix, ignore_case=True))
         if rows.joined is not None:

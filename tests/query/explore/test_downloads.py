@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from daf_storage import copy_all, open_daf
 from tests.query.explore.conftest import CELLS, TOKEN, client_of, tiny
 
 AXIS = {"schema": "tiny", "axis": "cell"}
+NUMBERS = np.arange(CELLS)
 SLICE = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
 
 
@@ -257,3 +259,34 @@ def test_a_data_set_that_is_replaced(writing: TestClient, stored: Path) -> None:
     assert writing.post("/api/query", json=ask).status_code == 409
     assert writing.get("/api/catalogue").status_code == 200
     assert writing.post("/api/query", json=ask).status_code == 200
+
+
+def test_entries_that_are_reordered(tmp_path: Path) -> None:
+    """Positions that the page holds would be those of others; a new vector changes none."""
+    path = str(tmp_path / "tiny.daf.zarr")
+    with open_daf(path, "w") as daf:
+        copy_all(tiny(), daf)
+    time.sleep(0.2)
+    data = ExploredData(lambda: connect(path), [path])
+    client = client_of(app(data, token=TOKEN))
+    old = {**AXIS, "sql": "age < 3"}
+
+    def positions() -> Any:
+        reply = client.post("/api/rows", json=old)
+        return reply.status_code, np.frombuffer(reply.content, "<u4").tolist()
+
+    assert positions() == (200, [0, 1, 2])
+    with open_daf(path, "r+") as daf:
+        daf.set_vector("cell", "more", NUMBERS)
+        time.sleep(0.2)
+        assert positions() == (200, [0, 1, 2])
+        daf.reorder_axis("cell", NUMBERS[::-1])
+        time.sleep(0.2)
+        reply = client.post("/api/rows", json=old)
+        assert (reply.status_code, reply.json()["remedy"]) == (
+            409,
+            "reload the page to see the new one",
+        )
+        assert client.get("/api/catalogue").json()["version"] == 2
+        assert positions() == (200, [297, 298, 299])
+    data.close()

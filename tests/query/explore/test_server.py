@@ -225,6 +225,7 @@ def test_the_browser_is_opened(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("webbrowser.open", browser)
+    monkeypatch.setenv("DISPLAY", ":0")
     assert main(["explore", str(tmp_path / "tiny.daf.zarr")]) == 0
     assert opened[0] in capsys.readouterr().out
 
