@@ -10,20 +10,15 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
+from daf_query.cli._colours import coloured
 from daf_query.cli._exit_codes import DONE, FAILED, INTERRUPTED
-from daf_query.cli._option_names import in_options
+from daf_query.cli._failures import failure_sentence
 from daf_query.cli._parser import build_parser
 from daf_query.cli._signals import Terminated, end_in_order
 from daf_query.cli._standard_streams import prepare_standard_streams
 from daf_storage import DafError, errors
-from daf_storage.spi import lazy_module
-
-if TYPE_CHECKING:
-    from daf_query import sql
-else:
-    sql = lazy_module("daf_query.sql")
 
 
 def run() -> NoReturn:
@@ -63,14 +58,8 @@ def main(arguments: Sequence[str]) -> int:
         return _fail("interrupted", INTERRUPTED)
     except Terminated as ended:
         return _fail(f"ended by {ended.signal.name}", ended.exit_code)
-    except DafError as error:  # some are errors of the system, too
-        return _fail(in_options(error), FAILED)
-    except OSError as error:
-        return _fail(str(errors.from_os_error(error, _target(error, options))), FAILED)
-    except MemoryError:
-        return _fail("not enough memory for the result; ask for fewer rows or columns", FAILED)
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-        return _fail(sql.strip_prefixes(str(error)) or type(error).__name__, FAILED)
+        return _fail(failure_sentence(error, _target(options)), FAILED)
     return DONE if code is None else int(code)
 
 
@@ -93,10 +82,8 @@ def _run_command(options: argparse.Namespace) -> int | None:
     return code
 
 
-def _target(error: OSError, options: argparse.Namespace) -> str:
-    """Return the file of an error that names none: the one that the command was writing."""
-    if error.filename is not None:
-        return ""
+def _target(options: argparse.Namespace) -> str:
+    """Return the file that a command was writing, for errors of the system that name none."""
     named = (getattr(options, name, None) for name in ("output", "destination", "path"))
     return str(next((path for path in named if path is not None), ""))
 
@@ -112,7 +99,7 @@ def _fail(message: str, code: int) -> int:
     if os.environ.get("DAF_DEBUG"):
         traceback.print_exc()
     first, _, details = message.partition("\n")
-    print(f"daf: error: {first}", file=sys.stderr)
+    print(f"{coloured('daf: error:', 'error', sys.stderr)} {first}", file=sys.stderr)
     if details and sys.stderr.isatty():
         print(details, file=sys.stderr)
     return code

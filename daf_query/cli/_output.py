@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from daf_query._row_files import BINARY, Format, json_lines, lists_of, write_rows
+from daf_query._row_files import BINARY, Format, Rows, json_lines, lists_of, write_rows
 from daf_query._row_files import format_of as format_of_rows
+from daf_query.cli._colours import coloured_table
+from daf_query.cli._pager import print_lines
 from daf_query.slice import TEXT
 from daf_query.sql import Explanation, QueryPlan, QueryResult
 from daf_storage import ShowProgress, errors
@@ -23,6 +26,7 @@ OutputFormat: TypeAlias = Format | Literal["table"]
 _TABLE_SUFFIX = ".txt"
 _STANDARD_OUTPUT = 1
 _TERMINAL_ROWS = 40
+_PAGED_ROWS = 10_000
 _MAX_CELL = 60
 
 
@@ -57,23 +61,41 @@ def to_standard_output(file_format: str | None) -> str:
     return "/dev/stdout"
 
 
-def to_stdout(result: QueryResult, file_format: OutputFormat, *, max_rows: int | None) -> None:
-    """Print the rows of a query."""
+def to_stdout(
+    result: QueryResult,
+    file_format: OutputFormat,
+    *,
+    max_rows: int | None,
+    pager: str | None = None,
+) -> None:
+    """Print the rows of a query; a long table in a pager, if one is given."""
     if file_format == "table":
-        limit = _TERMINAL_ROWS if max_rows is None and sys.stdout.isatty() else max_rows or None
-        print(as_table(result, max_rows=limit))
+        lines = table_lines(result.rows(), max_rows=shown_rows(max_rows, pager))
+        print_lines(coloured_table(lines, sys.stdout), pager)
         return
+    is_described = None if file_format in BINARY else False
+    print_rows(result.rows(provenance=is_described), file_format)
+
+
+def shown_rows(max_rows: int | None, pager: str | None) -> int | None:
+    """Return how many rows of a table are printed; None for all."""
+    if max_rows is None and sys.stdout.isatty():
+        return _TERMINAL_ROWS if pager is None else _PAGED_ROWS
+    return max_rows or None
+
+
+def print_rows(rows: Rows, file_format: Format) -> None:
+    """Print rows for programs."""
     if file_format in BINARY and sys.stdout.isatty():
         raise errors.InvalidInputError(
             f"{file_format} is binary; write it to a file with -o FILE, or into a pipe"
         )
     if file_format in ("json", "ndjson"):
-        for line in json_lines(result.rows().plain(), file_format):
+        for line in json_lines(rows.plain(), file_format):
             print(line)
         return
     sys.stdout.flush()
-    is_described = None if file_format in BINARY else False
-    write_rows(result.rows(provenance=is_described), file_format, sys.stdout.buffer)
+    write_rows(rows, file_format, sys.stdout.buffer)
 
 
 def to_file(
@@ -83,9 +105,13 @@ def to_file(
     if file_format != "table":
         result.save(path, format=file_format, progress=progress)
         return
-    text = as_table(result, max_rows=None) + "\n"
+    save_lines(table_lines(result.rows(), max_rows=None), path)
+
+
+def save_lines(lines: Sequence[str], path: Path) -> None:
+    """Write lines to a file; it appears when it is complete."""
     with open_output(path) as file:
-        file.write(text.encode())
+        file.write(("\n".join(lines) + "\n").encode())
 
 
 def explanation(explained: QueryPlan | Explanation, file_format: str) -> None:
@@ -95,23 +121,42 @@ def explanation(explained: QueryPlan | Explanation, file_format: str) -> None:
     print(json.dumps(explained.as_dict(), indent=2) if file_format == "json" else explained)
 
 
-def as_table(result: QueryResult, *, max_rows: int | None) -> str:
-    """Return rows as an aligned table; numbers to the right, at most ``max_rows`` of them."""
-    rows = result.rows().plain()
+def table_lines(
+    rows: Rows,
+    *,
+    max_rows: int | None,
+    max_counted: int | None = None,
+    option: str = "--max-rows",
+) -> list[str]:
+    """Return rows as an aligned table; numbers to the right, at most ``max_rows`` of them.
+
+    Parameters
+    ----------
+    max_counted
+        Up to how many rows are counted, where not all are shown; None counts them all.
+    option
+        What shows all.
+    """
+    rows = rows.plain()
     schema = rows.schema
     shown: list[list[str]] = []
     total = 0
+    is_counted = max_rows is None or max_counted is None
+    most = math.inf if is_counted else max(max_rows or 0, max_counted or 0)
     for batch in rows.batches:
         total += batch.num_rows
         page = batch if max_rows is None else batch.slice(0, max_rows - len(shown))
         shown.extend([_cell(value) for value in row] for row in lists_of(page))
+        if total > most:
+            break
     is_number = [_is_number(field.type) for field in schema]
     lines = aligned(schema.names, shown, is_number)
     if total > len(shown):
-        lines.append(f"... {total:,} rows; {len(shown)} shown, --max-rows 0 shows all")
+        count = f"{total:,}" if total <= most else f"more than {most:,}"
+        lines.append(f"... {count} rows; {len(shown)} shown, {option} 0 shows all")
     elif not shown:
         lines.append("(no rows)")
-    return "\n".join(lines)
+    return lines
 
 
 def aligned(

@@ -21,6 +21,7 @@ from daf_query.cli._parser_parts import (
     add_axis_names,
     add_command,
     add_format,
+    add_no_pager,
     add_no_provenance,
     add_overlay,
     add_packing,
@@ -181,7 +182,8 @@ def _add_sql(commands: Commands) -> None:
     parser = add_command(
         commands,
         "sql",
-        "ask a SQL question; each axis is a table with the columns name, index and its vectors",
+        "ask a SQL question; each axis is a table with the columns name, index and its vectors; "
+        "without a QUERY, on a terminal, be a prompt",
         '  daf sql pbmc.daf.zarr "SELECT type, avg(age) FROM cell GROUP BY type"\n'
         '  daf sql atlas.h5ad "SELECT type, avg(age) FROM obs GROUP BY type"\n'
         '  daf sql pbmc.daf.zarr "SELECT * FROM cell WHERE age > 60" -o old.parquet\n'
@@ -190,6 +192,8 @@ def _add_sql(commands: Commands) -> None:
         '  daf sql pbmc.daf.zarr "SELECT name FROM cell WHERE age > 60" --analyze\n'
         '  daf sql pbmc.daf.zarr "SELECT name FROM cell WHERE age > 60" --explain\n'
         '  daf sql pbmc.daf.zarr "SELECT * FROM gene" --max-rows 0\n'
+        '  daf sql pbmc.daf.zarr "SELECT * FROM gene" --no-pager\n'
+        "  daf sql pbmc.daf.zarr                    # a prompt: history, completion, .help\n"
         "  daf sql 'runs/*.daf.zarr' \"SELECT dataset, count(*) FROM cell GROUP BY dataset\"\n"
         "  daf sql pbmc.daf.zarr -f query.sql -o old.arrow --no-provenance\n"
         "  daf sql pbmc.daf.zarr 'SELECT name FROM cell WHERE donor = $who' --param who=N3\n"
@@ -223,8 +227,9 @@ def _add_sql(commands: Commands) -> None:
         "--max-rows",
         type=whole_number,
         metavar="N",
-        help="rows of a table on a terminal (default: 40; 0: all)",
+        help="rows of a table on a terminal (default: 10000 in a pager, else 40; 0: all)",
     )
+    add_no_pager(parser)
     parser.add_argument(
         "--explain",
         action="store_true",
@@ -240,6 +245,7 @@ def _add_sql(commands: Commands) -> None:
     add_no_provenance(parser)
     add_quiet(parser)
     parser.one_of = ("query", "file")
+    parser.has_prompt = True
     parser.set_defaults(command="_query.sql_command")
 
 

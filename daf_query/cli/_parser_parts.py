@@ -6,6 +6,7 @@ Must not import what it parses for; what a size is, it asks when one is given.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -31,6 +32,8 @@ class Parser(argparse.ArgumentParser):
     """Arguments of which exactly one has to be given."""
     any_of: tuple[str, ...] = ()
     """Arguments of which at least one has to be given."""
+    has_prompt: bool = False
+    """Whether none of `one_of` is given for a prompt, which needs a terminal."""
 
     def parse_known_args(  # type: ignore[override] # the overloads say the same of any namespace
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -43,8 +46,12 @@ class Parser(argparse.ArgumentParser):
             if action.nargs == "?" and is_missing and late is not None:
                 setattr(options, action.dest, late)
                 rest.remove(late)
-        if self.one_of and sum(getattr(options, name) is not None for name in self.one_of) != 1:
-            self.error(f"give one of {' and '.join(map(self._shown, self.one_of))}")
+        count = sum(getattr(options, name) is not None for name in self.one_of)
+        is_prompt = self.has_prompt and count == 0
+        if self.one_of and count != 1 and not (is_prompt and is_terminal()):
+            choices = " and ".join(map(self._shown, self.one_of))
+            why = "; without one this is a prompt, which needs a terminal" if is_prompt else ""
+            self.error(f"give one of {choices}{why}")
         if self.any_of and not any(getattr(options, name) for name in self.any_of):
             self.error(f"give {' or '.join(map(self._shown, self.any_of))}")
         return options, rest
@@ -53,6 +60,11 @@ class Parser(argparse.ArgumentParser):
         action = next(action for action in self._actions if action.dest == name)
         metavar = [] if action.metavar is None else [str(action.metavar)]
         return " ".join([*action.option_strings[:1], *metavar])
+
+
+def is_terminal() -> bool:
+    """Return whether standard input and output are a terminal."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - the only name it has
@@ -138,6 +150,15 @@ def add_no_provenance(parser: Parser) -> None:
         "--no-provenance",
         action="store_true",
         help="write no SQL, names and versions into .h5ad, .zarr, .parquet and .arrow files",
+    )
+
+
+def add_no_pager(parser: Parser) -> None:
+    """Add ``--no-pager``."""
+    parser.add_argument(
+        "--no-pager",
+        action="store_true",
+        help="print long tables, of which 40 rows; on a terminal they are shown in $PAGER, or less",
     )
 
 

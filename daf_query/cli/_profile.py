@@ -12,6 +12,7 @@ from daf_query.cli import _output
 from daf_query.cli._connected import reading
 from daf_query.cli._entries import AnyOf, entries_or_sql
 from daf_query.cli._matrix_axes import member_matrix_axes
+from daf_query.cli._pager import pager_of
 from daf_query.cli._query_text import fill_value_of, named_values
 from daf_query.cli._summary import progress_of
 from daf_query.profile import H5AD
@@ -55,7 +56,10 @@ def profile_command(options: argparse.Namespace) -> None:
             profile.save_h5ad(output, statistic=options.statistic or "mean")
         elif output is None:
             _output.to_stdout(
-                profile, cast("_output.OutputFormat", file_format), max_rows=options.max_rows
+                profile,
+                cast("_output.OutputFormat", file_format),
+                max_rows=options.max_rows,
+                pager=pager_of(options),
             )
         else:
             target = Path(output)

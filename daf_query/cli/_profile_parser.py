@@ -11,6 +11,7 @@ from daf_query.cli._parser_parts import (
     Commands,
     add_command,
     add_join,
+    add_no_pager,
     add_no_provenance,
     add_overlay,
     add_param,
@@ -29,7 +30,7 @@ def add_profile(commands: Commands) -> None:
         "count, sum, mean, variance and more of each column of a matrix in groups of its rows",
         "  daf profile pbmc.daf.zarr --matrix X --by bulk_labels -o profile.parquet\n"
         "  daf profile atlas.h5ad --overlay notes.daf.zarr --matrix X --by label -o notes.csv\n"
-        "  daf profile pbmc.daf.zarr --matrix X --by bulk_labels --columns MS4A1,CD8A\n"
+        "  daf profile pbmc.daf.zarr --matrix X --by bulk_labels --columns MS4A1,CD8A --no-pager\n"
         '  daf profile pbmc.daf.zarr --matrix X --by "donor, age > 60 AS old" \\\n'
         '      --rows "phase = \'G1\'" --columns "is_marker" -o profile.csv\n'
         '  daf profile pbmc.daf.zarr --matrix UMIs --by "donor, type" --statistic sum \\\n'
@@ -73,8 +74,9 @@ def add_profile(commands: Commands) -> None:
         "--max-rows",
         type=whole_number,
         metavar="N",
-        help="rows of a table on a terminal (default: 40; 0: all)",
+        help="rows of a table on a terminal (default: 10000 in a pager, else 40; 0: all)",
     )
+    add_no_pager(parser)
     add_overlay(parser)
     add_no_provenance(parser)
     add_quiet(parser)

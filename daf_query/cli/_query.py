@@ -13,6 +13,11 @@ from daf_query.cli._anndata_choice import anndata_choice
 from daf_query.cli._connected import reading
 from daf_query.cli._entries import AnyOf, entries_or_sql
 from daf_query.cli._matrix_axes import member_matrix_axes
+from daf_query.cli._pager import pager_of
+from daf_query.cli._prompt import run_prompt
+from daf_query.cli._prompt_commands import PromptCommands
+from daf_query.cli._prompt_line import require_prompt
+from daf_query.cli._prompt_settings import MODES, PromptMode, PromptSettings
 from daf_query.cli._query_text import fill_value_of, named_table, named_values, query_of
 from daf_query.cli._summary import described, progress_of
 from daf_query.collection import CollectionSlice
@@ -24,26 +29,66 @@ from daf_storage.spi import progress_bar
 
 
 def sql_command(options: argparse.Namespace) -> None:
-    """Print or write the rows of a query."""
+    """Print or write the rows of a query; without one, be a prompt."""
+    if options.query is None and options.file is None:
+        _prompt_command(options)
+        return
     output = _output.file_of(options.output)
     file_format: _output.OutputFormat = options.format or _output.format_of(output)
     query, params = query_of(options), named_values(options.param)
     with reading(options) as session:
-        for name, path in map(named_table, options.table):
-            if not is_user_table(path):
-                raise errors.InvalidInputError(
-                    f"--table {path}: a table is a .csv, .csv.gz, .tsv, .parquet or .arrow file"
-                )
-            session.register(path, name)
+        _register_tables(session, options)
         if options.explain or options.analyze:
             run = session.explain_analyze if options.analyze else session.explain
             _output.explanation(run(query, params=params), file_format)
             return
         frame = session.sql(query, params=params)
         if output is None:
-            _output.to_stdout(frame, file_format, max_rows=options.max_rows)
+            _output.to_stdout(
+                frame, file_format, max_rows=options.max_rows, pager=pager_of(options)
+            )
         else:
             _output.to_file(frame, file_format, Path(output), progress=progress_of(options))
+
+
+def _prompt_command(options: argparse.Namespace) -> None:
+    """Answer what is typed, until its end."""
+    if options.explain or options.analyze:
+        option = "--explain" if options.explain else "--analyze"
+        raise errors.InvalidInputError(
+            f"{option} needs a QUERY, or --file; in the prompt, write EXPLAIN before one"
+        )
+    require_prompt()
+    settings = PromptSettings(
+        mode=_prompt_mode(options.format),
+        max_rows=options.max_rows,
+        pager=pager_of(options),
+        params=named_values(options.param) or {},
+    )
+    with reading(options) as session:
+        _register_tables(session, options)
+        if options.output is not None:
+            PromptCommands(session, settings).output(options.output)
+        run_prompt(session, settings)
+
+
+def _prompt_mode(file_format: str | None) -> PromptMode:
+    mode: PromptMode | None = next((mode for mode in MODES if mode == file_format), None)
+    if file_format is not None and mode is None:
+        raise errors.InvalidInputError(
+            f"{file_format} is binary, and the prompt shows text; write .output FILE there"
+        )
+    return mode or "table"
+
+
+def _register_tables(session: DafSession, options: argparse.Namespace) -> None:
+    """Connect the tables of ``--table``."""
+    for name, path in map(named_table, options.table):
+        if not is_user_table(path):
+            raise errors.InvalidInputError(
+                f"--table {path}: a table is a .csv, .csv.gz, .tsv, .parquet or .arrow file"
+            )
+        session.register(path, name)
 
 
 def extract_command(options: argparse.Namespace) -> None:

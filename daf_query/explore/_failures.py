@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import traceback
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any, Final
 
-from daf_query.sql import tokens_of, unquoted_name
+from daf_query.sql import error_place
 from daf_storage import DafError, errors
 
 
@@ -78,12 +77,6 @@ _REMEDIES: Final = {
     errors.MAX_BYTES: "choose fewer rows or columns",
 }
 """Remedies of arguments in Python, for the page."""
-_NAMED: Final = (
-    re.compile(r"has no (?:vector|column|entry) '(?P<name>(?:[^'\\]|\\.)*)'"),
-    re.compile(r"there is no (?:table|axis|table function) '(?P<name>(?:[^'\\]|\\.)*)'"),
-    re.compile(r"Invalid function '(?P<name>[^']*)'"),
-)
-"""What messages say of a name that the SQL has."""
 
 
 def failure(error: BaseException, sql: str = "") -> tuple[int, Failure]:
@@ -107,7 +100,8 @@ def failure(error: BaseException, sql: str = "") -> tuple[int, Failure]:
     if not isinstance(error, DafError):
         print("daf explore:", *traceback.format_exception(error), file=sys.stderr)  # noqa: T201 - the log of a server
         return 500, Failure(name, _FAULT)
-    line, column, length = _place(error, sql)
+    place = error_place(error, sql)
+    line, column, length = (None, None, None) if place is None else astuple(place)
     message = error.sentence(None)
     if line is not None and isinstance(error, errors.QueryError):
         message = message.partition("\n")[0]
@@ -125,39 +119,3 @@ def _remedy(error: DafError) -> str | None:
     if error.remedy is None:
         return None
     return _REMEDIES.get(error.remedy.argument, str(error.remedy))
-
-
-def _place(error: DafError, sql: str) -> tuple[int | None, int | None, int | None]:
-    """Return line, column and length of what is wrong; None where that is unknown."""
-    tokens = list(tokens_of(sql))
-    if isinstance(error, errors.QueryError) and error.line and error.column:
-        starts = _starts(sql)
-        start = starts[min(error.line, len(starts)) - 1] + error.column - 1
-        length = next((t.stop - t.start for t in tokens if t.start == start), 1)
-        return error.line, error.column, length
-    for pattern in _NAMED:
-        match = pattern.search(str(error))
-        if match is None:
-            continue
-        for token in tokens:
-            if _means(sql[token.start : token.stop], match["name"]):
-                return *_line_and_column(sql, token.start), token.stop - token.start
-    return None, None, None
-
-
-def _means(written: str, name: str) -> bool:
-    """Return whether a token is a name, or a string that is one."""
-    plain = name.replace("\\'", "'").replace("\\\\", "\\")
-    if written.startswith("'"):
-        return written[1:-1].replace("''", "'") == plain
-    return unquoted_name(written) == plain
-
-
-def _starts(sql: str) -> list[int]:
-    """Return where the lines begin."""
-    return [0, *(place + 1 for place, character in enumerate(sql) if character == "\n")]
-
-
-def _line_and_column(sql: str, offset: int) -> tuple[int, int]:
-    before = sql[:offset]
-    return before.count("\n") + 1, offset - before.rfind("\n")

@@ -19,6 +19,7 @@ from daf_query.sql._connections import Collection, Connections
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._entry_columns import entry_columns
+from daf_query.sql._error_places import ErrorPlace, error_place
 from daf_query.sql._error_translation import strip_prefixes
 from daf_query.sql._explain import Explanation, QueryPlan
 from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
@@ -65,6 +66,7 @@ __all__ = [
     "Connections",
     "DuplicateColumnsWarning",
     "Engine",
+    "ErrorPlace",
     "Explanation",
     "ListedTable",
     "NeverNullWarning",
@@ -79,6 +81,7 @@ __all__ = [
     "bind",
     "bind_all",
     "entry_columns",
+    "error_place",
     "geometry_boxes",
     "group_values",
     "grouped_axis",

@@ -269,7 +269,8 @@ class TestSql:
         query = "SELECT name FROM cell"
         assert len(run(capsys, "sql", pbmc, query)[1].splitlines()) == 702
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-        lines = run(capsys, "sql", pbmc, query)[1].splitlines()
+        monkeypatch.setenv("NO_COLOR", "1")
+        lines = run(capsys, "sql", pbmc, query, "--no-pager")[1].splitlines()
         assert len(lines) == 43
         assert lines[-1] == "... 700 rows; 40 shown, --max-rows 0 shows all"
         assert len(run(capsys, "sql", pbmc, query, "--max-rows", "0")[1].splitlines()) == 702

@@ -1,0 +1,427 @@
+"""Tests of the prompt of ``daf sql``: what is typed, and what it answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+import daf_query
+from daf_query.cli import _prompt, main
+from daf_query.cli._prompt import Prompt
+from daf_query.cli._prompt_line import _PromptCompleter, history_path, is_complete, line_reader
+from daf_query.cli._prompt_settings import PromptSettings
+from daf_query.completion import SqlCompleter
+from daf_query.session import DafSession
+from tests.support import create
+
+IN_A_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C goes to who is of this terminal
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+ESCAPES = re.compile(r"\x1b(\[[\d;?]*[a-zA-Z]|[=>]|\][^\x07]*\x07)")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the path of a small data set."""
+    path = tmp_path_factory.mktemp("prompt") / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [f"C{number}" for number in range(60)])
+    daf.add_axis("gene", ["CD8A", "LYZ"])
+    daf.set_vector("cell", "age", list(range(60)))
+    daf.set_matrix("cell", "gene", "X", [[number, 2] for number in range(60)])
+    return path
+
+
+@pytest.fixture
+def session(path: Path) -> Iterator[DafSession]:
+    """Return the data set, connected."""
+    with daf_query.connect(path) as session:
+        yield session
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep the history of these tests in a folder of their own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def typed() -> Iterator[PipeInput]:
+    """Return what types; nothing is drawn."""
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        yield keys
+
+
+def answered(session: DafSession, *lines: str, settings: PromptSettings | None = None) -> None:
+    """Answer some lines."""
+    prompt = Prompt(session, settings or PromptSettings(), SqlCompleter(session))
+    for line in lines:
+        prompt.answer(line)
+
+
+Answer = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def answer(session: DafSession, capsys: pytest.CaptureFixture[str]) -> Answer:
+    """Return what answers lines with its output and its errors."""
+
+    def answer(*lines: str, settings: PromptSettings | None = None) -> tuple[str, str]:
+        answered(session, *lines, settings=settings)
+        printed = capsys.readouterr()
+        return printed.out, printed.err
+
+    return answer
+
+
+class TestLine:
+    """Keys, with prompt_toolkit's own input and no screen."""
+
+    def test_lines_until_a_semicolon(self, session: DafSession, typed: PipeInput) -> None:
+        """Enter begins a line within a statement, and runs what is complete, or a command."""
+        read = line_reader(SqlCompleter(session))
+        typed.send_text("SELECT ';'\rFROM cell;\r")
+        assert read() == "SELECT ';'\nFROM cell;"
+        typed.send_text(".tables\r")
+        assert read() == ".tables"
+
+    def test_leaving(self, session: DafSession, typed: PipeInput) -> None:
+        """Ctrl-C gives up the line, Ctrl-D leaves."""
+        read = line_reader(SqlCompleter(session))
+        typed.send_text("SELECT\x03")
+        with pytest.raises(KeyboardInterrupt):
+            read()
+        typed.send_text("\x04")
+        with pytest.raises(EOFError):
+            read()
+
+    def test_completion(self, session: DafSession) -> None:
+        """It is offered while a word is typed, else if Tab asks; none of commands."""
+        completer = _PromptCompleter(SqlCompleter(session))
+
+        def offered(text: str, *, asked: bool = False) -> list[tuple[str, int]]:
+            event = CompleteEvent(completion_requested=asked)
+            found = completer.get_completions(Document(text), event)
+            return [(each.text, each.start_position) for each in found]
+
+        assert offered("SELECT X['cd") == [("CD8A']", -2)]
+        assert offered("SELECT ") == []
+        assert ("age", 0) in offered("SELECT ", asked=True)
+        assert offered(".t", asked=True) == []
+
+    def test_history(self, session: DafSession, typed: PipeInput, state: Path) -> None:
+        """It is kept for the next prompt in a file that others cannot read, once where repeated."""
+        read = line_reader(SqlCompleter(session))
+        for text in ("SELECT 1\r+ 1;\r", ".tables\r", ".tables\r"):
+            typed.send_text(text)
+            read()
+        file = state / "daf" / "sql_history"
+        assert file == history_path()
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert file.read_text().count(".tables") == 1
+        again = line_reader(SqlCompleter(session))
+        typed.send_text("\x1b[A\x1b[A\x1b[F\r")
+        assert again() == "SELECT 1\n+ 1;"
+
+    def test_no_history(self, session: DafSession, typed: PipeInput, state: Path) -> None:
+        """A folder that cannot be written to keeps nobody from typing."""
+        state.write_text("a file")
+        read = line_reader(SqlCompleter(session))
+        typed.send_text("SELECT 1;\r")
+        assert read() == "SELECT 1;"
+
+    def test_the_folder_for_state(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """By default that of the home; one that is not absolute is ignored, as its standard has it."""
+        monkeypatch.setenv("HOME", "/home/x")
+        for value in ("", "relative"):
+            monkeypatch.setenv("XDG_STATE_HOME", value)
+            assert history_path() == Path("/home/x/.local/state/daf/sql_history")
+
+    @pytest.mark.parametrize(
+        "text", ["", "  ", "-- nothing", "quit", "Exit", ".mode csv", "SELECT 1; -- x"]
+    )
+    def test_what_enter_runs(self, text: str) -> None:
+        """Commands, statements with their semicolon, and nothing at all."""
+        assert is_complete(text)
+
+    @pytest.mark.parametrize("text", ["SELECT 1", "SELECT ';", 'SELECT ";"', "SELECT 1; SELECT 2"])
+    def test_what_it_does_not(self, text: str) -> None:
+        """A semicolon in quotes ends nothing."""
+        assert not is_complete(text)
+
+
+class TestAnswers:
+    """What is printed."""
+
+    def test_rows(self, answer: Answer) -> None:
+        """A table; several statements one after the other."""
+        out, err = answer("SELECT age FROM cell WHERE age < 2; SELECT 1 AS one, ';' AS x;")
+        assert out.splitlines() == ["age", "---", "  0", "  1", "one  x", "---  -", "  1  ;"]
+        assert err == ""
+
+    def test_modes(self, answer: Answer) -> None:
+        """As the command prints them."""
+        query = "SELECT name, age FROM cell WHERE age < 2;"
+        assert answer(".mode csv", query)[0] == '"name","age"\n"C0",0\n"C1",1\n'
+        assert json.loads(answer(".mode json", query)[0])[1] == {"name": "C1", "age": 1}
+        assert answer(".mode ndjson", ".mode")[0] == "ndjson\n"
+
+    def test_commands(self, answer: Answer) -> None:
+        """Tables with their rows, columns with their types, matrices."""
+        out, _ = answer(".tables")
+        assert ["cell", "60", "table"] in [line.split() for line in out.splitlines()]
+        assert [line.split() for line in answer(".schema cell")[0].splitlines()[2:]] == [
+            ["name", "string"],
+            ["index", "int64"],
+            ["age", "int64"],
+        ]
+        assert ["gene", "name", "string"] in [
+            line.split() for line in answer(".schema")[0].splitlines()
+        ]
+        assert "cell       gene          X" in answer(".matrices")[0]
+        assert ".output FILE" in answer(".help")[0]
+
+    def test_a_timer(self, answer: Answer) -> None:
+        """On and off."""
+        assert re.search(r"\ntime: \d\.\d{3} s\n$", answer(".timer on", "SELECT 1;")[0])
+        assert "time" not in answer(".timer on", ".timer off", "SELECT 1;")[0]
+
+    def test_output(self, answer: Answer, tmp_path: Path) -> None:
+        """The rows of the next query go to a file, those of the one after it do not."""
+        file = tmp_path / "x.parquet"
+        out, _ = answer(f".output {file}", "SELECT age FROM cell;", "SELECT 1 AS one;")
+        assert out.startswith(f"wrote {file} (")
+        assert out.endswith("one\n---\n  1\n")
+        assert pq.read_table(file).num_rows == 60
+        assert daf_query.provenance(file)["sql"] == "SELECT age FROM cell"
+        answer(f".output {tmp_path / 'x.txt'}", "SELECT 1 AS one;")
+        assert (tmp_path / "x.txt").read_text() == "one\n---\n  1\n"
+        _, err = answer(f".output {tmp_path / 'no' / 'x.csv'}", "SELECT 1;")
+        assert "no such directory" in err
+
+    def test_parameters(self, answer: Answer) -> None:
+        """Those of the command line, in the queries that have them."""
+        settings = PromptSettings(params={"most": 1, "other": 2})
+        out, err = answer("SELECT age FROM cell WHERE age < $most;", settings=settings)
+        assert (out, err) == ("age\n---\n  0\n", "")
+
+    def test_plans(self, answer: Answer) -> None:
+        """They keep their lines."""
+        out = answer("EXPLAIN SELECT age FROM cell;")[0]
+        assert out.startswith("logical_plan:\n  ")
+        assert "\nphysical_plan:\n  " in out
+
+    def test_few_rows_of_many(self, answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+        """On a terminal without a pager 40 are shown; not all are counted, if they are very many."""
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        monkeypatch.setenv("NO_COLOR", "1")
+        lines = answer("SELECT age FROM cell;")[0].splitlines()
+        assert lines[-1] == "... 60 rows; 40 shown, .maxrows 0 shows all"
+        lines = answer(".maxrows 2", "SELECT a.age FROM cell a, cell b, cell c;")[0].splitlines()
+        assert lines[-1] == "... more than 10,000 rows; 2 shown, .maxrows 0 shows all"
+        assert len(answer(".maxrows 0", "SELECT age FROM cell;")[0].splitlines()) == 62
+
+    @pytest.mark.parametrize(
+        ("line", "sentence"),
+        [
+            (".foo", "there is no command '.foo'; there are .tables, .schema"),
+            (".table", "did you mean '.tables'"),
+            (".mode xml", ".mode takes table or csv or tsv or json or ndjson; it was given 'xml'"),
+            (".timer", ".timer takes on or off; it was given nothing"),
+            (".maxrows x", ".maxrows takes a number of rows, 0 for all; it was given 'x'"),
+            (".tables x", ".tables takes no argument; it was given 'x'"),
+            (".output x.foo", "cannot tell the format of 'x.foo' from its suffix"),
+            (".schema celll", "there is no table 'celll'"),
+            ("CREATE TABLE t AS SELECT 1;", "queries only read"),
+            ("SELECT 1 / (age - 5) FROM cell;", "Divide by zero"),
+        ],
+    )
+    def test_errors(self, answer: Answer, line: str, sentence: str) -> None:
+        """One sentence each, and the prompt goes on."""
+        out, err = answer(line, "SELECT 7 AS seven;")
+        assert err.startswith("error: ")
+        assert sentence in err
+        assert "Traceback" not in err
+        assert out.endswith("    7\n")
+
+    @pytest.mark.parametrize(
+        ("line", "marked"),
+        [
+            ("SELECT name,\n agee FROM cell;", "   agee FROM cell\n   ^^^^\n"),
+            ("SELECT age FROMM cell;", "  SELECT age FROMM cell\n                   ^^^^\n"),
+            ("SELECT 1; SELECT 2 FROM celll;", "  SELECT 2 FROM celll\n                ^^^^^\n"),
+            ("SELECT X['CD8B'] FROM cell;", "  SELECT X['CD8B'] FROM cell\n           ^^^^^^\n"),
+        ],
+    )
+    def test_the_place_is_marked(self, answer: Answer, line: str, marked: str) -> None:
+        """Below its line, once."""
+        _, err = answer(line)
+        assert err.endswith(marked)
+        assert err.count("\n") == 1 + marked.count("\n")
+
+    def test_statements_after_an_error_do_not_run(self, answer: Answer) -> None:
+        """Of one line."""
+        out, err = answer("SELECT nope; SELECT 7;")
+        assert out == ""
+        assert "nope" in err
+
+    @pytest.mark.parametrize("line", [".quit", "quit", "EXIT;"])
+    def test_leaving(self, session: DafSession, line: str) -> None:
+        """By a command or a word."""
+        with pytest.raises(EOFError):
+            answered(session, line)
+
+    def test_ctrl_c_cancels_a_query(self, answer: Answer) -> None:
+        """And the prompt goes on."""
+        query = "SELECT sum(a.age * b.age) FROM cell a, cell b, cell c, cell d, cell e, cell f;"
+        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        out, err = answer(query, "SELECT 7 AS seven;")
+        assert err == "cancelled\n"
+        assert out.endswith("    7\n")
+
+
+def test_without_a_terminal(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither a query nor a terminal is wrong usage."""
+    with pytest.raises(SystemExit) as ended:
+        main(["sql", str(path)])
+    assert ended.value.code == 2
+    assert (
+        "give one of QUERY and -f FILE.sql; without one this is a prompt, which needs a terminal"
+        in capsys.readouterr().err
+    )
+
+
+def test_options(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are settings of the prompt; what needs a query says so."""
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("PAGER", "cat")
+    lines = iter(["SELECT age FROM cell WHERE age < $most;"])
+
+    def read() -> str:
+        try:
+            return next(lines)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr(_prompt, "line_reader", lambda _: read)
+    assert main(["sql", str(path), "--format", "csv", "--param", "most=2"]) == 0
+    assert capsys.readouterr().out.endswith('"age"\n0\n1\n')
+    assert main(["sql", str(path), "--format", "parquet"]) == 1
+    assert "parquet is binary, and the prompt shows text" in capsys.readouterr().err
+    assert main(["sql", str(path), "--analyze"]) == 1
+    assert "--analyze needs a QUERY" in capsys.readouterr().err
+
+
+def test_what_to_install(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The extra, before anything is opened."""
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
+    assert main(["sql", str(path)]) == 1
+    assert "pip install 'daf-query[prompt]'" in capsys.readouterr().err
+
+
+class Terminal:
+    """The command in a terminal of its own."""
+
+    def __init__(self, *arguments: str, **environment: str) -> None:
+        self.shown = ""
+        leader, follower = pty.openpty()
+        self._leader = leader
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", IN_A_TERMINAL, "-m", "daf_query.cli", *arguments],
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30", **environment},
+            start_new_session=True,
+        )
+        os.close(follower)
+
+    def type(self, keys: str) -> None:
+        """Type some keys."""
+        os.write(self._leader, keys.encode())
+
+    def wait_for(self, expected: str) -> None:
+        """Wait until something is shown after what was waited for before."""
+        end = time.monotonic() + 60
+        while expected not in ESCAPES.sub("", self.shown):
+            assert time.monotonic() < end, self.shown
+            if select.select([self._leader], [], [], 0.1)[0]:
+                try:
+                    data = os.read(self._leader, 1 << 16)
+                except OSError:  # it has ended
+                    data = b""
+                assert data, self.shown
+                if b"\x1b[6n" in data:  # where is the cursor?
+                    os.write(self._leader, b"\x1b[1;1R")
+                self.shown += data.decode()
+        self.shown = ESCAPES.sub("", self.shown).partition(expected)[2]
+
+    def close(self) -> None:
+        """Let it end."""
+        os.close(self._leader)
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def terminal(path: Path, state: Path) -> Iterator[Terminal]:
+    """Return a prompt in a terminal."""
+    terminal = Terminal("sql", str(path), XDG_STATE_HOME=str(state), PAGER="cat")
+    yield terminal
+    terminal.close()
+
+
+def test_a_real_terminal(terminal: Terminal) -> None:
+    """Typed, answered, cancelled and left, with exit code 0."""
+    terminal.wait_for("Ctrl-D leaves")
+    terminal.wait_for("daf>")
+    terminal.type("SELECT sum(age) AS years FROM cell;\r")
+    terminal.wait_for("1770")
+    terminal.wait_for("daf>")
+    terminal.type("SELECT X['cd")
+    terminal.wait_for("CD8A")
+    terminal.type("\t FROM cell WHERE age = 59;\r")
+    terminal.wait_for("X['CD8A']")
+    terminal.wait_for("59")
+    terminal.wait_for("daf>")
+    terminal.type("SELECT agee FROM cell;\r")
+    terminal.wait_for("^^^^")
+    terminal.wait_for("daf>")
+    terminal.type("SELECT sum(a.age) FROM cell a, cell b, cell c, cell d, cell e, cell f;\r")
+    terminal.wait_for("cell f;")
+    time.sleep(0.5)
+    terminal.type("\x03")
+    terminal.wait_for("cancelled")
+    terminal.wait_for("daf>")
+    terminal.type("\x04")
+    assert terminal.process.wait(60) == 0

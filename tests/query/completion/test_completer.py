@@ -1,0 +1,180 @@
+"""Tests of the completion of SQL."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import daf_query
+from daf_query.completion import SqlCompleter
+from daf_query.session import DafSession
+from daf_storage import MemoryDaf
+
+
+def data_set(name: str) -> MemoryDaf:
+    """Return cells and genes, with names that need quotes."""
+    daf = MemoryDaf(name=name)
+    daf.add_axis("cell", ["A", "B"])
+    daf.add_axis("gene", ["CD8A", "CD8B", "LYZ", "it's"])
+    daf.add_axis("raw gene", ["CD8A", "MALAT1"])
+    daf.set_vector("cell", "age", [30, 60])
+    daf.set_vector("cell", "n counts", [1.0, 2.0])
+    daf.set_vector("cell", "order", [1, 2])
+    daf.set_vector("gene", "is_marker", [True, False, True, False])
+    daf.set_matrix("cell", "gene", "UMIs", [[1, 2, 0, 0], [3, 4, 0, 0]])
+    daf.set_matrix("cell", "gene", "X", [[1, 2, 0, 0], [3, 4, 0, 0]])
+    daf.set_matrix("cell", "raw gene", "X", [[1, 2], [3, 4]])
+    return daf
+
+
+@pytest.fixture(scope="module")
+def session() -> DafSession:
+    """Return one data set that is connected."""
+    return daf_query.connect({"one": data_set("one")})
+
+
+@pytest.fixture(scope="module")
+def completer(session: DafSession) -> SqlCompleter:
+    """Return a completer of one data set."""
+    return SqlCompleter(session)
+
+
+def completed(completer: SqlCompleter, typed: str) -> dict[str, str]:
+    """Return what may stand at the mark, ``|``, and what each is."""
+    return {
+        each.text: each.kind
+        for each in completer.completions(typed.replace("|", ""), typed.index("|"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("SELECT a| FROM cell", "age"),
+        ("SELECT | FROM cell", "age"),
+        ("SELECT n| FROM cell", '"n counts"'),
+        ('SELECT "n| FROM cell', '"n counts"'),
+        ("SELECT or| FROM cell", '"order"'),
+        ("SELECT c.ag| FROM cell AS c", "age"),
+        ("SELECT c.ag| FROM gene g JOIN cell c ON true", "age"),
+        ("SELECT cell.a| FROM cell, gene", "age"),
+        ("SELECT is_| FROM cell, gene", "is_marker"),
+        ("SELECT 1; SELECT age FROM cell WHERE AG|", "age"),
+    ],
+)
+def test_columns(completer: SqlCompleter, typed: str, expected: str) -> None:
+    """Those of the tables of the statement, by their aliases, with quotes where they need them."""
+    assert completed(completer, typed)[expected] == "column"
+
+
+def test_columns_of_other_tables_are_left_out(completer: SqlCompleter) -> None:
+    """A statement that names its tables has no others; one that does not has all."""
+    assert "is_marker" not in completed(completer, "SELECT is| FROM cell")
+    assert "is_marker" in completed(completer, "SELECT is|")
+    assert "age" not in completed(completer, "SELECT 1 FROM cell; SELECT ag| FROM gene")
+    assert "age" not in completed(completer, "SELECT ag| FROM gene; SELECT 1 FROM cell")
+    assert completed(completer, "SELECT g.| FROM gene g, cell") == dict.fromkeys(
+        ("name", "index", "is_marker"), "column"
+    )
+
+
+def test_tables(completer: SqlCompleter) -> None:
+    """After FROM, JOIN and a comma, with quotes; also by their schema."""
+    tables = {"cell", "gene", '"raw gene"', "matrices", "relations", "scalars"}
+    assert tables <= set(completed(completer, "SELECT * FROM |"))
+    assert completed(completer, "SELECT * FROM cell, ge|") == {"gene": "table"}
+    assert completed(completer, "SELECT * FROM cell JOIN r|")['"raw gene"'] == "table"
+    assert completed(completer, "SELECT * FROM one.ce|") == {"cell": "table"}
+    assert "matrix(" in completed(completer, "SELECT * FROM ma|")
+    assert completed(completer, "SELECT max(age), ce| FROM cell")["cell"] == "table"
+
+
+def test_entries(completer: SqlCompleter) -> None:
+    """Those of the matrix, in either case, with what closes the brackets."""
+    genes = {"CD8A']": "entry", "CD8B']": "entry"}
+    assert completed(completer, "SELECT UMIs['cd8| FROM cell") == genes
+    assert completed(completer, "SELECT c.UMIs['CD8|'] FROM cell c") == {
+        "CD8A": "entry",
+        "CD8B": "entry",
+    }
+    assert completed(completer, 'SELECT "raw gene.X"[\'M|') == {"MALAT1']": "entry"}
+    assert completed(completer, "SELECT UMIs['it|") == {"it''s']": "entry"}
+    assert completed(completer, "SELECT UMIs['it''|") == {"it''s']": "entry"}
+    assert completed(completer, "SELECT UMIs['A| FROM gene") == {"A']": "entry"}
+    assert set(completed(completer, "SELECT X['| FROM cell")) == {
+        "CD8A']",
+        "CD8B']",
+        "LYZ']",
+        "it''s']",
+        "MALAT1']",
+    }
+    assert completed(completer, "SELECT nope['CD|") == {}
+
+
+def test_a_completed_entry_is_a_query_that_runs(
+    session: DafSession, completer: SqlCompleter
+) -> None:
+    """The whole of what was typed and taken."""
+    typed = "SELECT UMIs['it"
+    [taken] = completer.completions(typed)
+    query = typed[: taken.start] + taken.text + " AS n FROM cell"
+    assert session.sql(query).to_pydict() == {"n": [0, 0]}
+
+
+def test_matrices(completer: SqlCompleter) -> None:
+    """A name that several matrices have is completed with its axis."""
+    assert completed(completer, "SELECT UM| FROM cell") == {"UMIs['": "matrix"}
+    typed = completed(completer, "SELECT x| FROM cell")
+    assert "X['" not in typed
+    assert completed(completer, "SELECT raw| FROM cell") == {'"raw gene.X"[\'': "matrix"}
+
+
+def test_words(completer: SqlCompleter) -> None:
+    """Functions and keywords, in the case that is typed."""
+    assert (
+        completed(completer, "SELECT me| FROM cell").items()
+        >= {"mean(": "function", "median(": "function"}.items()
+    )
+    assert completed(completer, "SELECT age FROM cell wh|")["where"] == "keyword"
+    assert completed(completer, "SELECT age FROM cell WH|")["WHERE"] == "keyword"
+    assert completed(completer, "SEL|") == {"SELECT": "keyword"}
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "SELECT 'ag|",
+        "SELECT 1 -- ag|",
+        "SELECT /* ag|",
+        "SELECT 12|",
+        "SELECT 'age'|",
+        "SELECT $a|",
+    ],
+)
+def test_nothing(completer: SqlCompleter, typed: str) -> None:
+    """Strings, comments, numbers and parameters are not completed."""
+    assert completed(completer, typed) == {}
+
+
+def test_several_data_sets() -> None:
+    """Their tables have the names of their schemas, and tables of your own none."""
+    session = daf_query.connect({"a": data_set("a"), "b": data_set("b")})
+    completer = SqlCompleter(session)
+    assert completed(completer, "SELECT * FROM ce|") == {"a.cell": "table", "b.cell": "table"}
+    assert completed(completer, "SELECT * FROM a|").keys() >= {"a.cell", "a.gene"}
+    assert completed(completer, "SELECT ag| FROM b.cell")["age"] == "column"
+    assert completed(completer, "SELECT UMIs['L| FROM b.cell") == {"LYZ']": "entry"}
+    session.register(pa.table({"centre": ["Basel"]}), "samples")
+    completer.forget()
+    assert completed(completer, "SELECT * FROM sa|") == {"samples": "table"}
+    assert completed(completer, "SELECT cen| FROM samples") == {"centre": "column"}
+
+
+def test_what_is_new_is_found_when_asked_for() -> None:
+    """A completer looks once, and again after `forget`."""
+    daf = data_set("one")
+    completer = SqlCompleter(daf_query.connect(daf))
+    assert completed(completer, "SELECT dono| FROM cell") == {}
+    daf.set_vector("cell", "donor", ["N1", "N2"])
+    completer.forget()
+    assert completed(completer, "SELECT dono| FROM cell") == {"donor": "column"}
