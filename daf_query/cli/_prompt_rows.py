@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from daf_query._row_files import Rows
 from daf_query._runs import Endings, Interruptible, Runs
-from daf_query.sql import QueryResult
+from daf_query.sql import QueryResult, interruptible_rows
 from daf_storage import errors
 
 _MOST: Final = 1000
@@ -40,11 +40,11 @@ class CancellableQueries:
 
         def produce(interruptible: Interruptible) -> Iterator[Any]:
             result = plan()
-            rows = interruptible(lambda: result.rows(provenance=provenance))
+            rows = interruptible_rows(result, interruptible)
+            if result.is_described(provenance):
+                rows = rows.with_record(result.provenance())
             yield rows.schema
-            batches = iter(rows.batches)
-            while (batch := interruptible(lambda: next(batches, None))) is not None:
-                yield batch
+            yield from rows.batches
             yield None  # at once, not when the thread has ended
 
         run = self._runs.start(produce, is_abandoned=lambda: False)
