@@ -214,7 +214,7 @@ class TestAnswers:
         assert out.startswith(f"wrote {file} (")
         assert out.endswith("one\n---\n  1\n")
         assert pq.read_table(file).num_rows == 60
-        assert daf_query.provenance(file)["sql"] == "SELECT age FROM cell"
+        assert (daf_query.provenance(file) or {})["sql"] == "SELECT age FROM cell"
         answer(f".output {tmp_path / 'x.txt'}", "SELECT 1 AS one;")
         assert (tmp_path / "x.txt").read_text() == "one\n---\n  1\n"
         _, err = answer(f".output {tmp_path / 'no' / 'x.csv'}", "SELECT 1;")

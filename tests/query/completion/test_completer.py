@@ -8,10 +8,10 @@ import pytest
 import daf_query
 from daf_query.completion import SqlCompleter
 from daf_query.session import DafSession
-from daf_storage import MemoryDaf
+from daf_storage import DafWriter, MemoryDaf
 
 
-def data_set(name: str) -> MemoryDaf:
+def data_set(name: str) -> DafWriter:
     """Return cells and genes, with names that need quotes."""
     daf = MemoryDaf(name=name)
     daf.add_axis("cell", ["A", "B"])
