@@ -1,4 +1,4 @@
-"""What is longer or wider than the terminal is shown in a pager, that of ``PAGER`` or less."""
+"""The pager for what is longer or wider than the terminal: that of ``PAGER``, or less."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is being typed: the word at the cursor, and what the SQL before it says of it.  Pure."""
+"""The word that is typed, and what the SQL before it says of it.  Pure."""
 
 from __future__ import annotations
 
