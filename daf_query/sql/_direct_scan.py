@@ -36,7 +36,7 @@ from daf_query.sql._simple_condition import (
 )
 from daf_query.sql._tokens import Token
 from daf_query.table import TableColumns
-from daf_storage import DafError
+from daf_storage import DafError, errors
 
 MAX_ROWS: Final = 1 << 20
 """Of a longer axis the engine scans several partitions side by side, which saves more."""
@@ -249,7 +249,7 @@ class DirectScans:
             if tables.has_added(axis) or not tables.daf.has_axis(axis):
                 return None
             known = tables.columns(axis) if used is None else tables.columns_for(axis, used)
-        except DafError:  # the engine says it in its own words
+        except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
             return None
         return None if known.length > MAX_ROWS else (tables, known)
 

@@ -21,8 +21,12 @@ from daf_storage.stores._identity import Fingerprint, fingerprint, is_settled
 
 MAX_FILES: Final = 1 << 11
 """How many files of a store are kept."""
-MAX_BYTES: Final = 1 << 35
-"""How many bytes of address space, in all; a file that is larger is mapped for each use."""
+MAX_BYTES: Final = 1 << 32
+"""How many bytes of address space, in all; a file that is larger is mapped for each use.
+
+Pages that were touched count as memory of the process until then, though the system takes them
+back whenever it needs them.
+"""
 MAX_DOCUMENT_BYTES: Final = 1 << 16
 """How large a document may be that is kept in memory."""
 

@@ -1,0 +1,291 @@
+"""Tests of what a session keeps between queries: never used once something changed, and little work.
+
+Work is counted in calls, never in time.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import datafusion
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daf_query import DafSession, connect
+from daf_query.sql._direct_scan import DirectScans
+from daf_storage import DafWriter, Packing, errors, open_daf
+from daf_storage.stores import _directory_snapshot
+from daf_storage.trees import _metadata_v2
+
+N: Final = 60
+SETTLED_SECONDS: Final = 0.12
+
+QUERIES: Final = (
+    "SELECT name, age FROM cell WHERE age > 20 AND donor = 'a'",
+    "SELECT count(*) FROM cell WHERE NOT (age BETWEEN 5 AND 30 OR donor IN ('b', 'c'))",
+    "SELECT * FROM cell WHERE age < 8",
+    "SELECT donor, count(*) AS n, sum(age) AS s FROM cell GROUP BY donor ORDER BY donor",
+    "SELECT name FROM cell WHERE extra > 3",
+)
+ROWS: Final = ("age > 20 AND donor = 'a'", "extra > 3", "name LIKE 'c1%'", [3, 7])
+
+
+def numbers(rng: random.Random) -> Any:
+    """Return values of a vector, in one of several types."""
+    values = np.array([rng.randrange(60) for _ in range(N)])
+    return values.astype(rng.choice(["i1", "i4", "i8", "f4", "f8"]))
+
+
+def strings(rng: random.Random) -> list[str]:
+    """Return values of a vector of strings."""
+    return [rng.choice("abc") for _ in range(N)]
+
+
+def matrix(rng: random.Random) -> Any:
+    """Return a matrix, sparse or dense."""
+    values = sp.random(N, 6, 0.4, format="csc", random_state=rng.randrange(1000))
+    return values if rng.random() < 0.7 else values.toarray()
+
+
+def fill(path: Path, rng: random.Random, *, is_packed: bool) -> Path:
+    """Make a data set."""
+    packed: Any = {"zarr_format": 3, "packed": Packing(chunk_kb=1)} if is_packed else {}
+    with open_daf(path, "w", **packed) as daf:
+        daf.add_axis("cell", [f"c{n}" for n in range(N)])
+        daf.add_axis("gene", [f"g{n}" for n in range(6)])
+        daf.set_vector("cell", "age", numbers(rng))
+        daf.set_vector("cell", "donor", strings(rng))
+        daf.set_matrix("cell", "gene", "X", matrix(rng))
+    return path
+
+
+def answers(session: DafSession) -> list[Any]:
+    """Return what a session says: rows, values, and the sentences of errors."""
+    found: list[Any] = []
+    for query in QUERIES:
+        try:
+            found.append(session.sql(query).to_pydict())
+        except errors.DafError as error:
+            found.append((type(error), str(error)))
+    for rows in ROWS:
+        try:
+            part = session.matrix("cell", "gene", "X", rows=rows)
+            found.append((part.row_positions.tolist(), part.to_numpy().tolist()))
+        except errors.DafError as error:
+            found.append((type(error), str(error)))
+    return [repr(each) for each in found]  # NaN equals itself
+
+
+def written(path: Path, write: Callable[[DafWriter], None]) -> None:
+    """Change a data set through a writer of its own."""
+    with open_daf(path, "r+") as daf:
+        assert isinstance(daf, DafWriter)
+        write(daf)
+
+
+def rewritten_in_place(path: Path, rng: random.Random) -> None:
+    """Put other bytes into a file of numbers, of the same size, and its times back."""
+    files = [path / "vectors/cell/age/0", path / "vectors/cell/extra/0"]
+    file = rng.choice([each for each in files if each.exists()] or [None])
+    if file is None:
+        return
+    before = file.stat()
+    data = file.read_bytes()
+    with file.open("r+b") as opened:
+        opened.write(bytes(reversed(data)))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def relabelled_in_place(path: Path) -> None:
+    """Rewrite a document: other signs for the same bytes."""
+    document = path / "vectors/cell/age/.zarray"
+    if document.exists():
+        data = document.read_bytes()
+        with document.open("r+b") as opened:
+            opened.write(
+                data.replace(b'"<i', b'"<u') if b'"<i' in data else data.replace(b'"<u', b'"<i')
+            )
+
+
+def replaced_as_a_whole(path: Path, rng: random.Random, *, is_packed: bool) -> None:
+    """Put another data set in its place."""
+    aside = path.with_name("aside.daf.zarr")
+    fill(aside, rng, is_packed=is_packed)
+    path.rename(path.with_name("old.daf.zarr"))
+    aside.rename(path)
+    shutil.rmtree(path.with_name("old.daf.zarr"))
+
+
+def changed(path: Path, rng: random.Random, *, is_packed: bool) -> str:
+    """Change something; return what."""
+    replace: Any = {"if_exists": "replace"}
+    changes: dict[str, Callable[[], None]] = {
+        "replace numbers": lambda: written(
+            path, lambda daf: daf.set_vector("cell", "age", numbers(rng), **replace)
+        ),
+        "replace strings": lambda: written(
+            path, lambda daf: daf.set_vector("cell", "donor", strings(rng), **replace)
+        ),
+        "add or replace": lambda: written(
+            path, lambda daf: daf.set_vector("cell", "extra", numbers(rng), **replace)
+        ),
+        "delete": lambda: written(
+            path, lambda daf: daf.delete_vector("cell", "extra", must_exist=False)
+        ),
+        "replace matrix": lambda: written(
+            path, lambda daf: daf.set_matrix("cell", "gene", "X", matrix(rng), **replace)
+        ),
+        "other layout": lambda: written(
+            path, lambda daf: daf.relayout_matrix("cell", "gene", "X", **replace)
+        ),
+        "rewrite": lambda: rewritten_in_place(path, rng),
+        "relabel": lambda: relabelled_in_place(path),
+        "replace all": lambda: replaced_as_a_whole(path, rng, is_packed=is_packed),
+        "wait": lambda: time.sleep(SETTLED_SECONDS),
+    }
+    name = rng.choice(sorted(changes))
+    changes[name]()
+    return name
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_an_open_session_says_what_a_new_one_says(
+    tmp_path: Path, seed: int, *, is_packed: bool
+) -> None:
+    """Whatever was rewritten, replaced, added or deleted since its last query."""
+    rng = random.Random(seed)
+    path = fill(tmp_path / "x.daf.zarr", rng, is_packed=is_packed)
+    session = connect(path)
+    history = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(8):
+            history.append(changed(path, rng, is_packed=is_packed))
+            with connect(path) as fresh:
+                assert answers(session) == answers(fresh), history
+            time.sleep(rng.choice([0, 0, SETTLED_SECONDS]))
+    session.close()
+
+
+# Work
+
+
+@contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """Count what is opened, looked at, mapped, parsed and planned while the block runs."""
+    calls: Counter[str] = Counter()
+
+    def noting(owner: Any, name: str, what: str, patch: pytest.MonkeyPatch) -> None:
+        inner = getattr(owner, name)
+
+        def noted(*args: Any, **options: Any) -> Any:
+            calls[what] += 1
+            if what == "open" and isinstance(args[0], str):
+                calls["directory" if args[1] & os.O_DIRECTORY else "file"] += 1
+            return inner(*args, **options)
+
+        patch.setattr(owner, name, noted)
+
+    with monkeypatch.context() as patch:
+        noting(os, "open", "open", patch)
+        noting(os, "stat", "stat", patch)
+        noting(_directory_snapshot, "map_readonly", "mmap", patch)
+        noting(_metadata_v2, "parse_array", "parse", patch)
+        noting(datafusion.SessionContext, "sql_with_options", "plan", patch)
+        yield calls
+
+
+@pytest.fixture
+def warm(tmp_path: Path) -> DafSession:
+    """Return a session over a hundred vectors, of which two were asked for before."""
+    path = tmp_path / "x.daf.zarr"
+    with open_daf(path, "w") as daf:
+        assert isinstance(daf, DafWriter)
+        daf.add_axis("cell", [f"c{n}" for n in range(N)])
+        daf.add_axis("gene", [f"g{n}" for n in range(6)])
+        for number in range(100):
+            daf.set_vector("cell", f"v{number}", np.arange(N))
+        daf.set_vector("cell", "donor", ["a", "b"] * (N // 2))
+        daf.set_matrix("cell", "gene", "X", sp.random(N, 6, 0.4, format="csc", random_state=1))
+    time.sleep(SETTLED_SECONDS)
+    return connect(path)
+
+
+def test_the_work_of_a_warm_query(warm: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file is opened, mapped or parsed again, and nothing planned; stats do not grow with N."""
+    query = "SELECT name FROM cell WHERE v3 > 20 AND donor = 'a'"
+    for _ in range(2):
+        warm.sql(query).to_arrow_table()
+    analysed = warm._engine.direct.analysed
+    with counted(monkeypatch) as calls:
+        warm.sql(query).to_arrow_table()
+    assert calls["file"] == calls["mmap"] == calls["parse"] == calls["plan"] == 0
+    assert calls["stat"] < 60, calls
+    assert calls["directory"] < 30, calls
+    assert warm._engine.direct.analysed == analysed
+
+
+def test_the_work_of_a_warm_slice(warm: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a document nor an array of the matrix is opened again."""
+    rows = "v3 > 20 AND donor = 'a'"
+    for _ in range(2):
+        warm.matrix("cell", "gene", "X", rows=rows).values()
+    with counted(monkeypatch) as calls:
+        warm.matrix("cell", "gene", "X", rows=rows).values()
+    assert calls["file"] == calls["mmap"] == calls["parse"] == calls["plan"] == 0
+    assert calls["stat"] < 180, calls
+    assert calls["directory"] < 60, calls
+
+
+def test_only_the_vectors_of_a_query_are_looked_at(
+    warm: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A star looks at all of them."""
+    looked: list[str] = []
+    system_stat = os.stat
+
+    def noted(path: Any, *args: Any, **options: Any) -> Any:
+        looked.append(str(path))
+        return system_stat(path, *args, **options)
+
+    for query, is_all in (
+        ("SELECT v7 FROM cell WHERE v8 > 3", False),
+        ("SELECT * FROM cell WHERE v8 > 3", True),
+    ):
+        warm.sql(query).to_arrow_table()
+        looked.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "stat", noted)
+            warm.sql(query)
+        assert ("v50/.zarray" in looked) == is_all
+        assert "v8/.zarray" in looked
+
+
+def test_a_changed_type_of_another_column_is_seen_by_the_query_that_names_it(
+    warm: DafSession, tmp_path: Path
+) -> None:
+    """What one query did not look at, the next one does."""
+    assert warm.sql("SELECT v1 FROM cell WHERE v1 = 3").to_pydict() == {"v1": [3]}
+    document = tmp_path / "x.daf.zarr/vectors/cell/v2/.zarray"
+    with document.open("r+b") as file:
+        data = file.read()
+        file.seek(0)
+        file.write(data.replace(b'"<i8"', b'"<f8"'))
+    assert warm.sql("SELECT v1 FROM cell WHERE v1 = 3").to_pydict() == {"v1": [3]}
+    expected = np.arange(N).view("f8")
+    for _ in range(2):
+        found = warm.sql("SELECT v2 FROM cell WHERE v1 = 3").to_pydict()
+        assert found == {"v2": [expected[3]]}
+        time.sleep(SETTLED_SECONDS)
+    assert isinstance(warm._engine.direct, DirectScans)
