@@ -6,16 +6,26 @@ specification and its codecs; what is written follows docs/reference/format.md t
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
 import json
 import math
 import posixpath
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from daf_storage.base import Packing, StorageType
-from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError, UnsupportedDataError
+from daf_storage.errors import (
+    CorruptDataError,
+    DafError,
+    FormatError,
+    ReadOnlyError,
+    UnsupportedDataError,
+)
 from daf_storage.stores import Snapshot
 from daf_storage.trees._decompress import is_bounded
 from daf_storage.trees._metadata import (
@@ -39,12 +49,43 @@ from daf_storage.trees._protocol import ArrayInfo, NodeKind
 
 NODE_FILE: Final = "zarr.json"
 
+_SMALL_BYTES: Final = 1 << 12
+_LARGE_BYTES: Final = 1 << 22
 _GROUP: Final = {"zarr_format": 3, "node_type": "group"}
 _LITTLE: Final = {"name": "bytes", "configuration": {"endian": "little"}}
 _VLEN_UTF8: Final = {"name": "vlen-utf8", "configuration": {}}
 _COMPRESSIONS: Final = ("blosc", "zstd", "gzip")
 _FOREIGN_STRINGS: Final = ("fixed_length_utf32", "null_terminated_bytes")
 _BY_NAME: Final = {"string" if kind.is_string else kind.value.lower(): kind for kind in StorageType}
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What a document says of any node."""
+
+    node_type: Any
+    attributes: Any
+    """Shared by all that ask: not to be changed."""
+
+
+def _head(data: bytes, what: str) -> _Head:
+    document = parse_json(data, what=what)
+    return _Head(document.get("node_type"), document.get("attributes", {}))
+
+
+_head_of_small = remembering(_head)
+_head_of_large = functools.lru_cache(maxsize=8)(lambda data: _head(data, ""))
+
+
+def _head_of(data: bytes, *, what: str) -> _Head:
+    """Return what a document says of any node; parsed once for all that are the same.
+
+    That of the root repeats those of all other nodes, and is asked for again and again.
+    """
+    if _SMALL_BYTES < len(data) <= _LARGE_BYTES:
+        with contextlib.suppress(DafError):
+            return _head_of_large(bytes(data))
+    return _head_of_small(data, what)
 
 
 class ZarrV3:
@@ -60,7 +101,7 @@ class ZarrV3:
             data = read_document(snapshot, posixpath.join(path, NODE_FILE), what=path)
             if data is None:
                 return None
-            return "group" if parse_json(data, what=path).get("node_type") == "group" else "array"
+            return "group" if _head_of(data, what=path).node_type == "group" else "array"
         except (FormatError, ReadOnlyError):
             return "array"
 
@@ -72,18 +113,18 @@ class ZarrV3:
     def marker(self, snapshot: Snapshot, name: str) -> Any:
         """Return an attribute of the root group."""
         data = read_document(snapshot, NODE_FILE, what="the root")
-        attributes = None if data is None else parse_json(data, what=NODE_FILE).get("attributes")
-        return attributes.get(name) if isinstance(attributes, dict) else None
+        attributes = None if data is None else _head_of(data, what=NODE_FILE).attributes
+        return copy.deepcopy(attributes.get(name)) if isinstance(attributes, dict) else None
 
     def attribute(self, snapshot: Snapshot, path: str, name: str, *, what: str) -> Any:
         """Return an attribute of a group or array."""
         data = read_document(snapshot, posixpath.join(path, NODE_FILE), what=what)
         if data is None:
             return None
-        attributes = parse_json(data, what=f"{what}: {NODE_FILE}").get("attributes", {})
+        attributes = _head_of(data, what=f"{what}: {NODE_FILE}").attributes
         if not isinstance(attributes, dict):
             raise CorruptDataError(f"{what}: {NODE_FILE} has attributes that are no JSON object")
-        return attributes.get(name)
+        return copy.deepcopy(attributes.get(name))
 
     def group_documents(self) -> dict[str, bytes]:
         """Return the documents of a group by their names."""
