@@ -129,7 +129,10 @@ class VectorColumn:
             return PositionColumn(info.length, options.zone_rows)
         if info.name == NAME:
             return self._open_names(cache)
-        stored = daf.open_vector(info.axis, info.name)
+        try:  # to look at the axis again takes as long as to open the vector
+            stored = daf.open_vector(info.axis, info.name, length=info.length)
+        except errors.CorruptDataError:  # of another length, by now
+            stored = daf.open_vector(info.axis, info.name)
         if not _is_alike(stored.info, info):
             raise errors.FormatError(
                 f"{daf.location}: vector {info.name!r} of axis {info.axis!r} was replaced while "

@@ -14,8 +14,8 @@ from daf_query.scan import INDEX, NAME, Column, FindPointIndexes, VectorColumn
 from daf_query.table._broken_columns import BrokenColumns
 from daf_query.table._categorical_columns import Categoricals, categorical_columns
 from daf_query.table._recorded_columns import RecordedColumn, recorded_columns
-from daf_storage import DafError, DafReader, errors
-from daf_storage.spi import recorded_types
+from daf_storage import DafError, DafReader, VectorInfo, errors
+from daf_storage.spi import StorageType, recorded_types
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,12 @@ def axis_columns(
     columns: dict[str, Column] = {}
     problems = {}
     indexes = StoredIndexes(daf, axis)
-    for name in (NAME, INDEX):
-        columns[name] = VectorColumn(daf, daf.vector_info(axis, name), indexes)
-    for name, info in daf.vector_infos(axis):
+    for name, kind in ((NAME, StorageType.STRING), (INDEX, StorageType.INT64)):
+        reserved = VectorInfo(
+            axis, name, kind, length, is_sparse=False, chunk_rows=max(length, 1)
+        )  # as `vector_info` says, which looks at the axis for each
+        columns[name] = VectorColumn(daf, reserved, indexes)
+    for name, info in daf.vector_infos(axis, length=length):
         if isinstance(info, DafError):
             problems[name] = str(info)
         else:

@@ -60,6 +60,20 @@ SERVER_CLIENT = ThreadedLibrary("the client of servers", start="something was re
 """What asks servers: the library obstore, whose threads serve all of its stores."""
 
 
+class _Process:
+    """Counts the forks that led to this process: to ask the system for its number takes longer."""
+
+    forks = 0
+
+    @classmethod
+    def note_fork(cls) -> None:
+        """Count a fork, in the child."""
+        cls.forks += 1
+
+
+os.register_at_fork(after_in_child=_Process.note_fork)
+
+
 class ForkLock:
     """A reentrant lock that is free in a forked process, whoever held it in the parent.
 
@@ -75,10 +89,10 @@ class ForkLock:
         self._locks: dict[int, threading.RLock] = {}
 
     def __enter__(self) -> None:
-        pid = os.getpid()
-        lock = self._locks.get(pid)
+        forks = _Process.forks
+        lock = self._locks.get(forks)
         if lock is None:
-            lock = self._locks.setdefault(pid, threading.RLock())
+            lock = self._locks.setdefault(forks, threading.RLock())
         lock.acquire()
 
     def __exit__(
@@ -87,4 +101,4 @@ class ForkLock:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._locks[os.getpid()].release()
+        self._locks[_Process.forks].release()

@@ -83,12 +83,19 @@ class VectorReader(AxisReader):
         stored.check_stored()
         return stored.info
 
-    def vector_infos(self, axis: str) -> Iterator[tuple[str, VectorInfo | errors.DafError]]:
+    def vector_infos(
+        self, axis: str, *, length: int | None = None
+    ) -> Iterator[tuple[str, VectorInfo | errors.DafError]]:
         """Yield what `vector_info` says of each vector of an axis, in alphabetical order.
 
         Where it raises, the error is yielded.  The axis is looked at once, not for each.
+
+        Parameters
+        ----------
+        length
+            How many entries the axis has, if that has just been looked at.
         """
-        length = self.axis_length(axis)
+        length = self.axis_length(axis) if length is None else length
         for name in sorted(self.vectors_set(axis)):
             try:
                 stored = self._open_vector(axis, name, length)
@@ -98,8 +105,13 @@ class VectorReader(AxisReader):
             else:
                 yield name, stored.info
 
-    def open_vector(self, axis: str, name: str) -> StoredVector:
+    def open_vector(self, axis: str, name: str, *, length: int | None = None) -> StoredVector:
         """Return a vector pinned as it is now, to be read in parts.
+
+        Parameters
+        ----------
+        length
+            How many entries it must have, if that is known; by default the axis is looked at.
 
         Raises
         ------
@@ -108,7 +120,7 @@ class VectorReader(AxisReader):
         CorruptDataError, UnsupportedDataError
             Its metadata is broken or its type is not one of Daf's.
         """
-        return self._open_vector(axis, name, self.axis_length(axis))
+        return self._open_vector(axis, name, self.axis_length(axis) if length is None else length)
 
     def _open_vector(self, axis: str, name: str, length: int) -> StoredVector:
         found = None
