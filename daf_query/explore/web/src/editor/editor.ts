@@ -1,8 +1,8 @@
 // The SQL editor: CodeMirror in a shadow root, whose styles are adopted rather than inline,
 // so that the page's policy can forbid inline styles.
-import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
-import { keywordCompletionSource, PostgreSQL, sql } from "@codemirror/lang-sql";
+import { keywordCompletionSource, sql } from "@codemirror/lang-sql";
 import { bracketMatching } from "@codemirror/language";
 import { type Diagnostic, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
@@ -11,6 +11,7 @@ import { drawSelection, EditorView, highlightActiveLine, highlightSpecialChars, 
 import type { Catalogue, Problem } from "../contract";
 import { h } from "../dom";
 import { completionsOf } from "./completion";
+import { dialect } from "./dialect";
 import { theme } from "./theme";
 
 export interface SqlEditor {
@@ -36,18 +37,18 @@ function place(text: Text, problem: Problem): { from: number; to: number } {
 export function makeEditor(catalogue: () => Catalogue | null, run: () => void): SqlEditor {
   const host = h("div", { class: "editor-host" });
   const root = host.attachShadow({ mode: "open" });
-  const language = sql({ dialect: PostgreSQL, upperCaseKeywords: true });
+  const language = sql({ dialect, upperCaseKeywords: true });
   const view = new EditorView({
     root,
     parent: root,
     state: EditorState.create({
       extensions: [
-        keymap.of([{ key: "Mod-Enter", run: () => (run(), true) }, { key: "Tab", run: acceptCompletion }]),
+        keymap.of([{ key: "Mod-Enter", run: (of) => { closeCompletion(of); run(); return true; } }, { key: "Tab", run: acceptCompletion }]),
         lineNumbers(), history(), drawSelection(), bracketMatching(), closeBrackets(), highlightActiveLine(),
         highlightSpecialChars(), highlightSelectionMatches(), EditorView.lineWrapping,
         placeholder("SELECT ... FROM ...   Ctrl-Enter runs"),
         language,
-        autocompletion({ override: [completionsOf(catalogue), keywordCompletionSource(PostgreSQL, true)], icons: false }),
+        autocompletion({ override: [completionsOf(catalogue), keywordCompletionSource(dialect, true)], icons: false }),
         keymap.of([...closeBracketsKeymap, ...completionKeymap, ...searchKeymap, ...historyKeymap, ...defaultKeymap]),
         EditorView.contentAttributes.of({ "aria-label": "SQL query", spellcheck: "false" }),
         theme,

@@ -173,7 +173,7 @@ export class Renderer {
     this.attribute(2, this.buffers.lights, () => gl.vertexAttribIPointer(2, 1, gl.UNSIGNED_BYTE, step, 0));
     gl.uniform2f(this.uniforms.centre, camera.x, camera.y);
     gl.uniform2f(this.uniforms.scale, 2 / (view.width * camera.unitsPerPixel), 2 / (view.height * camera.unitsPerPixel));
-    gl.uniform1f(this.uniforms.size, this.pointSize(frame) * ratio);
+    gl.uniform1f(this.uniforms.size, this.pointSize(frame) * ratio * Math.min(step ** 0.25, 1.7));
     gl.uniform1f(this.uniforms.alpha, this.byCode || this.count < 20_000 ? 0.92 : this.count < 300_000 ? 0.75 : 0.5);
     gl.uniform1i(this.uniforms.byCode, this.byCode ? 1 : 0);
     gl.uniform3f(this.uniforms.ground, ...frame.ground);

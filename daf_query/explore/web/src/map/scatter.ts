@@ -16,6 +16,7 @@ export interface ScatterListener {
 
 const SLOW_FRAME = 34; // milliseconds; beyond it, fewer points are drawn while the picture moves
 const REST = 140; // milliseconds without motion, after which all points are drawn
+const MOST_SKIPPED = 24;
 const CLICK_PIXELS = 10;
 
 function combiningOf(event: MouseEvent): Combining {
@@ -38,6 +39,7 @@ export class Scatter {
   private everyNth = 1;
   private movedAt = 0;
   private lastFrame = 0;
+  private wasMoving = false;
   private rest = 0;
   private firstPicture: (() => void) | null = null;
 
@@ -162,10 +164,12 @@ export class Scatter {
   private onFrame(now: number): void {
     const moving = performance.now() - this.movedAt < REST - 20;
     const took = now - this.lastFrame;
-    if (moving && took < 400) {
-      if (took > SLOW_FRAME && this.points.length > 200_000) this.everyNth = Math.min(this.everyNth * 1.5 + 0.5, 24);
-      else if (took < SLOW_FRAME / 2) this.everyNth = Math.max(this.everyNth * 0.9, 1);
+    if (moving && this.wasMoving) {
+      if (took > SLOW_FRAME && this.points.length > 200_000) this.everyNth *= Math.min(Math.max(took / SLOW_FRAME, 1.2), 8);
+      else if (took < SLOW_FRAME / 2) this.everyNth *= 0.9;
+      this.everyNth = Math.min(Math.max(this.everyNth, 1), MOST_SKIPPED);
     }
+    this.wasMoving = moving;
     this.lastFrame = now;
     this.draw(moving ? this.everyNth : 1);
     if (this.firstPicture && this.points.length) {

@@ -1,0 +1,137 @@
+"""The map: colours, legend, selections, and what they do to the query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anndata
+import pytest
+from playwright.sync_api import expect
+
+import daf_query
+from daf_query.explore import ExploredData, ExploreServer
+from tests.browser.conftest import Open
+from tests.browser.explorer import Explorer
+
+LEFT = ((0.3, 0.02), (0.3, 0.98), (0.01, 0.98), (0.01, 0.02))
+SELECTED = "name IN (SELECT name FROM selection)"
+
+
+def test_the_legend_counts_categories_and_picks_them_out(explorer: Explorer) -> None:
+    """The categories of the first colour are sorted by their counts; one that is picked can be selected."""
+    entries = explorer.page.locator(".legend-entry")
+    assert entries.first.inner_text().split("\n") == ["Dendritic", "240"]
+    entries.first.click()
+    expect(entries.first).to_have_attribute("aria-pressed", "true")
+    explorer.page.get_by_role("button", name="Select these").click()
+    expect(explorer.page.locator(".selection-bar")).to_contain_text("240 of 700 cell selected")
+
+
+def test_points_are_coloured_by_a_gene_and_by_sql(explorer: Explorer, pbmc_path: Path) -> None:
+    """The legend has the range of the values, as SQL has it."""
+    with daf_query.connect(pbmc_path) as db:
+        query = "SELECT max(\"gene_raw.X\"['CST3']) AS cst3, max(n_genes / n_counts) AS ratio FROM cell"
+        most = db.sql(query).to_pylist()[0]
+    explorer.colour_by("Gene", "CST3", matrix="gene_raw.X")
+    assert f"{most['cst3']:.5g}" in explorer.legend
+    explorer.colour_by("SQL", "n_genes / n_counts")
+    assert f"{most['ratio']:.5g}" in explorer.legend
+    explorer.colour_by("Column", "phase")
+    assert "G2M\n17" in explorer.legend
+
+
+def test_a_lasso_becomes_a_condition(explorer: Explorer) -> None:
+    """The query is narrowed to the points within, and its table has just these."""
+    explorer.run("SELECT name, phase FROM cell WHERE phase <> 'S' ORDER BY name")
+    explorer.lasso(*LEFT)
+    expect(explorer.page.locator(".selection-bar")).to_contain_text("of 700 cell selected")
+    explorer.wait_until_answered()
+    assert explorer.sql == f"SELECT name, phase FROM cell\nWHERE (phase <> 'S') AND {SELECTED} ORDER BY name"
+    selected = int(explorer.page.locator(".selection-bar strong").inner_text().split()[0])
+    assert 20 < selected < 400
+    explorer.run(f"SELECT count(*) AS n FROM cell WHERE {SELECTED}")
+    assert explorer.column("n") == [str(selected)]
+    explorer.page.get_by_role("button", name="Clear").click()
+    expect(explorer.page.locator(".selection-bar")).to_be_hidden()
+
+
+def test_a_click_selects_one_point(explorer: Explorer) -> None:
+    """The table shows the row of the point that was clicked."""
+    box = explorer.page.locator(".scatter-canvas").bounding_box()
+    assert box is not None
+    bar = explorer.page.locator(".selection-bar")
+    for place in range(5, 95, 3):  # along a line through the middle, until there is a point
+        explorer.page.mouse.click(box["x"] + box["width"] * place / 100, box["y"] + box["height"] * 0.62)
+        if bar.is_visible():
+            break
+        explorer.page.wait_for_timeout(60)
+    expect(bar).to_contain_text("1 of 700 cell selected")
+    explorer.wait_until_answered()
+    assert explorer.status.startswith("1 row in")
+
+
+def test_the_rows_of_a_query_are_lit(explorer: Explorer) -> None:
+    """So are the cells of a group whose row is clicked."""
+    note = explorer.page.locator(".lit-note")
+    explorer.run("SELECT name FROM cell WHERE phase = 'G2M'")
+    expect(note).to_have_text("lit: 17 points of the query")
+    explorer.run("SELECT bulk_labels, count(*) AS n FROM cell GROUP BY bulk_labels ORDER BY n DESC")
+    explorer.page.locator(".table-body [role=row]").first.click()
+    expect(note).to_contain_text("lit: 240 points")
+
+
+def test_selected_cells_are_extracted(explorer: Explorer, tmp_path: Path) -> None:
+    """The bytes are told before, and the file has the cells of the lasso."""
+    explorer.lasso(*LEFT)
+    bar = explorer.page.locator(".selection-bar")
+    expect(bar).to_contain_text("selected")
+    selected = int(bar.locator("strong").inner_text().split()[0])
+    bar.get_by_role("button", name="Extract…").click()
+    dialog = explorer.page.get_by_role("dialog")
+    dialog.get_by_label("Columns where").fill("highly_variable")
+    dialog.get_by_label("Columns where").press("Tab")
+    expect(dialog.get_by_role("status")).to_contain_text(f"{selected} × 309")
+    expect(dialog.get_by_role("status")).to_contain_text("iB")
+    with explorer.page.expect_download() as download:
+        dialog.get_by_role("button", name="Download h5ad").click()
+    download.value.save_as(tmp_path / "part.h5ad")
+    assert anndata.read_h5ad(tmp_path / "part.h5ad").shape == (selected, 309)
+
+
+def test_a_dot_plot_of_genes(explorer: Explorer) -> None:
+    """Genes by groups, with the numbers as a table."""
+    page = explorer.page
+    page.get_by_role("tab", name="Dot plot").click()
+    page.get_by_label("genes, separated by commas").fill("CST3, NKG7")
+    page.get_by_role("button", name="Draw", exact=True).click()
+    page.get_by_role("img", name="Dot plot of CST3, NKG7 in 10 groups").wait_for()
+    page.get_by_text("Mean values as a table").click()
+    assert page.locator(".numbers tbody tr").count() == 10
+
+
+def test_a_selection_is_saved_into_the_overlay(opened: Open, pbmc_path: Path, tmp_path: Path) -> None:
+    """The new vector is listed, and queried like any other."""
+    overlay = tmp_path / "mine.daf.zarr"
+    session = daf_query.connect(pbmc_path, overlay=overlay)
+    data = ExploredData(lambda: session, overlay=str(overlay))
+    with session, ExploreServer(data) as server:
+        explorer = opened(server.url).wait_until_drawn()
+        explorer.lasso(*LEFT)
+        explorer.page.get_by_role("button", name="Save as vector…").click()
+        dialog = explorer.page.get_by_role("dialog")
+        dialog.get_by_label("Name of the vector").fill("left_side")
+        dialog.get_by_role("button", name="Save").click()
+        explorer.page.get_by_text("saved left_side of cell").wait_for()
+        explorer.listed("left_side").wait_for()
+        selected = explorer.page.locator(".selection-bar strong").inner_text().split()[0]
+        explorer.run("SELECT count(*) AS n FROM cell WHERE left_side = 'in'")
+        assert explorer.column("n") == [selected]
+
+
+@pytest.mark.parametrize("by", ["CST3", "NKG7"])
+def test_a_gene_of_the_matrix_of_the_list(explorer: Explorer, by: str) -> None:
+    """The list of matrices leads to the field of genes."""
+    explorer.page.get_by_role("button", name="colour of cell by gene_raw X").click()
+    explorer.page.keyboard.type(by)
+    explorer.page.keyboard.press("Enter")
+    explorer.page.wait_for_selector(f'.map[data-shown="{by}"]')

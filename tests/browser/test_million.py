@@ -1,0 +1,82 @@
+"""A million points: how soon they are seen, how smoothly they move, and what is sent."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import daf_query
+from daf_query.explore import ExploreServer
+from daf_storage import MemoryDaf
+from tests.browser.conftest import Open
+
+COUNT = 1_000_000
+MOVING = """
+async () => {
+  const canvas = document.querySelector('.scatter-canvas');
+  const wheel = (amount) => canvas.dispatchEvent(new WheelEvent('wheel', {
+    deltaY: amount, clientX: 1100, clientY: 500, bubbles: true, cancelable: true }));
+  const times = [];
+  for (let step = 0; step < 60; step += 1) {
+    wheel(step % 20 < 10 ? -30 : 30);
+    times.push(await new Promise((resolve) => requestAnimationFrame(resolve)));
+  }
+  const gaps = times.slice(1).map((time, place) => time - times[place]).slice(20).sort((a, b) => a - b);
+  return 1000 / gaps[Math.floor(gaps.length / 2)];
+}
+"""
+
+
+def million_cells(count: int = COUNT) -> MemoryDaf:
+    """Return cells in twelve clouds, with two coordinates, a type and a number of genes."""
+    rng = np.random.default_rng(7)
+    group = rng.integers(0, 12, count)
+    centres = rng.uniform(-10, 10, (12, 2))
+    bent = rng.normal(0, 1, (count, 2)) * rng.uniform(0.5, 1.6, (12, 1))[group]
+    places = centres[group] + bent + 0.25 * np.column_stack([bent[:, 1] ** 2, -bent[:, 0] * bent[:, 1]])
+    daf = MemoryDaf(name="million")
+    daf.add_axis("cell", [f"cell_{number:07}" for number in range(count)])
+    types = np.array([f"type {letter}" for letter in "ABCDEFGHIJKL"], dtype=object)
+    daf.set_vector("cell", "type", types[group])
+    daf.set_vector("cell", "n_genes", rng.poisson(900 + 90 * group).astype(np.int32))
+    daf.set_vector("cell", "umap_1", places[:, 0].astype(np.float32))
+    daf.set_vector("cell", "umap_2", places[:, 1].astype(np.float32))
+    return daf
+
+
+@pytest.fixture(scope="module")
+def million() -> daf_query.DafSession:
+    """Return a session over a million cells in memory."""
+    return daf_query.connect(million_cells())
+
+
+def test_a_million_points_are_drawn_and_move(opened: Open, million: daf_query.DafSession) -> None:
+    """The points are sent as eight bytes each; a lasso finds its points among all."""
+    with ExploreServer(million) as server:
+        explorer = opened(server.url).wait_until_drawn()
+        page = explorer.page
+        first = page.evaluate("performance.getEntriesByName('daf-first-picture')[0].startTime")
+        sent = page.evaluate(
+            "Object.fromEntries(performance.getEntriesByType('resource')"
+            ".map((entry) => [new URL(entry.name).pathname, entry.encodedBodySize]))"
+        )
+        frames = page.evaluate(MOVING)
+        assert sent["/api/points"] == 8 * COUNT
+        assert sent["/api/colour"] < 6 * COUNT
+        explorer.lasso((0.99, 0.01), (0.99, 0.99), (0.01, 0.99), (0.01, 0.01))
+        selected = page.locator(".selection-bar").get_by_text("1,000,000 of 1,000,000 cell selected")
+        selected.wait_for(timeout=60_000)
+        figures = {
+            "first picture, ms": round(first),
+            "frames per second while moving": round(frames, 1),
+            "bytes of points": sent["/api/points"],
+            "bytes of colours": sent["/api/colour"],
+            "bytes of the page": sum(size for name, size in sent.items() if "/assets/" in name),
+        }
+        print(json.dumps(figures))  # noqa: T201 - the figures are what it is run for
+        if target := os.environ.get("DAF_BROWSER_FIGURES"):
+            Path(target).write_text(json.dumps(figures, indent=2) + "\n")
