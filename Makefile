@@ -13,7 +13,7 @@ BUILD_PAGE := daf_query/explore/web/_build.py
 # Tests start some hundred processes, each of which would compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup page web web-build browser demo test test-browser test-engines test-notebooks test-spark test-benchmarks check docs corpus format bench crash-points mutants torture lock test-lowest clean
+.PHONY: help setup page web web-build browser demo test test-browser pictures test-engines test-notebooks test-spark test-benchmarks check docs corpus format bench crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -89,6 +89,9 @@ docs: setup  ## Build the documentation site into build/docs, and check its link
 format: setup  ## Format the code and mend what can be mended.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+pictures: setup web  ## Take the pictures of daf explore in docs/images again.
+	$(BIN)/python -m tests.browser.screenshots docs/images
 
 bench: setup  ## Measure speed, as ratios within one run.
 	$(BIN)/python benchmarks/run.py

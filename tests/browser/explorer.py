@@ -22,6 +22,11 @@ def launch(playwright: Playwright) -> Browser:
     return playwright.chromium.launch(executable_path=chromium(), args=[*ARGUMENTS])
 
 
+def strings(elements: Locator) -> list[str]:
+    """Return the text of each element."""
+    return [element.inner_text() for element in elements.all()]
+
+
 class Explorer:
     """An open page. What its console complains about is kept in ``complaints``."""
 
@@ -65,7 +70,7 @@ class Explorer:
     @property
     def sql(self) -> str:
         """The query as the editor has it."""
-        return "\n".join(self.page.locator(".cm-line").all_inner_texts()).strip()
+        return "\n".join(strings(self.page.locator(".cm-line"))).strip()
 
     @property
     def status(self) -> str:
@@ -100,9 +105,7 @@ class Explorer:
 
     def wait_for_rows(self) -> None:
         """Wait until the query is answered with rows."""
-        self.wait_until(
-            "document.querySelector('.query-status')?.textContent.includes(' in ')"
-        )
+        self.wait_until("document.querySelector('.query-status')?.textContent.includes(' in ')")
 
     def listed(self, name: str) -> Locator:
         """Return a vector in the list on the left."""
@@ -110,7 +113,7 @@ class Explorer:
 
     def column(self, name: str) -> list[str]:
         """Return the cells of a column that are in view."""
-        head = self.page.locator(".table-head [role=columnheader]").all_inner_texts()
+        head = strings(self.page.locator(".table-head [role=columnheader]"))
         place = [text.strip(" ↑↓\n") for text in head].index(name)
         rows = self.page.locator(".table-body [role=row]").all()
         return [row.locator("[role]").nth(place).inner_text() for row in rows]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
+from playwright.sync_api import Dialog, expect
 
 import daf_query
 from daf_query.explore import ExploreServer
@@ -111,7 +111,12 @@ def test_names_in_data_are_text(opened: Open) -> None:
     with daf_query.connect(daf) as session, ExploreServer(session) as server:
         explorer = opened(server.url)
         dialogs: list[str] = []
-        explorer.page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+
+        def shown(dialog: Dialog) -> None:
+            dialogs.append(dialog.message)
+            dialog.dismiss()
+
+        explorer.page.on("dialog", shown)
         explorer.wait_until_drawn()
         explorer.listed(HOSTILE).click()
         explorer.page.locator(".summary .facts").first.wait_for()

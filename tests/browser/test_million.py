@@ -11,7 +11,7 @@ import pytest
 
 import daf_query
 from daf_query.explore import ExploreServer
-from daf_storage import MemoryDaf
+from daf_storage import DafWriter, MemoryDaf
 from tests.browser.conftest import Open
 
 COUNT = 1_000_000
@@ -31,13 +31,15 @@ async () => {
 """
 
 
-def million_cells(count: int = COUNT) -> MemoryDaf:
+def million_cells(count: int = COUNT) -> DafWriter:
     """Return cells in twelve clouds, with two coordinates, a type and a number of genes."""
     rng = np.random.default_rng(7)
     group = rng.integers(0, 12, count)
     centres = rng.uniform(-10, 10, (12, 2))
     bent = rng.normal(0, 1, (count, 2)) * rng.uniform(0.5, 1.6, (12, 1))[group]
-    places = centres[group] + bent + 0.25 * np.column_stack([bent[:, 1] ** 2, -bent[:, 0] * bent[:, 1]])
+    places = (
+        centres[group] + bent + 0.25 * np.column_stack([bent[:, 1] ** 2, -bent[:, 0] * bent[:, 1]])
+    )
     daf = MemoryDaf(name="million")
     daf.add_axis("cell", [f"cell_{number:07}" for number in range(count)])
     types = np.array([f"type {letter}" for letter in "ABCDEFGHIJKL"], dtype=object)
@@ -68,7 +70,9 @@ def test_a_million_points_are_drawn_and_move(opened: Open, million: daf_query.Da
         assert sent["/api/points"] == 8 * COUNT
         assert sent["/api/colour"] < 6 * COUNT
         explorer.lasso((0.99, 0.01), (0.99, 0.99), (0.01, 0.99), (0.01, 0.01))
-        selected = page.locator(".selection-bar").get_by_text("1,000,000 of 1,000,000 cell selected")
+        selected = page.locator(".selection-bar").get_by_text(
+            "1,000,000 of 1,000,000 cell selected"
+        )
         selected.wait_for(timeout=60_000)
         figures = {
             "first picture, ms": round(first),

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from daf_query.explore import ExploreServer
-from tests.browser.explorer import Explorer
+from tests.browser.explorer import Explorer, strings
 
 BY_PHASE = "SELECT phase, count(*) AS cells FROM cell GROUP BY phase ORDER BY cells DESC"
 
@@ -46,7 +46,9 @@ def test_the_chart_is_chosen_by_the_types(explorer: Explorer) -> None:
     page = explorer.page
     page.get_by_role("tab", name="Chart").click()
     explorer.run(BY_PHASE)
-    assert page.get_by_role("img", name="Bars of cells by phase: G1 501, S 182, G2M 17").is_visible()
+    assert page.get_by_role(
+        "img", name="Bars of cells by phase: G1 501, S 182, G2M 17"
+    ).is_visible()
     explorer.run("SELECT n_genes FROM cell")
     assert page.get_by_role("img", name="Histogram of n_genes: 700 values").is_visible()
     explorer.run("SELECT n_genes, n_counts FROM cell")
@@ -60,7 +62,7 @@ def test_an_error_is_said_and_its_place_underlined(explorer: Explorer) -> None:
     explorer.run("SELECT name,\n       bulk_lables\nFROM cell")
     problem = explorer.page.get_by_role("alert").filter(has_text="bulk_lables")
     assert problem.is_visible()
-    assert explorer.page.locator(".cm-lintRange-error").all_inner_texts() == ["bulk_lables"]
+    assert strings(explorer.page.locator(".cm-lintRange-error")) == ["bulk_lables"]
     assert explorer.complaints.pop().startswith("Failed to load resource")  # the browser's own note
     explorer.run("SELECT name FROM cell")
     assert explorer.page.locator(".cm-lintRange-error").count() == 0
@@ -75,7 +77,7 @@ def test_completion_knows_tables_columns_and_genes(explorer: Explorer) -> None:
         explorer.page.keyboard.press("ArrowRight")
     explorer.page.keyboard.type("bulk")
     offered.get_by_text("bulk_labels").first.wait_for()
-    explorer.write("SELECT name FROM cell WHERE \"gene_raw.X\"[")
+    explorer.write('SELECT name FROM cell WHERE "gene_raw.X"[')
     explorer.page.keyboard.type("'CST")
     offered.get_by_text("CST3").first.wait_for()
     explorer.page.keyboard.press("Tab")
@@ -88,14 +90,16 @@ def test_the_history_brings_a_query_back(explorer: Explorer) -> None:
     explorer.run("SELECT 2 AS two")
     explorer.page.get_by_role("button", name="History").click()
     entries = explorer.page.locator(".history-entry")
-    assert entries.all_inner_texts()[:2] == ["SELECT 2 AS two", "SELECT 1 AS one"]
+    assert strings(entries)[:2] == ["SELECT 2 AS two", "SELECT 1 AS one"]
     entries.nth(1).click()
     assert explorer.sql == "SELECT 1 AS one"
 
 
 def test_only_the_rows_in_view_are_elements(explorer: Explorer) -> None:
     """A hundred thousand rows scroll to their last one."""
-    explorer.run("SELECT a.\"index\" * 700 + b.\"index\" AS n FROM cell a JOIN cell b ON true LIMIT 400000")
+    explorer.run(
+        'SELECT a."index" * 700 + b."index" AS n FROM cell a JOIN cell b ON true LIMIT 400000'
+    )
     explorer.wait_until(
         "document.querySelector('.query-status').textContent.startsWith('400,000 rows')"
     )
@@ -130,12 +134,17 @@ def test_a_result_is_downloaded(
     with explorer.page.expect_download() as download:
         explorer.page.get_by_role("button", name=button, exact=True).click()
     download.value.save_as(tmp_path / "result")
-    assert read(tmp_path / "result").to_pydict() == {"phase": ["G1", "S", "G2M"], "cells": [501, 182, 17]}
+    assert read(tmp_path / "result").to_pydict() == {
+        "phase": ["G1", "S", "G2M"],
+        "cells": [501, 182, 17],
+    }
 
 
 def test_a_query_can_be_stopped(explorer: Explorer, server: ExploreServer) -> None:
     """Stop ends the query on the server as well."""
-    explorer.write("SELECT count(*) AS n FROM cell a, cell b, cell c, cell d WHERE a.n_genes * b.n_genes > c.n_genes + d.n_genes")
+    explorer.write(
+        "SELECT count(*) AS n FROM cell a, cell b, cell c, cell d WHERE a.n_genes * b.n_genes > c.n_genes + d.n_genes"
+    )
     explorer.page.keyboard.press("Control+Enter")
     explorer.page.get_by_role("button", name="Stop").click()
     explorer.page.get_by_text("stopped").wait_for()

@@ -18,7 +18,8 @@ export interface Embedding {
 
 export interface Axis {
   readonly name: string;
-  readonly length: number;
+  readonly length: number | null; // null where the axis cannot be read
+  readonly problem?: string | null;
   readonly vectors: readonly VectorEntry[];
   readonly embeddings: readonly Embedding[];
 }
@@ -29,6 +30,7 @@ export interface Matrix {
   readonly name: string;
   readonly type: string;
   readonly layouts: readonly string[] | string | null;
+  readonly is_sparse?: boolean;
   readonly stored: number | null;
 }
 

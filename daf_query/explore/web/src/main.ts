@@ -161,7 +161,7 @@ class Explorer {
     try {
       const positions = await getRows(state.schema, state.axis, sql, lighting.signal);
       if (lighting.signal.aborted) return;
-      this.map.light(positions, `lit: ${plural(positions.length, "point")} ${what}`);
+      this.map.light(positions.length === this.map.count ? null : positions, `lit: ${plural(positions.length, "point")} ${what}`);
     } catch {
       if (!lighting.signal.aborted) this.map.light(null, "");
     }

@@ -33,7 +33,7 @@ export class CataloguePanel {
 
   private dataSet(data: DataSet, only: boolean): HTMLElement {
     const order = [...data.axes].sort((one, other) =>
-      other.embeddings.length - one.embeddings.length || other.vectors.length - one.vectors.length || other.length - one.length);
+      other.embeddings.length - one.embeddings.length || other.vectors.length - one.vectors.length || (other.length ?? 0) - (one.length ?? 0));
     const scalars = Object.entries(data.scalars);
     return h("section", { class: "data-set" },
       h("h2", { title: data.path }, only ? (data.path.split("/").pop() ?? data.path) : data.schema),
@@ -50,9 +50,10 @@ export class CataloguePanel {
   private axis(data: DataSet, axis: Axis, open: boolean): HTMLElement {
     const table = this.catalogue ? tableName(this.catalogue, data.schema, axis.name) : identifier(axis.name);
     return h("details", { class: "group", open },
-      h("summary", {}, h("span", { class: "group-name" }, axis.name), h("span", { class: "amount" }, formatCount(axis.length))),
+      h("summary", {}, h("span", { class: "group-name" }, axis.name), h("span", { class: "amount" }, axis.length === null ? "?" : formatCount(axis.length))),
       h("div", { class: "group-actions" },
         h("button", { type: "button", class: "link", click: () => this.listener.query(`SELECT *\nFROM ${table}\nLIMIT 1000`) }, `query ${axis.name}`)),
+      ...(axis.problem ? [h("p", { class: "facts" }, axis.problem)] : []),
       h("ul", { "aria-label": `Vectors of ${axis.name}` }, ...axis.vectors.map((vector) => this.vector(data, axis, vector))));
   }
 
@@ -85,7 +86,7 @@ export class CataloguePanel {
   }
 
   private matrix(data: DataSet, matrix: Matrix): HTMLElement {
-    const facts = [matrix.type, matrix.stored === null ? "" : `${formatCount(matrix.stored)} stored`].filter(Boolean).join(", ");
+    const facts = [matrix.is_sparse ? "sparse" : "dense", matrix.type, matrix.stored === null ? "" : `${formatCount(matrix.stored)} stored`].filter(Boolean).join(", ");
     const hasMap = [matrix.rows, matrix.columns].some((side) => data.axes.find(({ name }) => name === side)?.embeddings.length);
     const action = (name: "extract" | "profile" | "colour", label: string): HTMLElement =>
       h("button", { type: "button", class: "link", "aria-label": `${label} of ${matrix.rows} by ${matrix.columns} ${matrix.name}`,

@@ -3,6 +3,8 @@ import type { Summary } from "../contract";
 import { h, svg } from "../dom";
 import { formatCount, formatNumber } from "../format";
 
+const FEW = 12; // distinct numbers that are listed rather than drawn as a histogram
+
 const shown = (value: string | number | boolean | null): string =>
   value === null ? "NULL" : typeof value === "number" ? formatNumber(value) : String(value);
 
@@ -32,9 +34,10 @@ export function drawSummary(summary: Summary): Node[] {
   if (summary.distinct !== null && summary.distinct !== undefined) facts.push(`${formatCount(summary.distinct)} distinct`);
   if (summary.nulls) facts.push(`${formatCount(summary.nulls)} missing`);
   const label = `Histogram: ${facts.join(", ")}`;
+  const isRange = Boolean(summary.bins?.length) && (!summary.top?.length || (summary.distinct ?? Infinity) > FEW);
   return [
-    ...(summary.bins?.length && !summary.top?.length ? [histogram(summary.bins, label)] : []),
-    ...(summary.top?.length ? [topValues(summary.top, summary.count)] : []),
+    ...(isRange && summary.bins ? [histogram(summary.bins, label)] : []),
+    ...(!isRange && summary.top?.length ? [topValues(summary.top, summary.count)] : []),
     h("p", { class: "facts" }, facts.join(" · ")),
   ];
 }

@@ -35,7 +35,7 @@ function columnsOf({ data, axis }: Place): Completion[] {
 function tables(catalogue: Catalogue): Completion[] {
   return catalogue.data_sets.flatMap((data) => data.axes.map((axis) => ({
     label: tableName(catalogue, data.schema, axis.name), type: "class", boost: 2,
-    detail: `${formatCount(axis.length)} rows`,
+    detail: `${formatCount(axis.length ?? 0)} rows`,
   })));
 }
 

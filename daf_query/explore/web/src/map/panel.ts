@@ -39,7 +39,7 @@ export function colourLabel(colour: ColourBy | null): string {
 export function firstEmbedding(catalogue: Catalogue): { schema: string; axis: string; embedding: string } | null {
   const order = (name: string): number => (/umap/i.test(name) ? 0 : /tsne|t_sne/i.test(name) ? 1 : /pca|pc/i.test(name) ? 3 : 2);
   const places = catalogue.data_sets.flatMap(({ schema, axes }) => axes.flatMap((axis) => axis.embeddings.map(({ name }) =>
-    ({ schema, axis: axis.name, embedding: name, length: axis.length }))));
+    ({ schema, axis: axis.name, embedding: name, length: axis.length ?? 0 }))));
   places.sort((one, other) => order(one.embedding) - order(other.embedding) || other.length - one.length);
   return places[0] ?? null;
 }
@@ -105,6 +105,11 @@ export class MapPanel {
       iconButton("image", "Save the picture", () => void this.savePicture()));
   }
 
+  /** How many points there are. */
+  get count(): number {
+    return this.colouring?.codes.length ?? 0;
+  }
+
   setCatalogue(catalogue: Catalogue): void {
     this.catalogue = catalogue;
     const groups = catalogue.data_sets.flatMap((data) => data.axes.filter(({ embeddings }) => embeddings.length).map((axis) => {
@@ -155,7 +160,7 @@ export class MapPanel {
     try {
       const [points, colouring] = await Promise.all([
         samePoints ? null : getPoints(state.schema, state.axis, state.embedding, loading.signal),
-        this.load(state, place.axis.length, loading.signal),
+        this.load(state, place.axis.length ?? 0, loading.signal),
       ]);
       if (this.loading !== loading) return false;
       this.use(state, place, points as Float32Array<ArrayBuffer> | null, colouring);
@@ -190,7 +195,7 @@ export class MapPanel {
     this.legend.show(colouring);
     this.colour.show(place.data, place.axis.name, state.colour);
     this.note.textContent = "";
-    const label = `${state.embedding}: ${plural(place.axis.length, "point")} of ${place.axis.name}`
+    const label = `${state.embedding}: ${plural(place.axis.length ?? 0, "point")} of ${place.axis.name}`
       + (state.colour ? `, coloured by ${colourLabel(state.colour)}` : "");
     this.scatter?.canvas.setAttribute("aria-label", `${label}. Arrow keys move, plus and minus zoom, S selects what is in view, Escape clears.`);
     this.element.dataset["shown"] = colourLabel(state.colour);
@@ -248,8 +253,7 @@ export class MapPanel {
     const selection = this.selection;
     this.bar.hidden = !selection;
     if (!selection) return this.bar.replaceChildren();
-    const total = this.colouring?.codes.length ?? 0;
-    const text = `${formatCount(selection.positions.length)} of ${formatCount(total)} ${selection.axis} selected`;
+    const text = `${formatCount(selection.positions.length)} of ${formatCount(this.count)} ${selection.axis} selected`;
     this.bar.replaceChildren(
       h("strong", {}, text),
       h("button", { type: "button", class: "small", click: () => this.listener.extract() }, "Extract…"),

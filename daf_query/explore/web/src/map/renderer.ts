@@ -6,8 +6,7 @@ const VERTEX = `#version 300 es
 precision highp float;
 precision highp int;
 layout(location = 0) in vec2 place;
-layout(location = 1) in uint code;
-layout(location = 2) in uint light;
+layout(location = 1) in uint mark; // the code of the colour, and above it whether the point is lit
 uniform vec2 centre;
 uniform vec2 scale;
 uniform float size;
@@ -19,7 +18,8 @@ uniform sampler2D palette;
 uniform sampler2D shown;
 out vec4 colour;
 void main() {
-  bool isLit = light > 0u;
+  bool isLit = mark >= 65536u;
+  uint code = mark & 65535u;
   bool hidden = isnan(place.x) || isnan(place.y) || (lit == 1 && isLit) || (lit == 2 && !isLit);
   ivec2 cell = ivec2(int(code) % 256, int(code) / 256);
   bool dim = lit == 1 || texelFetch(shown, cell, 0).r == 0.0;
@@ -34,19 +34,21 @@ const FRAGMENT = `#version 300 es
 precision highp float;
 in vec4 colour;
 uniform float size;
+uniform bool byCode;
 out vec4 pixel;
 void main() {
   float edge = 1.0;
   if (size > 2.5) {
     float far = length(gl_PointCoord - 0.5) * size; // pixels from the centre
-    edge = clamp(0.5 * size - far, 0.0, 1.0);
+    edge = byCode ? step(far, 0.5 * size - 0.5) : clamp(0.5 * size - far, 0.0, 1.0); // depth and soft edges make halos
     if (edge == 0.0) discard;
   }
   pixel = vec4(colour.rgb, colour.a * edge);
 }`;
 
 const UNIFORMS = ["centre", "scale", "size", "alpha", "lit", "byCode", "ground", "palette", "shown"] as const;
-const MOST_STRIDE = 24; // the stride of an attribute ends at 255 bytes
+const MOST_STRIDE = 16; // the stride of an attribute ends at 255 bytes
+const LIT = 65536;
 
 export interface Frame {
   readonly camera: Camera;
@@ -70,7 +72,8 @@ function compile(gl: WebGL2RenderingContext, type: number, source: string): WebG
 export class Renderer {
   private readonly gl: WebGL2RenderingContext;
   private uniforms!: Record<(typeof UNIFORMS)[number], WebGLUniformLocation | null>;
-  private buffers!: { places: WebGLBuffer; codes: WebGLBuffer; lights: WebGLBuffer };
+  private buffers!: { places: WebGLBuffer; marks: WebGLBuffer };
+  private marks = new Uint32Array(0);
   private textures!: { palette: WebGLTexture; shown: WebGLTexture };
   private count = 0;
   private anyLit = false;
@@ -93,7 +96,7 @@ export class Renderer {
     if (!gl.getProgramParameter(program, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(program) ?? "the shaders do not link");
     gl.useProgram(program);
     this.uniforms = Object.fromEntries(UNIFORMS.map((name) => [name, gl.getUniformLocation(program, name)])) as typeof this.uniforms;
-    this.buffers = { places: gl.createBuffer(), codes: gl.createBuffer(), lights: gl.createBuffer() };
+    this.buffers = { places: gl.createBuffer(), marks: gl.createBuffer() };
     this.textures = { palette: this.texture(0), shown: this.texture(1) };
     gl.uniform1i(this.uniforms.palette, 0);
     gl.uniform1i(this.uniforms.shown, 1);
@@ -119,13 +122,18 @@ export class Renderer {
 
   setPoints(points: Float32Array<ArrayBuffer>): void {
     this.count = points.length / 2;
+    this.marks = new Uint32Array(this.count);
+    this.anyLit = false;
     this.upload(this.buffers.places, points);
-    this.light(null);
   }
 
   setColours(colouring: Colouring): void {
     const gl = this.gl;
-    this.upload(this.buffers.codes, colouring.codes as Uint16Array<ArrayBuffer>);
+    const { marks } = this;
+    for (let position = 0; position < marks.length; position += 1) {
+      marks[position] = (marks[position]! & LIT) | colouring.codes[position]!;
+    }
+    this.upload(this.buffers.marks, marks);
     this.byCode = colouring.range !== null;
     const rows = Math.max(1, Math.ceil(colouring.palette.length / 4 / 256));
     const cells = new Uint8Array(rows * 256 * 4);
@@ -148,10 +156,11 @@ export class Renderer {
 
   /** Light the points at these positions; null lights none and dims none. */
   light(positions: Uint32Array | null): void {
-    const lights = new Uint8Array(this.count);
-    for (const position of positions ?? []) lights[position] = 1;
+    const { marks } = this;
+    for (let position = 0; position < marks.length; position += 1) marks[position]! &= ~LIT;
+    for (const position of positions ?? []) marks[position]! |= LIT;
     this.anyLit = positions !== null;
-    this.upload(this.buffers.lights, lights);
+    this.upload(this.buffers.marks, marks);
   }
 
   /** The diameter of a point, in pixels of the page. */
@@ -167,10 +176,9 @@ export class Renderer {
     gl.clearColor(frame.ground[0], frame.ground[1], frame.ground[2], 1);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     if (!this.count) return;
-    const step = Math.min(Math.max(Math.round(frame.everyNth), 1), MOST_STRIDE);
+    const step = Math.min(2 ** Math.round(Math.log2(Math.max(frame.everyNth, 1))), MOST_STRIDE);
     this.attribute(0, this.buffers.places, () => gl.vertexAttribPointer(0, 2, gl.FLOAT, false, 8 * step, 0));
-    this.attribute(1, this.buffers.codes, () => gl.vertexAttribIPointer(1, 1, gl.UNSIGNED_SHORT, 2 * step, 0));
-    this.attribute(2, this.buffers.lights, () => gl.vertexAttribIPointer(2, 1, gl.UNSIGNED_BYTE, step, 0));
+    this.attribute(1, this.buffers.marks, () => gl.vertexAttribIPointer(1, 1, gl.UNSIGNED_INT, 4 * step, 0));
     gl.uniform2f(this.uniforms.centre, camera.x, camera.y);
     gl.uniform2f(this.uniforms.scale, 2 / (view.width * camera.unitsPerPixel), 2 / (view.height * camera.unitsPerPixel));
     gl.uniform1f(this.uniforms.size, this.pointSize(frame) * ratio * Math.min(step ** 0.25, 1.7));

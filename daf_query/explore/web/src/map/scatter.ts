@@ -16,7 +16,7 @@ export interface ScatterListener {
 
 const SLOW_FRAME = 34; // milliseconds; beyond it, fewer points are drawn while the picture moves
 const REST = 140; // milliseconds without motion, after which all points are drawn
-const MOST_SKIPPED = 24;
+const MOST_SKIPPED = 16;
 const CLICK_PIXELS = 10;
 
 function combiningOf(event: MouseEvent): Combining {
@@ -37,7 +37,7 @@ export class Scatter {
   private drag: { x: number; y: number; moved: boolean; id: number; lasso: boolean } | null = null;
   private requested = 0;
   private everyNth = 1;
-  private movedAt = 0;
+  private moving = false;
   private lastFrame = 0;
   private wasMoving = false;
   private rest = 0;
@@ -154,20 +154,26 @@ export class Scatter {
   }
 
   private moved(): void {
-    this.movedAt = performance.now();
+    this.moving = true;
     clearTimeout(this.rest);
-    this.rest = window.setTimeout(() => this.request(), REST);
     this.request();
   }
 
-  /** While the picture moves and frames are slow, only every nth point is drawn. */
+  /** While the picture moves and frames are slow, only every nth point is drawn; when it rests, all are. */
   private onFrame(now: number): void {
-    const moving = performance.now() - this.movedAt < REST - 20;
+    const moving = this.moving;
     const took = now - this.lastFrame;
     if (moving && this.wasMoving) {
       if (took > SLOW_FRAME && this.points.length > 200_000) this.everyNth *= Math.min(Math.max(took / SLOW_FRAME, 1.2), 8);
       else if (took < SLOW_FRAME / 2) this.everyNth *= 0.9;
       this.everyNth = Math.min(Math.max(this.everyNth, 1), MOST_SKIPPED);
+    }
+    if (moving) {
+      clearTimeout(this.rest);
+      this.rest = window.setTimeout(() => {
+        this.moving = false;
+        this.request();
+      }, REST);
     }
     this.wasMoving = moving;
     this.lastFrame = now;
