@@ -26,7 +26,17 @@ from daf_storage import CodecName, DafWriter, MemoryDaf, ZarrDaf, copy_all
 
 ROOT = Path(__file__).parents[1]
 
-EXTRAS = ("anndata", "duckdb", "h5py", "hdf5plugin", "matplotlib", "obstore", "polars", "tqdm")
+EXTRAS = (
+    "IPython",
+    "anndata",
+    "duckdb",
+    "h5py",
+    "hdf5plugin",
+    "matplotlib",
+    "obstore",
+    "polars",
+    "tqdm",
+)
 LIBRARIES = ("datafusion", "numcodecs", "pandas", "scipy", "zarr")
 ARROW = ("pyarrow.compute", "pyarrow.csv", "pyarrow.dataset", "pyarrow.parquet")
 BASE = ("numpy", "pyarrow")

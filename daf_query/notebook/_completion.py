@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from daf_query.notebook._line import FORMS, OPTIONS
-from daf_query.notebook._sessions import sessions_of
+from daf_query.completion import SqlCompleter
+from daf_query.notebook._line import FORMS, OPTIONS, cell_line
+from daf_query.notebook._sessions import session_of, sessions_of
+from daf_query.session import DafSession
 from daf_storage import errors
 from daf_storage.spi import optional_import
 
@@ -49,10 +51,7 @@ class CellCompleter:
         lines = cell.split("\n")
         place = sum(len(line) + 1 for line in lines[: context.cursor_line])
         cursor = place + context.cursor_position
-        try:
-            fragment, words = self.completions(cell, cursor)
-        except errors.DafError:  # such as a session that was closed
-            fragment, words = "", []
+        fragment, words = self.completions(cell, cursor)
         simple = optional_import("IPython.core.completer", extra="notebook").SimpleCompletion
         return {
             "completions": [simple(word, type=kind) for word, kind in words],
@@ -68,7 +67,21 @@ class CellCompleter:
             return "", []
         if cursor <= found.end(1):
             return self._of_line(cell[found.start(1) : cursor])
-        return "", []
+        session = self._session(found.group(1))
+        if session is None:
+            return "", []
+        sql, place = cell[found.end() :], cursor - found.end()
+        known = SqlCompleter(session).completions(sql, place)
+        start = known[0].start if known else place
+        words = [(each.text, str(each.kind)) for each in known if each.start == start]
+        return sql[start:place], words
+
+    def _session(self, line: str) -> DafSession | None:
+        """Return the session of the cell; None if its line is not finished, or wrong."""
+        try:
+            return session_of(self._shell, cell_line(line).session)
+        except errors.InvalidInputError:
+            return None
 
     def _of_line(self, before: str) -> tuple[str, list[tuple[str, str]]]:
         """Return what may stand in the line: options, their values, and sessions."""

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import daf_query.notebook._line as lines
 from daf_query.notebook._completion import CellCompleter
-from daf_query.notebook._sessions import sessions_of
-from daf_query.session import DafSession, connect
+from daf_query.notebook._sessions import session_of
+from daf_query.session import connect
 from daf_query.sql import QueryResult, tokens_of
 from daf_storage import errors
 
@@ -15,14 +15,26 @@ _NAME: Final = "daf"
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Add ``%%daf`` and ``%daf`` to a notebook; IPython calls it for ``%load_ext daf_query``."""
+    """Add ``%%daf`` and ``%daf`` to a notebook; IPython calls it for ``%load_ext daf_query``.
+
+    Parameters
+    ----------
+    shell
+        The shell of IPython, ``get_ipython()``.
+    """
     magic = DafMagic(shell)
     shell.register_magic_function(magic.run, magic_kind="line_cell", magic_name=_NAME)
     magic.completer.install()
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Take them away again, for ``%unload_ext daf_query``."""
+    """Take ``%%daf`` and ``%daf`` away again; IPython calls it for ``%unload_ext daf_query``.
+
+    Parameters
+    ----------
+    shell
+        The shell of IPython, ``get_ipython()``.
+    """
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop(_NAME, None)
     CellCompleter.remove(shell)
@@ -67,7 +79,7 @@ class DafMagic:
         query = cell.strip().removesuffix(";")
         if not query:
             raise errors.InvalidInputError(f"there is no SQL in the cell: {lines.CELL_USAGE}")
-        session = self.session(asked.session)
+        session = session_of(self._shell, asked.session)
         result = session.sql(query, params=self._params(query, asked.params) or None)
         rows = result if asked.form is None else _rows(result, asked.form)
         if asked.output is not None:
@@ -78,27 +90,6 @@ class DafMagic:
         # Shown here rather than returned: an error of the rows is one sentence, too.
         self._shell.display_pub.publish(result._repr_mimebundle_())
         return None
-
-    def session(self, name: str | None) -> DafSession:
-        """Return the session that a cell is asked of.
-
-        Raises
-        ------
-        InvalidInputError
-            There is none of this name, or several, and none was named.
-        """
-        known = sessions_of(self._shell)
-        if name is not None:
-            if name in known:
-                return known[name]
-            is_there = name in self._shell.user_ns
-            problem = (
-                f"the variable {name!r} is no session" if is_there else f"there is no {name!r}"
-            )
-            raise errors.InvalidInputError(f"{problem}; {_listed(known)}")
-        if len(known) == 1 or "db" in known:
-            return known["db"] if "db" in known else next(iter(known.values()))
-        raise errors.InvalidInputError(f"which session? {_listed(known)}")
 
     def _params(self, query: str, name: str | None) -> dict[str, Any]:
         """Return the values of the parameters of a query: variables of the notebook."""
@@ -120,12 +111,6 @@ class DafMagic:
                 f"{lacking[0]!r}"
             )
         return {each: variables[each] for each in names if each in variables}
-
-
-def _listed(known: dict[str, DafSession]) -> str:
-    if not known:
-        return "open one: %daf connect PATH"
-    return f"there are the sessions {', '.join(sorted(known))}"
 
 
 def _rows(result: QueryResult, form: lines.Form) -> Any:

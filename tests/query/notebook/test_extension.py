@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,11 +42,13 @@ def loaded() -> Iterator[Any]:
 
 
 @pytest.fixture
-def shell(loaded: Any) -> Any:
+def shell(loaded: Any) -> Iterator[Any]:
     """Return the shell, with no variable but a session."""
-    loaded.reset(new_session=False, aggressive=False)
+    before = set(loaded.user_ns)
     loaded.push({"db": connect(_daf())})
-    return loaded
+    yield loaded
+    for name in set(loaded.user_ns) - before:
+        del loaded.user_ns[name]
 
 
 def _run(shell: Any, cell: str) -> tuple[Any, Any]:
@@ -163,28 +163,33 @@ def test_lines_are_parsed() -> None:
             connect_line(line)
 
 
+def _completed(shell: Any, cell: str) -> list[str]:
+    """Return what IPython offers where a bar stands in a cell, each in its place."""
+    before, _, after = cell.partition("|")
+    with provisionalcompleter():
+        found = list(shell.Completer.completions(before + after, len(before)))
+    return [before[: each.start] + each.text for each in found]
+
+
 def test_the_first_line_is_completed(shell: Any) -> None:
     """Sessions, options, and their values."""
     shell.push({"frame": 1})
-
-    def completed(cell: str) -> list[str]:
-        with provisionalcompleter():
-            return [each.text for each in shell.Completer.completions(cell, len(cell))]
-
-    assert completed("%%daf d") == ["db"]
-    assert completed("%%daf db --o") == ["--output"]
-    assert completed("%%daf db --to p") == ["pandas", "polars"]
-    assert completed("%%daf db -o fr") == ["frame"]
+    assert _completed(shell, "%%daf d|") == ["%%daf db"]
+    assert _completed(shell, "%%daf db --o|") == ["%%daf db --output"]
+    assert _completed(shell, "%%daf db --to p|") == ["%%daf db --to pandas", "%%daf db --to polars"]
+    assert _completed(shell, "%%daf db -o fr|\nSELECT 1") == ["%%daf db -o frame"]
 
 
-def test_importing_the_package_does_not_import_ipython() -> None:
-    """Nor does a session; the extension is behind a lazy door."""
-    script = (
-        "import sys, daf_query, daf_storage\n"
-        "daf_query.connect(daf_storage.MemoryDaf())._repr_html_()\n"
-        "print('IPython' in sys.modules, 'daf_query.notebook' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "False False\n"
+def test_the_sql_is_completed(shell: Any) -> None:
+    """Tables, columns and genes, in any line, of the session that is named; nothing of Python."""
+    start = "%%daf db --to pandas\nSELECT age,\n  "
+    assert _completed(shell, f"{start}don| FROM cell") == [f"{start}donor"]
+    assert _completed(shell, f"{start}X['CD|\nFROM cell") == [
+        f"{start}X['CD3E']",
+        f"{start}X['CD8A']",
+    ]
+    assert _completed(shell, f"{start}age FROM ce|") == [f"{start}age FROM cell"]
+    assert _completed(shell, "%%daf\nSEL|") == ["%%daf\nSELECT"]
+    assert _completed(shell, "%%daf nope\nSEL|") == []
+    assert _completed(shell, "%%daf --to\nSEL|") == []
+    assert all("donor" not in each for each in _completed(shell, "don|"))
