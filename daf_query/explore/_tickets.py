@@ -30,14 +30,22 @@ class Tickets(Generic[_T]):
         self._lock = threading.Lock()
         self._asked: OrderedDict[str, tuple[float, _T]] = OrderedDict()
 
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._asked)
+
     def add(self, asked: _T) -> str:
         """Return a new ticket."""
         ticket = secrets.token_urlsafe(_TICKET_BYTES)
+        now = self._clock()
         with self._lock:
-            self._asked[ticket] = (self._clock() + _SECONDS, asked)
-            while len(self._asked) > _MOST:
+            self._asked[ticket] = (now + _SECONDS, asked)
+            while len(self._asked) > _MOST or self._oldest_expires() <= now:
                 self._asked.popitem(last=False)
         return ticket
+
+    def _oldest_expires(self) -> float:
+        return next(iter(self._asked.values()))[0]
 
     def take(self, ticket: str) -> _T | None:
         """Return what a ticket is for, once; None if it is unknown, was used or has expired."""

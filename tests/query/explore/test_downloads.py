@@ -117,7 +117,9 @@ def test_tickets_expire() -> None:
     assert tickets.take(first) is None
     now[0] = 61.0
     assert tickets.take(second) is None
+    now[0] = 200.0
     old = tickets.add("old")
+    assert len(tickets) == 1
     for _ in range(100):
         tickets.add("new")
     assert tickets.take(old) is None
