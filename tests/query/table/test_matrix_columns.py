@@ -138,9 +138,11 @@ def test_strings_are_columns_too(layout: tuple[str, str], matrix: str) -> None:
     daf.add_axis("gene", ["g", "h"])
     values = np.array([["p", ""], ["", ""], ["q", "r"]], dtype=object)
     daf.set_matrix(*layout, matrix, values if layout[0] == "cell" else values.T, relayout=False)
-    table = column(AxisDataset(daf, "cell"), "gene", matrix, "g")
-    assert table.to_table()["x"].to_pylist() == ["p", "", "q"]
-    assert table.to_table(filter=pc.field("x") == "q")["name"].to_pylist() == ["c"]
+    for position, entry in enumerate(("g", "h")):
+        table = column(AxisDataset(daf, "cell"), "gene", matrix, entry)
+        assert table.to_table()["x"].to_pylist() == values[:, position].tolist()
+        last = values[2, position]
+        assert table.to_table(filter=pc.field("x") == last)["name"].to_pylist() == ["c"]
 
 
 def test_elements_of_one_row_are_added_up_as_scipy_does() -> None:

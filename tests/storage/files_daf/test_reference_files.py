@@ -179,6 +179,7 @@ def chunks_of(data: bytes, count: int) -> list[tuple[bytes, int, int, int, int, 
     found = []
     for place in range(offset, offset + count * record_bytes, record_bytes):
         method, crc = struct.unpack_from("<H", data, place + 10)[0], data[place + 16 : place + 20]
+        assert struct.unpack_from("<3H", data, place + 32) == (0, 0, 0)  # no comment, on one disk
         name = data[place + 46 : place + 46 + name_bytes]
         raw_bytes, stored_bytes, local = struct.unpack_from("<3Q", data, place + 50 + name_bytes)
         start = local + 30 + name_bytes + (0 if method == 8 else 20)

@@ -374,7 +374,7 @@ def test_a_full_disk_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) 
                     raise OSError(28, "No space left on device")
                 os.pwrite(self.descriptor, data, offset)
 
-            before = store.keys()
+            before, size_bytes = store.keys(), path.stat().st_size
             with monkeypatch.context() as patch:
                 patch.setattr(ArchiveFile, "write_at", write_at)
                 try:
@@ -382,6 +382,7 @@ def test_a_full_disk_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) 
                 except OSError:
                     count += 1
                     assert store.keys() == before
+                    assert written > 1 or path.stat().st_size == size_bytes
                     with MmapZipStore(path) as other:
                         assert other.keys() == before
             store.append(f"after{failing}", b"y")
