@@ -126,6 +126,8 @@ def test_a_selection_is_saved_into_the_overlay(
     data = ExploredData(lambda: session, overlay=str(overlay))
     with session, ExploreServer(data) as server:
         explorer = opened(server.url).wait_until_drawn()
+        source = explorer.page.locator(".source").inner_text()
+        assert source == "pbmc.daf.zarr + mine.daf.zarr; what is saved goes to mine.daf.zarr"
         explorer.lasso(*LEFT)
         explorer.page.get_by_role("button", name="Save as vector…").click()
         dialog = explorer.page.get_by_role("dialog")

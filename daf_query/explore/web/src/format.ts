@@ -31,3 +31,15 @@ export function formatBytes(bytes: number): string {
 export function formatSeconds(seconds: number): string {
   return seconds < 1 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : `${seconds.toFixed(1)} s`;
 }
+
+/** The last part of a path; of a data set with an overlay, that of each. */
+export function shortPath(path: string): string {
+  return path.split(" + ").map((part) => part.split("/").pop() || part).join(" + ");
+}
+
+/** The name of an error class as words: "Vector not found", "Query error". */
+export function errorWords(name: string): string {
+  const words = name.replace(/Error$/, "").replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
+  const sentence = words.charAt(0).toUpperCase() + words.slice(1);
+  return words.includes(" ") ? sentence : `${sentence} error`;
+}

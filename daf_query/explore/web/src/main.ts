@@ -6,7 +6,7 @@ import { openExtract } from "./dialogs/extract";
 import { openHelp } from "./dialogs/help";
 import { openSave } from "./dialogs/save";
 import { h, iconButton, svg, toast } from "./dom";
-import { plural } from "./format";
+import { plural, shortPath } from "./format";
 import { separator } from "./layout";
 import { type LinkState, readLink, writeLink } from "./link";
 import { firstColour, firstEmbedding, MapPanel, type MapState, type Selection } from "./map/panel";
@@ -86,9 +86,9 @@ class Explorer {
     this.list.show(catalogue);
     this.map.setCatalogue(catalogue);
     this.dotPlot.show(catalogue);
-    const names = catalogue.data_sets.map(({ path }) => path.split("/").pop() ?? path).join(", ");
+    const names = catalogue.data_sets.map(({ path }) => shortPath(path)).join(", ");
     const source = document.querySelector(".source");
-    if (source) source.textContent = catalogue.writable ? `${names}, saved to ${catalogue.overlay ?? ""}` : names;
+    if (source) source.textContent = catalogue.writable ? `${names}; what is saved goes to ${shortPath(catalogue.overlay ?? "")}` : names;
     document.title = `${names} · daf explore`;
   }
 

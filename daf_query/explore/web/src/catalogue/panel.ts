@@ -2,7 +2,7 @@
 import { getSummary } from "../api";
 import type { Axis, Catalogue, DataSet, Matrix, VectorEntry } from "../contract";
 import { h, iconButton } from "../dom";
-import { formatCount } from "../format";
+import { formatCount, shortPath } from "../format";
 import { identifier, tableName } from "../sql";
 import { drawSummary } from "./summary";
 
@@ -36,7 +36,7 @@ export class CataloguePanel {
       other.embeddings.length - one.embeddings.length || other.vectors.length - one.vectors.length || (other.length ?? 0) - (one.length ?? 0));
     const scalars = Object.entries(data.scalars);
     return h("section", { class: "data-set" },
-      h("h2", { title: data.path }, only ? (data.path.split("/").pop() ?? data.path) : data.schema),
+      h("h2", { title: data.path }, only ? shortPath(data.path) : data.schema),
       h("p", { class: "form" }, data.form),
       ...order.map((axis, place) => this.axis(data, axis, place < 2 && axis.vectors.length > 0)),
       ...(data.matrices.length ? [h("details", { class: "group", open: true }, h("summary", {}, h("span", { class: "group-name" }, "matrices"),

@@ -6,7 +6,7 @@ import type { Catalogue, Problem, QueryState } from "../contract";
 import { announce, h, icon, toast } from "../dom";
 import { makeEditor, type SqlEditor } from "../editor/editor";
 import { forgetHistory, readHistory, remember } from "../editor/history";
-import { formatSeconds, plural } from "../format";
+import { errorWords, formatSeconds, plural } from "../format";
 import { Tabs } from "../layout";
 import type { DotPlotPanel } from "../profile/dotplot";
 import { QueryRunner } from "./query";
@@ -153,7 +153,7 @@ export class ResultPanel {
     this.drawRunButton();
     this.status.textContent = "";
     const place = problem.line === null ? "" : `line ${problem.line}${problem.column === null ? "" : `, column ${problem.column}`}: `;
-    this.problem.replaceChildren(h("strong", {}, problem.error.replace(/Error$/, " error")), ` ${place}${problem.message}`,
+    this.problem.replaceChildren(h("strong", {}, errorWords(problem.error)), ` ${place}${problem.message}`,
       ...(problem.remedy ? [h("div", { class: "remedy" }, problem.remedy)] : []));
     this.problem.hidden = false;
     this.editor.underline(problem);
