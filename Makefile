@@ -6,6 +6,7 @@ LOCK := requirements/lock.txt
 DEMO ?= build/demo
 EXTRAS ?= demo
 TESTS ?=
+BENCH ?=
 SPARK_VENV ?= build/spark-venv
 WEB_VENV ?= build/web-venv
 BUILD_PAGE := daf_query/explore/web/_build.py
@@ -13,7 +14,7 @@ BUILD_PAGE := daf_query/explore/web/_build.py
 # Tests start some hundred processes, each of which would compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup page web web-build browser demo test test-browser pictures test-engines test-notebooks test-spark test-benchmarks check docs corpus format bench crash-points mutants torture lock test-lowest clean
+.PHONY: help setup page web web-build browser demo test test-browser pictures test-engines test-notebooks test-spark test-benchmarks check docs corpus format bench bench-full crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -93,16 +94,11 @@ format: setup  ## Format the code and mend what can be mended.
 pictures: setup web  ## Take the pictures of daf explore in docs/images again.
 	$(BIN)/python -m tests.browser.screenshots docs/images
 
-bench: setup  ## Measure speed, as ratios within one run.
-	$(BIN)/python benchmarks/run.py
-	$(BIN)/python benchmarks/query.py
-	$(BIN)/python benchmarks/matrix.py
-	$(BIN)/python benchmarks/attach.py
-	$(BIN)/python benchmarks/training.py
-	$(BIN)/python benchmarks/archive.py
-	$(BIN)/python benchmarks/packed.py
-	$(BIN)/python benchmarks/formats.py
-	$(BIN)/python benchmarks/remote.py
+bench: setup  ## Measure speed beside other systems, in about ten minutes; BENCH="--local" without peers from PyPI.
+	$(BIN)/python -m benchmarks --minutes 10.8 $(BENCH)
+
+bench-full: setup  ## The same with all data sets, for some hours and 60 GB.
+	$(BIN)/python -m benchmarks --full $(BENCH)
 
 crash-points: setup  ## Crash an archive's writer at every step, and print how many there are.
 	$(BIN)/python -m tests.zip_crash_points

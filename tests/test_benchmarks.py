@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
+
+from benchmarks import _answers, _plans, _runner, _systems, _works
+from benchmarks._data import MatrixData, TableData
+from benchmarks._environments import ENVIRONMENTS
+from benchmarks._systems._base import Place, System
 
 pytestmark = pytest.mark.benchmarks
 
@@ -14,31 +23,88 @@ FOLDER = Path(__file__).parent.parent / "benchmarks"
 
 
 @pytest.mark.parametrize(
-    ("script", "lines"),
-    [("run.py", 14), ("archive.py", 12), ("packed.py", 21), ("query.py", 15), ("matrix.py", 19)],
+    "data", [MatrixData(600, 300, 30), TableData(2_000)], ids=["matrix", "table"]
 )
-def test_the_benchmarks_run(script: str, lines: int) -> None:
-    """Each comparison finds both sides equal, and prints a line."""
-    found = subprocess.run(
-        [sys.executable, str(FOLDER / script), "--small"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.count(" x\n") == lines
+@pytest.mark.filterwarnings("ignore")  # those of anndata and zarr about what they write
+def test_local_systems_answer_alike(tmp_path: Path, data: MatrixData | TableData) -> None:
+    """Each system that needs no environment of its own does all works, with one answer."""
+    source = data.make(tmp_path)
+    works = _works.MATRIX if data.kind == "matrix" else _works.TABLE
+    answers: dict[str, dict[str, Any]] = {}
+    for info in _systems.INFOS.values():
+        if info.environment or data.kind not in info.kinds:
+            continue
+        place = Place(data, source, tmp_path / info.name)
+        place.folder.mkdir()
+        system = _systems.make(info.name)
+        if not system.in_place:
+            system.prepare(place)
+        system.open(place)
+        for work in works:
+            answer = _answers.described(system.run(work))
+            expected = answers.setdefault(work.task, answer)
+            assert _answers.difference(answer, expected) is None, (info.name, work)
+        system.close()
+    assert answers.keys() == {work.task for work in works}
+    filtered = answers.get("filter_slice", {"shape": [1]})
+    assert filtered["shape"][0] > 0
 
 
-def test_data_in_place_are_measured() -> None:
-    """Four forms, each with seven tasks; answers of other ways to read them are compared."""
-    found = subprocess.run(
-        [sys.executable, str(FOLDER / "attach.py"), "--small"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.count(" again ") == 4 * 7
-    assert found.stdout.count("    backed   ") == 3 * 7
-    assert found.stdout.count("DuckDB does not read") == 2
+def test_systems_are_listed() -> None:
+    """Each has an adapter, which imports nothing of what it measures before it is asked to, and its environment."""
+    for info in _systems.INFOS.values():
+        assert isinstance(_systems.make(info.name), System)
+        assert info.environment is None or info.environment in ENVIRONMENTS
+    planned = {name for part in _plans.parts("full") for name in part.systems}
+    assert planned == _systems.INFOS.keys()
+
+
+def test_answers_are_compared_exactly() -> None:
+    """Only floats of small answers may differ, and by little."""
+    matrix = sp.csr_matrix(np.eye(3))
+    assert _answers.difference(*map(_answers.described, (matrix, matrix.tocsc()))) is None
+    assert _answers.difference(*map(_answers.described, (matrix, 2 * matrix))) is not None
+    mean, near, far = ({"mean": [value]} for value in (0.1, 0.1 * (1 + 1e-12), 0.1 * (1 + 1e-6)))
+    assert _answers.difference(mean, near) is None
+    assert _answers.difference(mean, far) is not None
+    long = np.zeros(5_000)
+    wrong = long + 1e-300
+    assert _answers.difference(*map(_answers.described, (long, wrong))) is not None
+
+
+def test_the_program_runs(tmp_path: Path) -> None:
+    """It measures each work in processes of their own, and writes a table, a JSON and a picture."""
+    command = [sys.executable, "-m", "benchmarks", "--tiny", "--build", str(tmp_path)]
+    command += ["--results", str(tmp_path), "--systems", "daf", "limit", "duckdb", "h5py"]
+    subprocess.run(command, capture_output=True, text=True, check=True, cwd=FOLDER.parent)
+    written = json.loads((tmp_path / "tiny.json").read_text())
+    assert {result["problem"] for result in written["results"]} == {None}
+    measured = {(row["work"], row["system"]) for row in written["results"] if row["median_seconds"]}
+    works = [work.key for work in (*_works.MATRIX, *_works.TABLE)]
+    assert {(work, "daf") for work in works} <= measured
+    assert (tmp_path / "tiny.md").read_text().count("\n| ") > len(works)
+    assert (tmp_path / "tiny.png").stat().st_size > 10_000
+
+
+def test_another_answer_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does a process that ends without one; the others are measured all the same."""
+    said = {
+        "limit": {"times": [1.0], "answer": {"n": [1]}},
+        "daf": {"times": [1.0], "answer": {"n": [2]}},
+        "duckdb": {"problem": "the process ended"},
+        "polars": {"times": [2.0], "answer": {"n": [1]}},
+    }
+
+    def answer_of(command: list[str], _: object) -> dict[str, Any]:
+        request = json.loads(command[-1])
+        return {} if request["work"] == "prepare-prepare" else dict(said[request["system"]])
+
+    monkeypatch.setattr(_runner, "_answer_of", answer_of)
+    runner = _runner.Runner(tmp_path, _runner.Limits(1, 1, 1))
+    runner.run(_runner.Part(TableData(2_000), tuple(said), (_works.TABLE[0],)))
+    results = {row.system: row for row in runner.results if row.work.mode == "warm"}
+    assert "another answer" in results["daf"].problem
+    assert [results[name].median for name in said] == [1.0, None, None, 2.0]
 
 
 def test_training_is_measured() -> None:

@@ -1,0 +1,38 @@
+"""Reasons why another system is faster at something: a sentence for each, by who it is and what is asked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks._systems import INFOS
+from benchmarks._works import Work
+
+_LIMIT: Final = (
+    "numpy: nothing is parsed, planned, checked or looked up by name, and strings are codes"
+)
+_OPEN: Final = "anndata in memory: the whole matrix was read before the clock started"
+_REASONS: Final = {
+    ("prepare", "daf-packed"): "packed: fewer bytes are written",
+    ("count", "duckdb"): "DuckDB: the count stands in the footer of the Parquet file",
+    ("count", "datafusion"): "DataFusion: the count stands in the footer of the Parquet file",
+    ("count", "polars"): "polars: the count stands in the footer of the Parquet file",
+}
+_WHOLE: Final = "numpy: takes all into memory at once, and writes nothing but arrays"
+_PREPARE: Final = "{}: writes one layout, of two that daf-query writes"
+
+
+def reason(work: Work, system: str) -> str:
+    """Return why a system is faster at a work."""
+    known = _REASONS.get((work.task, system))
+    if known:
+        return known
+    title = INFOS[system].title
+    if system == "limit":
+        return _WHOLE if work.task == "prepare" else _LIMIT
+    if work.task == "prepare" and not system.startswith("daf"):
+        return _PREPARE.format(title)
+    if system == "anndata" and work.mode == "warm":
+        return _OPEN
+    if system.startswith("anndata") and work.task == "mean_by":
+        return "anndata: the columns were read when it was opened"
+    return f"{title}: not explained yet"

@@ -1,0 +1,121 @@
+"""The targets, beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks import _works
+from benchmarks._runner import Result
+
+_CELLS_200K = "matrix-200000x2000x100-random"
+_GENES_25K = "matrix-50000x25000x1240-random"
+_ROWS_200K = "table-200000-random"
+_ROWS_10M = "table-10000000-random"
+_ENGINES = ("duckdb", "datafusion", "polars")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A target."""
+
+    work: str
+    target: str
+    measured: str
+    verdict: str
+    """``met``, ``missed`` or ``not measured``."""
+
+
+def rows(results: list[Result]) -> list[Row]:
+    """Return all targets."""
+    return [*_Targets(results).rows()]
+
+
+class _Targets:
+    def __init__(self, results: list[Result]) -> None:
+        self._medians = {
+            (result.data.key, result.work.key, result.system): result.median
+            for result in results
+            if result.median is not None
+        }
+        self._memory = {
+            (result.data.key, result.work.key): result.details["peak_bytes"]
+            for result in results
+            if result.system == "daf" and result.details.get("peak_bytes")
+        }
+
+    def rows(self) -> Iterator[Row]:
+        warm, opened = "filter_slice-warm", "filter_slice-open"
+        yield self._below("filter and slice, open session", _CELLS_200K, warm, 5)
+        yield self._below("open, filter and slice", _CELLS_200K, opened, 8)
+        for other, times in (("anndata", 1), ("soma", 100), ("slaf", 25), ("anndata-backed", 30)):
+            yield self._times("filter and slice, open session", _CELLS_200K, warm, (other,), times)
+        scattered = "1,000 x 50 scattered"
+        yield self._below(scattered, _CELLS_200K, "scattered-warm", 6)
+        for other, times in (("anndata", 1), ("slaf", 25)):
+            yield self._times(scattered, _CELLS_200K, "scattered-warm", (other,), times)
+        yield self._below("count and mean by a column", _CELLS_200K, "mean_by-warm", 5)
+        yield self._times(
+            "count and mean by a column", _CELLS_200K, "mean_by-warm", ("anndata",), 1
+        )
+        yield self._times("one gene of 25,000", _GENES_25K, "gene-warm", ("limit",), 0.5)
+        numeric, equality = "numeric_filter-warm", "string_equality"
+        yield self._times("numeric filter, 10 M rows", _ROWS_10M, numeric, ("limit",), 1)
+        yield self._times("numeric filter, 10 M rows", _ROWS_10M, numeric, _ENGINES, 4)
+        yield self._times(
+            "string equality, first, 10 M rows", _ROWS_10M, f"{equality}-first", _ENGINES, 1
+        )
+        yield self._times(
+            "string equality, later, 10 M rows", _ROWS_10M, f"{equality}-warm", _ENGINES, 5
+        )
+        for task in ("group_by", "join"):
+            work = _works.ALL[f"{task}-warm"]
+            yield self._times(f"{work.title}, 10 M rows", _ROWS_10M, work.key, ("duckdb",), 1)
+        yield self._below("first look-up in 10 M names", _ROWS_10M, "look_up-first", 250)
+        for work in _works.TABLE:
+            if work.mode == "warm":
+                yield self._below(f"{work.title}, 200,000 rows", _ROWS_200K, work.key, 3)
+                yield self._times(
+                    f"{work.title}, 200,000 rows", _ROWS_200K, work.key, ("duckdb",), 1
+                )
+        peak = self._memory.get((_CELLS_200K, warm))
+        yield Row(
+            "peak memory, filter and slice, 200,000 cells",
+            "under 300 MB",
+            f"{peak / 1e6:.0f} MB" if peak else "-",
+            _verdict(peak < 300e6 if peak else None),
+        )
+
+    def _below(self, title: str, data: str, work: str, limit_ms: float) -> Row:
+        ours = self._medians.get((data, work, "daf"))
+        return Row(
+            title,
+            f"under {limit_ms:g} ms",
+            f"{1e3 * ours:.1f} ms" if ours else "-",
+            _verdict(1e3 * ours < limit_ms if ours else None),
+        )
+
+    def _times(
+        self, title: str, data: str, work: str, others: tuple[str, ...], times: float
+    ) -> Row:
+        """The best of some others takes so many times as long."""
+        ours = self._medians.get((data, work, "daf"))
+        theirs = [median for other in others if (median := self._medians.get((data, work, other)))]
+        ratio = min(theirs) / ours if ours and len(theirs) == len(others) else None
+        who = "the limit" if others == ("limit",) else " and ".join(others)
+        if times == 1:
+            target = f"no slower than {who}"
+        elif times < 1:
+            target = f"within {1 / times:g} x of {who}"
+        else:
+            target = f"{times:g} x as fast as {who}"
+        return Row(
+            title,
+            target,
+            f"{ratio:.2g} x as fast" if ratio is not None else "-",
+            _verdict(ratio >= times if ratio is not None else None),
+        )
+
+
+def _verdict(is_met: bool | None) -> str:  # noqa: FBT001 - it is what is asked about
+    return "not measured" if is_met is None else "met" if is_met else "**missed**"
