@@ -88,7 +88,7 @@ def test_the_program_runs(tmp_path: Path) -> None:
 
 def test_another_answer_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does a process that ends without one; the others are measured all the same."""
-    said = {
+    said: dict[str, dict[str, Any]] = {
         "limit": {"times": [1.0], "answer": {"n": [1]}},
         "daf": {"times": [1.0], "answer": {"n": [2]}},
         "duckdb": {"problem": "the process ended"},
