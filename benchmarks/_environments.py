@@ -26,7 +26,7 @@ ENVIRONMENTS: Final = {
     "homeobox": Environment("3.13", ("homeobox",)),
     "annbatch": Environment("3.12", ("annbatch[zarrs]",)),
     "zarr_search": Environment(
-        "3.11", ("zarr-datafusion-search", "datafusion>=53,<54", "obstore", "pyarrow", "numpy")
+        "3.11", ("zarr-datafusion-search", "datafusion>=53,<54", "obstore", "pyarrow", "zarr")
     ),
     "xarray_sql": Environment("3.12", ("xarray-sql", "zarr", "dask")),
 }

@@ -28,6 +28,14 @@ INFOS: Final[dict[str, SystemInfo]] = {
         SystemInfo("duckdb", "DuckDB on Parquet", "_engines.DuckDb", ("table",)),
         SystemInfo("datafusion", "DataFusion on Parquet", "_engines.DataFusion", ("table",)),
         SystemInfo("polars", "polars on Parquet", "_engines.Polars", ("table",)),
+        SystemInfo(
+            "zarr-search",
+            "zarr-datafusion-search",
+            "_zarr_tables.ZarrSearch",
+            ("table",),
+            "zarr_search",
+        ),
+        SystemInfo("xarray-sql", "xarray-sql", "_zarr_tables.XarraySql", ("table",), "xarray_sql"),
     ]
 }
 
