@@ -47,7 +47,7 @@ class Measurement:
             "first": self._first,
             "cold": self._first,
         }[self.work.mode]()
-        self.result["peak_bytes"] = _machine.status("VmHWM")
+        self.result.setdefault("peak_bytes", _machine.status("VmHWM"))
         return self.result
 
     def _place(self, data: Any) -> Place:
@@ -116,6 +116,7 @@ class Measurement:
                 self._open_system(self.data)
                 answer = self.system.run(self.work)
             self.result["anonymous_bytes"] = memory.most
+            self.result["peak_bytes"] = _machine.status("VmHWM")
         else:
             started = time.perf_counter()
             self._open_system(self.data)
@@ -128,6 +129,7 @@ class Measurement:
         with _machine.watched() as memory:
             answer = ask()
         self.result["anonymous_bytes"] = memory.most
+        self.result["peak_bytes"] = _machine.status("VmHWM")  # before the answer is copied
         first = _answers.described(answer)
         self.result["answer"] = first
         times: list[float] = self.result["times"]
