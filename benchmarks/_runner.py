@@ -226,6 +226,9 @@ def _answer_of(command: list[str], limits: Limits) -> dict[str, Any]:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return {"problem": f"took more than {limits.timeout:.0f} s"}
+    except KeyboardInterrupt:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
     last = output.strip().rpartition("\n")[2]
     if not last.startswith("{"):
         lines = errors.strip().splitlines() or ["no message"]
