@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from traitlets.config import Config
 
 from daf_query import connect
 from daf_query.notebook._line import CellLine, ConnectLine, cell_line, connect_line
@@ -31,14 +33,20 @@ def _daf() -> Any:
 
 
 @pytest.fixture(scope="module")
-def loaded() -> Iterator[Any]:
-    """Return a shell with the extension."""
-    shell = InteractiveShell.instance()
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Return a shell with the extension, which writes no history, and leaves modules alone."""
+    config = Config()
+    config.HistoryManager.enabled = False
+    folder = str(tmp_path_factory.mktemp("ipython"))
+    main = sys.modules["__main__"]
+    shell = InteractiveShell.instance(config=config, ipython_dir=folder)
     shell.run_line_magic("load_ext", "daf_query")
     yield shell
     shell.run_line_magic("unload_ext", "daf_query")
     assert "daf" not in shell.magics_manager.magics["cell"]
+    shell.restore_sys_module_state()
     InteractiveShell.clear_instance()
+    sys.modules["__main__"] = main
 
 
 @pytest.fixture
