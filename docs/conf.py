@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.intersphinx",
     "sphinx_copybutton",
     "sphinx_design",
+    "docs._site.diagrams",
     "docs._site.docstrings",
     "docs._site.references",
     "docs._site.pages",
@@ -33,7 +34,10 @@ api_pages.write(ROOT / "docs" / "reference" / "api")
 # Pages are plain Markdown, which is also read where the repository is.
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
-nb_execution_mode = "off"
+nb_execution_mode = "off"  # but for notebooks that ask for it, whose errors are errors here
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}
 
 # Inventories of other projects are made here, of the names that are used: a build needs no network.
@@ -57,10 +61,12 @@ nitpick_ignore_regex = [
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
 
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

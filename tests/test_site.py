@@ -21,9 +21,18 @@ import daf_storage
 pytest.importorskip("sphinx")
 pytest.importorskip("numpydoc")
 
+from docutils.core import publish_doctree
 from numpydoc.docscrape import NumpyDocString
 
-from docs._site import api_pages, check, completeness, foreign_names, pages, sql_functions
+from docs._site import (
+    api_pages,
+    check,
+    completeness,
+    diagrams,
+    foreign_names,
+    pages,
+    sql_functions,
+)
 from docs._site.common_parameters import COMMON_PARAMETERS
 from docs._site.docstrings import completed, undescribed
 from docs._site.examples import Example, examples, setup_code
@@ -288,3 +297,23 @@ def test_every_extra_is_on_the_page_of_the_installation() -> None:
     page = (DOCS / "tutorial" / "installation.md").read_text()
     rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `")]
     assert sorted(re.findall("`(.*?)`", " ".join(rows))) == sorted(extras)
+
+
+def test_graphs_are_drawn_with_all_arrows_down() -> None:
+    """Each node stands once, below all that point to it; other diagrams are not drawn."""
+    arrows = diagrams.graph_of("graph TD\n    a --> b\n    b --> c\n    a --> c\n    d --> c\n")
+    layers = diagrams.layers_of(arrows)
+    depth = {name: row for row, layer in enumerate(layers) for name in layer}
+    assert sorted(depth) == ["a", "b", "c", "d"]
+    assert all(depth[above] < depth[below] for above, below in arrows)
+    picture = diagrams.svg_of(arrows)
+    assert picture.count("<rect") == len(depth)
+    assert picture.count("marker-end") == len(arrows)
+    assert diagrams.graph_of("erDiagram\n    a --> b\n") == []
+
+
+def test_the_first_sentence_of_a_page_is_prose() -> None:
+    """Not an item of a list, and not the head of a design note."""
+    document = publish_doctree("- item\n\nProblem. Files are large. They grow.\n\nMore.\n")
+    assert pages.first_sentence(document) == "Files are large"
+    assert pages.first_sentence(publish_doctree("- item\n")) == ""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from docutils import nodes
-from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
@@ -74,34 +73,49 @@ def write_llms_txt(app: Sphinx, exception: Exception | None) -> None:
         (Path(app.outdir) / "llms.txt").write_text(llms_txt(app.env))
 
 
+_SECTIONS: Final = {
+    "": "Start",
+    "tutorial": "Get started",
+    "how-to": "How-to",
+    "reference": "Reference",
+    "explanation": "Explanation",
+    "gallery": "Gallery",
+    "reference/api": "Python API",
+    "design": "Design notes",
+}
+"""The sections of `llms.txt`, by folder, in their order."""
+
+
 def llms_txt(env: BuildEnvironment) -> str:
     """Return the list of pages."""
-    sections: dict[str, list[str]] = {}
+    entries: dict[str, list[str]] = {folder: [] for folder in _SECTIONS}
     for page in sorted(env.found_docs):
-        section = page.rpartition("/")[0] or "start"
         title = env.titles[page].astext()
         sentence = first_sentence(env.get_doctree(page))
-        sections.setdefault(section, []).append(
-            f"- [{title}]({page}.html)" + (f": {sentence}" if sentence else "")
+        colon = ": " if sentence else ""
+        entries.setdefault(page.rpartition("/")[0], []).append(
+            f"- [{title}]({page}.html){colon}{sentence}"
         )
     lines = ["# daf-query", "", f"> {_SUMMARY}", ""]
-    for section, entries in sections.items():
-        lines += [f"## {section}", "", *entries, ""]
+    for folder, pages in entries.items():
+        if pages:
+            lines += [f"## {_SECTIONS.get(folder, folder)}", "", *pages, ""]
     return "\n".join(lines)
 
 
 def first_sentence(document: nodes.document) -> str:
-    """Return the first sentence of the first paragraph of a page, in one line."""
+    """Return the first sentence of the prose of a page, in one line."""
     for paragraph in document.findall(nodes.paragraph):
-        text = " ".join(paragraph.astext().split())
-        if text and not text.startswith("Bases:"):
+        if isinstance(paragraph.parent, nodes.list_item | nodes.entry):
+            continue
+        text = " ".join(paragraph.astext().split()).removeprefix("Problem. ")
+        if text and not text.startswith(("Bases:", "The examples of this page")):
             return text.split(". ")[0].rstrip(".:")[:200]
     return ""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
-    app.add_lexer("mermaid", TextLexer)
     app.connect("source-read", without_links_out)
     app.connect("source-read", with_benchmarks)
     app.connect("source-read", with_gallery)
