@@ -21,7 +21,6 @@ import daf_storage
 pytest.importorskip("sphinx")
 pytest.importorskip("numpydoc")
 
-from docutils.core import publish_doctree
 from numpydoc.docscrape import NumpyDocString
 
 from docs._site import (
@@ -314,6 +313,7 @@ def test_graphs_are_drawn_with_all_arrows_down() -> None:
 
 def test_the_first_sentence_of_a_page_is_prose() -> None:
     """Not an item of a list, and not the head of a design note."""
+    publish_doctree = pytest.importorskip("docutils.core").publish_doctree
     document = publish_doctree("- item\n\nProblem. Files are large. They grow.\n\nMore.\n")
     assert pages.first_sentence(document) == "Files are large"
     assert pages.first_sentence(publish_doctree("- item\n")) == ""
