@@ -17,7 +17,7 @@ import pytest
 import zarr
 
 from daf_query import DafSession, connect, zarr_table
-from daf_query.session import _session as session_module
+from daf_query.session import _queries as session_module
 from daf_storage import MemoryDaf
 
 
