@@ -119,6 +119,18 @@ def test_training_is_measured() -> None:
     assert found.stdout.count("ours, ") == 3
 
 
+def test_gathering_is_measured() -> None:
+    """Ten slices, each compared with scipy's, and the constants of their costs."""
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "gather.py"), "--small", "--fit"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.count("\n") == 1 + 10 + 7 + 1
+    assert done.stdout.count("_ns ") == 7
+
+
 def test_the_explorer_is_measured() -> None:
     """Two forms, each with ten questions."""
     done = subprocess.run(

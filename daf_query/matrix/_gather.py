@@ -89,7 +89,7 @@ def _gather_whole_majors(plan: SlicePlan, progress: Callable[[int], None]) -> sp
     indices = np.empty(int(indptr[-1]), indptr.dtype)
     data = np.empty(indices.size, _dtype(plan))
     start = 0
-    for block in blocks_of(plan):
+    for block in _runs_of(plan) if elements.is_mapped else blocks_of(plan):
         stop = start + int(block.counts.sum())
         elements.read_into(block.starts, block.counts, indices[start:stop], data[start:stop])
         progress(stop - start)
@@ -202,6 +202,15 @@ def blocks_of(plan: SlicePlan) -> Iterator[Block]:
             np.arange(first, first + majors.size), _colptr(plan)[majors], _counts(plan, majors)
         )
         yield from _split(_cut(block, limit), limit)
+
+
+def _runs_of(plan: SlicePlan) -> Iterator[Block]:
+    """Yield the same elements in blocks whose ranges are runs of neighbouring majors."""
+    majors = plan.major.positions
+    starts, counts = joined_runs(_colptr(plan)[majors], _counts(plan, majors))
+    if starts.size:
+        block = Block(np.arange(starts.size), starts, counts)
+        yield from _split(_cut(block, _BLOCK_ELEMENTS), _BLOCK_ELEMENTS)
 
 
 def _cut(block: Block, limit: int) -> Block:

@@ -31,18 +31,22 @@ class StoredElements:
         """Whether values are stored; if not, all are true."""
         arrays = [stored.indices, *([stored.entries("nzval")] if self.has_values else [])]
         self._arrays = arrays
+        self._base = stored.index_base  # looked up once: a check of protocols takes long
+        self._stop = stored.info.shape[0] + self._base
         self._size = min(array.info.size for array in arrays)
         self._mapped: list[Numbers] | None = None
         if all(array.info.is_mappable for array in arrays):
             self._mapped = [array.read() for array in arrays]
+        self.is_mapped = self._mapped is not None
+        """Whether they are copied out of mapped files."""
 
     def rows(self, starts: Positions, counts: Positions) -> Numbers:
         """Return the row numbers of some ranges as they are stored; see `read`."""
         self._check(starts, counts)
         run = _single_run(starts, counts)
         if self._mapped is not None and run is not None:
-            return checked_indices(self.stored, self._mapped[0][run])
-        return checked_indices(self.stored, copy_runs(self._arrays[0], starts, counts))
+            return self._checked(self._mapped[0][run])
+        return self._checked(copy_runs(self._arrays[0], starts, counts))
 
     def read(self, starts: Positions, counts: Positions) -> tuple[Numbers, Numbers]:
         """Return the row numbers of some ranges, as they are stored, and their values.
@@ -63,7 +67,7 @@ class StoredElements:
         run = _single_run(starts, counts)
         indices, values = self._mapped
         if run is not None:
-            return checked_indices(self.stored, indices[run]), values[run]
+            return self._checked(indices[run]), values[run]
         total = int(counts.sum())
         targets = (np.empty(total, indices.dtype), np.empty(total, values.dtype))
         if not copy_pair((indices, values), starts, counts, targets):
@@ -71,7 +75,7 @@ class StoredElements:
                 copy_runs(self._arrays[0], starts, counts),
                 copy_runs(self._arrays[1], starts, counts),
             )
-        return checked_indices(self.stored, targets[0]), targets[1]
+        return self._checked(targets[0]), targets[1]
 
     def read_into(
         self, starts: Positions, counts: Positions, indices: Numbers, values: Numbers
@@ -88,9 +92,9 @@ class StoredElements:
         CorruptDataError
             A range leaves the arrays, or a row number its axis.
         """
-        base = self.stored.index_base
+        base = self._base
         if self._is_copied_in_place(starts, counts, indices, values):
-            checked_indices(self.stored, indices)
+            self._checked(indices)
             if base:
                 np.subtract(indices, base, out=indices)
             return
@@ -111,6 +115,12 @@ class StoredElements:
             return False
         self._check(starts, counts)
         return copy_pair((rows, stored_values), starts, counts, (indices, values))
+
+    def _checked(self, rows: Numbers) -> Numbers:
+        """Return row numbers as they are stored, after checking that they are on their axis."""
+        if rows.size and (int(rows.min()) < self._base or int(rows.max()) >= self._stop):
+            return checked_indices(self.stored, rows)  # which says what is wrong
+        return rows
 
     def _check(self, starts: Positions, counts: Positions) -> None:
         """Raise if a range does not lie within the arrays."""
