@@ -78,7 +78,11 @@ def _spans_of_minors(array: Any, minor: Selection) -> Iterator[tuple[Span, Posit
 
 
 def _spans_of_chunks(positions: Positions, chunk: int) -> Iterator[tuple[Span, Positions]]:
-    """Yield the span of each group of neighbouring chunks, and the offsets of its positions."""
+    """Yield the span of each group of neighbouring chunks, and the offsets of its positions.
+
+    >>> [str(span) for span, _ in _spans_of_chunks(np.array([25, 3, 9, 18, 71]), 10)]
+    ['Span(start=3, stop=26)', 'Span(start=71, stop=72)']
+    """
     order = np.argsort(positions, kind="stable")
     chunks = positions[order] // chunk
     for offsets in np.split(order, np.flatnonzero(np.diff(chunks) > 1) + 1):

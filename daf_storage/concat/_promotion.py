@@ -23,6 +23,8 @@ def promoted(dtypes: Iterable[np.dtype[Any]], fill: Any = None) -> np.dtype[Any]
     (dtype('int16'), dtype('float32'))
     >>> promoted([np.dtype("int64"), np.dtype("uint64")])
     dtype('int64')
+    >>> promoted([np.dtype("int8")], 127), promoted([np.dtype("int8")], 128)
+    (dtype('int8'), dtype('int16'))
     """
     given = set(dtypes)
     dtype = np.result_type(*given)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import scipy.sparse as sp
 
 from daf_storage import DafReader, DafWriter, FilesDaf, open_daf
 from daf_storage.files_daf import WritableFilesTree
@@ -92,3 +93,15 @@ def test_a_node_is_the_same_as_itself_alone(tmp_path: Path, name: str) -> None:
     assert not x.is_same(None)
     for each in opened:
         each.close()
+
+
+@pytest.mark.parametrize("name", ["x.daf", "x.daf.zip"])
+def test_sparse_properties_are_groups_and_dense_ones_arrays(tmp_path: Path, name: str) -> None:
+    """Whatever form the documents have that are beside each other."""
+    with writer(tmp_path / name) as daf:
+        daf.add_axis("cell", ["a", "b", "c"])
+        daf.set_vector("cell", "dense", [1, 2, 3])
+        daf.set_vector("cell", "sparse", sp.coo_array([0, 0, 2]))
+    with open_daf(tmp_path / name) as opened:
+        kinds = opened.tree.children("vectors/cell")
+    assert kinds == {"dense": "array", "sparse": "group"}
