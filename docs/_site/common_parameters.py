@@ -68,7 +68,6 @@ COMMON_PARAMETERS: Final = {
     "rows_reaxis": "Another name of the axis of rows in the destination.",
     "schema": "The name of the data set, of a session over several.",
     "seed": "The start of the random order; the same gives the same picture.",
-    "shell": "The shell of IPython.",
     "size": "The area of a point; by default less for more points.",
     "sorting": "A column, or pairs of a column and its direction, as for pyarrow.",
     "source": "An open data set, or the path of one.",
