@@ -14,6 +14,7 @@ from daf_query.cli._concat_parser import add_concat
 from daf_query.cli._diagnose_parser import add_diagnose
 from daf_query.cli._explore_parser import add_explore
 from daf_query.cli._extract_parser import add_extract
+from daf_query.cli._look_parser import add_look
 from daf_query.cli._parser_parts import (
     Commands,
     Help,
@@ -95,6 +96,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_import(commands)
     _add_info(commands)
+    add_look(commands)
     _add_sql(commands)
     add_extract(commands)
     add_profile(commands)

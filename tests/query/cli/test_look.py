@@ -1,0 +1,147 @@
+"""Tests of the commands that look at an axis: `head` and `describe`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from daf_query.cli import main
+from daf_query.cli._column_descriptions import description_of
+from daf_query.session import DafSession
+from tests.support import create
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Return the path of a small data set."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("cell", [f"C{number}" for number in range(7)])
+    daf.set_vector("cell", "age", [5, 1, 2, 2, 9, 2, 7])
+    daf.set_vector("cell", "score", np.array([0.1, np.nan, 3, 4, np.nan, 0.1, 2], np.float32))
+    daf.set_vector("cell", "donor", ["b", "a", "b", "c", "a", "d", "e"])
+    daf.set_vector("cell", "is_old", [True, False, True, True, True, False, False])
+    return str(tmp_path / "x.daf.zarr")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run a command that succeeds, and return what it prints."""
+    assert main(arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_head(capsys: pytest.CaptureFixture[str], path: str) -> None:
+    """The first entries in their order, with all vectors or some."""
+    records = json.loads(run(capsys, "head", path, "cell", "--format", "json"))
+    assert [record["name"] for record in records] == [f"C{number}" for number in range(7)]
+    out = run(capsys, "head", path, "cell", "-n", "2", "--columns", "age,donor", "--format", "csv")
+    assert out == '"name","age","donor"\n"C0",5,"b"\n"C1",1,"a"\n'
+    assert run(capsys, "head", path, "cell", "-n", "1").splitlines()[-1].startswith("C0        0")
+
+
+def test_several_data_sets(capsys: pytest.CaptureFixture[str], path: str) -> None:
+    """As one."""
+    out = run(capsys, "head", path[:-10] + "*.daf.zarr", "cell", "-n", "1", "--format", "json")
+    assert json.loads(out)[0]["dataset"] == "x"
+
+
+def test_describe(capsys: pytest.CaptureFixture[str], path: str) -> None:
+    """Numbers as pandas has them, missing values, and the most frequent value."""
+    records = json.loads(run(capsys, "describe", path, "cell", "--format", "json"))
+    by_name = {record["column"]: record for record in records}
+    assert list(by_name) == ["age", "donor", "is_old", "score"]
+    expected = pd.Series([5, 1, 2, 2, 9, 2, 7]).describe()
+    found = by_name["age"]
+    assert found["mean"] == pytest.approx(expected["mean"])
+    assert [found[key] for key in ("min", "q1", "median", "q3", "max")] == [
+        expected[key] for key in ("min", "25%", "50%", "75%", "max")
+    ]
+    assert (found["top"], found["top_count"]) == (2, 3)
+    score = by_name["score"]
+    assert (score["count"], score["missing"], score["distinct"], score["min"]) == (5, 2, 4, 0.1)
+    donor = by_name["donor"]
+    assert (donor["min"], donor["max"], donor["top"], donor["top_count"]) == ("a", "e", "a", 2)
+    assert donor["mean"] is None
+    assert (by_name["is_old"]["top"], by_name["is_old"]["top_count"]) == (True, 4)
+
+
+def test_describe_for_people(capsys: pytest.CaptureFixture[str], path: str) -> None:
+    """A table, of the columns that are asked for; CSV for programs."""
+    out = run(capsys, "describe", path, "cell", "--columns", "name,score").splitlines()
+    assert out[0].split() == [
+        "column",
+        "type",
+        "count",
+        "missing",
+        "distinct",
+        "min",
+        "max",
+        "mean",
+        "q1",
+        "median",
+        "q3",
+        "top",
+        "top_count",
+    ]
+    assert out[2].split()[:7] == ["name", "string", "7", "0", "7", "C0", "C6"]
+    assert out[3].split()[:7] == ["score", "float", "5", "2", "4", "0.1", "4"]
+    out = run(capsys, "describe", path, "cell", "--columns", "age", "--format", "csv")
+    assert out.splitlines()[1].startswith('"age","int64",7,0,5,"1","9",4')
+
+
+def test_each_column_is_read_once(
+    capsys: pytest.CaptureFixture[str], path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By one query each, besides the one that is planned for their names."""
+    asked = []
+    ask = DafSession.sql
+    monkeypatch.setattr(
+        DafSession,
+        "sql",
+        lambda self, query, **other: asked.append(query) or ask(self, query, **other),
+    )
+    run(capsys, "describe", path, "cell")
+    assert len(asked) == 5
+
+
+def test_what_is_not_there(capsys: pytest.CaptureFixture[str], path: str) -> None:
+    """An axis, and a vector."""
+    assert main(["head", path, "cel"]) == 1
+    assert "did you mean 'cell'" in capsys.readouterr().err
+    for command in ("head", "describe"):
+        assert main([command, path, "cell", "--columns", "agee"]) == 1
+        assert "has no vector 'agee'; it has age" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_quartiles_are_those_of_numpy(seed: int) -> None:
+    """Of values with many repetitions, and of few."""
+    random = np.random.default_rng(seed)
+    numbers = random.integers(0, 9, random.integers(1, 40)).astype(np.float64) / 3
+    values, counts = np.unique(numbers, return_counts=True)
+    shuffled = random.permutation(len(values))
+    found = description_of("x", pa.array(values[shuffled]), counts[shuffled])
+    expected = np.quantile(numbers, [0.25, 0.5, 0.75])
+    assert [found.q1, found.median, found.q3] == pytest.approx(list(expected))
+    assert found.mean == pytest.approx(numbers.mean())
+
+
+def test_nothing_at_all() -> None:
+    """All missing, and no rows."""
+    for values, counts in ((pa.array([None], pa.int64()), [3]), (pa.array([], pa.int64()), [])):
+        found = description_of("x", values, np.array(counts, np.int64))
+        assert (found.count, found.missing, found.distinct) == (0, sum(counts), 0)
+        assert found.mean is found.min is found.top is None
+
+
+def test_infinite_numbers_are_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """As words, since it has no such numbers."""
+    daf = create(tmp_path / "y.daf.zarr")
+    daf.add_axis("cell", ["A", "B"])
+    daf.set_vector("cell", "score", np.array([np.inf, 1.0]))
+    out = run(capsys, "describe", str(tmp_path / "y.daf.zarr"), "cell", "--format", "ndjson")
+    assert json.loads(out)["max"] == "inf"
