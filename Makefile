@@ -14,7 +14,7 @@ BUILD_PAGE := daf_query/explore/web/_build.py
 # Tests start some hundred processes, each of which would compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup page web web-build browser demo test test-browser pictures test-engines test-notebooks test-spark test-benchmarks check docs corpus format bench bench-full crash-points mutants torture lock test-lowest clean
+.PHONY: help setup page web web-build browser demo test test-browser pictures test-engines test-notebooks test-spark test-benchmarks check docs corpus dist format bench bench-full crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -111,6 +111,13 @@ mutants: setup  ## Change random lines, one at a time, and print those that no t
 
 torture: setup  ## Attack both packages for 14 minutes, and print a table of what gave way.
 	$(BIN)/python -m tests.torture --minutes 13.5
+
+# The sdist is built first, and the wheel from it.
+dist: setup web  ## Build the wheel and the sdist into dist, and use the wheel in a fresh environment of each Python.
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m tests.release dist
 
 lock:  ## Pin the newest versions again.
 	$(PYTHON) -m venv build/lock-venv

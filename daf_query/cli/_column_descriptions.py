@@ -1,6 +1,6 @@
-"""What the values of a column are like, computed from how often each occurs.
+"""A description of a column, computed from its distinct values and how often each occurs.
 
-One query reads the column, once: its distinct values and their counts say all the rest, exactly.
+A query reads the column, once: its distinct values and their counts say all the rest, exactly.
 """
 
 from __future__ import annotations

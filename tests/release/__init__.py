@@ -1,0 +1,1 @@
+"""The smoke test of a release: ``python -m tests.release dist`` installs what was built."""

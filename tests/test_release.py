@@ -1,0 +1,169 @@
+"""Tests of what is released: metadata, the files of a project, and the smoke test of its wheel.
+
+``make dist`` builds the distributions and installs them; that takes minutes and is not done here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.release import __main__ as smoke
+from tests.release.pythons import installed_pythons, supported_versions
+
+ROOT = Path(__file__).parents[1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT: dict[str, Any] = PYPROJECT["project"]
+LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
+
+
+def test_the_version_is_in_one_place() -> None:
+    """The changelog begins with it; nothing else repeats it."""
+    version = PROJECT["version"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+", version)
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == version
+    assert "version:" not in (ROOT / "CITATION.cff").read_text().replace("cff-version:", "")
+    for package in ("daf_query", "daf_storage"):
+        assert f'"{version}"' not in (ROOT / package / "__init__.py").read_text()
+
+
+def test_classifiers() -> None:
+    """Each supported Python from the lowest on, that it has types, whom it is for, and about what."""
+    classifiers = PROJECT["classifiers"]
+    versions = supported_versions()
+    assert PROJECT["requires-python"] == f">={versions[0]}"
+    minors = [int(version.removeprefix("3.")) for version in versions]
+    assert minors == list(range(minors[0], minors[-1] + 1))
+    assert "Typing :: Typed" in classifiers
+    for start in ("Intended Audience :: ", "Topic :: ", "Development Status :: "):
+        assert any(each.startswith(start) for each in classifiers)
+
+
+def test_nothing_is_invented() -> None:
+    """No addresses of a project that has none, and no dates of releases that were not."""
+    assert all(url.startswith("https://") for url in PROJECT.get("urls", {}).values())
+    for name in ("CITATION.cff", "CONTRIBUTING.md", "SECURITY.md"):
+        text = (ROOT / name).read_text()
+        assert "example." not in text
+        assert "date-released" not in text
+
+
+@pytest.mark.parametrize("name", ["daf", "daf-query"])
+def test_entry_points(name: str) -> None:
+    """``pipx run daf-query`` runs the command that has the name of the package."""
+    module, _, function = PROJECT["scripts"][name].partition(":")
+    assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_types_are_shipped() -> None:
+    """Both packages say that they have types, and the wheel has both packages."""
+    for package in PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
+        assert (ROOT / package / "py.typed").exists()
+
+
+def test_the_sdist_has_what_the_tests_read() -> None:
+    """All that is committed, but for what is about the repository alone."""
+    included = {
+        path.removeprefix("/")
+        for path in PYPROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    }
+    assert all((ROOT / path).exists() for path in included)
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no repository")
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    committed = {line.split("/")[0] for line in listed.stdout.splitlines()}
+    assert committed - included <= {".gitignore", "pyproject.toml"}  # which hatch adds
+
+
+def test_extras() -> None:
+    """``all`` has each extra but those that are large or for other implementations."""
+    extras = PROJECT["optional-dependencies"]
+    [everything] = extras["all"]
+    named = set(everything.partition("[")[2].rstrip("]").split(","))
+    apart = {"all", "annbatch", "demo", "scdataset", "spark", "testing", "training"}
+    assert named == set(extras) - apart
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_links(name: str) -> None:
+    """Each page at the top links to what is there."""
+    targets = LINK.findall((ROOT / name).read_text())
+    missing = [each for each in targets if "://" not in each and not (ROOT / each).exists()]
+    assert missing == []
+
+
+def test_the_readme_links_the_pages_beside_it() -> None:
+    """How to report a hole, to contribute and to cite."""
+    targets = LINK.findall((ROOT / "README.md").read_text())
+    assert {"SECURITY.md", "CONTRIBUTING.md", "CITATION.cff", "CHANGELOG.md"} <= set(targets)
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    assert "docs/explanation/architecture.md" in guide
+    assert "SECURITY.md" in guide
+
+
+def test_targets_of_the_guide() -> None:
+    """The commands that it names are in the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text())) <= targets
+    assert "dist" in targets
+
+
+def test_the_citation() -> None:
+    """The name and the licence of the project."""
+    lines = (ROOT / "CITATION.cff").read_text().splitlines()
+    assert f"title: {PROJECT['name']}" in lines
+    assert f"license: {PROJECT['license']}" in lines
+    assert lines[0] == "cff-version: 1.2.0"
+
+
+@pytest.mark.parametrize("name", ["bug", "feature", "wrong_answer"])
+def test_issue_templates(name: str) -> None:
+    """A name and a description, which the form that chooses shows."""
+    text = (ROOT / ".github" / "ISSUE_TEMPLATE" / f"{name}.md").read_text()
+    front = text.split("---\n")[1]
+    assert re.search(r"^name: \S", front, re.MULTILINE)
+    assert re.search(r"^about: \S", front, re.MULTILINE)
+
+
+def test_pythons_that_are_missing_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That of pyenv is taken, the newest; one that is not there is said, and is no success."""
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for version in ("3.11.2", "3.11.7"):
+        python = tmp_path / "versions" / version / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.touch()
+    pythons = installed_pythons(["3.11", "3.12"])
+    assert pythons == {"3.11": tmp_path / "versions" / "3.11.7" / "bin" / "python", "3.12": None}
+    monkeypatch.setattr(smoke, "installed_pythons", lambda _: {"3.12": None})
+    monkeypatch.setattr(smoke, "_CONTENTS", ())
+    with zipfile.ZipFile(tmp_path / "x-1-py3-none-any.whl", "w"):
+        pass
+    assert smoke.main(tmp_path) == 1
+    assert "Python 3.12: not on this machine, not tested" in capsys.readouterr().out
+
+
+def test_a_wheel_without_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It fails, by the name of the file; so does a folder without a wheel."""
+    assert smoke.main(tmp_path) == 1
+    with zipfile.ZipFile(tmp_path / "x-1-py3-none-any.whl", "w") as archive:
+        archive.writestr("daf_query/py.typed", "")
+        archive.writestr("daf_storage/py.typed", "")
+    monkeypatch.setattr(smoke, "installed_pythons", lambda _: {"3.11": Path("python")})
+    monkeypatch.setattr(smoke, "_problem", lambda *_: "")
+    assert smoke.main(tmp_path) == 1
+    assert "has no daf_query/explore/static/index.html" in capsys.readouterr().out
