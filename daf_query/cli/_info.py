@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 from daf_query.cli._sidecar_status import as_dict, described_sidecar
-from daf_storage import errors, open_daf, open_overlay
+from daf_storage import DafReader, errors, open_daf, open_overlay, spi
 from daf_storage.spi import lazy_module
 
 if TYPE_CHECKING:
     from daf_query import session
+    from daf_query.cli import _output as table_output
 else:
+    table_output = lazy_module("daf_query.cli._output")
     session = lazy_module("daf_query.session")  # the engine, which one data set does without
+
+_VALUES_BYTES: Final = 256 << 20
+_VALUES_SECONDS: Final = 10.0
+"""What `--values` may take; larger vectors are sampled."""
 
 
 def info_command(options: argparse.Namespace) -> None:
@@ -29,12 +36,29 @@ def info_command(options: argparse.Namespace) -> None:
             print(json.dumps({**daf.summary().as_dict(), **as_dict(base)}, indent=2))
         else:
             print(daf.description() + described_sidecar(base))
+            if options.values:
+                print(*_value_lines(daf), sep="\n")
+
+
+def _value_lines(daf: DafReader) -> Iterator[str]:
+    """Yield what values look like, within a budget of bytes and of time."""
+    budget = spi.PreviewBudget(_VALUES_BYTES, _VALUES_SECONDS)
+    for axis in daf.summary().axes:
+        rows = [
+            [vector.name, *spi.preview_text(preview)]
+            for vector, preview in spi.vector_previews(axis.vectors, daf, budget)
+        ]
+        if rows:
+            _, _, *lines = table_output.aligned([""] * 4, rows, [False] * 4)
+            yield f"\nvalues of {axis.name}"
+            yield from (f"  {line}" for line in lines)
 
 
 def _describe_all(options: argparse.Namespace) -> None:
     """Print what each of several data sets holds."""
-    if options.diagram or options.overlay is not None:
-        option = "--diagram" if options.diagram else "--overlay"
+    if options.diagram or options.values or options.overlay is not None:
+        given = {"--diagram": options.diagram, "--values": options.values}
+        option = next((name for name, is_given in given.items() if is_given), "--overlay")
         raise errors.InvalidInputError(
             f"{options.path!r} means several data sets, and {option} is for one; name one of them"
         )

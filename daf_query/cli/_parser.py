@@ -164,7 +164,7 @@ def _add_info(commands: Commands) -> None:
         "info",
         "say what a data set holds; reads metadata only",
         "  daf info pbmc.daf.zarr\n  daf info pbmc.daf.zarr --format json | jq .axes\n"
-        "  daf info pbmc.daf.zarr --diagram > pbmc.mmd\n  daf info atlas.h5ad\n"
+        "  daf info pbmc.daf.zarr --diagram > pbmc.mmd\n  daf info atlas.h5ad --values\n"
         "  daf info atlas.h5ad --overlay notes.daf.zarr\n"
         "  daf info atlas.h5ad --obs-is cell --var-is gene\n"
         "  daf info 'runs/*.h5ad'",
@@ -174,6 +174,11 @@ def _add_info(commands: Commands) -> None:
     add_format(output)
     output.add_argument(
         "--diagram", action="store_true", help="the axes and their relations, for Mermaid"
+    )
+    output.add_argument(
+        "--values",
+        action="store_true",
+        help="also draw ranges and top values of vectors, of samples where they are large",
     )
     add_overlay(parser)
     add_axis_names(parser)

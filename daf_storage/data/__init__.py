@@ -41,7 +41,7 @@ from daf_storage.data._layout import (
 )
 from daf_storage.data._new_axis import copy_entries
 from daf_storage.data._ordered import ascend, checked_indices, ordered
-from daf_storage.data._page import axis_section, data_set_section
+from daf_storage.data._page import axis_section, data_set_section, vector_previews
 from daf_storage.data._reader import DafReader, Origin, check_reader, is_in_place, writing_remedy
 from daf_storage.data._relations import (
     Relation,
@@ -112,6 +112,7 @@ __all__ = [
     "transpose_sparse",
     "transposed_colptr",
     "values_without_entry",
+    "vector_previews",
     "vectors_version",
     "warn_of_lost",
     "write_text",

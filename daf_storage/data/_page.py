@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -91,9 +91,9 @@ def axis_section(axis: AxisSummary, daf: Opened, budget: PreviewBudget) -> Marku
         [
             shortened(vector.name),
             _type_of(vector),
-            *preview_cells(_seen(partial(_vector, vector, daf, budget))),
+            *preview_cells(preview),
         ]
-        for vector in shown
+        for vector, preview in vector_previews(shown, daf, budget)
     ]
     parts = [html_table(_HEAD, rows)] if rows else []
     hidden = axis.vectors[_MOST_VECTORS:]
@@ -102,6 +102,14 @@ def axis_section(axis: AxisSummary, daf: Opened, budget: PreviewBudget) -> Marku
         more = ", …" if len(hidden) > _MOST_VECTORS else ""
         parts.append(html_element("div", f"{len(hidden):,} more: {names}{more}", class_="note"))
     return joined_html(parts)
+
+
+def vector_previews(
+    vectors: Iterable[VectorInfo], daf: Opened, budget: PreviewBudget
+) -> Iterator[tuple[VectorInfo, Preview | str]]:
+    """Yield vectors with their previews; or, as text, why there is none."""
+    for vector in vectors:
+        yield vector, _seen(partial(_vector, vector, daf, budget))
 
 
 def _axis(axis: AxisSummary, daf: Opened, budget: PreviewBudget, *, is_open: bool) -> Markup:

@@ -21,7 +21,12 @@ from daf_storage.display._markup import (
     shortened,
 )
 from daf_storage.display._preview import Extent, Preview, preview_of
-from daf_storage.display._preview_cells import extent_text, preview_cells, preview_chart
+from daf_storage.display._preview_cells import (
+    extent_text,
+    preview_cells,
+    preview_chart,
+    preview_text,
+)
 
 __all__ = [
     "PREVIEW_ROWS",
@@ -40,6 +45,7 @@ __all__ = [
     "preview_cells",
     "preview_chart",
     "preview_of",
+    "preview_text",
     "proportions",
     "readable_bytes",
     "shortened",

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from daf_storage.display._charts import histogram, proportions
 from daf_storage.display._markup import Markup, html_element
 from daf_storage.display._preview import Preview
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
 
 
 def preview_cells(preview: Preview | str) -> tuple[Markup, ...]:
@@ -35,6 +40,25 @@ def extent_text(preview: Preview) -> str:
         return ""
     which = "the first" if preview.extent == "first" else "a sample of"
     return f"{which} {preview.rows:,} of {preview.total:,}"
+
+
+def preview_text(preview: Preview | str) -> tuple[str, str, str]:
+    """Return the same for a terminal: a chart of a few characters, figures, and what is missing.
+
+    >>> preview_text(Preview(4, 4, "all", 1, "1", "4", bins=(1, 0, 2)))
+    ('▅▁█', '1 to 4', '1 missing')
+    """
+    if isinstance(preview, str):
+        return "", preview, ""
+    missing = f"{preview.missing:,} missing" if preview.missing else ""
+    bars = _bars(preview.bins) if len(preview.bins) > 1 else ""
+    return bars, _figures(preview), ", ".join(filter(None, [missing, extent_text(preview)]))
+
+
+def _bars(bins: Sequence[int]) -> str:
+    """Return a bar for each count; what is not empty is higher than what is."""
+    most = max(bins)
+    return "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in bins)
 
 
 def preview_chart(preview: Preview) -> Markup:

@@ -145,3 +145,22 @@ def test_infinite_numbers_are_json(capsys: pytest.CaptureFixture[str], tmp_path:
     daf.set_vector("cell", "score", np.array([np.inf, 1.0]))
     out = run(capsys, "describe", str(tmp_path / "y.daf.zarr"), "cell", "--format", "ndjson")
     assert json.loads(out)["max"] == "inf"
+
+
+def test_values_of_a_data_set(capsys: pytest.CaptureFixture[str], path: str) -> None:
+    """Ranges are drawn and top values named; plain `info` reads none."""
+    plain = run(capsys, "info", path)
+    assert "values of" not in plain
+    out = run(capsys, "info", path, "--values")
+    assert out.startswith(plain)
+    lines = [line.split() for line in out.removeprefix(plain).splitlines()[2:]]
+    assert lines[0] == ["age", "▄█▁▁▄▁▄▁▄", "1", "to", "9"]
+    assert lines[1] == ["donor", "a", "2,", "b", "2,", "c", "1,", "d", "1,", "1", "more"]
+    assert lines[2] == ["is_old", "True", "4,", "False", "3"]
+    assert lines[3][2:] == ["0.1", "to", "4", "2", "missing"]
+
+
+def test_values_of_several_data_sets(capsys: pytest.CaptureFixture[str], path: str) -> None:
+    """One has to be named."""
+    assert main(["info", path[:-10] + "*.daf.zarr", "--values"]) == 1
+    assert "--values is for one" in capsys.readouterr().err
