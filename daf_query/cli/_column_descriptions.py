@@ -95,7 +95,7 @@ def description_of(name: str, values: pa.Array, counts: npt.NDArray[Any]) -> Col
     """
     is_known = values.is_valid().to_numpy(zero_copy_only=False)
     known, kept = values.filter(pa.array(is_known)), counts[is_known]
-    numbers = {
+    numbers: dict[str, Any] = {
         "count": int(kept.sum()),
         "missing": int(counts.sum() - kept.sum()),
         "distinct": len(known),
@@ -119,7 +119,7 @@ def description_of(name: str, values: pa.Array, counts: npt.NDArray[Any]) -> Col
     )
 
 
-def _statistics(values: pa.Array, counts: npt.NDArray[Any]) -> dict[str, float]:
+def _statistics(values: pa.Array, counts: npt.NDArray[Any]) -> dict[str, Any]:
     """Return the mean and the quartiles of sorted numbers; nothing for others."""
     kind, types = values.type, pa.types
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):

@@ -13,6 +13,7 @@ import pytest
 from daf_query.cli import main
 from daf_query.cli._column_descriptions import description_of
 from daf_query.session import DafSession
+from daf_query.sql import QueryResult
 from tests.support import create
 
 
@@ -71,8 +72,8 @@ def test_describe(capsys: pytest.CaptureFixture[str], path: str) -> None:
 
 def test_describe_for_people(capsys: pytest.CaptureFixture[str], path: str) -> None:
     """A table, of the columns that are asked for; CSV for programs."""
-    out = run(capsys, "describe", path, "cell", "--columns", "name,score").splitlines()
-    assert out[0].split() == [
+    lines = run(capsys, "describe", path, "cell", "--columns", "name,score").splitlines()
+    assert lines[0].split() == [
         "column",
         "type",
         "count",
@@ -87,8 +88,8 @@ def test_describe_for_people(capsys: pytest.CaptureFixture[str], path: str) -> N
         "top",
         "top_count",
     ]
-    assert out[2].split()[:7] == ["name", "string", "7", "0", "7", "C0", "C6"]
-    assert out[3].split()[:7] == ["score", "float", "5", "2", "4", "0.1", "4"]
+    assert lines[2].split()[:7] == ["name", "string", "7", "0", "7", "C0", "C6"]
+    assert lines[3].split()[:7] == ["score", "float", "5", "2", "4", "0.1", "4"]
     out = run(capsys, "describe", path, "cell", "--columns", "age", "--format", "csv")
     assert out.splitlines()[1].startswith('"age","int64",7,0,5,"1","9",4')
 
@@ -97,13 +98,14 @@ def test_each_column_is_read_once(
     capsys: pytest.CaptureFixture[str], path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By one query each, besides the one that is planned for their names."""
-    asked = []
+    asked: list[str] = []
     ask = DafSession.sql
-    monkeypatch.setattr(
-        DafSession,
-        "sql",
-        lambda self, query, **other: asked.append(query) or ask(self, query, **other),
-    )
+
+    def counted(session: DafSession, query: str) -> QueryResult:
+        asked.append(query)
+        return ask(session, query)
+
+    monkeypatch.setattr(DafSession, "sql", counted)
     run(capsys, "describe", path, "cell")
     assert len(asked) == 5
 
