@@ -80,6 +80,7 @@ def test_completion_knows_tables_columns_and_genes(explorer: Explorer) -> None:
     explorer.write('SELECT name FROM cell WHERE "gene_raw.X"[')
     explorer.page.keyboard.type("'CST")
     offered.get_by_text("CST3").first.wait_for()
+    explorer.page.wait_for_timeout(200)  # CodeMirror takes no choice in its first 75 ms
     explorer.page.keyboard.press("Tab")
     assert explorer.sql.startswith("SELECT name FROM cell WHERE \"gene_raw.X\"['CST3']")
 
