@@ -107,6 +107,19 @@ def test_another_answer_does_not_count(tmp_path: Path, monkeypatch: pytest.Monke
     assert [results[name].median for name in said] == [1.0, None, None, 2.0]
 
 
+def test_data_in_place_are_measured() -> None:
+    """Four forms, each with seven tasks; answers of other ways to read them are compared."""
+    found = subprocess.run(
+        [sys.executable, str(FOLDER / "attach.py"), "--small"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.count(" again ") == 4 * 7
+    assert found.stdout.count("    backed   ") == 3 * 7
+    assert found.stdout.count("DuckDB does not read") == 2
+
+
 def test_training_is_measured() -> None:
     """Beside scipy; and beside annbatch and scDataset, or it says that they are not installed."""
     found = subprocess.run(
