@@ -21,7 +21,7 @@ class PreviewBudget:
     size_bytes
         How many bytes may be read or decoded; one column may take a quarter of them.
     seconds
-        How long they may take; what has begun is ended.
+        How long they may take, by default a quarter of a second; what has begun is ended.
     clock
         Tells the time.
 
@@ -35,7 +35,7 @@ class PreviewBudget:
     def __init__(
         self,
         size_bytes: int = _BYTES,
-        seconds: float = _SECONDS,
+        seconds: float | None = None,
         *,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -46,7 +46,7 @@ class PreviewBudget:
         self._size_bytes = size_bytes
         self._most_bytes = size_bytes // 4
         self._clock = clock
-        self._end = clock() + seconds
+        self._end = clock() + (_SECONDS if seconds is None else seconds)
 
     @property
     def is_late(self) -> bool:

@@ -41,7 +41,7 @@ def db() -> DafSession:
 @pytest.fixture(scope="module")
 def runs() -> DafSession:
     """Return a session of several data sets as one."""
-    return connect([_daf("monday", 4), _daf("tuesday", 3)])
+    return connect([_daf("page monday", 4), _daf("page tuesday", 3)])
 
 
 def test_a_session_shows_its_data_sets_and_tables(db: DafSession, runs: DafSession) -> None:
@@ -55,7 +55,7 @@ def test_a_session_shows_its_data_sets_and_tables(db: DafSession, runs: DafSessi
     for shown in ("one", "two", "tables: mine", "5 entries", "6 entries"):
         assert shown in page
     page = runs._repr_html_()
-    for shown in ("2 data sets as one", "monday", "tuesday", "<td>7</td>", "<td>4</td>"):
+    for shown in ("2 data sets as one", "page monday", "page tuesday", "<td>7</td>", "<td>4</td>"):
         assert shown in page
 
 
@@ -180,7 +180,7 @@ def test_a_collection_slice_counts_its_data_sets(runs: DafSession) -> None:
     assert isinstance(part, CollectionSlice)
     page = part._repr_html_()
     assert "2 data sets" in page
-    assert "monday 4, tuesday 3" in page
+    assert "page monday 4, page tuesday 3" in page
     assert "non-zero values" in page
 
 

@@ -88,8 +88,9 @@ def check(session: DafSession, query: str) -> bool:
     found, expected = direct.to_table(), session._engine.plan(query).to_arrow_table()
     if not found.equals(expected, check_metadata=True):  # it may be one of its documented errors
         cell = session.sql("SELECT * FROM cell").to_arrow_table()
-        duckdb.register("cell", cell)
-        assert found.to_pydict() == duckdb.sql(query).to_arrow_table().to_pydict(), query
+        with duckdb.connect() as other:  # what is registered without one stays for all tests
+            other.register("cell", cell)
+            assert found.to_pydict() == other.sql(query).to_arrow_table().to_pydict(), query
     assert direct.schema.equals(session._engine.plan(query).schema(), check_metadata=True)
     return True
 
