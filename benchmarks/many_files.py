@@ -32,7 +32,7 @@ import anndata
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from matrix_memory import OwnMemory
+from own_memory import OwnMemory
 
 import daf_query
 import daf_storage

@@ -189,6 +189,17 @@ def test_the_benchmark_of_zarr_tables_runs() -> None:
     assert found.stdout.count("  -\n") == 9
 
 
+def test_archives_are_measured() -> None:
+    """Beside directories, plain writes and zipfile."""
+    found = subprocess.run(
+        [sys.executable, str(FOLDER / "archive.py"), "--small"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.count(" x\n") == 12
+
+
 def test_the_remote_benchmark_runs() -> None:
     """It counts requests and bytes of three tasks in two formats."""
     found = subprocess.run(
