@@ -11,9 +11,10 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from benchmarks.matrix_data import Scale, blocks
+
 Order = Literal["random", "clustered"]
 
-BLOCK_CELLS: Final = 1_000
 BLOCK_ROWS: Final = 1_000_000
 DONORS: Final = [f"N{number}" for number in range(8)]
 TYPES: Final = [f"T{number:02}" for number in range(30)]
@@ -118,23 +119,9 @@ class MatrixData:
                 start += values.size
 
     def _blocks(self, random: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the genes and counts of some cells after the other.
-
-        A few genes are in nearly all cells, most are in few; most counts are small.
-        """
-        share = np.exp(-np.arange(self.genes) / (0.06 * self.genes))
-        share = np.minimum(share / share.sum() * 0.7 * self.per_cell, 0.9)
-        share += (self.per_cell - share.sum()) / self.genes
-        bounds = np.cumsum(share)
-        bounds[-1] = self.per_cell
-        order = random.permutation(self.genes).astype(np.int32)
-        for start in range(0, self.cells, BLOCK_CELLS):
-            height = min(BLOCK_CELLS, self.cells - start)
-            # One gene out of each unit of the cumulated shares: none is chosen twice.
-            points = np.arange(self.per_cell) + random.random((height, 1))
-            indices = order[np.searchsorted(bounds, points, side="right")]
-            indices.sort(axis=1)
-            yield indices.ravel(), random.geometric(0.3, indices.size).astype(np.float32)
+        """Yield the genes and counts of some cells after the other; most counts are small."""
+        for indices, quarters in blocks(Scale(self.cells, self.genes, self.per_cell), random):
+            yield indices, quarters * 4 - 1
 
 
 @dataclass(frozen=True)
@@ -241,8 +228,8 @@ _OTHER_COLUMNS: Final[list[Any]] = [
 def from_json(described: dict[str, Any]) -> Data:
     """Return the data set that `to_json` described."""
     described = dict(described)
-    kind: Any = {"matrix": MatrixData, "table": TableData}[described.pop("kind")]
-    return kind(**described)  # type: ignore[no-any-return]
+    kinds: dict[str, type[Data]] = {"matrix": MatrixData, "table": TableData}
+    return kinds[described.pop("kind")](**described)
 
 
 def to_json(data: Data) -> dict[str, Any]:

@@ -32,12 +32,14 @@ def parts(size: Size) -> list[Part]:
     }
     if size == "tiny":
         return [
-            Part(MatrixData(3_000, 400, 20), every["matrix"], _MATRIX_WORKS, True),  # noqa: FBT003
+            Part(
+                MatrixData(3_000, 400, 20), every["matrix"], _MATRIX_WORKS, is_import_measured=True
+            ),
             Part(TableData(5_000), every["table"], _TABLE_WORKS),
         ]
     cells, rows = MatrixData(200_000, 2_000, 100), TableData(10_000_000)
     daily = [
-        Part(cells, _without(every["matrix"], _LAST), _MATRIX_WORKS, True),  # noqa: FBT003
+        Part(cells, _without(every["matrix"], _LAST), _MATRIX_WORKS, is_import_measured=True),
         Part(rows, _without(every["table"], _LAST), _TABLE_WORKS),
         Part(TableData(200_000), _LOCAL_TABLE, _WARM_TABLE),
         Part(
@@ -45,7 +47,7 @@ def parts(size: Size) -> list[Part]:
             _FEW,
             tuple(work for work in _works.MATRIX if work.task in {"gene", "many_rows"}),
         ),
-        Part(cells, _LAST, _MATRIX_WORKS, True),  # noqa: FBT003
+        Part(cells, _LAST, _MATRIX_WORKS, is_import_measured=True),
         Part(rows, _LAST, _TABLE_WORKS),
     ]
     if size == "daily":
@@ -58,7 +60,7 @@ def parts(size: Size) -> list[Part]:
             MatrixData(300_000, 20_000, 1_000),
             tuple(name for name in large if name in INFOS),
             _MATRIX_WORKS,
-            True,  # noqa: FBT003
+            is_import_measured=True,
         ),
         Part(TableData(10_000_000, "clustered"), _LOCAL_TABLE, _TABLE_WORKS),
         Part(TableData(1_000_000), every["table"], _TABLE_WORKS),

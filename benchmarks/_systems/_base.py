@@ -72,7 +72,7 @@ class System:
 
     def open(self, place: Place) -> None:
         """Open what was prepared."""
-        raise NotImplementedError
+        raise NotImplementedError  # each system says how
 
     def run(self, work: Work) -> Any:
         """Return the answer of a task: a sparse matrix, an array, an Arrow table or a data frame."""
@@ -90,7 +90,7 @@ class SqlSystem(System):
 
     def sql(self, query: str) -> Any:
         """Return the answer of a query."""
-        raise NotImplementedError
+        raise NotImplementedError  # each system says how
 
     def run(self, work: Work) -> Any:
         """Return the answer."""
