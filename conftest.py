@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import faulthandler
 import fcntl
+import gc
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,6 +24,8 @@ With pytest-xdist the test fails, and another process goes on with the next one.
 """
 FIRST: Final = ("test_benchmarks.py", "test_torture.py")
 """Files of long tests: begun early, they do not keep one process busy when the others are done."""
+APART: Final = {"browser": "browser", "engines": "engines", "gallery": "notebooks"}
+"""Folders of tests, all of one mark: not imported where the mark is left out."""
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 _MEMORY_BYTES: Final = 4 << 30
 _STDERR: Final = pytest.StashKey[int]()
@@ -33,6 +37,9 @@ _YOUNG_SECONDS: Final = 60
 def pytest_configure(config: pytest.Config) -> None:
     """Note where to print stacks, and choose the folder for files unless one is chosen already."""
     config.stash[_STDERR] = os.dup(2)  # which is captured during a test
+    config.add_cleanup(gc.unfreeze)  # see `pytest_collection_finish`
+    if config.pluginmanager.has_plugin("cacheprovider"):
+        _keep_compiled()
     if "TMPDIR" in os.environ or not _has_room(_MEMORY):
         return
     _remove_leftovers()
@@ -51,6 +58,25 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         del os.environ["TMPDIR"], os.environ["PYTEST_DEBUG_TEMPROOT"]
         tempfile.tempdir = None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out folders whose tests would all be deselected."""
+    mark = APART.get(collection_path.name)
+    is_apart = mark is not None and f"not {mark}" in config.option.markexpr
+    return True if is_apart and collection_path.parent.name == "tests" else None
+
+
+def pytest_collection() -> None:
+    """Collect no garbage while hundreds of modules are imported, which are none."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over the tests and all that was imported."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -74,6 +100,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+def _keep_compiled() -> None:
+    """Keep compiled modules, as `make test` does: each of hundreds of processes imports them.
+
+    Whoever wants nothing in the tree turns off pytest's own cache too.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 def _remove_leftovers() -> None:

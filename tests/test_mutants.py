@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants.again import Again, find_again, printed
 from tests.mutants.covering import CoveringTests, is_of_module, measure, moved_lines
 from tests.mutants.mutations import Mutation, mutations
-from tests.mutants.trying import try_all
+from tests.mutants.trying import Outcome, try_all
 
 
 def changed(body: str) -> list[str]:
@@ -176,3 +177,39 @@ def test_cases_of_the_module_come_before_second_cases_of_other_tests(tmp_path: P
     covering = CoveringTests(tmp_path, tmp_path, {*own, *other})
     ordered = covering._ordered({*own, *other}, set(own))
     assert ordered == [*own[:8], other[0], own[8], other[1]]
+
+
+def test_what_was_printed_is_found_again_wherever_its_line_is_now() -> None:
+    """By file, function and text: not by the number of the line, nor beside what is gone."""
+    before = "def f(a):\n    return a + 1\n\n\ndef g(a):\n    return a + 1\n"
+    after = "import os\n\n\ndef g(a):\n    return a + 1\n\n\ndef f(a):\n    return a + 1\n"
+    old = mutations("x.py", before)
+    text = "\n".join(str(Outcome(one, is_noticed=False)) for one in old)
+    assert list(printed(text)) == [
+        Mutation(one.path, one.line, one.before.strip(), one.after.strip(), one.function)
+        for one in old
+    ]
+    again = find_again(text + "\nSurvivors:\n" + text, mutations("x.py", after))
+    assert [(one.function, one.line) for one in again.mutations] == [
+        ({2: "f", 6: "g"}[one.line], {2: 9, 6: 5}[one.line]) for one in old
+    ]
+    assert again.gone == ()
+    first = text.partition("\nSURVIVED")[0]
+    assert first.startswith("SURVIVED x.py:2 (f)")
+    unnamed = first.replace(" (f)", "").replace(":2", ":8")
+    assert [one.line for one in find_again(unnamed, mutations("x.py", after)).mutations] == [9]
+    elsewhere = mutations("y.py", "def f(a):\n    return a + 1\n")
+    assert [one.path for one in find_again(first, elsewhere).mutations] == ["y.py"]
+    assert find_again(first, [*elsewhere, *mutations("z.py", before)]).gone == (old[0].key,)
+    assert find_again(first, mutations("x.py", "def f(a):\n    return a - 1\n")) == Again(
+        (), (old[0].key,)
+    )
+
+
+def test_the_names_of_functions() -> None:
+    """Those within classes and functions have the names of both."""
+    source = "class A:\n    def f(a):\n        def g(b):\n            return b\n        return g\n"
+    assert {(one.line, one.function) for one in mutations("x.py", source)} == {
+        (4, "A.f.g"),
+        (5, "A.f"),
+    }

@@ -10,9 +10,10 @@ import sys
 import time
 from pathlib import Path
 
+from tests.mutants.again import find_again
 from tests.mutants.covering import measure
 from tests.mutants.mutations import Mutation, is_python, mutations
-from tests.mutants.trying import try_all
+from tests.mutants.trying import Outcome, try_all
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "mutants"
@@ -45,17 +46,7 @@ def sample(candidates: list[Mutation], count: int, rng: random.Random) -> list[M
 
 def main() -> int:
     """Try a sample of mutants and return 1 if fewer are noticed than asked for."""
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("--count", type=int, default=200, help="how many mutants to try")
-    parser.add_argument("--seed", type=int, default=1, help="another seed takes another sample")
-    parser.add_argument("--only", default="", help="only in files whose path contains this")
-    parser.add_argument("--least", type=float, default=95.0, help="per cent to be noticed")
-    parser.add_argument("--measure", action="store_true", help="measure coverage again")
-    parser.add_argument(
-        "--add", nargs="+", default=[], metavar="TESTS", help="measure these tests too"
-    )
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    arguments = parser.parse_args()
+    arguments = _parser().parse_args()
     if arguments.measure or arguments.add or not (FOLDER / "measured").exists():
         code = measure(ROOT, FOLDER, only=arguments.add, jobs=arguments.jobs)
         if code:
@@ -65,20 +56,65 @@ def main() -> int:
     for key in sorted(known - {one.key for one in every}) if not arguments.only else ():
         print(f"without_effect.txt has what is no mutation any more: {key}")
     candidates = [one for one in every if one.key not in known]
-    chosen = sample(candidates, arguments.count, random.Random(arguments.seed))
+    if arguments.again is not None:
+        chosen = _again(arguments.again, every, known)
+    else:
+        chosen = sample(candidates, arguments.count, random.Random(arguments.seed))
     start = time.monotonic()
     outcomes = try_all(chosen, ROOT, FOLDER, jobs=arguments.jobs)
-    survivors = [one for one in outcomes if not one.is_noticed]
-    share = 100 * (1 - len(survivors) / max(len(outcomes), 1))
-    print("\nSurvivors:" if survivors else "\nNo survivors.")
-    for one in sorted(survivors, key=lambda one: (one.mutation.path, one.mutation.line)):
-        print(one)
+    share = _print_survivors(outcomes)
+    which = "those printed before" if arguments.again else f"seed {arguments.seed}"
+    noticed = sum(one.is_noticed for one in outcomes)
     print(
-        f"{len(outcomes)} mutants of {len(candidates):,}, seed {arguments.seed}: "
-        f"{len(outcomes) - len(survivors)} noticed, {len(survivors)} survived, {share:.1f} % "
+        f"{len(outcomes)} mutants of {len(candidates):,}, {which}: "
+        f"{noticed} noticed, {len(outcomes) - noticed} survived, {share:.1f} % "
         f"({time.monotonic() - start:.0f} s)"
     )
     return int(share < arguments.least)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--count", type=int, default=200, help="how many mutants to try")
+    parser.add_argument("--seed", type=int, default=1, help="another seed takes another sample")
+    parser.add_argument("--only", default="", help="only in files whose path contains this")
+    parser.add_argument("--least", type=float, default=95.0, help="per cent to be noticed")
+    parser.add_argument("--measure", action="store_true", help="measure coverage again")
+    parser.add_argument(
+        "--add",
+        nargs="+",
+        default=[],
+        metavar="TESTS",
+        help="measure these tests too, for example those of engines, which the suite leaves out",
+    )
+    parser.add_argument(
+        "--again",
+        type=Path,
+        metavar="FILE",
+        help="instead of a sample, the mutants that an earlier run printed, survivors and others",
+    )
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    return parser
+
+
+def _again(file: Path, every: list[Mutation], known: set[str]) -> list[Mutation]:
+    """Return the mutations that a file lists and that a test can notice."""
+    again = find_again(file.read_text(), every)
+    for key in again.gone:
+        print(f"no longer in the code: {key}")
+    for one in again.mutations:
+        if one.key in known:
+            print(f"without effect: {one.key}")
+    return [one for one in again.mutations if one.key not in known]
+
+
+def _print_survivors(outcomes: list[Outcome]) -> float:
+    """Print the survivors, and return how many per cent were noticed."""
+    survivors = [one for one in outcomes if not one.is_noticed]
+    print("\nSurvivors:" if survivors else "\nNo survivors.")
+    for one in sorted(survivors, key=lambda one: (one.mutation.path, one.mutation.line)):
+        print(one)
+    return 100 * (1 - len(survivors) / max(len(outcomes), 1))
 
 
 if __name__ == "__main__":

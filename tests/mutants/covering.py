@@ -18,6 +18,7 @@ source = daf_storage,daf_query
 relative_files = true
 omit = */testing/*
 """
+_ENGINES = Path("tests", "engines")
 _PACKAGES = ("daf_storage", "daf_query")
 _FEW = 20
 """Tests of a line, up to which others of its file are tried."""
@@ -25,13 +26,15 @@ _CASES_A_TURN = 8
 """Cases of a parametrized test of the module itself that are tried beside one of each other test."""
 _ELSEWHERE = ("tests/test_torture.py", "tests/test_benchmarks.py", "tests/test_mutants.py")
 """Tests that run the packages in other processes, which are not traced."""
+MARKED = ["-m", "not benchmarks and not browser and not notebooks"]
+"""Which tests can notice a mutant: also those of engines, which the suite leaves out."""
 
 
 def measure(root: Path, folder: Path, *, only: list[str], jobs: int) -> int:
     """Run the suite, or a part of it, with a context per test, and return pytest's exit code.
 
     The whole suite takes a few times as long as without; it replaces what was measured before, and
-    a part is added to it.  The sources are kept beside the data, so that lines are found again
+    a part is added to it, for example tests of engines, which the suite leaves out.  The sources are kept beside the data, so that lines are found again
     after changes.
     """
     layers = folder / "measured"
@@ -46,7 +49,8 @@ def measure(root: Path, folder: Path, *, only: list[str], jobs: int) -> int:
     settings.write_text(_SETTINGS)
     command = [sys.executable, "-m", "pytest", "-q", "--numprocesses", str(jobs)]
     command += ["--cov", "--cov-context=test", f"--cov-config={settings}", "--cov-report="]
-    command += ["--dist", "worksteal", *(f"--ignore={file}" for file in _ELSEWHERE), *only]
+    command += ["--dist", "worksteal", *(f"--ignore={file}" for file in _ELSEWHERE)]
+    command += [*MARKED, *only] if only else []
     data = layer / "coverage.sqlite"
     environment = os.environ | {"COVERAGE_FILE": str(data), "PYTHONPATH": str(root)}
     return subprocess.run(command, cwd=root, env=environment, check=False).returncode
@@ -136,9 +140,13 @@ def is_of_module(test: str, path: str) -> bool:
     False
     >>> is_of_module("tests/storage/h5ad/test_h5ad.py::test", "daf_storage/h5ad/_import.py")
     True
+    >>> is_of_module("tests/engines/test_dask.py::test", "daf_query/dask_blocks/_arrays.py")
+    True
     """
     file, module = Path(test.partition("::")[0]), Path(path)
     package, *rooms = module.parts[:-1]
+    if file.parent == _ENGINES:
+        return bool(rooms) and rooms[0].startswith(file.stem.removeprefix("test_"))
     folder = Path("tests", package.removeprefix("daf_"), *rooms)
     is_of_room = file.parent == folder.parent and file.name.startswith(f"test_{folder.name}")
     is_in_room = file.parent == folder and (

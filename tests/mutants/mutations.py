@@ -57,11 +57,18 @@ class Mutation:
     """The line as it is."""
     after: str
     """The line as it becomes."""
+    function: str = ""
+    """The function that the line is in: ``Class.method``."""
 
     @property
     def key(self) -> str:
         """What names it wherever the line may have moved to."""
-        return f"{self.path}: {self.before.strip()} -> {self.after.strip()}"
+        return f"{self.path}: {self.change}"
+
+    @property
+    def change(self) -> str:
+        """What the line is and becomes, without the file."""
+        return f"{self.before.strip()} -> {self.after.strip()}"
 
     def apply(self, source: str) -> str:
         """Return the changed source."""
@@ -85,13 +92,13 @@ def mutations(path: str, source: str) -> list[Mutation]:
     """
     lines = source.splitlines()
     found: dict[str, Mutation] = {}
-    for node, new in _changes(ast.parse(source)):
+    for function, node, new in _changes(ast.parse(source)):
         if node.lineno != node.end_lineno:
             continue
         before = lines[node.lineno - 1]
         raw = before.encode()
         after = raw[: node.col_offset] + new.encode() + raw[node.end_col_offset :]
-        mutation = Mutation(path, node.lineno, before, after.decode())
+        mutation = Mutation(path, node.lineno, before, after.decode(), function)
         if after != raw:
             found.setdefault(f"{node.lineno}:{mutation.after}", mutation)
     return sorted(found.values(), key=lambda one: one.line)
@@ -106,11 +113,17 @@ def is_python(source: str) -> bool:
     return True
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef) and function.name not in _LEFT_OUT:
-            for statement in function.body:
-                yield from _within(statement)
+def _changes(tree: ast.Module) -> Iterator[tuple[str, ast.expr | ast.stmt, str]]:
+    """Yield the name of a function, a node in it, and what it is replaced by."""
+    todo: list[tuple[str, ast.AST]] = [("", tree)]
+    while todo:
+        name, node = todo.pop()
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            name = f"{name}.{node.name}".lstrip(".")
+        if isinstance(node, ast.FunctionDef) and node.name not in _LEFT_OUT:
+            for statement in node.body:
+                yield from ((name, changed, new) for changed, new in _within(statement))
+        todo += [(name, child) for child in ast.iter_child_nodes(node)]
 
 
 def _within(root: ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, str]]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutants.covering import CoveringTests, copy_tree
+from tests.mutants.covering import MARKED, CoveringTests, copy_tree
 from tests.mutants.mutations import Mutation
 
 MOST_TESTS = 600
@@ -43,7 +43,7 @@ class Outcome:
     def __str__(self) -> str:
         one = self.mutation
         word = "noticed " if self.is_noticed else "SURVIVED"
-        place = f"{one.path}:{one.line}"
+        place = f"{one.path}:{one.line} ({one.function})"
         return f"{word} {place} {self.by}\n    - {one.before.strip()}\n    + {one.after.strip()}"
 
 
@@ -69,7 +69,7 @@ class Copy:
         """Return pytest's exit code, or None if it took too long."""
         assert self._runner.stdin is not None
         assert self._runner.stdout is not None
-        quiet = ["-q", "-n0", "-p", "no:cacheprovider"]
+        quiet = ["-q", "-n0", "-p", "no:cacheprovider", *MARKED]
         quiet += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
         run = {"arguments": [*quiet, *arguments], "budget_seconds": budget_seconds}
         self._runner.stdin.write(json.dumps(run) + "\n")
