@@ -19,7 +19,7 @@ def main() -> None:
     size: _plans.Size = "tiny" if options.tiny else "full" if options.full else "daily"
     limits = {
         "tiny": Limits(1, 0.1, 120),
-        "daily": Limits(7, 3, 90),
+        "daily": Limits(7, 1.5, 90),
         "full": Limits(15, 30, 1_800),
     }[size]
     if options.minutes:
@@ -34,6 +34,8 @@ def main() -> None:
         and not (options.local and info.environment)
     }
     for part in _plans.parts(size):
+        if not any(name in part.data.key for name in options.data):
+            continue
         systems = tuple(name for name in part.systems if name in chosen)
         if not systems:
             continue
@@ -51,6 +53,12 @@ def _options() -> argparse.Namespace:
         "--local", action="store_true", help="no peers with environments of their own"
     )
     parser.add_argument("--systems", nargs="+", choices=INFOS, help="only these")
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        default=[""],
+        help="only data sets whose folder's name contains one of these",
+    )
     parser.add_argument("--minutes", type=float, help="start no measurement after so long")
     parser.add_argument(
         "--build", type=Path, default=ROOT / "build", help="for data and environments"

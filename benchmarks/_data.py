@@ -16,6 +16,9 @@ from benchmarks.matrix_data import Scale, blocks
 Order = Literal["random", "clustered"]
 
 BLOCK_ROWS: Final = 1_000_000
+ALL_COLUMNS: Final = 30
+GROWTH_COLUMNS: Final = 6
+"""Of the tables of growing size, so that a hundred million rows fit."""
 DONORS: Final = [f"N{number}" for number in range(8)]
 TYPES: Final = [f"T{number:02}" for number in range(30)]
 
@@ -126,23 +129,26 @@ class MatrixData:
 
 @dataclass(frozen=True)
 class TableData:
-    """A table with thirty columns of mixed types, as Parquet, and one of its fifty donors."""
+    """A table with columns of mixed types, as Parquet, and one of its fifty donors."""
 
     rows: int
     order: Order = "random"
     """Whether rows of a donor are neighbours."""
+    columns: int = 30
+    """At least six, which are those that are asked for."""
 
     kind = "table"
 
     @property
     def key(self) -> str:
         """The name of its folder."""
-        return f"table-{self.rows}-{self.order}"
+        few = "" if self.columns == ALL_COLUMNS else f"-{self.columns}"
+        return f"table-{self.rows}-{self.order}{few}"
 
     @property
     def title(self) -> str:
         """What it is, in words."""
-        return f"a table of {self.rows:,} rows and 30 columns, {self.order} order"
+        return f"a table of {self.rows:,} rows and {self.columns} columns, {self.order} order"
 
     @property
     def name(self) -> str:
@@ -159,7 +165,7 @@ class TableData:
 
     def twin(self) -> TableData:
         """Return a tiny table of the same form, to warm up with."""
-        return TableData(2_000, self.order)
+        return TableData(2_000, self.order, self.columns)
 
     def _write(self, path: Path) -> None:
         import pyarrow as pa
@@ -202,7 +208,7 @@ class TableData:
             "batch": (position * 1_000 // self.rows).astype("i4"),
             "small": random.random(count).astype("f4"),
         }
-        for number in range(len(columns), 30):
+        for number in range(len(columns), self.columns):
             make = _OTHER_COLUMNS[number % len(_OTHER_COLUMNS)]
             values = make(random, count)
             columns[f"column_{number:02}"] = (

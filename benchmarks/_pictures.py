@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks._data import TableData
+from benchmarks._data import GROWTH_COLUMNS, TableData
 from benchmarks._runner import Result
 from benchmarks._systems import INFOS
 
@@ -61,7 +61,7 @@ def draw_growth(results: list[Result], path: Path) -> bool:
     points: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for result in results:
         data = result.data
-        if isinstance(data, TableData) and data.order == "random" and result.median:
+        if isinstance(data, TableData) and data.columns == GROWTH_COLUMNS and result.median:
             key = (result.work.title, result.system)
             points.setdefault(key, []).append((data.rows, result.median))
     shown = {key: sorted(found) for key, found in points.items() if len(found) > 2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from benchmarks import _works
-from benchmarks._data import MatrixData, TableData
+from benchmarks._data import GROWTH_COLUMNS, MatrixData, TableData
 from benchmarks._runner import Part
 from benchmarks._systems import INFOS
 
@@ -18,6 +18,7 @@ _WARM_TABLE: Final = tuple(work for work in _works.TABLE if work.mode == "warm")
 _GROWTH: Final = tuple(
     work for work in _works.TABLE if work.task in {"numeric_filter", "group_by", "look_up"}
 )
+_GROWTH_TABLE: Final = ("limit", "daf", "daf-indexed", "duckdb", "polars")
 _FEW: Final = ("limit", "daf", "daf-packed", "anndata", "anndata-backed")
 
 _LAST: Final = ("homeobox", "annbatch", "zarr-search", "xarray-sql")
@@ -27,7 +28,9 @@ _LAST: Final = ("homeobox", "annbatch", "zarr-search", "xarray-sql")
 def parts(size: Size) -> list[Part]:
     """Return what is measured, the most telling first."""
     every = {
-        kind: tuple(name for name, info in INFOS.items() if kind in info.kinds)
+        kind: tuple(
+            name for name, info in INFOS.items() if kind in info.kinds and name != "daf-indexed"
+        )
         for kind in ("matrix", "table")
     }
     if size == "tiny":
@@ -64,7 +67,15 @@ def parts(size: Size) -> list[Part]:
         ),
         Part(TableData(10_000_000, "clustered"), _LOCAL_TABLE, _TABLE_WORKS),
         Part(TableData(1_000_000), every["table"], _TABLE_WORKS),
-        Part(TableData(100_000), _LOCAL_TABLE, _GROWTH),
+        *(
+            Part(TableData(10**power, columns=GROWTH_COLUMNS), _GROWTH_TABLE, _GROWTH)
+            for power in (5, 6, 7, 8)
+        ),
+        Part(
+            MatrixData(2_000_000, 20_000, 1_250),  # 20 GB
+            ("daf-h5ad", "h5py", "anndata-backed"),
+            tuple(work for work in _works.MATRIX if work.task == "filter_slice"),
+        ),
     ]
 
 

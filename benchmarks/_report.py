@@ -143,7 +143,7 @@ def _row(title: str, row: dict[str, Result], others: list[str]) -> str:
             mark = "" if len(result.times) >= FEW_TIMES else "*"
             is_loss = ratio < 1
             cells.append(f"**{_ratio(ratio)} x**{mark}" if is_loss else f"{_ratio(ratio)} x{mark}")
-            if is_loss:
+            if is_loss and not name.startswith("daf"):
                 reasons.append(reason(result.work, name))
     return f"| {title} | " + " | ".join(cells) + f" | {'; '.join(dict.fromkeys(reasons))} |"
 

@@ -30,7 +30,7 @@ class Limits:
     repeats: int
     """Times that count."""
     seconds: float
-    """After so long, fewer of them are enough: three, or one where something is prepared."""
+    """After so long, fewer of them are enough: three, or one if that takes as long or something is prepared."""
     timeout: float
     """When the process is ended."""
     deadline: float = float("inf")
@@ -160,12 +160,10 @@ class Runner:
             self._ask(result, is_timed=True)
             return result
         # A process for each time; the first of them only gives the answer and warms the page cache.
-        spent, limits = 0.0, self._limits
+        spent, limits, fewest = 0.0, self._limits, 1
         if work.mode != "prepare":
             self._ask(result, is_timed=False)
             fewest = 3
-        else:
-            fewest = 1
         while not result.problem and len(result.times) < limits.repeats:
             if len(result.times) >= fewest and spent >= limits.seconds:
                 break
@@ -174,6 +172,8 @@ class Runner:
             if len(result.times) == before:  # read in place: there is nothing to prepare
                 break
             spent += time.monotonic() - started
+            if result.times[-1] >= limits.seconds:
+                fewest = 1
         return result
 
     def _ask(self, result: Result, *, is_timed: bool) -> None:

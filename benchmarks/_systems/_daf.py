@@ -80,6 +80,18 @@ class Packed(Flat):
     options: ClassVar[dict[str, Any]] = {"packed": True}
 
 
+class Indexed(Flat):
+    """The same, with an index of the names."""
+
+    def prepare(self, place: Place) -> None:
+        """Import, and index."""
+        import daf_query
+
+        super().prepare(place)
+        with daf_query.connect(place.folder / self.file_name, mode="r+") as session:
+            session.build_index("cell", "name")
+
+
 class Archive(Flat):
     """The same in one ZIP file, which is mapped."""
 
