@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,12 @@ def test_the_command(tmp_path: Path) -> None:
         copy_all(tiny(), daf)
     command = [sys.executable, "-m", "daf_query.cli", "explore", str(tmp_path / "tiny.daf.zarr")]
     process = subprocess.Popen(
-        [*command, "--no-browser"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Tests that run in the background of a shell ignore interrupts, and so would the server.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - only a signal is set
     )
     try:
         assert process.stdout is not None
