@@ -34,11 +34,13 @@ def explore_command(options: argparse.Namespace) -> None:
         contextlib.closing(data),
         server_of(data, port=options.port, limits=limits) as server,
     ):
-        print(f"exploring {', '.join(options.paths)} at {server.url}", flush=True)
+        start = {"query": options.query, "color": options.color}
+        address = server.page_url(**start)
+        print(f"exploring {', '.join(options.paths)} at {address}", flush=True)
         print("stop with Ctrl-C", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             if not options.no_browser and _has_screen():
-                webbrowser.open(server.opening_url())
+                webbrowser.open(server.opening_url(**start))
             server.serve_forever()
 
 

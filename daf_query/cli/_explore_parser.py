@@ -12,11 +12,18 @@ def add_explore(commands: Commands) -> None:
         "explore",
         "look at data sets in the browser, on this machine alone: tables, SQL, charts, embeddings",
         "  daf explore pbmc.h5ad\n"
+        '  daf explore pbmc.h5ad --color phase --query "SELECT * FROM obs WHERE n_genes > 1500"\n'
         "  daf explore pbmc.daf.zarr liver.daf.zarr.zip --port 8080 --no-browser\n"
         "  daf explore 'runs/*.daf.zarr' --max-rows 10000 --max-bytes 500MB --seconds 30\n"
         "  daf explore pbmc.h5ad --write notes.daf.zarr",
     )
     parser.add_argument("paths", metavar="PATH", nargs="+")
+    parser.add_argument("--query", metavar="SQL", help="the query that the page starts with")
+    parser.add_argument(
+        "--color",
+        metavar="EXPRESSION",
+        help="what colours the embedding at first: a vector, or a SQL expression such as X['CD8A']",
+    )
     parser.add_argument(
         "--write",
         metavar="OVERLAY",

@@ -7,6 +7,7 @@ import socket
 import threading
 from types import TracebackType
 from typing import Any, Final, Self
+from urllib.parse import urlencode
 
 import uvicorn
 
@@ -81,9 +82,29 @@ class ExploreServer:
         """The address of the page, with the token."""
         return f"http://{_HOST}:{self.port}/?token={self.token}"
 
-    def opening_url(self) -> str:
-        """Return an address that leads to the page once, for the next minute."""
-        ticket = self._explorer.openings.add(f"/?token={self.token}")
+    def page_url(self, *, query: str | None = None, color: str | None = None) -> str:
+        """Return the address of the page with a query and a colour to start with.
+
+        Parameters
+        ----------
+        query
+            SQL that is run when the page opens; by default the first rows of an axis.
+        color
+            A vector, or a SQL expression, that colours the embedding; by default cell types.
+        """
+        return self.url + _fragment(query, color)
+
+    def opening_url(self, *, query: str | None = None, color: str | None = None) -> str:
+        """Return an address that leads to the page once, for the next minute.
+
+        Parameters
+        ----------
+        query
+            SQL that is run when the page opens.
+        color
+            A vector, or a SQL expression, that colours the embedding.
+        """
+        ticket = self._explorer.openings.add(f"/?token={self.token}{_fragment(query, color)}")
         return f"http://{_HOST}:{self.port}/open/{ticket}"
 
     @property
@@ -124,6 +145,13 @@ class ExploreServer:
             waited += _LOOK_SECONDS
         if not self._server.started:
             raise errors.InvalidInputError(f"cannot serve at {_HOST}:{self.port}")
+
+
+def _fragment(query: str | None, color: str | None) -> str:
+    """Return the state of the page as `link.ts` reads it; fragments are sent to no server."""
+    state = {"sql": query, "expression": color}
+    given = {name: value for name, value in state.items() if value is not None}
+    return f"#{urlencode(given)}" if given else ""
 
 
 def _listening(port: int) -> socket.socket:

@@ -17,6 +17,7 @@ from daf_query.explore import ExploreServer
 from daf_storage import import_h5ad
 from tests.browser.explorer import Explorer, launch
 from tests.browser.test_million import million_cells
+from tests.browser.test_newcomer import commands
 
 _BY_TYPE = """SELECT bulk_labels, count(*) AS cells,
        avg("gene_raw.X"['NKG7']) AS nkg7
@@ -37,10 +38,21 @@ def take(folder: Path) -> None:
         pbmc = Path(scratch) / "pbmc.daf.zarr"
         import_h5ad(find_pbmc(), pbmc, obs_is="cell", var_is="gene")
         with daf_query.connect(pbmc) as session, ExploreServer(session) as server:
+            _newcomer(browser, server, folder)
             _pbmc(browser, server.url, folder)
         with daf_query.connect(million_cells()) as session, ExploreServer(session) as server:
             _million(browser, server.url, folder)
         browser.close()
+
+
+def _newcomer(browser: Browser, server: ExploreServer, folder: Path) -> None:
+    """What the last of the README's first commands shows."""
+    words = commands()[-1][3:]
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    url = server.page_url(query=given["--query"], color=given["--color"])
+    explorer = Explorer(browser, url, viewport={"width": 1280, "height": 720}).wait_until_drawn()
+    _shoot(explorer, folder / "newcomer.png")
+    explorer.close()
 
 
 def _pbmc(browser: Browser, url: str, folder: Path) -> None:

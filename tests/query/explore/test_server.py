@@ -234,6 +234,10 @@ def test_the_browser_is_opened(
     monkeypatch.setenv("DISPLAY", ":0")
     assert main(["explore", str(tmp_path / "tiny.daf.zarr")]) == 0
     assert opened[0] in capsys.readouterr().out
+    start = ["--query", 'SELECT 1 AS "é&#"', "--color", "age / 2"]
+    assert main(["explore", str(tmp_path / "tiny.daf.zarr"), *start]) == 0
+    assert opened[1].endswith("#sql=SELECT+1+AS+%22%C3%A9%26%23%22&expression=age+%2F+2")
+    assert opened[1] in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("module", ["starlette", "uvicorn"])

@@ -1,7 +1,7 @@
 // The page: its parts, and how they talk to each other.
 import { getCatalogue, getRows, ServerError, takeToken } from "./api";
 import { CataloguePanel } from "./catalogue/panel";
-import type { Catalogue, DataSet, Matrix } from "./contract";
+import type { Axis, Catalogue, ColourBy, DataSet, Matrix } from "./contract";
 import { openExtract } from "./dialogs/extract";
 import { openHelp } from "./dialogs/help";
 import { openSave } from "./dialogs/save";
@@ -14,6 +14,12 @@ import { DotPlotPanel } from "./profile/dotplot";
 import { ResultPanel } from "./result/panel";
 import { identifier, literal, mentions, tableName, usesSelection, withSelection } from "./sql";
 
+/** An expression that is the name of a vector is that vector, as `daf explore --color` names it. */
+function plainColour(colour: ColourBy | null, axis: Axis): ColourBy | null {
+  if (!colour || !("sql" in colour)) return colour;
+  return axis.vectors.some(({ name }) => name === colour.sql) ? { vector: colour.sql } : colour;
+}
+
 class Explorer {
   private catalogue: Catalogue | null = null;
   private readonly map: MapPanel;
@@ -21,6 +27,7 @@ class Explorer {
   private readonly dotPlot = new DotPlotPanel();
   private readonly result: ResultPanel;
   private lighting: AbortController | null = null;
+  private answered: { sql: string; columns: readonly string[] } | null = null;
 
   constructor() {
     this.map = new MapPanel({
@@ -31,7 +38,7 @@ class Explorer {
     });
     this.result = new ResultPanel({
       ran: () => this.writeLink(),
-      finished: (sql, columns) => void this.lightRows(sql, columns),
+      finished: (sql, columns) => { this.answered = { sql, columns }; void this.lightRows(sql, columns); },
       picked: (table, row) => void this.lightRow(table.schema.fields.map(({ name }) => name), (column) => table.getChildAt(column)?.get(row)),
     }, this.dotPlot, () => this.catalogue);
     this.list = new CataloguePanel({
@@ -111,6 +118,7 @@ class Explorer {
     const runs = sql && (first || sql !== before);
     await Promise.all([runs ? this.result.run({ quiet: true }) : null, wanted && this.differs(wanted) ? this.map.show(wanted) : null]);
     if (first) this.writeLink({ replace: true });
+    if (first && this.answered) await this.lightRows(this.answered.sql, this.answered.columns); // the rows may be here before the map
   }
 
   private differs(wanted: MapState): boolean {
@@ -122,7 +130,7 @@ class Explorer {
     const [schema, name, embedding] = [link.schema ?? usual?.schema, link.axis ?? usual?.axis, link.embedding ?? usual?.embedding];
     const axis = catalogue.data_sets.find((data) => data.schema === schema)?.axes.find((one) => one.name === name);
     if (!schema || !axis || !embedding) return null;
-    return { schema, axis: axis.name, embedding, colour: link.colour !== undefined ? link.colour : firstColour(axis) };
+    return { schema, axis: axis.name, embedding, colour: link.colour !== undefined ? plainColour(link.colour, axis) : firstColour(axis) };
   }
 
   private firstQuery(catalogue: Catalogue): string {

@@ -67,6 +67,7 @@ export class MapPanel {
   private colouring: Colouring | null = null;
   private loading: AbortController | null = null;
   private sending = 0;
+  private lit: Uint32Array | null = null;
 
   constructor(private readonly listener: MapListener) {
     this.colour = new ColourControl((colour) => void this.chooseColour(colour));
@@ -201,12 +202,14 @@ export class MapPanel {
     this.element.dataset["shown"] = colourLabel(state.colour);
     announce(label);
     if (otherAxis && this.selection) void this.clearSelection();
-    else if (points) this.light(this.selection?.positions ?? null, "");
+    else if (points && this.selection) this.light(this.selection.positions, "");
+    else if (points) this.light(otherAxis ? null : this.lit, otherAxis ? "" : this.litNote.textContent);
   }
 
   /** Light the points at these positions; null lights none. */
   light(positions: Uint32Array | null, label: string): void {
     const shown = positions && positions.length ? positions : null;
+    this.lit = shown;
     this.scatter?.light(shown);
     this.litNote.textContent = shown ? label : "";
   }

@@ -1,0 +1,71 @@
+"""The first commands of the README, as somebody types them who has just cloned the repository."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from daf_query.cli import main
+from daf_query.demo import run_demo
+from tests.browser.conftest import Open
+
+ROOT = Path(__file__).parents[2]
+
+
+def commands() -> list[list[str]]:
+    """Return the words of each command of the README's first block."""
+    block = re.search(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert block is not None
+    lines = block.group(1).replace("\\\n", " ").splitlines()
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """Return the address that the last command prints, after what the first one has made."""
+    _, _, explore = commands()
+    assert explore[:2] == ["daf", "explore"]
+    run_demo(tmp_path / "build" / "demo", main)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "daf_query.cli", *explore[1:], "--no-browser"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[-1]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+    finally:
+        process.kill()
+
+
+def test_three_commands_lead_to_a_coloured_umap(address: str, opened: Open) -> None:
+    """The map is coloured, and the rows with a gene in WHERE are there and lit."""
+    explorer = opened(address).wait_until_drawn()
+    assert re.search(r"WHERE .*\['CST3'\] > 2", explorer.sql)
+    assert re.match(r"\d+ rows in", explorer.status)
+    explorer.page.wait_for_selector('.map[data-shown="bulk_labels"]')
+    expect(explorer.page.get_by_label("Column", exact=True)).to_have_value("bulk_labels")
+    assert "Dendritic" in explorer.legend
+    rows = explorer.status.split()[0]
+    expect(explorer.page.locator(".lit-note")).to_have_text(f"lit: {rows} points of the query")
+
+
+def test_the_first_command_makes_what_the_last_one_opens() -> None:
+    """`make demo` runs `daf demo` with the folder, and the second names its environment."""
+    make, activate, explore = commands()
+    dry = subprocess.run(
+        [*make, "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert dry.splitlines()[-1] == f"{Path(activate[1]).parent}/daf demo {Path(explore[2]).parent}"
