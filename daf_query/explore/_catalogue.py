@@ -79,6 +79,8 @@ def _form(members: Mapping[str, DafReader], *, is_collection: bool) -> str:
     (daf,) = members.values()
     if is_in_place(daf):
         return "AnnData, read in place"
+    if daf.location == "<memory>":
+        return "data set in memory"
     if isinstance(daf, DafWriter):
         return "data set with an overlay"
     path = daf.location.partition("#")[0]

@@ -12,6 +12,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 import daf_query
+from daf_query.cli._parser import build_parser
 from daf_query.demo import find_pbmc
 from daf_query.explore import ExploreServer
 from daf_storage import import_h5ad
@@ -46,10 +47,9 @@ def take(folder: Path) -> None:
 
 
 def _newcomer(browser: Browser, server: ExploreServer, folder: Path) -> None:
-    """What the last of the README's first commands shows."""
-    words = commands()[-1][3:]
-    given = dict(zip(words[::2], words[1::2], strict=True))
-    url = server.page_url(query=given["--query"], color=given["--color"])
+    """Take what the last of the README's first commands shows."""
+    options = build_parser().parse_args(commands()[-1][1:])
+    url = server.page_url(query=options.query, color=options.color)
     explorer = Explorer(browser, url, viewport={"width": 1280, "height": 720}).wait_until_drawn()
     _shoot(explorer, folder / "newcomer.png")
     explorer.close()

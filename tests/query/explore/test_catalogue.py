@@ -91,9 +91,11 @@ def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:
         with open_daf(tmp_path / f"{name}.daf.zarr", "w") as daf:
             copy_all(tiny(), daf)
     pattern = str(tmp_path / "*.daf.zarr")
-    with connect({"runs": pattern, "one": str(tmp_path / "one.daf.zarr")}) as session:
-        runs, one = catalogue(session)
+    sources = {"runs": pattern, "one": str(tmp_path / "one.daf.zarr"), "memory": tiny()}
+    with connect(sources) as session:
+        runs, one, memory = catalogue(session)
         assert (runs["form"], one["form"]) == ("2 data sets as one", "data set")
+        assert memory["form"] == "data set in memory"
         assert axes_of(runs)["cell"]["length"] == 2 * CELLS
         assert axes_of(runs)["cell"]["embeddings"] == axes_of(one)["cell"]["embeddings"]
         assert [matrix["stored"] for matrix in runs["matrices"] if matrix["name"] == "X"] == [

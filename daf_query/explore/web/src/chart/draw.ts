@@ -33,6 +33,7 @@ function words(table: Table, place: number): string[] {
   return Array.from(column, (value) => (value === null ? "NULL" : asText(value, sortOf(field))));
 }
 
+const LETTER_WIDTH = 7.6; // of capitals, which are many in names of cell types
 const shorten = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 function frame(size: Size, label: string, ...children: SVGElement[]): SVGSVGElement {
@@ -71,7 +72,8 @@ interface Bar {
 function drawBars(bars: readonly Bar[], hidden: number, size: Size, title: string, of: string): SVGSVGElement {
   const rowHeight = 24;
   const height = bars.length * rowHeight + 64;
-  const left = Math.min(Math.max(...bars.map(({ name }) => Math.min(name.length, 30) * 7 + 16), 60), size.width * 0.4);
+  const left = Math.min(Math.max(...bars.map(({ name }) => Math.min(name.length, 30) * LETTER_WIDTH + 16), 60), size.width * 0.45);
+  const letters = Math.floor((left - 16) / LETTER_WIDTH);
   const values = bars.map(({ value }) => (Number.isNaN(value) ? 0 : value));
   const x = scaleLinear([Math.min(0, min(values) ?? 0), Math.max(0, max(values) ?? 1)], [left, size.width - 76]).nice();
   const y = scaleBand(bars.map((_, place) => place), [16, height - 48]).padding(0.22);
@@ -81,7 +83,7 @@ function drawBars(bars: readonly Bar[], hidden: number, size: Size, title: strin
     return svg("g", {},
       svg("title", {}, `${name}: ${formatNumber(value)}`),
       svg("rect", { x: Math.min(start, end), y: top, width: Math.max(Math.abs(end - start), 1), height: y.bandwidth(), rx: 3, class: "mark" }),
-      svg("text", { x: left - 8, y: top + y.bandwidth() / 2, dy: "0.35em", "text-anchor": "end", class: "bar-name" }, shorten(name, 30)),
+      svg("text", { x: left - 8, y: top + y.bandwidth() / 2, dy: "0.35em", "text-anchor": "end", class: "bar-name" }, shorten(name, letters)),
       svg("text", { x: Math.max(start, end) + 6, y: top + y.bandwidth() / 2, dy: "0.35em", class: "bar-value" }, formatNumber(value)));
   });
   const note = hidden > 0 ? `; ${formatCount(hidden)} more are not shown` : "";
