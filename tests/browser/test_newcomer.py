@@ -1,4 +1,4 @@
-"""The first commands of the README, as somebody types them who has just cloned the repository."""
+"""The first commands of the README, as they are typed in a new clone."""
 
 from __future__ import annotations
 
