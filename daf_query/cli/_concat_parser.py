@@ -26,7 +26,7 @@ def add_concat(commands: Commands) -> None:
         "      --merge gene/mean=last --empty cell/donor=unknown --fill-value 0 --make-unique\n"
         "  daf concat 'runs/*.daf.zarr' -o all.daf.zarr --dataset-axis run --one-layout\n"
         "  daf concat 'runs/*.daf.zarr' -o all.daf.zarr --packed --zarr-format 3 --codec zstd \\\n"
-        "      --level 9 --overwrite --quiet",
+        "      --level 9 --chunk-kb 128 --overwrite --quiet",
     )
     parser.add_argument("sources", metavar="PATH", nargs="+", help="a data set, or a pattern")
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="such as all.daf.zarr")

@@ -21,6 +21,7 @@ from daf_query.cli._parser_parts import (
     Parser,
     add_axis_names,
     add_command,
+    add_counts,
     add_format,
     add_no_pager,
     add_no_provenance,
@@ -128,7 +129,10 @@ def _add_import(commands: Commands) -> None:
         "  daf import monday.h5ad week.dafs.zarr.zip#/monday\n"
         "  daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene --X-is UMIs\n"
         "  daf import pbmc.h5ad pbmc.daf.zarr --axis-of donor --make-unique --overwrite\n"
-        "  daf import pbmc.h5ad pbmc.daf.zarr --one-layout --strict --quiet",
+        "  daf import pbmc.h5ad pbmc.daf.zarr --one-layout --strict --quiet\n"
+        "  daf import pbmc.h5ad small.daf.zarr --packed --counts-as uint16\n"
+        "  daf import pbmc.h5ad small.daf.zarr --codec blosc-zstd-shuffle --level 7 \\\n"
+        "      --chunk-kb 128 --zarr-format 3 --overwrite",
     )
     parser.add_argument("source", metavar="IN.h5ad")
     parser.add_argument(
@@ -154,6 +158,8 @@ def _add_import(commands: Commands) -> None:
     )
     add_strict(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT")
+    add_packing(parser)
+    add_counts(parser, "X")
     add_quiet(parser)
     parser.set_defaults(command="_transfer.import_command")
 
@@ -287,7 +293,8 @@ def _add_convert(commands: Commands) -> None:
         "  daf convert pbmc.daf.zarr.zip pbmc.h5df\n"
         "  daf convert monday.daf.zarr week.dafs.zarr.zip#/monday\n"
         "  daf convert atlas.daf.zarr atlas.daf.zarr.zip --packed --zarr-format 3\n"
-        "  daf convert atlas.daf.zarr small.daf.zarr --codec zstd --level 19 --overwrite --quiet\n"
+        "  daf convert atlas.daf.zarr small.daf.zarr --codec zstd --level 19 --chunk-kb 128 \\\n"
+        "      --overwrite --quiet\n"
         "  daf convert atlas.daf.zarr copy.daf.zarr --link",
     )
     parser.add_argument("source", metavar="SRC")

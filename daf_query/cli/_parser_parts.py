@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     slices = lazy_module("daf_query.slice")
 
-CODECS: Final = ("blosc-zstd", "blosc-lz4", "zstd", "gzip")
+CODECS: Final = ("blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", "zstd", "gzip")
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
@@ -107,6 +107,24 @@ def add_packing(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--codec", choices=CODECS, help="how to compress; blosc-zstd by default")
     parser.add_argument("--level", type=int, help="from 1, fast, to 9 (zstd: 22), small")
+    parser.add_argument(
+        "--chunk-kb",
+        metavar="N",
+        type=int,
+        help="about how many KiB of elements a chunk has; 64 by default",
+    )
+
+
+def add_counts(parser: argparse.ArgumentParser, main: str) -> None:
+    """Add ``--counts-as``."""
+    parser.add_argument(
+        "--counts-as",
+        metavar="[NAME=]TYPE",
+        action="append",
+        default=[],
+        help=f"store the whole numbers of {main}, or of the matrix NAME, as uint8, uint16 or "
+        "uint32: exactly, or not at all; repeatable",
+    )
 
 
 def add_param(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import argparse
 import time
 import warnings
 
-from daf_query.cli._packing import packing_of
+from daf_query.cli._packing import counts_of, packing_of
 from daf_query.cli._summary import described, human_bytes, progress_of, size_bytes
 from daf_storage import (
     AnnDataWarning,
@@ -33,7 +33,10 @@ def import_command(options: argparse.Namespace) -> None:
         relayout=not options.one_layout,
         duplicates="make_unique" if options.make_unique else "error",
         strict=options.strict,
+        counts_as=counts_of(options, "X"),
         if_exists="replace" if options.overwrite else "error",
+        zarr_format=options.zarr_format,
+        packed=packing_of(options),
         progress=progress_of(options),
     )
     if options.quiet:

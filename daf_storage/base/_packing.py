@@ -8,12 +8,26 @@ from typing import Final, Literal, TypeAlias, get_args
 from daf_storage import errors
 from daf_storage.base._model import StorageType
 
-CodecName: TypeAlias = Literal["blosc-zstd", "blosc-lz4", "zstd", "gzip"]
-"""The compressions that all readers of packed arrays know."""
+CodecName: TypeAlias = Literal["blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", "zstd", "gzip"]
+"""The compressions; ``blosc-zstd-shuffle`` is not one of plain files (FilesDaf)."""
 
-_DEFAULT_LEVELS: Final = {"blosc-zstd": 5, "blosc-lz4": 5, "zstd": 3, "gzip": 6}
-_HIGHEST_LEVELS: Final = {"blosc-zstd": 9, "blosc-lz4": 9, "zstd": 22, "gzip": 9}
+_DEFAULT_LEVELS: Final = {
+    "blosc-zstd": 5,
+    "blosc-lz4": 5,
+    "blosc-zstd-shuffle": 5,
+    "zstd": 3,
+    "gzip": 6,
+}
+_HIGHEST_LEVELS: Final = {
+    "blosc-zstd": 9,
+    "blosc-lz4": 9,
+    "blosc-zstd-shuffle": 9,
+    "zstd": 22,
+    "gzip": 9,
+}
+_BYTE_SHUFFLE: Final = "-shuffle"
 _STRING_BYTES: Final = 16
+_SMALLEST_BYTES: Final = 8 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +37,16 @@ class Packing:
     Examples
     --------
     >>> Packing()
-    Packing(codec='blosc-zstd', level=5, chunk_kb=8)
+    Packing(codec='blosc-zstd', level=5, chunk_kb=64)
     >>> Packing("zstd").level
     3
     """
 
     codec: CodecName = "blosc-zstd"
-    """How a chunk is compressed; the ``blosc`` ones shuffle its bits first."""
+    """How a chunk is compressed; ``blosc`` shuffles bits first, with ``-shuffle`` bytes."""
     level: int = -1
     """From 1, fast, to 9 (22 for ``zstd``), small; -1 for a good one."""
-    chunk_kb: int = 8
+    chunk_kb: int = 64
     """About how many KiB of elements a chunk holds: what a lookup has to decode at least."""
 
     def __post_init__(self) -> None:
@@ -54,14 +68,35 @@ class Packing:
                 f"chunks of {self.chunk_kb} KiB are not possible; choose 1 to {1 << 20}"
             )
 
+    @property
+    def compressor(self) -> str:
+        """What Blosc compresses with.
+
+        >>> Packing("blosc-lz4").compressor
+        'lz4'
+        """
+        return self.codec.removeprefix("blosc-").removesuffix(_BYTE_SHUFFLE)
+
+    @property
+    def shuffle(self) -> Literal["shuffle", "bitshuffle"]:
+        """What Blosc shuffles first: bytes or bits.
+
+        >>> Packing("blosc-zstd-shuffle").shuffle
+        'shuffle'
+        """
+        return "shuffle" if self.codec.endswith(_BYTE_SHUFFLE) else "bitshuffle"
+
     def chunks(self, shape: tuple[int, ...], kind: StorageType) -> tuple[int, ...] | None:
         """Return the shape of a chunk of an array; None if it is too small to be packed.
 
         A chunk of a matrix lies within one column, which is the last dimension as stored.  Arrays
-        without elements, single elements and matrices of strings are never packed.
+        without elements, single elements, matrices of strings, and columns of less than 8 KiB are
+        never packed.
 
-        >>> Packing().chunks((8, 1200), StorageType.FLOAT64)
+        >>> Packing(chunk_kb=8).chunks((8, 1200), StorageType.FLOAT64)
         (1, 1024)
+        >>> Packing().chunks((8, 1200), StorageType.FLOAT64)
+        (1, 1200)
         >>> Packing().chunks((1000,), StorageType.FLOAT64) is None
         True
         """
@@ -69,9 +104,10 @@ class Packing:
         if not shape or 0 in shape or (kind.is_string and len(shape) > 1):
             return None
         target_bytes = self.chunk_kb << 10
-        if shape[-1] * element_bytes < target_bytes:
+        if shape[-1] * element_bytes < min(target_bytes, _SMALLEST_BYTES):
             return None
-        return (*(1,) * (len(shape) - 1), max(target_bytes // element_bytes, 1))
+        height = min(max(target_bytes // element_bytes, 1), shape[-1])
+        return (*(1,) * (len(shape) - 1), height)
 
 
 def packing_of(packed: bool | Packing) -> Packing | None:  # noqa: FBT001 - True asks for the default

@@ -63,6 +63,11 @@ class WritableChainTree(ChainTree):
         with self._target.transaction() as changes:
             yield ChainTransaction(self, self._target, changes)
 
+    @property
+    def packing(self) -> Packing | None:
+        """How what is written into the last tree is packed."""
+        return self._last.packing
+
     def packing_as(self, packing: Packing | None) -> WritableChainTree:
         """Return the same tree, which packs what is written so; None leaves it unpacked."""
         return WritableChainTree(self._bases, self._last.packing_as(packing))

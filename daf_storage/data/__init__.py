@@ -30,6 +30,13 @@ from daf_storage.data._convention import (
 )
 from daf_storage.data._convention import attributes_of as convention_attributes
 from daf_storage.data._conversions import arrow_of, number_strings, scipy_index_dtype
+from daf_storage.data._counts import (
+    CountsAs,
+    CountType,
+    changed_by,
+    count_types,
+    refused_value,
+)
 from daf_storage.data._damage import Damage, damage_of, listed, one_each
 from daf_storage.data._digest import check_bools, digest
 from daf_storage.data._encoding import EmptySparse, write_text
@@ -63,6 +70,8 @@ __all__ = [
     "REQUIRED",
     "Convention",
     "ConventionWarning",
+    "CountType",
+    "CountsAs",
     "DafReader",
     "DafWriter",
     "Damage",
@@ -80,6 +89,7 @@ __all__ = [
     "ascend",
     "axes_in_order",
     "axis_section",
+    "changed_by",
     "check_bools",
     "check_reader",
     "check_writer",
@@ -88,6 +98,7 @@ __all__ = [
     "convention_attributes",
     "convention_problem",
     "copy_entries",
+    "count_types",
     "damage_of",
     "data_set_section",
     "digest",
@@ -103,6 +114,7 @@ __all__ = [
     "ordered",
     "plain_values",
     "recover_archive",
+    "refused_value",
     "relation_of",
     "required_array",
     "scipy_index_dtype",

@@ -5,6 +5,7 @@ Knows transactions and the shapes that input was turned into; decides nothing.
 
 from __future__ import annotations
 
+from tempfile import TemporaryFile, gettempdir
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ else:
     pc = lazy_module("pyarrow.compute")
 
 _BLOCK_BYTES = 1 << 24
+_SCRATCH_BYTES = 1 << 26
 
 
 class EmptySparse:
@@ -161,12 +163,20 @@ def reserve_sparse_matrix(
 def empty_sparse_matrix(
     n_columns: int, nnz: int, index_kind: StorageType, kind: StorageType
 ) -> EmptySparse:
-    """Return the parts of a sparse matrix in memory, to be filled and then written."""
+    """Return the parts of a sparse matrix, to be filled and then written; large ones in a file."""
     return EmptySparse(
-        colptr=np.zeros(n_columns + 1, index_kind.dtype),
-        rowval=np.zeros(nnz, index_kind.dtype),
-        nzval=np.zeros(nnz, kind.dtype),
+        colptr=_scratch(n_columns + 1, index_kind),
+        rowval=_scratch(nnz, index_kind),
+        nzval=_scratch(nnz, kind),
     )
+
+
+def _scratch(count: int, kind: StorageType) -> AnyArray:
+    """Return zeros, in memory or in a temporary file that goes with them."""
+    if count * kind.dtype.itemsize < _SCRATCH_BYTES:
+        return np.zeros(count, kind.dtype)
+    with errors.os_errors(gettempdir()), TemporaryFile() as file:
+        return np.memmap(file, kind.dtype, "w+", shape=(count,))
 
 
 def write_filled(changes: TreeTransaction, path: str, parts: EmptySparse) -> None:

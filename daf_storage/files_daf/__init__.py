@@ -16,7 +16,7 @@ from daf_storage.files_daf._archive_recovery import (
     take_out_metadata,
 )
 from daf_storage.files_daf._consolidated import METADATA_FILE, documents_of, parse_consolidated
-from daf_storage.files_daf._descriptors import DAF_FILE
+from daf_storage.files_daf._descriptors import DAF_FILE, check_packing
 from daf_storage.files_daf._tree import FilesTree
 from daf_storage.files_daf._writable_tree import WritableFilesTree
 
@@ -25,6 +25,7 @@ __all__ = [
     "METADATA_FILE",
     "FilesTree",
     "WritableFilesTree",
+    "check_packing",
     "documents_of",
     "incomplete_properties",
     "parse_consolidated",

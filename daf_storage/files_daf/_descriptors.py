@@ -15,7 +15,12 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from daf_storage.base import Packing, StorageType
-from daf_storage.errors import CorruptDataError, UnsupportedDataError, VersionError
+from daf_storage.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    UnsupportedDataError,
+    VersionError,
+)
 
 DAF_FILE: Final = "daf.json"
 """The file that marks a data set."""
@@ -215,6 +220,15 @@ def scalar_document(form: ScalarForm) -> bytes:
     if form.storage_type is StorageType.FLOAT32 and math.isfinite(value):
         value = float(str(form.value))  # the shortest that reads back, as for 64 bits
     return to_json({"type": form.storage_type.value, "value": value}) + b"\n"
+
+
+def check_packing(packing: Packing | None, location: str) -> None:
+    """Refuse a codec that plain files have no name for."""
+    if packing is not None and packing.codec not in _COMPRESSIONS:
+        raise InvalidInputError(
+            f"{location}: plain files (FilesDaf) are not packed with {packing.codec!r}; choose one "
+            f"of {', '.join(_COMPRESSIONS)}, or write a .daf.zarr"
+        )
 
 
 def packed_form(

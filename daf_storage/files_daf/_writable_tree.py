@@ -16,7 +16,13 @@ from daf_storage.files_daf._consolidated import (
     axis_document,
     parse_consolidated,
 )
-from daf_storage.files_daf._descriptors import DAF_FILE, VERSION, parse_object, parse_version
+from daf_storage.files_daf._descriptors import (
+    DAF_FILE,
+    VERSION,
+    check_packing,
+    parse_object,
+    parse_version,
+)
 from daf_storage.files_daf._places import INDEXES_FOLDER, place_of
 from daf_storage.files_daf._transaction import FilesTransaction
 from daf_storage.files_daf._tree import FilesTree
@@ -45,6 +51,7 @@ class WritableFilesTree(FilesTree):
         packing: Packing | None = None,
     ) -> None:
         super().__init__(store, root)
+        check_packing(packing, self.location)
         self._writable = store
         self.packing = packing
         self._consolidated = None if store.is_append_only else ConsolidatedFile()
@@ -64,6 +71,7 @@ class WritableFilesTree(FilesTree):
 
     def packing_as(self, packing: Packing | None) -> WritableFilesTree:
         """Return the same tree, which packs what is written so; None leaves it unpacked."""
+        check_packing(packing, self.location)
         other = copy.copy(self)
         other.packing = packing
         return other

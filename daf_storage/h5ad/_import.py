@@ -23,13 +23,15 @@ from daf_storage.anndata_rules import notes as _notes
 from daf_storage.base import (
     RESERVED_VECTORS,
     IfExists,
+    Packing,
     ShowProgress,
+    StorageType,
     first_duplicate,
     name_problem,
     optional_import,
     progress_bar,
 )
-from daf_storage.data import DafWriter, kept, strings_input
+from daf_storage.data import CountsAs, DafWriter, count_types, kept, strings_input
 from daf_storage.h5ad._matrices import MatrixWriter
 from daf_storage.h5ad._sources import (
     AnnDataSource,
@@ -40,6 +42,7 @@ from daf_storage.h5ad._sources import (
 )
 from daf_storage.h5ad._undo import undone_on_error
 from daf_storage.opening import MemoryDaf, new_data_set
+from daf_storage.trees import ZarrVersion
 
 Duplicates: TypeAlias = Literal["error", "make_unique"]
 """What to do with names that occur more than once: refuse, or append ``-1``, ``-2`` and so on."""
@@ -57,6 +60,7 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
     relayout: bool = True,
     duplicates: Duplicates = "error",
     strict: bool = False,
+    counts_as: CountsAs = None,
 ) -> DafWriter:
     """Return an AnnData object as a Daf data set, in memory unless a destination is given.
 
@@ -77,6 +81,11 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
         What to do if ``obs_names`` or ``var_names`` are not unique.
     strict
         Whether to raise if a part cannot be carried over.
+    counts_as
+        The type in which the whole numbers of the main matrix are stored: ``"uint8"``,
+        ``"uint16"`` or ``"uint32"``; or that of several matrices, by the key of the layer, ``"X"``
+        and ``"raw.X"``.  Slices and SQL have that type; a matrix becomes an AnnData's in the type
+        that it had.
 
     Warns
     -----
@@ -86,7 +95,8 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
     Raises
     ------
     UnsupportedInputError
-        Something would be lost and ``strict`` is true; the destination is as empty as it was.
+        Something would be lost and ``strict`` is true, or a value does not fit into the type of
+        ``counts_as``; the destination is as empty as it was.
 
     Examples
     --------
@@ -109,6 +119,7 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
         relayout=relayout,
         duplicates=duplicates,
         strict=strict,
+        counts_as=counts_as,
         progress="never",
     )
     with undone_on_error(daf):
@@ -128,7 +139,10 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     relayout: bool = True,
     duplicates: Duplicates = "error",
     strict: bool = False,
+    counts_as: CountsAs = None,
     if_exists: IfExists = "error",
+    zarr_format: ZarrVersion | None = None,
+    packed: bool | Packing = False,
     progress: ShowProgress = "auto",
 ) -> Report:
     """Import an ``h5ad`` file into a new Daf data set, streaming its matrices.
@@ -142,6 +156,9 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     if_exists
         What becomes of a data set at the destination's path:
         ``"error"`` leaves it, ``"replace"`` replaces it.
+    zarr_format, packed
+        How to write it at a path, see `open_daf`; a data set was opened so.  Where it is packed,
+        indices have the narrowest type.
     progress
         Whether to show a progress bar on stderr.
 
@@ -167,14 +184,22 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
         "relayout": relayout,
         "duplicates": duplicates,
         "strict": strict,
+        "counts_as": counts_as,
         "progress": progress,
     }
+    if isinstance(destination, DafWriter) and (packed or zarr_format is not None):
+        raise errors.InvalidInputError(
+            f"{destination.location}: it was opened already; open it with packed= and "
+            "zarr_format=, or pass its path"
+        )
     with open_h5ad(Path(source)) as parts:
         if isinstance(destination, DafWriter):
             importer = Importer(parts, destination, **options)
             with undone_on_error(destination):
                 return importer.run()
-        with new_data_set(destination, if_exists=if_exists) as daf:
+        with new_data_set(
+            destination, if_exists=if_exists, zarr_format=zarr_format, packed=packed
+        ) as daf:
             return Importer(parts, daf, **options).run()
 
 
@@ -191,6 +216,7 @@ class Importer:
         relayout: bool,
         duplicates: Duplicates,
         strict: bool,
+        counts_as: CountsAs,
         progress: ShowProgress,
     ) -> None:
         if daf.axes_set():
@@ -208,6 +234,7 @@ class Importer:
         self._relayout = relayout
         self._duplicates = duplicates
         self._strict = strict
+        self._counts = self._counts_by_part(count_types(counts_as, "X"))
         self._show = progress
         self._notes: _notes.Notes = {"version": 1, "axes": {}, "matrices": {}, "uns": []}
 
@@ -233,6 +260,21 @@ class Importer:
             self._daf.set_scalar(key, name)
         self._daf.set_scalar(_notes.SCALAR, json.dumps(self._notes, separators=(",", ":")))
         return self._report
+
+    def _counts_by_part(self, counts: dict[str, StorageType]) -> dict[str, StorageType]:
+        """Return the types of matrices by what reports call them; refuse names of none."""
+        source = self._source
+        parts = {key: part_label("layers", key) for key in source.layers}
+        parts |= {"X": "X"} if source.main is not None else {}
+        parts |= {"raw.X": "raw.X"} if source.raw is not None else {}
+        unknown = set(counts) - set(parts)
+        if unknown:
+            asked = min(unknown)
+            raise errors.MatrixNotFoundError(
+                f"{source.name}: there is no matrix {asked!r} to store as counts; there are "
+                f"{errors.known_names(parts, none='none')}{errors.nearest(asked, parts)}"
+            )
+        return {parts[name]: kind for name, kind in counts.items()}
 
     def _name_of(self, key: str, given: str | None) -> str:
         said = self._uns.pop(key, None)
@@ -376,7 +418,12 @@ class Importer:
         total += sum(m.size_bytes for m in square)
         with progress_bar("import", total, show=self._show) as progress:
             writer = MatrixWriter(
-                self._daf, self._report, self._notes["matrices"], progress, relayout=self._relayout
+                self._daf,
+                self._report,
+                self._notes["matrices"],
+                progress,
+                relayout=self._relayout,
+                counts=self._counts,
             )
             if source.main is not None:
                 self._add_matrix(writer, source.main, self._var, self._main, "X", "")

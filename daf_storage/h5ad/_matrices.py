@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from daf_storage._lazy import lazy_module
 from daf_storage.anndata_rules import Report
 from daf_storage.base import Progress, Span, StorageType
-from daf_storage.data import DafWriter, EmptySparse, ascend, column_blocks
-from daf_storage.errors import CorruptDataError
+from daf_storage.data import (
+    DafWriter,
+    EmptySparse,
+    ascend,
+    changed_by,
+    column_blocks,
+    refused_value,
+)
+from daf_storage.errors import CorruptDataError, UnsupportedInputError
 from daf_storage.h5ad._sources import DenseSource, SparseSource
 
 if TYPE_CHECKING:
@@ -19,6 +27,7 @@ else:
     sp = lazy_module("scipy.sparse")
 
 _BLOCK_BYTES = 64 << 20
+_NARROW: Final = (np.dtype(np.uint16), np.dtype(np.uint32), np.dtype(np.uint64))
 
 StoredSource = SparseSource | DenseSource
 """What Daf has matrices of."""
@@ -39,8 +48,11 @@ class MatrixWriter:
         progress: Progress,
         *,
         relayout: bool,
+        counts: Mapping[str, StorageType],
     ) -> None:
         self._daf = daf
+        self._packing = daf.writable_tree.packing
+        self._counts = counts
         self._report = report
         self._notes = notes
         self._progress = progress
@@ -61,7 +73,10 @@ class MatrixWriter:
             info = self._daf.matrix_info(*axes, name)
             element_bytes = source.size_bytes / max(info.nnz or info.shape[0] * info.shape[1], 1)
             self._daf.relayout_matrix(
-                *axes, name, progress=lambda done: self._progress.add(int(done * element_bytes))
+                *axes,
+                name,
+                progress=lambda done: self._progress.add(int(done * element_bytes)),
+                packed=self._packing,
             )
 
     def write_square(self, source: StoredSource, axis: str, name: str, *, part: str) -> None:
@@ -104,12 +119,22 @@ class MatrixWriter:
         rows = max(_BLOCK_BYTES // max(source.shape[1] * dtype.itemsize, 1), 1)
         row_major = rows_axis == columns_axis
         with self._daf.empty_dense_matrix(
-            rows_axis, columns_axis, name, dtype, row_major=row_major
+            rows_axis,
+            columns_axis,
+            name,
+            dtype,
+            row_major=row_major,
+            packed=self._packing or False,
         ) as out:
             by_rows = out if row_major else out.T
             for start in range(0, source.shape[0], rows):
                 block = np.asarray(source.values[start : start + rows])
-                by_rows[start : start + rows] = block
+                cast, place = self._counted(block, dtype, part)
+                if place is not None:
+                    row, column = np.unravel_index(place, block.shape)
+                    names = (columns_axis, start + int(row)), (rows_axis, int(column))
+                    raise self._refused(part, block[row, column], dtype, *names)
+                by_rows[start : start + rows] = cast
                 self._progress.add(block.nbytes)
 
     def _stream_sparse(
@@ -119,6 +144,8 @@ class MatrixWriter:
         nnz = int(source.indptr[-1])
         n_minor = source.shape[1] if source.layout == "csr" else source.shape[0]
         index_dtype = _index_dtype(source.indices.dtype, max(nnz, n_minor))
+        if self._packing is not None:
+            index_dtype = _narrow_dtype(max(nnz + 1, n_minor))
         with self._daf.empty_sparse_matrix(
             rows_axis,
             columns_axis,
@@ -127,13 +154,20 @@ class MatrixWriter:
             nnz,
             index_dtype=index_dtype,
             row_major=rows_axis == columns_axis,
+            packed=self._packing or False,
         ) as out:
             out.colptr[:] = source.indptr + 1
             for span in column_blocks(source.indptr):
-                self._copy_block(source, span, out, n_minor, part)
+                self._copy_block(source, span, out, n_minor, part, (rows_axis, columns_axis))
 
     def _copy_block(
-        self, source: SparseSource, span: Span, out: EmptySparse, n_minor: int, part: str
+        self,
+        source: SparseSource,
+        span: Span,
+        out: EmptySparse,
+        n_minor: int,
+        part: str,
+        axes: tuple[str, str],
     ) -> None:
         start, stop = int(source.indptr[span.start]), int(source.indptr[span.stop])
         indices, data = source.indices[start:stop], source.data[start:stop]
@@ -148,19 +182,55 @@ class MatrixWriter:
             indices, data = block.indices, block.data
             if not ascend(indices, pointers):
                 raise _NotCanonical
+        cast, place = self._counted(data, out.nzval.dtype, part)
+        if place is not None:
+            major = span.start + int(np.searchsorted(pointers, place, side="right")) - 1
+            names = [(axes[1], major), (axes[0], int(indices[place]))]
+            ordered = names if source.layout == "csr" else names[::-1]
+            raise self._refused(part, data[place], out.nzval.dtype, *ordered)
         out.rowval[start:stop] = indices
         out.rowval[start:stop] += 1
-        out.nzval[start:stop] = data
+        out.nzval[start:stop] = cast
         self._progress.add((stop - start) * source.element_bytes)
+
+    def _counted(self, values: Any, dtype: np.dtype[Any], part: str) -> tuple[Any, int | None]:
+        """Return values of a matrix as they are stored, and the place of one that cannot be."""
+        return changed_by(np.asarray(values), dtype) if part in self._counts else (values, None)
+
+    def _refused(
+        self,
+        part: str,
+        value: Any,
+        dtype: np.dtype[Any],
+        row: tuple[str, int],
+        column: tuple[str, int],
+    ) -> UnsupportedInputError:
+        row_name, column_name = (
+            str(self._daf.axis_entries(axis)[position]) for axis, position in (row, column)
+        )
+        return refused_value(part, value, row_name, column_name, dtype)
 
     def _stored_dtype(self, dtype: np.dtype[Any], part: str) -> np.dtype[Any]:
         """Return the dtype that is stored; half floats are widened and narrowed on the way back."""
+        counts = self._counts.get(part)
+        if counts is not None and counts.dtype != dtype:
+            self._notes.setdefault(part, {})["dtype"] = dtype.str
+            return counts.dtype
         if dtype == np.float16:
             self._notes.setdefault(part, {})["dtype"] = "float16"
             return np.dtype(np.float32)
         if not dtype.isnative:
             self._notes.setdefault(part, {})["dtype"] = dtype.str
         return StorageType.of(dtype).dtype
+
+
+def _narrow_dtype(largest: int) -> np.dtype[Any]:
+    """Return the smallest of the types that the reference uses for indices.
+
+    >>> [str(_narrow_dtype(n)) for n in (65_535, 65_536, 2**32)]
+    ['uint16', 'uint32', 'uint64']
+    """
+    return next(dtype for dtype in _NARROW if largest <= np.iinfo(dtype).max)
 
 
 def _index_dtype(dtype: np.dtype[Any], largest: int) -> np.dtype[Any]:

@@ -12,6 +12,7 @@ from daf_storage.files_daf import (
     DAF_FILE,
     FilesTree,
     WritableFilesTree,
+    check_packing,
     recover_archive,
     take_out_metadata,
 )
@@ -118,6 +119,7 @@ def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
 
 def open_files(where: DafPath, mode: OpenMode, name: str | None, style: Style) -> DafReader:
     """Open a data set of plain files in a directory or an archive."""
+    check_packing(style.packing, where.given)
     if where.is_archive:
         reader = _open_archive(where, mode, name, style)
     elif mode == "r":

@@ -297,8 +297,8 @@ def _set_filters(properties: Any, packing: Packing) -> None:
     if packing.codec == "zstd":
         options = plugin.Zstd(clevel=packing.level)
     else:
-        name = packing.codec.removeprefix("blosc-")
-        options = plugin.Blosc(cname=name, clevel=packing.level, shuffle=plugin.Blosc.BITSHUFFLE)
+        shuffle = getattr(plugin.Blosc, packing.shuffle.upper())
+        options = plugin.Blosc(cname=packing.compressor, clevel=packing.level, shuffle=shuffle)
     properties.set_filter(
         options["compression"], h5py().h5z.FLAG_OPTIONAL, tuple(options["compression_opts"])
     )

@@ -237,9 +237,9 @@ def compression_of(packing: Packing, storage_type: StorageType) -> dict[str, Any
         extra = {"checksum": False} if packing.codec == "zstd" else {}
         return {"name": packing.codec, "configuration": {"level": packing.level, **extra}}
     options = {
-        "cname": packing.codec.removeprefix("blosc-"),
+        "cname": packing.compressor,
         "clevel": packing.level,
-        "shuffle": "bitshuffle",
+        "shuffle": packing.shuffle,
         "typesize": 1 if storage_type.is_string else storage_type.dtype.itemsize,
         "blocksize": 0,
     }

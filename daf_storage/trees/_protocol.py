@@ -366,6 +366,11 @@ class WritableTree(Tree, Protocol):
         """Begin changes; what was not published when the block ends is discarded."""
         ...
 
+    @property
+    def packing(self) -> Packing | None:
+        """How arrays that are written are packed; None if they are not."""
+        ...
+
     def packing_as(self, packing: Packing | None) -> WritableTree:
         """Return the same tree, which packs what is written so; None leaves it unpacked."""
         ...

@@ -48,7 +48,7 @@ _ENTRY_BYTES: Final = 16
 _FETCHED_CHUNKS: Final = 4096
 _COPY_BYTES: Final = 1 << 24
 _SPOOLED_BYTES: Final = 1 << 26
-_BITSHUFFLE: Final = 2
+_SHUFFLES: Final = {"shuffle": 1, "bitshuffle": 2}
 
 
 class _ShardFile:
@@ -430,10 +430,10 @@ def _compressor(packing: Packing) -> Any:
         return numcodecs.Zstd(packing.level).encode
     if packing.codec == "gzip":
         return numcodecs.GZip(packing.level).encode
-    name = packing.codec.removeprefix("blosc-").encode()
+    name, shuffle = packing.compressor.encode(), _SHUFFLES[packing.shuffle]
 
     def compress(data: Any) -> bytes:
         values = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data
-        return bytes(numcodecs.blosc.compress(values, name, packing.level, _BITSHUFFLE))
+        return bytes(numcodecs.blosc.compress(values, name, packing.level, shuffle))
 
     return compress

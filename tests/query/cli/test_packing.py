@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from daf_query.cli._packing import packing_of
+from daf_query.cli._packing import counts_of, packing_of
 from daf_storage import Packing
 
 
@@ -25,5 +25,14 @@ def test_each_option_of_packing_packs(
     packed: object, codec: str | None, level: int | None, expected: Any
 ) -> None:
     """The codec and its level say by themselves that the copy is to be packed."""
-    options = argparse.Namespace(packed=packed, codec=codec, level=level)
+    options = argparse.Namespace(packed=packed, codec=codec, level=level, chunk_kb=None)
     assert packing_of(options) == expected
+    larger = argparse.Namespace(packed=False, codec=None, level=None, chunk_kb=128)
+    assert packing_of(larger) == Packing(chunk_kb=128)
+
+
+def test_types_of_counts() -> None:
+    """A type alone is of the main matrix."""
+    options = argparse.Namespace(counts_as=["spliced=uint8", "uint16"])
+    assert counts_of(options, "UMIs") == {"spliced": "uint8", "UMIs": "uint16"}
+    assert counts_of(argparse.Namespace(counts_as=[]), "X") is None

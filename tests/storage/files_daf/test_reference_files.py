@@ -144,7 +144,7 @@ def test_version_1_1_is_read_and_written_alike(tmp_path: Path) -> None:
 def test_packed_files_are_archives(tmp_path: Path, codec: Any) -> None:
     """The ZIP directory leads to the same chunks as the index at the start, in the same order."""
     values = np.arange(1200.0)
-    with FilesDaf(tmp_path / "x.daf", "w", packed=Packing(codec)) as daf:
+    with FilesDaf(tmp_path / "x.daf", "w", packed=Packing(codec, chunk_kb=8)) as daf:
         daf.add_axis("cell", [f"c{n}" for n in range(1200)])
         daf.set_vector("cell", "score", values)
     data = (tmp_path / "x.daf/vectors/cell/score.zip").read_bytes()
@@ -191,7 +191,7 @@ def chunks_of(data: bytes, count: int) -> list[tuple[bytes, int, int, int, int, 
 @pytest.mark.parametrize("codec", ["blosc-zstd", "gzip"])
 def test_packed_files_without_an_index(tmp_path: Path, codec: Any) -> None:
     """Those of other programs, which have the ZIP directory alone."""
-    with FilesDaf(tmp_path / "x.daf", "w", packed=Packing(codec)) as daf:
+    with FilesDaf(tmp_path / "x.daf", "w", packed=Packing(codec, chunk_kb=8)) as daf:
         daf.add_axis("cell", [f"c{n}" for n in range(3000)])
         daf.set_vector("cell", "score", np.arange(3000.0))
     folder = tmp_path / "x.daf/vectors/cell"

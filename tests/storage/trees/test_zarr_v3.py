@@ -47,7 +47,7 @@ from daf_storage.trees import WritableTree, WritableZarrTree, _chunk_reader, _me
 from daf_storage.trees._shards import ShardReader
 from tests.support import UMIS, contents, create, fill, fill_served, served
 
-CODECS = ["blosc-zstd", "blosc-lz4", "zstd", "gzip"]
+CODECS = ["blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", "zstd", "gzip"]
 
 
 def new_tree(packing: Packing | None) -> WritableTree:
@@ -225,7 +225,7 @@ def test_a_packed_file_is_smaller_and_equal(tmp_path: Path) -> None:
     daf.set_matrix(
         "cell", "gene", "sparse", sp.random_array((30_001, 3), density=0.3, rng=rng, format="csc")
     )
-    convert(flat, packed, packed=True)
+    convert(flat, packed, packed=Packing(chunk_kb=8))
     with open_daf(flat) as one, open_daf(packed) as other:
         assert contents(one) == contents(other)
         assert other.vector_info("cell", "score").chunk_rows == 1024
@@ -242,7 +242,7 @@ def test_a_packed_file_is_smaller_and_equal(tmp_path: Path) -> None:
 
 def test_what_is_filled_in_place_is_not_packed(tmp_path: Path) -> None:
     """It is mapped while it is filled."""
-    daf = writer(tmp_path / "x.daf.zarr", packed=True)
+    daf = writer(tmp_path / "x.daf.zarr", packed=Packing(chunk_kb=8))
     daf.add_axis("cell", [str(i) for i in range(5000)])
     with daf.empty_dense_vector("cell", "v", "f8") as values:
         values[:] = 1
@@ -592,7 +592,7 @@ def test_only_the_chunks_that_are_needed(counting: tuple[WritableZarrTree, _Coun
 
 def test_sql_decodes_chunk_by_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A scan reads the columns that it needs in ranges of whole chunks, each chunk once."""
-    daf = writer(tmp_path / "x.daf.zarr", packed=Packing("zstd"))
+    daf = writer(tmp_path / "x.daf.zarr", packed=Packing("zstd", chunk_kb=8))
     daf.add_axis("cell", [str(i) for i in range(200_000)])
     daf.set_vector("cell", "a", np.arange(200_000.0))
     daf.set_vector("cell", "b", np.arange(200_000, dtype=np.int32) % 10)
@@ -714,7 +714,7 @@ BIG = {"name": "bytes", "configuration": {"endian": "big"}}
 def test_damage_is_told(tmp_path: Path, damage: Any, error: Any, message: str) -> None:
     """Each names the vector and the problem; nothing is guessed, and the others are readable."""
     root = tmp_path / "x.daf.zarr"
-    daf = writer(root, packed=Packing())
+    daf = writer(root, packed=Packing(chunk_kb=8))
     daf.add_axis("cell", [str(i) for i in range(5000)])
     daf.set_vector("cell", "v", np.arange(5000.0))
     daf.set_vector("cell", "w", np.arange(5000.0))
@@ -918,7 +918,7 @@ def test_packed_hdf5(tmp_path: Path, codec: Any) -> None:
     rng = np.random.default_rng(0)
     values = rng.integers(0, 3, (3000, 4)).astype(np.float32)
     flags = rng.random(9000) < 0.2
-    with writer(path, packed=Packing(codec)) as daf:
+    with writer(path, packed=Packing(codec, chunk_kb=8)) as daf:
         daf.add_axis("cell", [str(i) for i in range(3000)])
         daf.add_axis("gene", list("abcd"))
         daf.add_axis("peak", [str(i) for i in range(9000)])

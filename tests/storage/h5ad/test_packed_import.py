@@ -1,0 +1,196 @@
+"""Tests of imports that are packed, with narrow indices, and with counts as whole numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse as sp
+import zarr
+from anndata.tests.helpers import assert_equal
+
+from daf_query import connect
+from daf_storage import MemoryDaf, Packing, errors, from_anndata, import_h5ad, open_daf, verify
+from daf_storage.h5ad import export_h5ad
+from daf_storage.trees._shards import ShardReader
+
+CELLS, GENES = 3000, 40
+
+
+@pytest.fixture(scope="module")
+def counts() -> sp.csr_array:
+    """Whole numbers as floats, of which some columns are empty."""
+    rng = np.random.default_rng(3)
+    dense = rng.poisson(rng.gamma(0.3, 3, GENES), (CELLS, GENES)).astype(np.float32)
+    return sp.csr_array(dense)
+
+
+@pytest.fixture(scope="module")
+def h5ad(counts: sp.csr_array, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write an AnnData with counts, fractions and a dense layer."""
+    path = tmp_path_factory.mktemp("packed") / "x.h5ad"
+    half = counts.copy()
+    half.data = half.data / 2
+    adata = anndata.AnnData(sp.csr_matrix(counts))
+    adata.layers["half"] = sp.csc_matrix(half)
+    adata.layers["dense"] = counts.toarray()
+    adata.obs["age"] = np.arange(CELLS) % 90
+    adata.write_h5ad(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [
+        ("x.daf.zarr", Packing("blosc-zstd-shuffle", chunk_kb=8)),
+        ("x.daf.zarr.zip", True),
+        ("x.daf", Packing("zstd")),
+        ("x.h5df", Packing("gzip")),
+    ],
+)
+def test_what_was_imported_packed_is_exported_as_it_was(
+    tmp_path: Path, h5ad: Path, counts: sp.csr_array, name: str, packed: Any
+) -> None:
+    """Types, sparse formats and values are those of the file; slices have the type stored."""
+    types: Any = {"X": "uint16", "dense": "uint8"}
+    import_h5ad(h5ad, tmp_path / name, packed=packed, counts_as=types, progress="never")
+    with open_daf(tmp_path / name) as daf:
+        for axes in (("obs", "var"), ("var", "obs")):
+            matrix = daf.open_matrix(*axes, "X")
+            assert str(matrix.info.storage_type.dtype) == "uint16"
+            for part in ("rowval", "colptr"):
+                info = matrix.arrays()[part].info
+                assert info.storage_type.value == "UInt16"
+            assert not matrix.arrays()["rowval"].info.is_mappable
+        assert str(daf.get_np_matrix("obs", "var", "dense").dtype) == "uint8"
+        picked = connect(daf).matrix("obs", "var", "X", rows="age >= 88")
+        assert picked.to_scipy().dtype == np.uint16
+        rows = np.flatnonzero(np.arange(CELLS) % 90 >= 88)
+        assert np.array_equal(picked.to_scipy().toarray(), counts.toarray()[rows])
+        assert picked.to_anndata().X.dtype == np.float32
+        export_h5ad(daf, tmp_path / "back.h5ad", progress="never")
+    assert verify(tmp_path / name) == []
+    back = anndata.read_h5ad(tmp_path / "back.h5ad")
+    expected = anndata.read_h5ad(h5ad)
+    for uns in ("obs_is", "var_is", "X_is"):
+        back.uns.pop(uns, None)
+    assert_equal(back, expected, exact=True)
+    assert back.X.dtype == np.float32
+
+
+def test_plain_zarr_python_reads_packed_counts(
+    tmp_path: Path, h5ad: Path, counts: sp.csr_array
+) -> None:
+    """Both layouts, whatever the codec."""
+    packed = Packing("blosc-zstd-shuffle", level=7)
+    import_h5ad(h5ad, tmp_path / "x.daf.zarr", packed=packed, counts_as="uint16", progress="never")
+    root: Any = zarr.open_group(tmp_path / "x.daf.zarr", mode="r")
+    for path, expected in (("var/obs", counts), ("obs/var", counts.T.tocsr())):
+        group = root[f"matrices/{path}/X"]
+        parts = (group["nzval"][:], group["rowval"][:] - 1, group["colptr"][:] - 1)
+        shape = (expected.shape[0], expected.shape[1])
+        assert np.array_equal(sp.csr_array(parts, shape=shape).toarray(), expected.toarray())
+
+
+@pytest.mark.parametrize("value", [-1.0, 0.5, np.nan, np.inf, 65_536.0, 2.0**32, -0.0])
+@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_array, np.asarray])
+def test_what_is_no_count_is_refused(value: float, form: Any) -> None:
+    """With its row and its column, and nothing is left of the import."""
+    dense = np.ones((3, 4), np.float32)
+    dense[1, 2] = 7
+    matrix = form(dense)
+    if sp.issparse(matrix):
+        matrix.data[matrix.data == 7] = value
+    else:
+        matrix[1, 2] = value
+    adata = anndata.AnnData(matrix)
+    daf = MemoryDaf(name="no counts")
+    with pytest.raises(
+        errors.UnsupportedInputError, match="of row '1' and column '2' is no uint16"
+    ):
+        from_anndata(adata, daf, counts_as="uint16")
+    assert daf.axes_set() == set()
+
+
+def test_what_counts_as_cannot_name() -> None:
+    """Types and matrices that are not there."""
+    adata = anndata.AnnData(sp.csr_array(np.ones((2, 2), np.float32)))
+    with pytest.raises(errors.InvalidInputError, match="cannot be stored as 'float16'"):
+        from_anndata(adata, counts_as="float16")  # type: ignore[arg-type] # wrong on purpose
+    with pytest.raises(errors.MatrixNotFoundError, match="no matrix 'umis' to store as counts"):
+        from_anndata(adata, counts_as={"umis": "uint16"})
+
+
+@pytest.mark.parametrize("n_genes", [65_534, 65_535, 65_536, 65_537])
+def test_indices_have_the_narrowest_type_that_counts_from_1(n_genes: int) -> None:
+    """The last gene has the number of genes; both arrays of a layout have one type."""
+    places: npt.NDArray[np.int64] = np.array(
+        [0, n_genes - 1, 5, 2]
+    )  # the second cell's do not ascend
+    matrix = sp.csr_array((np.array([1, 2, 3, 4.0]), places, [0, 2, 4]), shape=(2, n_genes))
+    daf = MemoryDaf(packed=Packing(chunk_kb=1))
+    from_anndata(anndata.AnnData(matrix), daf, obs_is="cell", var_is="gene")
+    stored = daf.open_matrix("gene", "cell", "X")
+    kinds = {stored.arrays()[part].info.storage_type.value for part in ("colptr", "rowval")}
+    assert kinds == {"UInt16" if n_genes <= 65_535 else "UInt32"}
+    assert (daf.get_np_matrix("cell", "gene", "X") != matrix).nnz == 0
+    found = connect(daf).matrix("cell", "gene", "X", columns=[f"{n_genes - 1}", "2"]).to_numpy()
+    assert found.tolist() == [[2, 0], [0, 4]]
+
+
+def test_a_slice_decodes_only_its_chunks(
+    tmp_path: Path, h5ad: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of values and of indices that hold the rows, each once, and none the second time."""
+    path = tmp_path / "x.daf.zarr"
+    packed = Packing(chunk_kb=8)
+    import_h5ad(h5ad, path, packed=packed, counts_as="uint16", progress="never")
+    decoded: list[tuple[str, Any]] = []
+    real = ShardReader.decode
+
+    def counted(self: ShardReader, position: Any, stored: Any) -> Any:
+        decoded.append((self.what.rpartition("/")[2], position))
+        return real(self, position, stored)
+
+    with open_daf(path) as daf:
+        stored = daf.open_matrix("var", "obs", "X")
+        colptr = stored.colptr()
+        session = connect(daf)
+        monkeypatch.setattr(ShardReader, "decode", counted)
+        rows = [0, 1, CELLS - 1]
+        session.matrix("obs", "var", "X", rows=rows).to_scipy()
+        per_chunk = 8192 // 2
+        needed = {
+            (n,)
+            for row in rows
+            for n in range(int(colptr[row]) // per_chunk, -(-int(colptr[row + 1]) // per_chunk))
+        }
+        for part in ("rowval", "nzval"):
+            assert sorted(p for what, p in decoded if what == part) == sorted(needed)
+        decoded.clear()
+        session.matrix("obs", "var", "X", rows=rows).to_scipy()
+        assert not [what for what, _ in decoded if what in ("rowval", "nzval")]
+
+
+def test_plain_files_have_no_name_for_shuffled_bytes(tmp_path: Path) -> None:
+    """Refused before anything is made or replaced, or with a vector."""
+    with open_daf(tmp_path / "x.daf", "w") as daf:
+        daf.set_scalar("here", 1)
+    with pytest.raises(errors.InvalidInputError, match=r"not packed with 'blosc-zstd-shuffle'"):
+        open_daf(tmp_path / "x.daf", "w", packed=Packing("blosc-zstd-shuffle"))
+    with open_daf(tmp_path / "x.daf") as daf:
+        assert daf.get_scalar("here") == 1
+    with open_daf(tmp_path / "y.daf", "w") as daf:
+        daf.add_axis("cell", ["a"])
+        with pytest.raises(errors.InvalidInputError, match=r"write a \.daf\.zarr"):
+            daf.set_vector("cell", "v", [1.0], packed=Packing("blosc-zstd-shuffle"))
+
+
+def test_a_data_set_that_is_open_says_how_it_is_packed() -> None:
+    """An import into it does not."""
+    with pytest.raises(errors.InvalidInputError, match="it was opened already"):
+        import_h5ad("x.h5ad", MemoryDaf(), packed=True)
