@@ -33,8 +33,9 @@ from daf_query.session import DafSession
 from tests.support import create
 
 IN_A_TERMINAL = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C goes to who is of this terminal
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # in the background of a shell it is ignored
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 ESCAPES = re.compile(r"\x1b(\[[\d;?]*[a-zA-Z]|[=>]|\][^\x07]*\x07)")
