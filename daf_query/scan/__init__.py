@@ -28,6 +28,8 @@ from daf_query.scan._column import (
 )
 from daf_query.scan._dictionary_codes import DictionaryCodes
 from daf_query.scan._evaluate import Codes, Mask, Values, evaluate
+from daf_query.scan._group_keys import MAX_GROUPS, GroupKey
+from daf_query.scan._group_scan import Aggregate, Function, GroupScan
 from daf_query.scan._membership import with_sql_membership
 from daf_query.scan._missing_strings import offsets_of
 from daf_query.scan._number_column import NumberColumn, ReadSpan, runs_of_chunks
@@ -53,6 +55,7 @@ from daf_query.scan._predicate import (
     compared,
     conjunction,
     conjuncts,
+    describe,
     flat,
 )
 from daf_query.scan._report import ScanReport
@@ -68,9 +71,11 @@ __all__ = [
     "EXACT_FLOAT",
     "FLIPPED",
     "INDEX",
+    "MAX_GROUPS",
     "NAME",
     "NEGATED",
     "PLAIN_TYPES",
+    "Aggregate",
     "And",
     "CachedSpans",
     "Codes",
@@ -79,6 +84,9 @@ __all__ = [
     "Constant",
     "DictionaryCodes",
     "FindPointIndexes",
+    "Function",
+    "GroupKey",
+    "GroupScan",
     "In",
     "IsNull",
     "IsTrue",
@@ -111,6 +119,7 @@ __all__ = [
     "concatenated",
     "conjunction",
     "conjuncts",
+    "describe",
     "evaluate",
     "flat",
     "note_of",

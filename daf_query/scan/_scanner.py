@@ -12,6 +12,7 @@ from daf_query.scan._evaluate import Mask, Values, evaluate
 from daf_query.scan._open_table import OpenTable
 from daf_query.scan._plan import ScanPlan
 from daf_query.scan._rows import Rows
+from daf_query.scan._side_by_side import side_by_side
 from daf_storage.spi import Span
 
 _NO_COLUMNS: Final = pa.schema([])
@@ -49,6 +50,31 @@ class Scan:
         if small:
             yield concatenated(small, schema)
 
+    def matching(self, partitions: Sequence[Span]) -> Iterator[Rows]:
+        """Yield the matching rows of each of some partitions that has any."""
+        for span in partitions:
+            count, rows = self._matching(span, is_counted=False)
+            self._report.count_rows(span.size, count)
+            if count:
+                yield rows
+
+    def count(self) -> int:
+        """Return the number of matching rows; of long tables, several threads count."""
+
+        def count(partitions: Sequence[Span]) -> int:
+            return sum(batch.num_rows for batch in self.batches((), partitions))
+
+        options = self._table.options
+        return sum(side_by_side(count, self.plan.partitions, threads=options.threads))
+
+    def candidates(self) -> Iterator[Rows]:
+        """Yield the rows of each partition that may match."""
+        return map(self._candidates, self.plan.partitions)
+
+    def values(self, name: str, rows: Rows) -> Values:
+        """Return the values of a column."""
+        return self._values(rows)(name)
+
     def _batch(self, span: Span, names: Sequence[str], schema: pa.Schema) -> pa.RecordBatch | None:
         """Return the matching rows of one partition; ``None`` if there are none."""
         count, rows = self._matching(span, is_counted=not names)
@@ -69,10 +95,7 @@ class Scan:
         takes longer than the rest.
         """
         # 1. All rows are candidates, or those that an index named.
-        rows = Rows(span)
-        if self.plan.rows is not None:
-            first, last = np.searchsorted(self.plan.rows, [span.start, span.stop])
-            rows = Rows(span, self.plan.rows[first:last] - span.start)
+        rows = self._candidates(span)
         count = rows.count
         mask: Mask | None = None
         conditions = self.plan.conditions
@@ -98,6 +121,12 @@ class Scan:
         if rows.offsets is None and mask is not None and not is_counted and count < span.size:
             rows = Rows(span, np.flatnonzero(mask))
         return count, rows
+
+    def _candidates(self, span: Span) -> Rows:
+        if self.plan.rows is None:
+            return Rows(span)
+        first, last = np.searchsorted(self.plan.rows, [span.start, span.stop])
+        return Rows(span, self.plan.rows[first:last] - span.start)
 
     def _values(self, rows: Rows) -> Callable[[str], Values]:
         def values(name: str) -> Values:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -21,12 +21,14 @@ from daf_query.scan import (
     Predicate,
     Scan,
     ScanReport,
+    describe,
     plan_scan,
 )
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._data_set_schema import DafSchema
+from daf_query.sql._direct_groups import DirectGroups
 from daf_query.sql._engine_fork import ENGINE
-from daf_query.sql._planning import PlanningContext, current_context
+from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.sql._simple_condition import (
     UncertainError,
     name_of,
@@ -34,6 +36,7 @@ from daf_query.sql._simple_condition import (
     simple_condition,
     simple_tokens,
 )
+from daf_query.sql._simple_groups import simple_groups
 from daf_query.sql._tokens import Token
 from daf_query.table import TableColumns
 from daf_storage import DafError, errors
@@ -101,6 +104,9 @@ def _select_of(query: str, tokens: Sequence[Token]) -> SimpleSelect:
         schema, table, rest = table, name_of(rest[1], query), rest[2:]
     if rest:
         _require(is_so=rest[0].is_word("WHERE") and len(rest) > 1)
+        _require(
+            is_so=not any(token.is_word("GROUP", "ORDER", "LIMIT", "OFFSET") for token in rest)
+        )
     used = names_in(rest, query).union(() if columns == "*" else columns)
     return SimpleSelect(columns, schema, table, query, tuple(rest[1:]), used, count)
 
@@ -152,6 +158,16 @@ class DirectScan:
             return pa.schema([pa.field(self.count, pa.int64(), nullable=False)])
         return pa.schema([self.known.columns[name].field for name in self.names])
 
+    @property
+    def description(self) -> str:
+        """What is done, in words."""
+        where = "" if self.predicate is None else f" where {describe(self.predicate)}"
+        what = "the rows" if self.count is None else "the number of rows"
+        return f"{what} of {self.known.table}{where}"
+
+    def check(self) -> None:
+        """Do nothing: it is certain that the engine is not to be asked."""
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, in the order of the axis.
 
@@ -175,12 +191,15 @@ class DirectScan:
         if self.count is None:
             yield from scan.batches(self.names)
             return
-        total = sum(batch.num_rows for batch in scan.batches(()))
-        yield pa.record_batch([pa.array([total], pa.int64())], schema=self.schema)
+        yield pa.record_batch([pa.array([scan.count()], pa.int64())], schema=self.schema)
 
     def to_table(self) -> pa.Table:
         """Return the rows as a table; errors are those of `batches`."""
         return pa.Table.from_batches(list(self.batches()), self.schema)
+
+
+DirectRows: TypeAlias = DirectScan | DirectGroups
+"""What answers a query without the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,17 +225,20 @@ class DirectScans:
     analysed: int = 0
     """How many conditions were worked out."""
     _remembered: dict[tuple[str, str, str], _Remembered] = field(default_factory=dict)
+    _refused: dict[str, TableColumns] = field(default_factory=dict)
 
-    def of_query(self, query: str) -> DirectScan | None:
-        """Return the scan that answers a query; None if the engine is to be asked."""
+    def of_query(self, query: str) -> DirectRows | None:
+        """Return what answers a query; None if the engine is to be asked."""
         select = simple_select(query)
         if select is None:
-            return None
+            return self._groups_of(query)
         schema = self.default if select.schema is None else select.schema
         found = self._table(schema, select.table, None if select.columns == "*" else select.used)
         if found is None:
             return None
         tables, known = found
+        if known.length > MAX_ROWS and select.count is None:
+            return None
         names = tuple(known.schema.names) if select.columns == "*" else select.columns
         if not all(name in known.columns and _is_plain(known, name) for name in names):
             return None
@@ -225,9 +247,37 @@ class DirectScans:
             predicate = self._predicate(schema, known, select.sql, select.condition)
             if predicate is None:
                 return None
-        elif select.count is not None:
-            return None  # the engine knows the length
         return DirectScan(tables, known, names, predicate, select.count)
+
+    def description(self, query: str) -> str:
+        """Return how a query is answered without the engine; empty if the engine is asked."""
+        with planning(_PLANNED):  # not that of a query whose scans report
+            direct = self.of_query(query)
+        return "" if direct is None else direct.description
+
+    def _groups_of(self, query: str) -> DirectGroups | None:
+        groups = simple_groups(query)
+        if groups is None:
+            return None
+        schema = self.default if groups.schema is None else groups.schema
+        found = self._table(schema, groups.table, groups.used)
+        if found is None:
+            return None
+        tables, known = found
+        if self._refused.get(query) is known:
+            return None
+        predicate = None
+        if groups.condition:
+            predicate = self._predicate(schema, known, query, groups.condition)
+            if predicate is None:
+                return None
+        return DirectGroups.of(tables, known, groups, predicate)
+
+    def refuse(self, query: str, direct: DirectRows) -> None:
+        """Note that a query is one for the engine, as long as the columns stay the same."""
+        if len(self._refused) >= _MAX_REMEMBERED:
+            self._refused.clear()
+        self._refused[query] = direct.known
 
     def of_rows(self, schema: str, axis: str, condition: str) -> DirectScan | None:
         """Return the scan for the positions of a condition's rows; None as above."""
@@ -236,6 +286,8 @@ class DirectScans:
         if found is None:
             return None
         tables, known = found
+        if known.length > MAX_ROWS:
+            return None
         predicate = self._predicate(schema, known, condition, tokens)
         return None if predicate is None else DirectScan(tables, known, (INDEX,), predicate)
 
@@ -251,7 +303,7 @@ class DirectScans:
             known = tables.columns(axis) if used is None else tables.columns_for(axis, used)
         except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
             return None
-        return None if known.length > MAX_ROWS else (tables, known)
+        return tables, known
 
     def _predicate(
         self, schema: str, known: TableColumns, sql: str, tokens: Sequence[Token]

@@ -22,14 +22,23 @@ class QueryPlan:
     """The steps that are executed."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """What is expensive about a column, and how to make it cheap, by the name of the column."""
+    direct: str = ""
+    """How the query is answered without this plan; empty if the engine executes it."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return both plans as plain Python, for machines."""
-        return {"logical": self.logical, "physical": self.physical, "notes": dict(self.notes)}
+        return {
+            "logical": self.logical,
+            "physical": self.physical,
+            "notes": dict(self.notes),
+            "direct": self.direct,
+        }
 
     def __str__(self) -> str:
         notes = "\n".join(f"note: {name}: {note}" for name, note in self.notes.items())
-        return "\n\n".join(part for part in (self.logical, self.physical.rstrip(), notes) if part)
+        direct = f"answered without this plan: {self.direct}" if self.direct else ""
+        parts = (direct, self.logical, self.physical.rstrip(), notes)
+        return "\n\n".join(part for part in parts if part)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"

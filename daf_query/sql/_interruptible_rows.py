@@ -26,7 +26,7 @@ def interruptible_rows(result: QueryResult, interruptible: Call) -> Rows:
     interruptible
         Calls a function of the engine.
     """
-    call = interruptible if result._direct is None else _called  # noqa: SLF001 - of this room
+    call = _called if result._is_direct() else interruptible  # noqa: SLF001 - of this room
     rows: Rows = call(result.rows)
     stream = iter(rows.batches)
 

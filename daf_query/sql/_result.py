@@ -15,7 +15,7 @@ from datafusion.expr import SortExpr
 from daf_query._provenance import described, record_of
 from daf_query._row_files import BINARY, SUFFIXES, Format, Rows, format_of, save_rows
 from daf_query.scan import size_bytes
-from daf_query.sql._direct_scan import DirectScan
+from daf_query.sql._direct_scan import DirectRows
 from daf_query.sql._engine import Allow, Engine, Planned
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_execution_error, unknown_result_column
@@ -24,6 +24,7 @@ from daf_query.sql._names import quoted_name
 from daf_query.sql._pandas_frame import pandas_frame
 from daf_query.sql._result_page import LOOKED_AT_ROWS, SHOWN_ROWS, rows_page
 from daf_query.sql._result_steps import expressions, filtered, sort_keys, written_call
+from daf_query.sql._simple_condition import UncertainError
 from daf_query.sql._user_tables import table_frame
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
@@ -89,7 +90,7 @@ class QueryResult:
         planned: Planned | None,
         *,
         broken_count: int,
-        direct: DirectScan | None = None,
+        direct: DirectRows | None = None,
         steps: tuple[Step, ...] = (),
         written: tuple[str, ...] = (),
     ) -> None:
@@ -151,7 +152,10 @@ class QueryResult:
             frame = self._executed()
             logical = str(frame.optimized_logical_plan().display_indent())
             physical = str(frame.execution_plan().display_indent())
-            return QueryPlan(self._statement.query, logical, physical)
+            statement = self._statement
+            is_whole = statement.allow == "read" and not self._steps
+            direct = statement.engine.direct.description(statement.query) if is_whole else ""
+            return QueryPlan(statement.query, logical, physical, direct=direct)
 
         return self._run(plan)
 
@@ -264,9 +268,29 @@ class QueryResult:
         while True:
             try:
                 return work()
+            except UncertainError:
+                self._ask_engine()
             except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
                 if not self._is_planned_again():
                     raise translate_execution_error(error) from None
+
+    def _ask_engine(self) -> None:
+        """Leave the query to the engine, now and later."""
+        if self._direct is not None:
+            self._statement.engine.direct.refuse(self._statement.query, self._direct)
+            self._direct = None
+
+    def _is_direct(self) -> bool:
+        """Return whether the rows are computed without the engine; looks at columns of keys."""
+        if self._direct is None:
+            return False
+        try:
+            self._direct.check()
+        except UncertainError:
+            self._ask_engine()
+        except DafError:  # it is raised again when the rows are asked for
+            pass
+        return self._direct is not None
 
     def _is_planned_again(self) -> bool:
         """Plan the query without columns that turned out to be unreadable; say if that worked."""

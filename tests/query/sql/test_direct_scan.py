@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
-from daf_query.sql._direct_scan import MAX_ROWS, DirectScan, simple_select
+from daf_query.sql._direct_scan import MAX_ROWS, DirectRows, simple_select
 from daf_query.sql._engine import Engine
 from daf_storage import DafWriter, MemoryDaf, errors, from_anndata, open_daf
 
@@ -75,7 +75,7 @@ def session() -> Iterator[DafSession]:
             yield connected
 
 
-def direct_of(session: DafSession, query: str) -> DirectScan | None:
+def direct_of(session: DafSession, query: str) -> DirectRows | None:
     """Return the scan that answers a query; None if the engine does."""
     return session._engine.direct.of_query(query)
 
@@ -152,6 +152,7 @@ DIRECT = [
     "SELECT * FROM cat WHERE n = 1",
     "SELECT count(*) FROM cell WHERE NOT (is_old OR small IN (1, -2)) -- few",
     "SELECT count(*) AS n FROM cell WHERE double BETWEEN 1.5 AND 3 OR single > 0.1",
+    "SELECT count(*) FROM cell",
     "SELECT donor FROM cell WHERE gaps IS NOT NULL AND nullable <> 3 AND maybe = TRUE",
     "SELECT name FROM cell WHERE 5 <= small AND ((wide < 3)) AND unsigned < 7.5",
     "SELECT name FROM cell WHERE wide = 99999999999",
@@ -175,13 +176,10 @@ def test_what_is_answered_without_the_engine(session: DafSession, query: str) ->
     [
         "SELECT name AS n FROM cell",
         "SELECT name, name FROM cell",
-        "SELECT DISTINCT donor FROM cell",
         "SELECT name FROM cell ORDER BY name",
         "SELECT name FROM cell LIMIT 3",
         "SELECT name FROM cell c",
         "SELECT name FROM cell, var",
-        "SELECT count(*) FROM cell",
-        "SELECT count(name) FROM cell WHERE small > 1",
         "SELECT name FROM cell WHERE X['g'] > 1",
         "SELECT name FROM cell WHERE small > wide",
         "SELECT name FROM cell WHERE small + 1 > 3",
@@ -310,12 +308,13 @@ def test_tables_that_queries_create_and_views_come_first() -> None:
 def test_a_long_axis_is_left_to_the_engine(
     session: DafSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It scans several partitions side by side."""
+    """It scans several partitions side by side; but rows that are counted are none to hand on."""
     assert MAX_ROWS > N
     query = "SELECT name FROM cell WHERE small > 2"
     assert direct_of(session, query) is not None
     monkeypatch.setattr("daf_query.sql._direct_scan.MAX_ROWS", N - 1)
     assert direct_of(session, query) is None
+    assert check(session, "SELECT count(*) FROM cell WHERE small > 2")
 
 
 @pytest.mark.parametrize("query", ["SELECT name FROM cell WHERE age > 1", "SELECT * FROM cell"])

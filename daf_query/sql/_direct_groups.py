@@ -1,0 +1,203 @@
+"""Groups of one table that are counted and aggregated without the engine, by dictionary codes.
+
+Names, types, nulls and order are those that the engine would give.  Sums and means of floats may
+differ in the last digits, as they do between two runs of the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query.scan import (
+    Aggregate,
+    Column,
+    GroupKey,
+    GroupScan,
+    OpenTable,
+    Predicate,
+    ScanReport,
+    describe,
+    plan_scan,
+)
+from daf_query.sql._data_set_schema import DafSchema
+from daf_query.sql._engine_fork import ENGINE
+from daf_query.sql._simple_condition import UncertainError
+from daf_query.sql._simple_groups import SimpleGroups
+from daf_query.table import TableColumns
+
+_FLOATS: Final = (pa.float32(), pa.float64())
+_MAX_KEYS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class DirectGroups:
+    """Groups of the rows of an axis that answer a query."""
+
+    tables: DafSchema
+    known: TableColumns
+    """The columns of the table, as they are known."""
+    groups: SimpleGroups
+    """The query."""
+    keys: tuple[str, ...]
+    """The columns to group by."""
+    order: tuple[int, ...]
+    """The outputs to sort by."""
+    predicate: Predicate | None
+    _prepared: list[tuple[GroupScan, list[GroupKey]]] = field(default_factory=list, compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        tables: DafSchema,
+        known: TableColumns,
+        groups: SimpleGroups,
+        predicate: Predicate | None,
+    ) -> DirectGroups | None:
+        """Return the groups of a query; None if the engine is to be asked, as far as is known."""
+        columns = known.columns
+        try:
+            keys = groups.keys_of(columns)
+            order = tuple(groups.sorted_by(key, columns) for key in groups.order)
+        except UncertainError:
+            return None
+        is_known = (
+            len(keys) <= _MAX_KEYS
+            and all(key in columns and _is_key(columns[key].field.type) for key in keys)
+            and all(_is_computed(each, columns) for each in groups.aggregates)
+        )
+        return cls(tables, known, groups, keys, order, predicate) if is_known else None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The names and types of the columns."""
+        fields = []
+        for output in self.groups.outputs:
+            expression = output.expression
+            if isinstance(expression, str):
+                fields.append(self.known.columns[expression].field.with_name(output.name))
+            else:
+                kind = _result_type(expression, self.known.columns)
+                fields.append(pa.field(output.name, kind, nullable=expression.function != "count"))
+        return pa.schema(fields)
+
+    @property
+    def description(self) -> str:
+        """What is done, in words."""
+        where = "" if self.predicate is None else f" where {describe(self.predicate)}"
+        by = f" by {', '.join(self.keys)}" if self.keys else ""
+        how = ", unless these have too many different values" if self.keys else ""
+        return f"the rows of {self.known.table}{where} aggregated{by} as numbers{how}"
+
+    def check(self) -> None:
+        """Look at the keys; what they have is kept until the rows are asked for.
+
+        Raises
+        ------
+        UncertainError
+            There may be too many groups: the engine is to be asked.
+        DafError
+            A column cannot be read.
+        """
+        if self._prepared:
+            return
+        ENGINE.check()
+        cache = self.tables.cache
+        table = OpenTable(
+            self.known.columns,
+            self.known.length,
+            cache,
+            ScanReport(self.known.table, self.known.length, cache=cache),
+            point_indexes=self.known.point_indexes,
+            options=self.tables.scan_options,
+        )
+        plan = plan_scan(table, self.predicate)
+        scan = GroupScan(table, plan, self.keys, self.groups.aggregates)
+        keys = scan.keys()
+        if keys is None:
+            raise UncertainError
+        self._prepared.append((scan, keys))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the groups; errors are those of `check`."""
+        self.check()
+        scan, keys = self._prepared.pop()
+        arrays = scan.arrays(keys)
+        expressions = (*self.keys, *self.groups.aggregates)
+        by_expression = dict(zip(expressions, arrays, strict=True))
+        schema = self.schema
+        columns = [by_expression[output.expression] for output in self.groups.outputs]
+        columns = [column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)]
+        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+        if self.order:
+            batch = batch.take(pa.array(self._places(columns)))
+        groups = self.groups
+        if groups.limit is not None or groups.offset:
+            batch = batch.slice(groups.offset, groups.limit)
+        yield batch
+
+    def to_table(self) -> pa.Table:
+        """Return the groups; errors are those of `check`."""
+        return pa.Table.from_batches(list(self.batches()), self.schema)
+
+    def _places(self, columns: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
+        """Return the places of the rows in their order."""
+        ranks: list[npt.NDArray[Any]] = []
+        for key, place in zip(self.groups.order, self.order, strict=True):
+            column = columns[place]
+            is_null = column.is_null().to_numpy(zero_copy_only=False)
+            rank = _ranks(column)
+            rank = ~rank if key.is_descending else rank
+            ranks += [is_null != key.nulls_first, np.where(is_null, 0, rank)]
+        order: npt.NDArray[np.int64] = np.lexsort(ranks[::-1])
+        return order
+
+
+def _is_key(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind)) or kind in (pa.bool_(), pa.string())
+
+
+def _is_computed(aggregate: Aggregate, columns: Mapping[str, Column]) -> bool:
+    """Return whether an aggregate of a column is certain to be what the engine would make of it."""
+    name = aggregate.column
+    if name is None:
+        return True
+    if name not in columns:
+        return False
+    kind = columns[name].field.type
+    is_number = bool(pa.types.is_integer(kind)) or kind in _FLOATS
+    return is_number or (aggregate.function == "count" and kind in (pa.bool_(), pa.string()))
+
+
+def _result_type(aggregate: Aggregate, columns: Mapping[str, Column]) -> pa.DataType:
+    if aggregate.function == "count":
+        return pa.int64()
+    if aggregate.function == "avg":
+        return pa.float64()
+    kind = columns[str(aggregate.column)].field.type
+    if aggregate.function != "sum":
+        return kind
+    if kind in _FLOATS:
+        return pa.float64()
+    return pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
+
+
+def _ranks(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Return integers in the order of values; of floats -NaN, -inf, ..., -0.0, 0.0, ..., NaN.
+
+    >>> _ranks(pa.array([0.0, -0.0, float("inf"), -2.5])).argsort().tolist()
+    [3, 1, 0, 2]
+    """
+    if column.type in _FLOATS:
+        doubles = column.cast(pa.float64()).fill_null(0.0).to_numpy()
+        bits = doubles.view(np.int64)
+        ranks: npt.NDArray[np.int64] = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
+    else:
+        ranks = pc.rank(column, tiebreaker="dense").to_numpy().astype(np.int64)
+    return ranks
