@@ -87,7 +87,15 @@ if TYPE_CHECKING:
         output_path,
         shown_url,
     )
-    from daf_storage.trees import INDEXES_SUFFIX, StoredArray, decompress_chunk, read_joined
+    from daf_storage.trees import (
+        INDEXES_SUFFIX,
+        StoredArray,
+        StringMatches,
+        StringPlaces,
+        StringSearch,
+        decompress_chunk,
+        read_joined,
+    )
     from daf_storage.upkeep import (
         IndexKind,
         IndexPlace,
@@ -128,6 +136,9 @@ __all__ = [
     "StoredIndex",
     "StoredMatrix",
     "StoredVector",
+    "StringMatches",
+    "StringPlaces",
+    "StringSearch",
     "ThreadedLibrary",
     "ZarrArchiveStore",
     "aligned_matrices",
@@ -268,6 +279,9 @@ __getattr__, __dir__ = lazy_names(
         "daf_storage.trees": (
             "INDEXES_SUFFIX",
             "StoredArray",
+            "StringMatches",
+            "StringPlaces",
+            "StringSearch",
             "decompress_chunk",
             "read_joined",
         ),

@@ -25,6 +25,7 @@ from daf_query.scan._column import (
     OpenColumn,
     VectorColumn,
     note_of,
+    stored_matches,
 )
 from daf_query.scan._dictionary_codes import DictionaryCodes
 from daf_query.scan._evaluate import Codes, Mask, Values, evaluate
@@ -129,5 +130,6 @@ __all__ = [
     "plan_scan",
     "runs_of_chunks",
     "size_bytes",
+    "stored_matches",
     "with_sql_membership",
 ]

@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from daf_query.scan._arrow_arrays import arrow_type
 from daf_query.scan._dictionary_codes import DictionaryCodes
-from daf_query.scan._evaluate import Values
+from daf_query.scan._evaluate import Mask, Values
 from daf_query.scan._missing_strings import nulls_for_empty
 from daf_query.scan._number_column import MappedVector, NumberColumn, PositionColumn, ReadSpan
 from daf_query.scan._options import ScanOptions
+from daf_query.scan._predicate import Compare, In, IsNull
 from daf_query.scan._row_index import Indexes, RowIndex
 from daf_query.scan._rows import Rows
+from daf_query.scan._stored_strings import StoredStrings
 from daf_query.scan._string_column import StringColumn
 from daf_query.scan._zone_map import ZoneMap
 from daf_storage import DafReader, VectorInfo, errors
@@ -79,6 +81,16 @@ def note_of(column: Column) -> str:
     return str(getattr(column, "note", ""))
 
 
+def stored_matches(column: OpenColumn, predicate: Compare | In | IsNull, rows: Rows) -> Mask | None:
+    """Return for which rows a comparison is true, if that is seen without reading values.
+
+    Only columns of strings can have a ``stored_matches``; see `StringColumn`.
+    """
+    find = getattr(column, "stored_matches", None)
+    mask: Mask | None = None if find is None else find(predicate, rows)
+    return mask
+
+
 @dataclass(frozen=True, slots=True)
 class VectorColumn:
     """A vector of an axis as a column."""
@@ -128,7 +140,7 @@ class VectorColumn:
         if info.name == INDEX:
             return PositionColumn(info.length, options.zone_rows)
         if info.name == NAME:
-            return self._open_names(cache)
+            return self._open_names(cache, options)
         try:  # to look at the axis again takes as long as to open the vector
             stored = daf.open_vector(info.axis, info.name, length=info.length)
         except errors.CorruptDataError:  # of another length, by now
@@ -142,7 +154,7 @@ class VectorColumn:
             return self._open_strings(stored, cache, options)
         return self._open_numbers(stored, cache, options)
 
-    def _open_names(self, cache: DecodedCache) -> StringColumn:
+    def _open_names(self, cache: DecodedCache, options: ScanOptions) -> StringColumn:
         """Open the entries.  That they are unique is not checked: for millions, it is slow."""
         key = (*self._key, "strings")
         identity = self.daf.vector_identity(self.info.axis, NAME)
@@ -151,6 +163,10 @@ class VectorColumn:
             lambda: cache.get(key, identity, array.read_strings),
             strings=cache.peek(key, identity) or self.daf.known_entries(self.info.axis),
             find_index=lambda: self.indexes.strings(NAME, cache),
+            stored=StoredStrings(lambda: array, cache, (*self._key, "places"), identity)
+            if self.info.length >= options.min_searched_strings
+            else None,
+            sparse_divisor=options.sparse_divisor,
         )
 
     def _open_numbers(
@@ -217,6 +233,16 @@ class VectorColumn:
                 (*key, "range", span.start, span.stop), identity, make
             ),
             find_index=lambda: self.indexes.strings(self.info.name, cache),
+            stored=StoredStrings(
+                stored.string_array,
+                cache,
+                (*key, "places"),
+                identity,
+                empty_is_missing=empty_is_missing,
+            )
+            if stored.info.length >= options.min_searched_strings
+            else None,
+            sparse_divisor=options.sparse_divisor,
             empty_is_missing=empty_is_missing,
         )
 

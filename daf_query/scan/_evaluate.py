@@ -51,8 +51,23 @@ Values: TypeAlias = npt.NDArray[Any] | Codes | pa.Array
 """Numbers (NaN is null), dictionary codes, or strings."""
 
 
-def evaluate(predicate: Predicate, values: Callable[[str], Values], count: int) -> Mask:
+def evaluate(
+    predicate: Predicate,
+    values: Callable[[str], Values],
+    count: int,
+    *,
+    known: Callable[[Compare | In | IsNull], Mask | None] = lambda _: None,
+) -> Mask:
     """Return for which rows a predicate is true: not those for which it is null.
+
+    Parameters
+    ----------
+    values
+        Returns the values of a column.
+    count
+        How many rows there are.
+    known
+        Returns for which rows a comparison is true, if that takes no values of its column.
 
     >>> evaluate(Compare("x", "!=", 2.0), lambda _: np.array([1.0, 2.0, np.nan]), 3).tolist()
     [True, False, False]
@@ -60,11 +75,14 @@ def evaluate(predicate: Predicate, values: Callable[[str], Values], count: int) 
     if isinstance(predicate, Constant):
         return np.full(count, predicate.value)
     if isinstance(predicate, And | Or):
-        mask = evaluate(predicate.parts[0], values, count)
+        mask = evaluate(predicate.parts[0], values, count, known=known)
         for part in predicate.parts[1:]:
-            other = evaluate(part, values, count)
+            other = evaluate(part, values, count, known=known)
             mask = mask & other if isinstance(predicate, And) else mask | other
         return mask
+    found = None if isinstance(predicate, IsTrue) else known(predicate)
+    if found is not None:
+        return found
     column = values(predicate.column)
     if isinstance(column, Codes):
         return _of_codes(predicate, column)

@@ -54,6 +54,8 @@ class ScanOptions:
     """A data set of more rows is scanned by itself."""
     joined_rows: int = 1 << 18
     """The most rows of a table that is joined of small ones."""
+    min_searched_strings: int = 1 << 16
+    """A column of fewer strings is decoded rather than searched where it is stored."""
     max_distinct_strings: int = _MAX_CODES
     """A column with more distinct strings has no dictionary codes."""
 

@@ -8,9 +8,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from daf_query.scan._column import stored_matches
 from daf_query.scan._evaluate import Mask, Values, evaluate
 from daf_query.scan._open_table import OpenTable
 from daf_query.scan._plan import ScanPlan
+from daf_query.scan._predicate import Compare, In, IsNull
 from daf_query.scan._rows import Rows
 from daf_query.scan._side_by_side import side_by_side
 from daf_storage.spi import Span
@@ -101,7 +103,7 @@ class Scan:
         conditions = self.plan.conditions
         for number, condition in enumerate(conditions, start=1):
             needs_rows = number < len(conditions) or not is_counted
-            is_true = evaluate(condition, self._values(rows), rows.count)
+            is_true = evaluate(condition, self._values(rows), rows.count, known=self._matches(rows))
             if rows.offsets is not None:
                 # 2a. Candidates are known by offset: leave those for which the condition is true.
                 count = int(np.count_nonzero(is_true))
@@ -127,6 +129,15 @@ class Scan:
             return Rows(span)
         first, last = np.searchsorted(self.plan.rows, [span.start, span.stop])
         return Rows(span, self.plan.rows[first:last] - span.start)
+
+    def _matches(self, rows: Rows) -> Callable[[Compare | In | IsNull], Mask | None]:
+        def matches(predicate: Compare | In | IsNull) -> Mask | None:
+            mask = stored_matches(self._table.column(predicate.column), predicate, rows)
+            if mask is not None:
+                self._report.count(predicate.column, mask)
+            return mask
+
+        return matches
 
     def _values(self, rows: Rows) -> Callable[[str], Values]:
         def values(name: str) -> Values:

@@ -13,10 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query.scan._dictionary_codes import DictionaryCodes
-from daf_query.scan._evaluate import Values
+from daf_query.scan._evaluate import Mask, Values
 from daf_query.scan._missing_strings import nulls_for_empty
+from daf_query.scan._options import DEFAULT_OPTIONS
+from daf_query.scan._predicate import Compare, In, IsNull
 from daf_query.scan._row_index import StringRowIndex
 from daf_query.scan._rows import Positions, Rows
+from daf_query.scan._stored_strings import StoredStrings
 from daf_query.scan._zone_map import ZoneMap
 from daf_storage.spi import ForkLock, Span
 
@@ -38,12 +41,16 @@ class StringColumn:
         Returns the index, if there is one.
     cache_span
         Returns the strings of a span, computing them unless they are cached.
+    stored
+        The strings as they are stored, if they can be searched there.
+    sparse_divisor
+        Up to one row in so many is read where it is stored.
     empty_is_missing
         Whether empty strings stand for missing values; in all of the above they are null then, but
         for the index, which has them as they are stored.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that may be known of a column, each of it optional
         self,
         decode: Callable[[], Any],
         encode: Callable[[], DictionaryCodes] | None = None,
@@ -52,8 +59,12 @@ class StringColumn:
         *,
         find_index: Callable[[], StringRowIndex | None] = lambda: None,
         cache_span: Callable[[Span, Callable[[], pa.Array]], pa.Array] = lambda _, make: make(),
+        stored: StoredStrings | None = None,
+        sparse_divisor: int = DEFAULT_OPTIONS.sparse_divisor,
         empty_is_missing: bool = False,
     ) -> None:
+        self._stored = stored
+        self._sparse_divisor = sparse_divisor
         self._empty_is_missing = empty_is_missing
         self._find_index: Callable[[], StringRowIndex | None] | None = find_index
         self._cache_span = cache_span
@@ -89,9 +100,36 @@ class StringColumn:
         codes = self._codes_for(rows)
         return self._plain(rows) if codes is None else codes.values(rows)
 
+    def stored_matches(self, predicate: Compare | In | IsNull, rows: Rows) -> Mask | None:
+        """Return for which rows a comparison is true, seen where strings are stored.
+
+        None if it cannot be seen there, or is found faster in what is known already: strings, an
+        index, or codes, which are made from the second query on.
+        """
+        stored = self._stored
+        if stored is None or self._strings is not None or self._has_codes(stored):
+            return None
+        if rows.offsets is not None and self.row_index() is not None:
+            return None
+        return stored.matches(predicate, rows)
+
+    def _has_codes(self, stored: StoredStrings) -> bool:
+        codes = self._codes if stored.is_new else self._coded()
+        return codes is not None and codes.is_useful
+
+    def _by_search(self, rows: Rows) -> pa.Array | None:
+        """Return a few strings as they are stored; None if it pays to make codes, or decode all."""
+        stored = self._stored
+        if stored is None or self._strings is not None or self._has_codes(stored):
+            return None
+        return stored.strings(rows) if stored.are_cheap(rows, self._sparse_divisor) else None
+
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return strings."""
         if rows.offsets is not None:
+            found = None if self.row_index() is not None else self._by_search(rows)
+            if found is not None:
+                return found
             codes = self._codes_for(rows)
             return _as_string(self._plain(rows)) if codes is None else codes.to_arrow(rows)
         known = self._codes  # a whole span is decoded, rather than encoded, if it was neither

@@ -15,7 +15,19 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from daf_query.scan import Column, OpenColumn, RowIndex, Rows, ScanOptions, Values
+from daf_query.scan import (
+    Column,
+    Compare,
+    In,
+    IsNull,
+    Mask,
+    OpenColumn,
+    RowIndex,
+    Rows,
+    ScanOptions,
+    Values,
+    stored_matches,
+)
 from daf_query.table._wrapped_column import WrappedColumn, WrappedOpenColumn
 from daf_storage.errors import CorruptDataError, ReadOnlyError, UnsupportedDataError
 from daf_storage.spi import DecodedCache
@@ -129,6 +141,12 @@ class _OpenGuarded(WrappedOpenColumn):
     def values(self, rows: Rows) -> Values:
         """Return values to evaluate a predicate on."""
         return self._broken.reading(self._name, lambda: self._column.values(rows))
+
+    def stored_matches(self, predicate: Compare | In | IsNull, rows: Rows) -> Mask | None:
+        """Return for which rows a comparison is true, if no values have to be read for that."""
+        return self._broken.reading(
+            self._name, lambda: stored_matches(self._column, predicate, rows)
+        )
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return values as Arrow."""

@@ -33,7 +33,19 @@ from daf_storage.base._model import (
 from daf_storage.base._optional import optional_import, pandas
 from daf_storage.base._packing import CodecName, Packing, packing_of
 from daf_storage.base._progress import Progress, ShowProgress, progress_bar
-from daf_storage.base._strings import decode_vlen_bytes, decode_vlen_utf8, one_array
+from daf_storage.base._string_blocks import (
+    StringBlock,
+    blocks_between,
+    find_string_start,
+    may_hold_string,
+    string_blocks,
+)
+from daf_storage.base._strings import (
+    decode_vlen_bytes,
+    decode_vlen_utf8,
+    encode_vlen_utf8,
+    one_array,
+)
 
 __all__ = [
     "INDEX_VECTOR",
@@ -54,20 +66,26 @@ __all__ = [
     "ShowProgress",
     "Span",
     "StorageType",
+    "StringBlock",
     "ThreadedLibrary",
     "VectorInfo",
+    "blocks_between",
     "check_if_exists",
     "check_mode",
     "check_name",
     "decode_vlen_bytes",
     "decode_vlen_utf8",
+    "encode_vlen_utf8",
+    "find_string_start",
     "first_duplicate",
+    "may_hold_string",
     "name_problem",
     "one_array",
     "optional_import",
     "packing_of",
     "pandas",
     "progress_bar",
+    "string_blocks",
     "strings",
     "unique_name",
 ]

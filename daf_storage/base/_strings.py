@@ -134,7 +134,7 @@ def encoded_bytes(strings: pa.Array) -> int:
     >>> encoded_bytes(pa.array(["A", "BC"]))
     15
     """
-    offsets = _offsets(strings)
+    offsets = string_offsets(strings)
     return _COUNT_BYTES + _LENGTH_BYTES * len(strings) + int(offsets[-1]) - int(offsets[0])
 
 
@@ -150,7 +150,7 @@ def encode_vlen_utf8(strings: pa.Array) -> Iterator[memoryview]:
 
 
 def _encode_block(strings: pa.Array) -> memoryview:
-    offsets = _offsets(strings).astype(np.int64)
+    offsets = string_offsets(strings).astype(np.int64)
     text = np.frombuffer(strings.buffers()[2] or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
     lengths = np.diff(offsets).astype("<u4")
     starts = (offsets[:-1] - offsets[0]) + _LENGTH_BYTES * np.arange(len(strings))
@@ -164,7 +164,7 @@ def _encode_block(strings: pa.Array) -> memoryview:
     return out.data
 
 
-def _offsets(strings: pa.Array) -> npt.NDArray[Any]:
+def string_offsets(strings: pa.Array) -> npt.NDArray[Any]:
     """Return where each string begins in the buffer, and where the last one ends."""
     is_large = pa.types.is_large_string(strings.type) or pa.types.is_large_binary(strings.type)
     buffer = strings.buffers()[1]
@@ -232,7 +232,7 @@ def _decode(data: memoryview, *, what: str, max_page_bytes: int, is_string: bool
     for page in _pages(
         payload, count, what=what, max_page_bytes=max_page_bytes, is_string=is_string
     ):
-        page_offsets = _offsets(page)
+        page_offsets = string_offsets(page)
         size = int(page_offsets[-1]) - int(page_offsets[0])
         np.add(
             page_offsets[1:],
@@ -260,16 +260,9 @@ def _pages(
     """
     start = rows = 0
     while rows < count:
-        left = len(payload) - start
-        n_bytes = min(max_page_bytes, left)
-        n = max(int((count - rows) * n_bytes / left * 0.9), 1) if n_bytes < left else count - rows
-        strings = _read_some(payload[start : start + n_bytes], n, is_string=is_string)
-        while strings is None and n_bytes < left:
-            if n == 1:  # a single string is larger than a page
-                length = int.from_bytes(payload[start : start + _LENGTH_BYTES], "little")
-                n_bytes = min(_LENGTH_BYTES + length, left)
-            n = max(n // 2, 1)
-            strings = _read_some(payload[start : start + n_bytes], n, is_string=is_string)
+        strings = first_strings(
+            payload[start:], count - rows, max_bytes=max_page_bytes, is_string=is_string
+        )
         if strings is None:
             raise _truncated(count, "it ends within a string", what=what)
         _check_unicode(strings, what=what)
@@ -279,6 +272,29 @@ def _pages(
         yield strings
     if start != len(payload):
         raise CorruptDataError(f"{what}: bytes follow the last of {count:,} strings")
+
+
+def first_strings(
+    payload: memoryview, count: int, *, max_bytes: int, is_string: bool = True
+) -> Any:
+    """Return the first of so many strings, in about so many bytes; None if one is cut off.
+
+    They are not checked to be UTF-8.
+
+    >>> first_strings(memoryview(bytes.fromhex("01000000 41 01000000 42")), 2, max_bytes=5)[0]
+    <pyarrow.StringScalar: 'A'>
+    """
+    left = len(payload)
+    n_bytes = min(max_bytes, left)
+    n = max(int(count * n_bytes / left * 0.9), 1) if n_bytes < left else count
+    strings = _read_some(payload[:n_bytes], n, is_string=is_string)
+    while strings is None and n_bytes < left:
+        if n == 1:  # a single string is larger than that
+            length = int.from_bytes(payload[:_LENGTH_BYTES], "little")
+            n_bytes = min(_LENGTH_BYTES + length, left)
+        n = max(n // 2, 1)
+        strings = _read_some(payload[:n_bytes], n, is_string=is_string)
+    return strings
 
 
 def _read_some(payload: memoryview, count: int, *, is_string: bool) -> Any:

@@ -39,6 +39,7 @@ from daf_storage.trees._protocol import (
     version_of,
 )
 from daf_storage.trees._shards import ShardWriter
+from daf_storage.trees._string_search import StringMatches, StringPlaces, StringSearch
 from daf_storage.trees._zarr_array import PackedArray, ZarrArray
 from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_version, zarr_formats
 
@@ -62,7 +63,10 @@ __all__ = [
     "ShardLayout",
     "ShardWriter",
     "StoredArray",
+    "StringMatches",
+    "StringPlaces",
     "StringRows",
+    "StringSearch",
     "Tree",
     "TreeTransaction",
     "VersionedTree",

@@ -1,0 +1,249 @@
+"""The strings of a ``vlen-utf8`` chunk where they lie, in blocks, without decoding them.
+
+Where a string ends is known only from its length, so the chunk would have to be walked string by
+string.  A *block* is walked all at once instead: lengths below 256 have three zero bytes, which
+hardly any string has; where they are is where strings are guessed to begin.  The guess counts only
+as far as each string ends where the next one begins, from the first string of the chunk on: by
+induction, these are the strings.  Where it fails, Arrow decodes the next ones.
+Pure functions; no files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daf_storage.base._strings import decode_vlen_utf8, first_strings, string_offsets
+from daf_storage.errors import CorruptDataError
+
+_COUNT_BYTES: Final = 4
+_LENGTH_BYTES: Final = 4
+_BLOCK_BYTES: Final = 1 << 18
+_ASCII: Final = 1 << 7
+_LONG: Final = 1 << 8
+_POOR_DIVISOR: Final = 8
+_GUESSED_FROM_BYTES: Final = 1 << 9
+_GUESS_BYTES: Final = 1 << 11
+_GUESS_STRINGS: Final = 8
+
+_Starts: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StringBlock:
+    """Neighbouring strings of a chunk."""
+
+    first: int
+    """The row of the first of them."""
+    start: int
+    """Where its length lies, in bytes after the count of the chunk."""
+    data: npt.NDArray[np.uint8]
+    """The lengths and bytes of the strings; a view of the chunk."""
+    starts: npt.NDArray[np.int64]
+    """Where the length of each lies in ``data``."""
+    lengths: npt.NDArray[Any]
+    """The number of bytes of each."""
+
+    def __len__(self) -> int:
+        """Return the number of strings."""
+        return self.starts.size
+
+    def equal(self, value: bytes) -> npt.NDArray[np.int64]:
+        """Return which of the strings are a value, counted from the first of the block.
+
+        Compares byte by byte, from the last one on, those that are left.
+        """
+        rows = np.flatnonzero(self.lengths == len(value))
+        starts = self.starts.take(rows)
+        for number in range(len(value) - 1, -1, -1):
+            if not rows.size:
+                break
+            is_equal = self.data.take(starts + (_LENGTH_BYTES + number)) == value[number]
+            rows, starts = rows[is_equal], starts[is_equal]
+        return rows
+
+    def strings(self, rows: npt.NDArray[np.int64]) -> pa.Array:
+        """Return some of the strings, counted from the first of the block; copies only them."""
+        lengths = self.lengths.take(rows).astype(np.int64)
+        offsets = np.zeros(rows.size + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        places = np.repeat(self.starts.take(rows) + _LENGTH_BYTES - offsets[:-1], lengths)
+        places += np.arange(places.size)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.data.take(places))]
+        return pa.Array.from_buffers(pa.large_string(), rows.size, buffers)
+
+
+def string_blocks(
+    data: memoryview, *, what: str, block_bytes: int = _BLOCK_BYTES
+) -> Iterator[StringBlock]:
+    """Yield the strings of one ``vlen-utf8`` chunk, in blocks of about so many bytes.
+
+    Parameters
+    ----------
+    data
+        The bytes of the chunk, count included.
+    what
+        What the chunk is, for error messages.
+
+    Raises
+    ------
+    CorruptDataError
+        As `decode_vlen_utf8` does; blocks before what is broken may have been yielded.
+
+    Examples
+    --------
+    >>> data = memoryview(bytes.fromhex("02000000 01000000 41 02000000 4243"))
+    >>> (block,) = string_blocks(data, what="x")
+    >>> block.starts.tolist(), block.equal(b"BC").tolist()
+    ([0, 5], [1])
+    """
+    count = int.from_bytes(data[:_COUNT_BYTES], "little")
+    payload = np.frombuffer(data[_COUNT_BYTES:], np.uint8)
+    start = row = 0
+    if len(data) >= _COUNT_BYTES and count * _LENGTH_BYTES <= payload.size:
+        for block in blocks_between(payload, 0, payload.size, count, block_bytes=block_bytes):
+            yield block
+            start, row = block.start + block.data.size, block.first + len(block)
+    if row != count or start != payload.size or len(data) < _COUNT_BYTES:
+        decode_vlen_utf8(data, what=what)  # says what is wrong
+        raise CorruptDataError(f"{what}: the chunk of {count:,} strings cannot be walked")
+
+
+def blocks_between(
+    payload: npt.NDArray[np.uint8], start: int, stop: int, count: int, *, block_bytes: int
+) -> Iterator[StringBlock]:
+    """Yield blocks of at most ``count`` strings of those that begin from ``start`` to ``stop``.
+
+    A string begins at ``start``.  Ends where something is broken, and before ``stop`` then.
+    """
+    row = 0
+    is_poor = False
+    while start < stop and row < count:
+        end = min(start + block_bytes, stop)
+        found = None if is_poor else _guessed(payload, start, end)
+        if found is None:
+            found = _decoded(payload, start, end, count - row)
+            if found is None:
+                return
+        starts, lengths = (part[: count - row] for part in found)
+        size = int(starts[-1]) + _LENGTH_BYTES + int(lengths[-1])
+        block = StringBlock(row, start, payload[start : start + size], starts, lengths)
+        if not _is_utf8(block):
+            return
+        yield block
+        start, row = start + size, row + starts.size
+        is_poor = not is_poor and size * _POOR_DIVISOR < block_bytes  # what the guess broke off at
+
+
+def find_string_start(payload: npt.NDArray[np.uint8], near: int) -> int | None:
+    """Return where a string seems to begin at or after some byte; None if none seems to.
+
+    A guess, which the strings before it have to confirm.
+    """
+    for offset in range(_GUESSED_FROM_BYTES):
+        chain = _guessed(payload, near + offset, near + offset + _GUESS_BYTES)
+        if chain is not None and chain[0].size >= _GUESS_STRINGS:
+            return near + offset
+    return None
+
+
+def may_hold_string(data: npt.NDArray[np.uint8], value: bytes) -> bool:
+    """Return whether some strings, as they are stored, have the bytes of a value with its length.
+
+    Where they do, these may also lie within another string, or across two.
+
+    >>> may_hold_string(np.frombuffer(bytes.fromhex("01000000 41"), np.uint8), b"A")
+    True
+    """
+    stored = len(value).to_bytes(_LENGTH_BYTES, "little") + value
+    count = data.size - len(stored) + 1
+    if count < 1:
+        return False
+    is_hit = data[:count] == stored[0]
+    is_hit &= data[len(stored) - 1 :] == stored[-1]
+    hits = np.flatnonzero(is_hit)
+    for number in range(len(stored) - 2, 0, -1):
+        if not hits.size:
+            return False
+        hits = hits[data.take(hits + number) == stored[number]]
+    return bool(hits.size)
+
+
+def _guessed(payload: npt.NDArray[np.uint8], start: int, stop: int) -> _Starts | None:
+    """Return where strings begin up to ``stop``, and their lengths, as far as they fit together."""
+    window = payload[start : stop + _LENGTH_BYTES - 1]
+    is_zero = window == 0
+    is_start = is_zero[1:-2] & is_zero[2:-1]
+    is_start &= is_zero[3:]
+    starts = np.flatnonzero(is_start)
+    lengths = window.take(starts)
+    if not lengths.all():
+        starts = _without_zeros_of_empty(starts, is_first_empty=window[0] == 0)
+        lengths = window.take(starts)
+    if not starts.size or starts[0] != 0:
+        return None
+    ends = starts + lengths
+    ends += _LENGTH_BYTES
+    fits = ends[:-1] == starts[1:]
+    count = starts.size if fits.all() else int(fits.argmin()) + 1
+    if start + int(ends[count - 1]) > payload.size:
+        count -= 1
+    return (starts[:count], lengths[:count]) if count else None
+
+
+def _without_zeros_of_empty(
+    starts: npt.NDArray[np.int64], *, is_first_empty: bool
+) -> npt.NDArray[np.int64]:
+    """Leave out what looks like a start among the zero bytes of empty strings.
+
+    k empty strings are 4 k zero bytes, before which the last byte of another string or, if they
+    come first, nothing looks like the start of one: of 4 k neighbours, each fourth is one.
+    """
+    begins = np.ones(starts.size, np.bool_)
+    np.not_equal(starts[1:], starts[:-1] + 1, out=begins[1:])
+    numbers = np.arange(starts.size)
+    run_begins = np.where(begins, numbers, -1)
+    if is_first_empty:
+        run_begins[0] = -1
+    within = numbers - np.maximum.accumulate(run_begins)
+    is_alone = begins.copy()
+    is_alone[:-1] &= begins[1:]
+    is_alone[0] &= not is_first_empty
+    left: npt.NDArray[np.int64] = starts[is_alone | (within % _LENGTH_BYTES == 1)]
+    return left
+
+
+def _decoded(payload: npt.NDArray[np.uint8], start: int, stop: int, count: int) -> _Starts | None:
+    """Return where the next strings begin, and their lengths, as Arrow reads them."""
+    strings = first_strings(payload.data[start:], count, max_bytes=stop - start)
+    if strings is None:
+        return None
+    offsets = string_offsets(strings).astype(np.int64)
+    lengths = np.diff(offsets)
+    starts = offsets[:-1] - offsets[0] + _LENGTH_BYTES * np.arange(lengths.size)
+    n = int(np.searchsorted(starts, stop - start))
+    return starts[:n], lengths[:n]
+
+
+def _is_utf8(block: StringBlock) -> bool:
+    """Return whether all strings of a block are UTF-8.
+
+    The bytes of lengths stand between them: ASCII, or replaced by zeros, they keep strings apart.
+    """
+    data, longest = block.data, block.lengths.max()
+    if longest >= _ASCII:
+        data = data.copy()
+        for number in range(_LENGTH_BYTES if longest >= _LONG else 1):
+            data[block.starts + number] = 0
+    ends = np.array([0, data.size], np.int64)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
+    try:
+        pa.Array.from_buffers(pa.large_string(), 1, buffers).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
