@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -25,12 +26,21 @@ Interruptible: TypeAlias = Callable[[Callable[[], Any]], Any]
 Produce: TypeAlias = Callable[[Interruptible], Iterator[_T]]
 """Yields results; all that takes long is called by what it is given."""
 
+_CALL: Final[ContextVar[Interruptible | None]] = ContextVar("call", default=None)
+"""How the run of this thread calls the engine; None outside of runs."""
 _AHEAD: Final = 2
 """How many results a thread computes before they are taken."""
 _LOOK_SECONDS: Final = 0.05
 _PATIENCE_SECONDS: Final = 0.5
 """How long a query waits for one of those that run to end."""
 _MAX_CANCELLED: Final = 1000
+
+
+def call_engine(function: Callable[[], _T]) -> _T:
+    """Call a function of the engine; within a run it may be interrupted."""
+    call = _CALL.get()
+    result: _T = function() if call is None else call(function)
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +100,7 @@ class Work(Generic[_T]):
     def run(self, produce: Produce[_T]) -> None:
         """Compute, until all is computed or it was stopped; never raises."""
         self._thread = threading.get_ident()
+        _CALL.set(self._interruptible)
         try:
             for result in produce(self._interruptible):
                 self._hand_over(result)

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daf_query.explore._data import ExploredData
+from daf_query.explore._data import ExploredData, replaced
 from daf_query.explore._downloads import download, estimate, export, extract
 from daf_query.explore._explorer import Explorer
 from daf_query.explore._failures import CancelledError, refusal
@@ -32,6 +32,9 @@ from daf_query.explore._static_files import Pages
 from daf_query.explore._summaries import entries, summary
 from daf_query.session import DafSession
 from daf_storage import DafError
+
+_VERSION: Final = "X-Daf-Version"
+"""The header that says which data the page holds."""
 
 Answer: TypeAlias = Callable[[Explorer, Request], Awaitable[Response]]
 """Answers a request."""
@@ -106,7 +109,10 @@ def app(
 
 
 async def _answered(answer: Answer, explorer: Explorer, request: Request) -> Response:
+    held = request.headers.get(_VERSION)
     try:
+        if held is not None and held != str(explorer.data.version) and answer is not overview:
+            raise replaced()
         return await answer(explorer, request)
     except DafError as error:
         return failed(error)

@@ -67,6 +67,7 @@ def _data_set(session: DafSession, schema: str) -> dict[str, Any]:
         "schema": schema,
         "path": tables.location,
         "form": _form(members, is_collection=isinstance(tables, CollectionSchema)),
+        "is_collection": isinstance(tables, CollectionSchema),
         "axes": [_axis(session, schema, axis) for axis in _axes(members.values())],
         "matrices": list(_matrices(session, schema, members.values())),
         "scalars": _scalars(members.values()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,28 @@ def chosen(rows: AxisRows, sql: str, interruptible: Interruptible) -> Positions:
 def _of_query(rows: AxisRows, sql: str, interruptible: Interruptible) -> Positions:
     """Return the positions of the rows of a query; where both are there, name and index agree."""
     result = rows.session.sql(sql)
+    wanted = _wanted(rows, result.column_names)
+    keyed = interruptible_rows(result.select(*map(quoted_name, wanted)), interruptible)
+    return _joined([_of_batch(rows, _without_null(batch), wanted) for batch in keyed.batches])
+
+
+def positions_of(rows: AxisRows, batch: pa.RecordBatch) -> Positions:
+    """Return the positions of rows by their keys, ascending, each once.
+
+    Raises
+    ------
+    QueryError
+        They are not of this axis, or lack the names that show that they are.
+    """
+    wanted = _wanted(rows, batch.schema.names)
+    if NAME not in wanted:
+        raise _of_another_axis(rows, f"without {NAME!r} nobody can tell")
+    return _joined([_of_batch(rows, _without_null(batch.select(wanted)), wanted)])
+
+
+def _wanted(rows: AxisRows, names: Sequence[str]) -> list[str]:
+    """Return the columns that say which rows they are."""
     keys = [INDEX] if rows.joined is None else [DATASET, INDEX]
-    names = result.column_names
     has_index, has_name = set(keys) <= set(names), NAME in names
     if not has_index and (rows.joined is not None or not has_name):
         has = errors.known_names(names, none="none")
@@ -54,9 +75,7 @@ def _of_query(rows: AxisRows, sql: str, interruptible: Interruptible) -> Positio
             f"the rows are none of axis {rows.axis!r}: a query has to yield "
             f"{' and '.join(keys)}{'' if rows.joined else f' or {NAME}'}, and this yields {has}"
         )
-    wanted = [*(keys if has_index else []), *([NAME] if has_name else [])]
-    keyed = interruptible_rows(result.select(*map(quoted_name, wanted)), interruptible)
-    return _joined([_of_batch(rows, _without_null(batch), wanted) for batch in keyed.batches])
+    return [*(keys if has_index else []), *([NAME] if has_name else [])]
 
 
 def _of_batch(rows: AxisRows, batch: pa.RecordBatch, wanted: list[str]) -> Positions:

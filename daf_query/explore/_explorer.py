@@ -16,6 +16,7 @@ from daf_query.explore._failures import refusal
 from daf_query.explore._limits import ExploreLimits
 from daf_query.explore._query_states import Queries
 from daf_query.explore._responses import Part, RunResponse, endings
+from daf_query.explore._sent_keys import SentKeys
 from daf_query.explore._tickets import Tickets
 from daf_query.session import DafSession
 
@@ -62,6 +63,8 @@ class Explorer:
         """What is computed at this moment."""
         self.queries = Queries()
         """What became of the queries of the page."""
+        self.sent_keys = SentKeys()
+        """Which rows the last of them sent."""
         self.exports = Runs(endings(), max_seconds=None, max_queries=_MOST_DOWNLOADS)
         """The downloads of this moment, which may take long."""
         self.downloads: Tickets[Download] = Tickets()

@@ -64,10 +64,10 @@ async def colour(explorer: Explorer, request: Request) -> Response:
 
     def produce(interruptible: Interruptible) -> Iterator[Part]:
         rows = explorer.data.rows(schema, axis)
-        values = values_of(rows, written, interruptible)
-        explorer.check_bytes(values.nbytes)
+        batch = _coloured(values_of(rows, written, interruptible, dtype=np.float64))
+        explorer.check_bytes(batch.nbytes)
         head = Head(ARROW, {_ROWS: str(rows.length)})
-        yield from parts_of(head, _stream(pa.record_batch([values], [VALUE])))
+        yield from parts_of(head, _stream(batch))
 
     return explorer.response(produce, sql=asked.part("by").optional_string("sql") or "")
 
@@ -84,6 +84,20 @@ def _written(by: Asked) -> str:
     matrix, columns, name = (gene.string(each) for each in ("matrix", "columns", "name"))
     entry = name.replace("'", "''")
     return f"{quoted_name(f'{columns}.{matrix}')}['{entry}']"
+
+
+def _coloured(values: pa.Array) -> pa.RecordBatch:
+    """Return one column; of numbers in float32, with their exact range as metadata of the field."""
+    metadata = {}
+    if not pa.types.is_dictionary(values.type):
+        numbers = values.to_numpy(zero_copy_only=False)
+        finite = numbers[np.isfinite(numbers)]
+        if finite.size:
+            metadata = {"low": repr(float(finite.min())), "high": repr(float(finite.max()))}
+        with np.errstate(over="ignore"):
+            values = pa.array(numbers.astype(np.float32))
+    field = pa.field(VALUE, values.type, metadata=metadata)
+    return pa.RecordBatch.from_arrays([values], schema=pa.schema([field]))
 
 
 def _stream(batch: pa.RecordBatch) -> pa.Buffer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from daf_query.explore._explorer import Explorer
 from daf_query.explore._requests import asked_of
 from daf_query.explore._responses import Part, json_parts
 from daf_query.profile import Profile
+
+
+_MISSING: Final = "(missing)"
 
 
 async def profile(explorer: Explorer, request: Request) -> Response:
@@ -45,7 +48,7 @@ def _groups(made: Profile) -> list[str]:
     """Return a label for each group."""
     values = [group.to_pylist() for group in made.content.groups.values()]
     return [
-        " | ".join("" if each is None else str(each) for each in row)
+        " | ".join(_MISSING if each is None else str(each) for each in row)
         for row in zip(*values, strict=True)
     ]
 

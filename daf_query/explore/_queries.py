@@ -70,6 +70,7 @@ def _rows(
     yield schema.serialize().to_pybytes()
 
     count = size = 0
+    explorer.sent_keys.begin(name, schema)
     for batch in joined(wire_parts(rows.batches, schema)):
         left = most - count
         message = batch.slice(0, left).serialize().to_pybytes() if left else b""
@@ -77,6 +78,7 @@ def _rows(
         is_large = size > explorer.limits.bytes
         if not is_large and message:
             count += min(left, batch.num_rows)
+            explorer.sent_keys.add(name, batch.slice(0, left))
             yield message
         truncated = is_large or batch.num_rows > left
         explorer.queries.sent(name, count, truncated=truncated)

@@ -14,11 +14,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daf_query._runs import Interruptible
-from daf_query.explore._axis_rows import AxisRows
+from daf_query.explore._axis_rows import AxisRows, batches_of, expressions_of
 from daf_query.explore._explorer import Explorer
 from daf_query.explore._requests import address_part
 from daf_query.explore._responses import Part, json_parts
-from daf_query.explore._values import values_of
+from daf_query.explore._values import VALUE, values_of
 from daf_query.scan import NAME
 from daf_query.sql import quoted_name
 from daf_storage import errors
@@ -40,8 +40,7 @@ async def summary(explorer: Explorer, request: Request) -> Response:
         with explorer.lock:
             known = explorer.summaries.get(key)
         if known is None:
-            values = values_of(rows, quoted_name(vector), interruptible, dtype=np.float64)
-            known = summarised(values)
+            known = summarised(_values(rows, vector, interruptible))
             with explorer.lock:
                 explorer.summaries[key] = known
                 while len(explorer.summaries) > _MOST_REMEMBERED:
@@ -49,6 +48,17 @@ async def summary(explorer: Explorer, request: Request) -> Response:
         yield from json_parts(known)
 
     return explorer.response(produce)
+
+
+def _values(rows: AxisRows, vector: str, interruptible: Interruptible) -> pa.Array:
+    """Return the values of a vector: whole numbers in any order and exact, others as colours."""
+    table = rows.session.table(rows.axis, schema=rows.schema).schema
+    if table.get_field_index(vector) < 0 or not pa.types.is_integer(table.field(vector).type):
+        return values_of(rows, quoted_name(vector), interruptible, dtype=np.float64)
+    wrapped = expressions_of(rows, {VALUE: quoted_name(vector)})
+    batches = batches_of(rows.session, wrapped, interruptible, what="expression")
+    columns = [batch.column(VALUE) for batch in batches]
+    return pa.chunked_array(columns, table.field(vector).type).combine_chunks()
 
 
 def _identity(rows: AxisRows, vector: str) -> Hashable:
@@ -62,26 +72,26 @@ def _identity(rows: AxisRows, vector: str) -> Hashable:
             if is_there and vector != NAME
             else None
         )
-    return id(rows.session), rows.schema, rows.axis, vector, tuple(identities)
+    return id(rows.session), rows.schema, rows.axis, vector, rows.identity(), tuple(identities)
 
 
 def summarised(values: pa.Array) -> dict[str, Any]:
-    """Return a summary of numbers, or of a dictionary of strings.
+    """Return a summary of numbers, or of a dictionary of strings; NaN counts as missing.
 
     >>> summarised(pa.array([1.0, 1.0, float("nan")]))["top"]
     [['1', 2]]
     """
     if pa.types.is_dictionary(values.type):
         return _of_strings(values)
-    numbers = values.to_numpy(zero_copy_only=False)
+    numbers = values.drop_null().to_numpy(zero_copy_only=False)
     valid = numbers[~np.isnan(numbers)]
     finite = valid[np.isfinite(valid)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (None, None)
+    low, high = (finite.min().item(), finite.max().item()) if finite.size else (None, None)
     different, counts = np.unique(valid, return_counts=True)
     first = np.argsort(-counts, kind="stable")[:_TOP]
     return {
-        "count": int(numbers.size),
-        "nulls": int(numbers.size - valid.size),
+        "count": len(values),
+        "nulls": len(values) - int(valid.size),
         "min": low,
         "max": high,
         "bins": _bins(finite, low, high),
@@ -90,16 +100,24 @@ def summarised(values: pa.Array) -> dict[str, Any]:
     }
 
 
-def _bins(finite: npt.NDArray[Any], low: float | None, high: float | None) -> list[int]:
+def _bins(finite: npt.NDArray[Any], low: Any, high: Any) -> list[int]:
     """Return how many values are in each of equal parts of the range."""
     if low is None or high is None or not math.isfinite(high - low):
         return []
-    counts, _ = np.histogram(finite, bins=_BINS, range=(low, high))
+    # Places from 0 to 1: a narrow range far from zero has no 32 floats that could be edges.
+    span = float(high - low)
+    if finite.dtype.kind == "i":  # what overflows is right as an unsigned number
+        shifted = (finite.astype(np.int64) - np.int64(low)).view(np.uint64)
+    else:
+        shifted = finite - finite.dtype.type(low)
+    places = shifted / span if span else np.full(finite.shape, 0.5)
+    counts, _ = np.histogram(places, bins=_BINS, range=(0.0, 1.0))
     return [int(count) for count in counts]
 
 
-def _written(number: float) -> str:
-    return str(int(number)) if np.isfinite(number) and number == int(number) else str(float(number))
+def _written(number: Any) -> str:
+    is_whole = np.isfinite(number) and number == int(number)
+    return str(int(number)) if is_whole else str(float(number))
 
 
 def _of_strings(values: pa.Array) -> dict[str, Any]:

@@ -123,13 +123,16 @@ def _numbers(column: pa.Array, what: str, dtype: Any) -> npt.NDArray[Any]:
 def _encoded(column: pa.Array) -> pa.Array:
     """Return values as a dictionary of strings."""
     types, kind = pa.types, column.type
-    if types.is_dictionary(kind):
-        return column.cast(pa.dictionary(pa.int32(), pa.string()))
-    if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-        raise errors.QueryError(
-            f"the expression is {kind}, which has no colours; it has to be a number or a string"
-        )
-    return column.cast(pa.string()).dictionary_encode()
+    try:
+        if types.is_dictionary(kind):
+            return column.cast(pa.dictionary(pa.int32(), pa.string()))
+        if not (types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind)):
+            return column.cast(pa.string()).dictionary_encode()
+    except pa.ArrowNotImplementedError:  # intervals
+        pass
+    raise errors.QueryError(
+        f"the expression is {kind}, which has no colours; it has to be a number or a string"
+    )
 
 
 def _categories(length: int, coded: Iterable[tuple[Positions, pa.Array]]) -> pa.Array:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from daf_query.scan import INDEX, NAME
 from daf_query.session._storable import storable
 from daf_query.slice import expression_table, is_select, positions_in
-from daf_query.sql import Engine
+from daf_query.sql import Engine, computed_table
 from daf_storage import DafReader, errors
 
 
@@ -27,7 +27,7 @@ def derived(engine: Engine, schema: str, axis: str, query: str) -> pa.Array:
         raise errors.QueryError("the query is empty; write an expression, or a SELECT")
     daf = engine.connections.reader(schema)
     if is_select(query):
-        table = engine.plan(query, once=(INDEX, NAME)).to_arrow_table()
+        table = computed_table(engine.plan(query, once=(INDEX, NAME)))
     else:
         table = expression_table(engine, schema, axis, query)
     values = [name for name in table.column_names if name not in (NAME, INDEX)]

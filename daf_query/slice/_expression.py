@@ -10,7 +10,7 @@ from daf_query.filter import Edit
 from daf_query.scan import INDEX
 from daf_query.slice._selector import explained_of
 from daf_query.slice._wrapped_sql import WrappedSql
-from daf_query.sql import Engine, quoted_name
+from daf_query.sql import Engine, computed_table, quoted_name
 
 VALUE = "value"
 """What the column of the values is called."""
@@ -52,6 +52,6 @@ def expression_table(
     )
     wrapped = WrappedSql(text, ((0, start), (len(text), end)), edits)
     try:
-        return engine.plan_raw(wrapped.query).to_arrow_table()
+        return computed_table(engine.plan_raw(wrapped.query))
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         raise explained_of(error, wrapped, engine, what="expression") from None

@@ -18,6 +18,7 @@ from daf_query.slice._wrapped_sql import INDEX_KEY, RowKey, WrappedSql, predicat
 from daf_query.sql import (
     Engine,
     QueryResult,
+    computed_table,
     is_ordered,
     quoted_name,
     strip_prefixes,
@@ -110,7 +111,8 @@ def predicate_rows(
         if direct is not None:
             return direct.to_table(), False
         restricts = _is_worth_restricting(engine, schema, axis, predicate)
-        return engine.plan_raw(wrapped.query, restricts=restricts).to_arrow_table(), is_ordered
+        frame = engine.plan_raw(wrapped.query, restricts=restricts)
+        return computed_table(frame), is_ordered
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         explained = explained_of(error, wrapped, engine)
         if not isinstance(explained, errors.VectorNotFoundError):
@@ -155,7 +157,7 @@ def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.
     start = f"SELECT {quoted_name(INDEX)} FROM {name} ORDER BY\n"  # noqa: S608
     wrapped = WrappedSql(by, ((0, start), (len(by), f"\n, {quoted_name(INDEX)}")))
     try:
-        table = engine.plan_raw(wrapped.query).to_arrow_table()
+        table = computed_table(engine.plan_raw(wrapped.query))
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         raise explained_of(error, wrapped, engine, what="order") from None
     positions: npt.NDArray[np.int64] = table.column(0).to_numpy().astype(np.int64)
@@ -217,7 +219,7 @@ def select_rows(engine: Engine, query: str, keyword: str, *more: str) -> tuple[p
     """
     frame = engine.plan(query, once=(INDEX, NAME, *more))
     try:
-        return frame.to_arrow_table(), frame
+        return computed_table(frame), frame
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         raise errors.QueryError(f"{keyword}=: {strip_prefixes(str(error))}") from None
 

@@ -15,6 +15,7 @@ from daf_query.sql._axis_schema import CATALOG, AxisSchema
 from daf_query.sql._base_hints import missing_base
 from daf_query.sql._category_sorting import AlphabeticalOrderWarning
 from daf_query.sql._collection_schema import CollectionSchema
+from daf_query.sql._computed_tables import computed_table
 from daf_query.sql._connections import Collection, Connections
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_fork import ENGINE
@@ -80,6 +81,7 @@ __all__ = [
     "Token",
     "bind",
     "bind_all",
+    "computed_table",
     "entry_columns",
     "error_place",
     "geometry_boxes",

@@ -80,6 +80,28 @@ def test_a_query_that_hangs_up_ends(server: ExploreServer) -> None:
         wait_until(lambda: state(client, "gone")["state"] == "cancelled")
 
 
+SLICE = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
+NEVER = f"0 < ({ENDLESS})"
+
+
+@pytest.mark.parametrize(
+    ("path", "ask"),
+    [
+        ("profile", {**SLICE, "by": NEVER, "columns": ["CD8A"]}),
+        ("profile", {**SLICE, "by": "type", "columns": ["CD8A"], "rows": NEVER}),
+        ("extract/estimate", {**SLICE, "rows": NEVER}),
+        ("extract", {**SLICE, "rows": NEVER}),
+    ],
+)
+def test_expressions_and_predicates_that_nobody_waits_for_end(
+    server: ExploreServer, path: str, ask: dict[str, Any]
+) -> None:
+    """Not only queries; the answers that may be computed at a time are few."""
+    with client_of(server, timeout=0.5) as client, pytest.raises(httpx.ReadTimeout):
+        client.post(f"/api/{path}", json=ask)
+    wait_until(lambda: server.running_queries == 0)
+
+
 def test_a_query_is_cancelled(server: ExploreServer) -> None:
     """DELETE ends it from another connection; the first gets an error, and the state says so."""
     with client_of(server, timeout=20) as client, client_of(server, timeout=20) as other:

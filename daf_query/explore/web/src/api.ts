@@ -2,8 +2,12 @@
 import type {
   Catalogue, ColourBy, Estimate, ExtractRequest, Problem, Profile, QueryState, Summary,
 } from "./contract";
+import { usesSelection } from "./sql";
 
 const TOKEN_KEY = "daf-explore-token";
+
+let version: number | null = null;
+let kept: { readonly schema: string; readonly axis: string; readonly positions: Uint32Array; id: string } | null = null;
 
 /** An answer that is no result: what the server said, with the place in the query where it knows it. */
 export class ServerError extends Error {
@@ -34,6 +38,7 @@ async function problemOf(response: Response): Promise<Problem> {
 async function request(path: string, options: RequestInit = {}): Promise<Response> {
   const headers = new Headers(options.headers);
   headers.set("Authorization", `Bearer ${sessionStorage.getItem(TOKEN_KEY) ?? ""}`);
+  if (version !== null) headers.set("X-Daf-Version", String(version));
   let response: Response;
   try {
     response = await fetch(path, { ...options, headers });
@@ -66,7 +71,12 @@ export function isAborted(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
 
-export const getCatalogue = (): Promise<Catalogue> => json(request("/api/catalogue"));
+/** What there is; all that is asked for afterwards is of these data, and refused if others take their place. */
+export async function getCatalogue(): Promise<Catalogue> {
+  const catalogue = await json<Catalogue>(request("/api/catalogue"));
+  version = catalogue.version;
+  return catalogue;
+}
 
 export function getSummary(schema: string, axis: string, vector: string): Promise<Summary> {
   return json(request(`/api/summary?${new URLSearchParams({ schema, axis, vector })}`));
@@ -79,7 +89,8 @@ export function getEntries(
   return json(request(`/api/entries?${query}`));
 }
 
-export function startQuery(id: string, sql: string, rows: number, signal: AbortSignal): Promise<Response> {
+export async function startQuery(id: string, sql: string, rows: number, signal: AbortSignal): Promise<Response> {
+  await keepSelection(usesSelection(sql));
   return post("/api/query", { id, sql, rows }, signal);
 }
 
@@ -111,29 +122,51 @@ export async function getRows(
   return new Uint32Array(await (await post("/api/rows", { schema, axis, sql }, signal)).arrayBuffer());
 }
 
-export function setSelection(
+/** Positions along the axis of the rows that a query has sent; computed again, it might have others. */
+export async function getSentRows(schema: string, axis: string, query: string, signal?: AbortSignal): Promise<Uint32Array> {
+  return new Uint32Array(await (await post("/api/rows", { schema, axis, query }, signal)).arrayBuffer());
+}
+
+export async function setSelection(
   schema: string, axis: string, positions: Uint32Array,
 ): Promise<{ id: string; count: number }> {
   const query = new URLSearchParams({ schema, axis });
-  return json(request(`/api/selection?${query}`, {
+  const selected = await json<{ id: string; count: number }>(request(`/api/selection?${query}`, {
     method: "POST",
     headers: { "Content-Type": "application/octet-stream" },
     body: positions as Uint32Array<ArrayBuffer>,
   }));
+  kept = { schema, axis, positions, id: selected.id };
+  return selected;
+}
+
+/** Select again what is selected here, before it is used: the server has one selection, and other tabs change it. */
+async function keepSelection(isUsed: boolean): Promise<void> {
+  const here = kept;
+  if (!isUsed || !here) return;
+  const { id } = await json<{ id: string | null }>(request("/api/selection"));
+  if (id !== here.id) await setSelection(here.schema, here.axis, here.positions);
 }
 
 export async function deleteSelection(): Promise<void> {
+  kept = null;
   await request("/api/selection", { method: "DELETE" });
 }
 
-export const estimateExtract = (body: ExtractRequest): Promise<Estimate> =>
-  json(post("/api/extract/estimate", body));
+export async function estimateExtract(body: ExtractRequest): Promise<Estimate> {
+  await keepSelection(body.selection);
+  return json(post("/api/extract/estimate", body));
+}
 
-export const startExtract = (body: ExtractRequest): Promise<{ ticket: string }> =>
-  json(post("/api/extract", body));
+export async function startExtract(body: ExtractRequest): Promise<{ ticket: string }> {
+  await keepSelection(body.selection);
+  return json(post("/api/extract", body));
+}
 
-export const startExport = (sql: string, format: "parquet" | "csv"): Promise<{ ticket: string }> =>
-  json(post("/api/export", { sql, format }));
+export async function startExport(sql: string, format: "parquet" | "csv"): Promise<{ ticket: string }> {
+  await keepSelection(usesSelection(sql));
+  return json(post("/api/export", { sql, format }));
+}
 
 export function getProfile(body: {
   schema: string; rows_axis: string; columns_axis: string; matrix: string;
@@ -144,9 +177,10 @@ export function getProfile(body: {
 
 export type SavedValues = { selection: true; true: string; false: string } | { sql: string };
 
-export function saveVector(
+export async function saveVector(
   schema: string, axis: string, name: string, values: SavedValues,
 ): Promise<{ name: string }> {
+  await keepSelection("selection" in values);
   return json(post("/api/save", { schema, axis, name, values }));
 }
 

@@ -38,13 +38,14 @@ export interface DataSet {
   readonly schema: string;
   readonly path: string;
   readonly form: string;
+  readonly is_collection: boolean; // several data sets as one: names are told apart by `dataset`
   readonly axes: readonly Axis[];
   readonly matrices: readonly Matrix[];
   readonly scalars: Readonly<Record<string, unknown>>;
 }
 
 export interface Catalogue {
-  readonly version: string;
+  readonly version: number; // another number: other data
   readonly writable: boolean;
   readonly overlay: string | null;
   readonly limits: { readonly rows: number; readonly bytes: number; readonly seconds: number };

@@ -1,5 +1,5 @@
 // The page: its parts, and how they talk to each other.
-import { getCatalogue, getRows, ServerError, takeToken } from "./api";
+import { getCatalogue, getRows, getSentRows, ServerError, takeToken } from "./api";
 import { CataloguePanel } from "./catalogue/panel";
 import type { Axis, Catalogue, ColourBy, DataSet, Matrix } from "./contract";
 import { openExtract } from "./dialogs/extract";
@@ -27,7 +27,7 @@ class Explorer {
   private readonly dotPlot = new DotPlotPanel();
   private readonly result: ResultPanel;
   private lighting: AbortController | null = null;
-  private answered: { sql: string; columns: readonly string[] } | null = null;
+  private answered: { sql: string; columns: readonly string[]; id: string } | null = null;
 
   constructor() {
     this.map = new MapPanel({
@@ -38,7 +38,7 @@ class Explorer {
     });
     this.result = new ResultPanel({
       ran: () => this.writeLink(),
-      finished: (sql, columns) => { this.answered = { sql, columns }; void this.lightRows(sql, columns); },
+      finished: (sql, columns, id) => { this.answered = { sql, columns, id }; void this.lightRows(sql, columns, id); },
       picked: (table, row) => void this.lightRow(table.schema.fields.map(({ name }) => name), (column) => table.getChildAt(column)?.get(row)),
     }, this.dotPlot, () => this.catalogue);
     this.list = new CataloguePanel({
@@ -56,7 +56,7 @@ class Explorer {
     const header = h("header", { class: "page-header" },
       h("h1", {}, this.mark(), h("span", {}, "daf explore")), h("span", { class: "source" }),
       h("span", { class: "header-tools" },
-        iconButton("link", "Copy a link to this state", () => void this.copyLink()), iconButton("help", "Keys", () => openHelp(this.catalogue?.version ?? ""))));
+        iconButton("link", "Copy a link to this state", () => void this.copyLink()), iconButton("help", "Keys", () => openHelp())));
     const centre = h("div", { class: "centre" }, this.result.query);
     const main = h("main", { class: "page" });
     centre.append(separator(main, () => this.result.query, {
@@ -88,6 +88,7 @@ class Explorer {
 
   private async loadCatalogue(): Promise<void> {
     const catalogue = await getCatalogue();
+    if (this.catalogue && this.catalogue.version !== catalogue.version) return location.reload(); // what is shown is of other data
     this.catalogue = catalogue;
     this.result.rowLimit = Math.min(catalogue.limits.rows, 1_000_000);
     this.list.show(catalogue);
@@ -118,7 +119,7 @@ class Explorer {
     const runs = sql && (first || sql !== before);
     await Promise.all([runs ? this.result.run({ quiet: true }) : null, wanted && this.differs(wanted) ? this.map.show(wanted) : null]);
     if (first) this.writeLink({ replace: true });
-    if (first && this.answered) await this.lightRows(this.answered.sql, this.answered.columns); // the rows may be here before the map
+    if (first && this.answered) await this.lightRows(this.answered.sql, this.answered.columns, this.answered.id); // the rows may be here before the map
   }
 
   private differs(wanted: MapState): boolean {
@@ -148,26 +149,27 @@ class Explorer {
   private onSelection(selection: Selection | null): void {
     const catalogue = this.catalogue;
     if (!catalogue || !selection) return;
-    this.result.setSql(withSelection(this.result.sql, tableName(catalogue, selection.schema, selection.axis)));
+    const data = catalogue.data_sets.find(({ schema }) => schema === selection.schema);
+    const table = tableName(catalogue, selection.schema, selection.axis);
+    this.result.setSql(withSelection(this.result.sql, table, data?.is_collection ?? false));
     this.result.tabs.open(this.result.tabs.current === "dotplot" ? "table" : this.result.tabs.current);
     void this.result.run();
   }
 
   /** Light the rows of a query in the map, if it is about the axis that is shown there. */
-  private async lightRows(sql: string, columns: readonly string[]): Promise<void> {
+  private async lightRows(sql: string, columns: readonly string[], id: string): Promise<void> {
     const state = this.map.state;
     this.lighting?.abort();
     if (!state || usesSelection(sql) || this.map.selection) return;
-    const names = columns.includes("name") || columns.includes("index");
-    if (!names || !mentions(sql, state.axis) || !/\b(where|limit|join|having)\b/i.test(sql)) return this.map.light(null, "");
-    await this.lightThose(state, sql, "of the query");
+    if (!columns.includes("name") || !mentions(sql, state.axis) || !/\b(where|limit|join|having)\b/i.test(sql)) return this.map.light(null, "");
+    await this.lightThose((signal) => getSentRows(state.schema, state.axis, id, signal), "of the query");
   }
 
-  private async lightThose(state: MapState, sql: string, what: string): Promise<void> {
+  private async lightThose(rows: (signal: AbortSignal) => Promise<Uint32Array>, what: string): Promise<void> {
     const lighting = new AbortController();
     this.lighting = lighting;
     try {
-      const positions = await getRows(state.schema, state.axis, sql, lighting.signal);
+      const positions = await rows(lighting.signal);
       if (lighting.signal.aborted) return;
       this.map.light(positions.length === this.map.count ? null : positions, `lit: ${plural(positions.length, "point")} ${what}`);
     } catch {
@@ -185,8 +187,12 @@ class Explorer {
       const vector = axis.vectors.find((one) => one.name === column);
       return vector?.kind === "string" && typeof value(place) === "string" ? [`${identifier(column)} = ${literal(value(place) as string)}`] : [];
     });
-    const condition = name >= 0 && typeof value(name) === "string" ? `name = ${literal(value(name) as string)}` : groups.join(" AND ");
-    if (condition) await this.lightThose(state, condition, `where ${condition}`);
+    const keys = ["dataset", "name"].flatMap((key) => {
+      const of = value(columns.indexOf(key));
+      return typeof of === "string" ? [`${key} = ${literal(of)}`] : [];
+    });
+    const condition = (name >= 0 && typeof value(name) === "string" ? keys : groups).join(" AND ");
+    if (condition) await this.lightThose((signal) => getRows(state.schema, state.axis, condition, signal), `where ${condition}`);
   }
 
   private async colourBy(schema: string, axis: string, vector: string): Promise<void> {

@@ -41,16 +41,24 @@ export function matrixReference(data: DataSet, axis: string, matrix: string, col
   return plain ? identifier(matrix) : `"${`${columns}.${matrix}`.replaceAll('"', '""')}"`;
 }
 
-const CONDITION = "name IN (SELECT name FROM selection)";
+/** The condition of a selection; entries of several data sets as one are known by their name and `dataset`. */
+function conditionOf(table: string, isCollection: boolean): string {
+  return isCollection ? `name IN (SELECT name FROM selection WHERE selection.dataset = ${table}.dataset)` : "name IN (SELECT name FROM selection)";
+}
+
+/** Whether SQL has comments, or words of clauses within strings, which patterns do not tell from its own. */
+const isObscure = (sql: string): boolean => /--|\/\*|'[^']*\b(?:where|group|having|order|limit|offset)\b[^']*'/i.test(sql);
+
 const SIMPLE = /^(\s*SELECT\b[\s\S]*?\bFROM\s+)((?:"(?:[^"]|"")+"|[\w.])+)(\s+WHERE\s+([\s\S]*?))?(\s+(?:GROUP\s+BY|HAVING|ORDER\s+BY|LIMIT|OFFSET)\b[\s\S]*)?[\s;]*$/i;
 const NESTED = /\b(?:JOIN|UNION|EXCEPT|INTERSECT|WITH)\b|\(\s*SELECT\b/i;
 
 /** The query with the rows of a lasso only: put into a simple query of that table, or a new one. */
-export function withSelection(sql: string, table: string): string {
-  if (sql.includes(CONDITION)) return sql;
-  const parts = SIMPLE.exec(sql);
-  if (!parts || NESTED.test(sql) || parts[2] !== table) return `SELECT *\nFROM ${table}\nWHERE ${CONDITION}`;
-  const condition = parts[4] === undefined ? CONDITION : `(${parts[4].trim()}) AND ${CONDITION}`;
+export function withSelection(sql: string, table: string, isCollection: boolean): string {
+  const selected = conditionOf(table, isCollection);
+  if (sql.includes(selected) && sql.includes(table)) return sql;
+  const parts = isObscure(sql) ? null : SIMPLE.exec(sql);
+  if (!parts || NESTED.test(sql) || parts[2] !== table) return `SELECT *\nFROM ${table}\nWHERE ${selected}`;
+  const condition = parts[4] === undefined ? selected : `(${parts[4].trim()}) AND ${selected}`;
   return `${parts[1]}${parts[2]}\nWHERE ${condition}${parts[5] ?? ""}`;
 }
 

@@ -4,7 +4,7 @@ import { bin, extent, max, min } from "d3-array";
 import { scaleBand, scaleLinear, scaleUtc } from "d3-scale";
 import { h, svg } from "../dom";
 import { formatCount, formatNumber } from "../format";
-import { asNumber, asText, sortKeys, sortOf } from "../result/values";
+import { asNumber, asText, numbersOf, sortOf, valuesOf } from "../result/values";
 import type { Choice } from "./choose";
 
 const MOST_BARS = 40;
@@ -21,16 +21,16 @@ interface Scale {
 }
 
 function numeric(table: Table, place: number): Float64Array {
-  const field = table.schema.fields[place];
   const column = table.getChildAt(place);
-  return column && field ? sortKeys(column, sortOf(field)) : new Float64Array(0);
+  return column ? numbersOf(column) : new Float64Array(0);
 }
 
 function words(table: Table, place: number): string[] {
   const field = table.schema.fields[place];
   const column = table.getChildAt(place);
   if (!field || !column) return [];
-  return Array.from(column, (value) => (value === null ? "NULL" : asText(value, sortOf(field))));
+  const value = valuesOf(column);
+  return Array.from({ length: column.length }, (_, row) => (value(row) === null ? "NULL" : asText(value(row), sortOf(field))));
 }
 
 const LETTER_WIDTH = 7.6; // of capitals, which are many in names of cell types
@@ -171,8 +171,9 @@ export function drawChart(table: Table, choice: Choice, size: Size): Element {
     return drawBars(bars.slice(0, MOST_BARS), bars.length - MOST_BARS, size, "rows", of);
   }
   if (choice.shape === "bars" && choice.y !== null) {
-    const values = table.getChildAt(choice.y);
-    const bars = words(table, choice.x).map((name, row) => ({ name, value: asNumber(values?.get(row)) }));
+    const column = table.getChildAt(choice.y);
+    const values = column ? valuesOf(column) : null;
+    const bars = words(table, choice.x).map((name, row) => ({ name, value: asNumber(values?.(row)) }));
     return drawBars(bars.slice(0, MOST_BARS), bars.length - MOST_BARS, size, table.schema.fields[choice.y]?.name ?? "", of);
   }
   if (choice.shape === "histogram" || choice.y === null) return drawHistogram(table, choice.x, size);

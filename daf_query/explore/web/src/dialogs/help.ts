@@ -15,8 +15,8 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["Ctrl C", "in the table: copy the cell"],
 ];
 
-export function openHelp(version: string): void {
+export function openHelp(): void {
   const rows = KEYS.flatMap(([keys, what]) => [h("dt", {}, ...keys.split(" ").flatMap((key) => [h("kbd", {}, key), " "])), h("dd", {}, what)]);
   openDialog("Keys", h("dl", { class: "keys" }, ...rows),
-    h("p", { class: "hint" }, `daf-query ${version}. All runs on this machine; nothing is sent elsewhere.`));
+    h("p", { class: "hint" }, "All runs on this machine; nothing is sent elsewhere."));
 }

@@ -1,5 +1,6 @@
 // Colours of values: a palette for categories, viridis for numbers, and one code for each point.
 import { DataType, tableFromIPC, type Vector } from "apache-arrow";
+import { formatCount } from "../format";
 
 /** Distinct on white and on black; neighbours differ in lightness too. */
 const CATEGORIES = [
@@ -81,7 +82,7 @@ export function plainColouring(count: number): Colouring {
 function ofCategories(column: Vector, label: string): Colouring {
   const codes = new Uint16Array(column.length);
   const names: string[] = [];
-  const known = new Map<string, number>();
+  const known = new Map<string, number>(); // beyond the most that have colours, all share the last code
   const codeOf = (name: string): number => {
     const code = known.get(name) ?? Math.min(known.size + 1, MOST_CATEGORIES);
     if (!known.has(name)) {
@@ -108,6 +109,7 @@ function ofCategories(column: Vector, label: string): Colouring {
     row = 0;
     for (const value of column) codes[row++] = value === null ? 0 : codeOf(String(value));
   }
+  if (known.size > MOST_CATEGORIES) names[MOST_CATEGORIES - 1] = `${formatCount(known.size - MOST_CATEGORIES + 1)} other values`;
   const counts = new Uint32Array(names.length + 1);
   for (const code of codes) counts[code]! += 1;
   const order = names.map((_, place) => place + 1).sort((one, other) => (counts[other] as number) - (counts[one] as number));
@@ -122,7 +124,10 @@ function ofCategories(column: Vector, label: string): Colouring {
 
 const LEVELS = 255;
 
-function ofNumbers(column: Vector, label: string): Colouring {
+type Range = (low: number, high: number) => { readonly low: number; readonly high: number };
+
+/** Colours of numbers; they came in single precision, and `exact` knows the ends of their range. */
+function ofNumbers(column: Vector, label: string, exact: Range): Colouring {
   const values = column.toArray() as ArrayLike<number>;
   const isMissing = column.nullCount > 0 ? (row: number): boolean => column.get(row) === null : (): boolean => false;
   let [low, high] = [Infinity, -Infinity];
@@ -142,18 +147,21 @@ function ofNumbers(column: Vector, label: string): Colouring {
       missing += 1;
       continue;
     }
-    const place = Math.min(Math.max((value - low) / span, 0), 1);
+    const place = low > high ? Number(value > 0) : Math.min(Math.max((value - low) / span, 0), 1); // all are infinite
     codes[row] = 1 + Math.round(place * (LEVELS - 1));
     bins[Math.min(31, Math.floor(place * 32))]! += 1;
   }
   const palette = paletteOf(Array.from({ length: LEVELS }, (_, level) => viridis(level / (LEVELS - 1))));
-  return { label, codes, palette, categories: null, range: low <= high ? { low, high, bins } : null, missing };
+  return { label, codes, palette, categories: null, range: low <= high ? { ...exact(low, high), bins } : null, missing };
 }
 
 /** Colours of the column that the server sent. */
 export function colouringOf(stream: ArrayBuffer, label: string): Colouring {
-  const column = tableFromIPC(new Uint8Array(stream)).getChildAt(0);
+  const table = tableFromIPC(new Uint8Array(stream));
+  const column = table.getChildAt(0);
   if (!column) return plainColouring(0);
   const isNumber = DataType.isFloat(column.type) || DataType.isInt(column.type);
-  return isNumber ? ofNumbers(column, label) : ofCategories(column, label);
+  if (!isNumber) return ofCategories(column, label);
+  const ends = table.schema.fields[0]?.metadata;
+  return ofNumbers(column, label, (low, high) => ({ low: Number(ends?.get("low") ?? low), high: Number(ends?.get("high") ?? high) }));
 }

@@ -6,7 +6,7 @@ import type { Catalogue, Problem, QueryState } from "../contract";
 import { announce, h, icon, toast } from "../dom";
 import { makeEditor, type SqlEditor } from "../editor/editor";
 import { forgetHistory, readHistory, remember } from "../editor/history";
-import { errorWords, formatSeconds, plural } from "../format";
+import { errorWords, formatCount, formatSeconds, plural } from "../format";
 import { Tabs } from "../layout";
 import type { DotPlotPanel } from "../profile/dotplot";
 import { QueryRunner } from "./query";
@@ -16,7 +16,7 @@ const REDRAW = 120; // milliseconds between pictures of a result that is still c
 
 export interface ResultListener {
   ran(sql: string): void;
-  finished(sql: string, columns: readonly string[]): void;
+  finished(sql: string, columns: readonly string[], id: string): void;
   picked(table: Table, row: number): void;
 }
 
@@ -43,7 +43,7 @@ export class ResultPanel {
     this.table = new VirtualTable((table, row) => listener.picked(table, row));
     this.runner = new QueryRunner({
       started: () => this.started(), schema: (schema) => { this.schema = schema; }, batch: (batch) => this.batch(batch),
-      finished: (state) => this.finished(state), failed: (problem) => this.failed(problem), cancelled: () => this.cancelled(),
+      finished: (state, id) => this.finished(state, id), failed: (problem) => this.failed(problem), cancelled: () => this.cancelled(),
     });
     this.runButton = h("button", { type: "button", class: "primary run", click: () => (this.runner.running ? this.runner.cancel() : void this.run()) });
     this.tabs = new Tabs([
@@ -138,15 +138,16 @@ export class ResultPanel {
     return table;
   }
 
-  private finished(state: QueryState): void {
+  private finished(state: QueryState, id: string): void {
     this.drawRunButton();
     const table = this.show({ growing: this.drawn > 0 });
     if (!table) return;
     this.chart.show(table);
-    const more = state.truncated ? `, the first of more: ${plural(this.rowLimit, "row")} is the limit of this page` : "";
+    const limit = table.numRows >= this.rowLimit ? plural(this.rowLimit, "row") : "so many bytes";
+    const more = state.truncated ? `, the first of more: ${limit} is the limit of this page` : "";
     this.status.textContent = `${plural(table.numRows, "row")}${more} in ${formatSeconds(state.seconds)}`;
     this.status.classList.toggle("truncated", state.truncated);
-    this.listener.finished(this.ranSql, table.schema.fields.map(({ name }) => name));
+    this.listener.finished(this.ranSql, table.schema.fields.map(({ name }) => name), id);
   }
 
   private failed(problem: Problem): void {
@@ -166,9 +167,11 @@ export class ResultPanel {
 
   private async copy(): Promise<void> {
     try {
-      await navigator.clipboard.writeText(this.table.asTabbed());
+      const { text, rows } = this.table.asTabbed();
+      await navigator.clipboard.writeText(text);
       announce("copied");
-      toast(`copied ${plural(this.table.table?.numRows ?? 0, "row")}, with tabs between the columns`);
+      const all = this.table.table?.numRows ?? 0;
+      toast(`copied ${rows < all ? `the first ${formatCount(rows)} of ` : ""}${plural(all, "row")}, with tabs between the columns`);
     } catch {
       toast("the browser does not allow copying", { problem: true });
     }

@@ -7,7 +7,7 @@ export interface QueryListener {
   started(): void;
   schema(schema: Schema): void;
   batch(batch: RecordBatch): void;
-  finished(state: QueryState): void;
+  finished(state: QueryState, id: string): void;
   failed(problem: Problem): void;
   cancelled(): void;
 }
@@ -54,7 +54,7 @@ export class QueryRunner {
       if (this.current !== query) return false;
       this.current = null;
       if (state.error) this.listener.failed(state.error);
-      else this.listener.finished(state);
+      else this.listener.finished(state, query.id);
       return !state.error;
     } catch (error) {
       if (this.current !== query) return false;

@@ -1,7 +1,7 @@
 // A table of which only the rows in view exist as elements. Rows are sorted by permuting their numbers.
-import type { Table } from "apache-arrow";
+import type { Table, Vector } from "apache-arrow";
 import { announce, h } from "../dom";
-import { asCell, asText, type Sort, sortKeys, sortOf, sortedRows } from "./values";
+import { asCell, asText, type Sort, sortKeys, sortOf, sortedRows, valuesOf } from "./values";
 
 const ROW_HEIGHT = 26;
 const MOST_PIXELS = 8_000_000; // browsers stop at about 16 million
@@ -20,6 +20,7 @@ export class VirtualTable {
   private readonly space: HTMLDivElement;
   private data: Table | null = null;
   private sorts: Sort[] = [];
+  private values: ((row: number) => unknown)[] = [];
   private widths: number[] = [];
   private order: Order | null = null;
   private rows: Uint32Array | null = null;
@@ -43,6 +44,7 @@ export class VirtualTable {
     const hadRows = same && (this.data?.numRows ?? 0) > 0;
     this.data = data;
     this.sorts = data.schema.fields.map(sortOf);
+    this.values = data.schema.fields.map((_, column) => valuesOf(data.getChildAt(column) as Vector));
     if (!same) {
       this.order = null;
       this.rows = null;
@@ -67,20 +69,21 @@ export class VirtualTable {
   }
 
   /** The rows as text with tabs, as spreadsheets take it. */
-  asTabbed(): string {
+  asTabbed(): { readonly text: string; readonly rows: number } {
     const data = this.data;
-    if (!data) return "";
-    const lines = [data.schema.fields.map(({ name }) => name).join("\t")];
+    if (!data) return { text: "", rows: 0 };
     const clean = (text: string): string => text.replaceAll(/[\t\r\n]/g, " ");
-    for (let row = 0; row < Math.min(data.numRows, MOST_COPIED); row += 1) {
+    const lines = [data.schema.fields.map(({ name }) => clean(name)).join("\t")];
+    const rows = Math.min(data.numRows, MOST_COPIED);
+    for (let row = 0; row < rows; row += 1) {
       const cells = this.sorts.map((sort, column) => clean(asText(this.value(row, column), sort)));
       lines.push(cells.join("\t"));
     }
-    return lines.join("\n");
+    return { text: lines.join("\n"), rows };
   }
 
   private value(row: number, column: number): unknown {
-    return this.data?.getChildAt(column)?.get(this.rows ? (this.rows[row] as number) : row);
+    return this.values[column]?.(this.rows ? (this.rows[row] as number) : row);
   }
 
   private measure(): void {

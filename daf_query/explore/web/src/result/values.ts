@@ -1,12 +1,12 @@
 // The values of a result's columns: how they are shown, copied and compared.
-import { DataType, type Field, type Vector } from "apache-arrow";
+import { type Decimal, DataType, type Duration, type Field, type Time, TimeUnit, type Vector } from "apache-arrow";
 import { formatNumber } from "../format";
 
 export type Sort = "number" | "date" | "boolean" | "string" | "other";
 
 export function sortOfType(type: DataType): Sort {
   if (DataType.isDictionary(type)) return sortOfType(type.dictionary);
-  if (DataType.isInt(type) || DataType.isFloat(type)) return "number";
+  if (DataType.isInt(type) || DataType.isFloat(type) || DataType.isDecimal(type)) return "number";
   if (DataType.isTimestamp(type) || DataType.isDate(type)) return "date";
   if (DataType.isBool(type)) return "boolean";
   if (DataType.isUtf8(type) || DataType.isLargeUtf8(type)) return "string";
@@ -14,6 +14,45 @@ export function sortOfType(type: DataType): Sort {
 }
 
 export const sortOf = (field: Field): Sort => sortOfType(field.type);
+
+/** What a row of a column has: decimals, times and durations, which Arrow keeps as integers, as text. */
+export function valuesOf(column: Vector): (row: number) => unknown {
+  const write = writerOf(column.type as DataType);
+  return write ? (row) => { const value: unknown = column.get(row); return value === null ? null : write(value); } : (row) => column.get(row);
+}
+
+function writerOf(type: DataType): ((value: unknown) => string) | null {
+  if (DataType.isDecimal(type)) return (value) => decimal(value as Uint32Array, (type as Decimal).scale);
+  if (DataType.isTime(type)) return (value) => timeOfDay(BigInt(value as number | bigint), (type as Time).unit);
+  if (DataType.isDuration(type)) return (value) => `${value} ${UNITS[(type as Duration).unit]}`;
+  if (DataType.isBinary(type) || DataType.isLargeBinary(type) || DataType.isFixedSizeBinary(type)) {
+    return (value) => `0x${[...(value as Uint8Array)].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+  }
+  return null;
+}
+
+const UNITS: Readonly<Record<TimeUnit, string>> = {
+  [TimeUnit.SECOND]: "s", [TimeUnit.MILLISECOND]: "ms", [TimeUnit.MICROSECOND]: "µs", [TimeUnit.NANOSECOND]: "ns",
+};
+
+/** All digits of an integer in words of 32 bits, the lowest first, with the point where it belongs. */
+function decimal(words: Uint32Array, scale: number): string {
+  let whole = 0n;
+  words.forEach((word, place) => { whole |= BigInt(word) << BigInt(32 * place); });
+  whole = BigInt.asIntN(32 * words.length, whole);
+  const digits = String(whole < 0n ? -whole : whole).padStart(scale + 1, "0");
+  const point = digits.length - scale;
+  return `${whole < 0n ? "-" : ""}${digits.slice(0, point)}${scale > 0 ? `.${digits.slice(point)}` : ""}`;
+}
+
+function timeOfDay(count: bigint, unit: TimeUnit): string {
+  const digits = 3 * unit;
+  const perSecond = 10n ** BigInt(digits);
+  const seconds = count / perSecond;
+  const two = (part: bigint): string => String(part).padStart(2, "0");
+  const rest = digits ? `.${String(count % perSecond).padStart(digits, "0")}`.replace(/\.?0+$/, "") : "";
+  return `${two(seconds / 3600n)}:${two((seconds / 60n) % 60n)}:${two(seconds % 60n)}${rest}`;
+}
 
 /** A number for a number, a date (milliseconds) or a boolean; NaN for NULL. */
 export function asNumber(value: unknown): number {
@@ -23,8 +62,13 @@ export function asNumber(value: unknown): number {
 }
 
 function asDate(value: unknown): string {
-  const text = new Date(asNumber(value)).toISOString();
-  return text.endsWith("T00:00:00.000Z") ? text.slice(0, 10) : text.replace("T", " ").replace(/\.000Z$|Z$/, "");
+  const time = asNumber(value);
+  const whole = Math.floor(time);
+  const date = new Date(whole);
+  if (Number.isNaN(date.getTime())) return `${time} ms after 1970`; // beyond the years that dates have here
+  const micros = Math.min(Math.round((time - whole) * 1000), 999);
+  const text = date.toISOString().replace("Z", micros ? String(micros).padStart(3, "0") : "");
+  return text.endsWith("T00:00:00.000") ? text.slice(0, 10) : text.replace("T", " ").replace(/\.000$/, "");
 }
 
 function jsonSafe(_: string, value: unknown): unknown {
@@ -46,14 +90,28 @@ export function asCell(value: unknown, sort: Sort): string {
   return asText(value, sort);
 }
 
+/** The numbers, dates (milliseconds) or booleans of a column; NULL is NaN. */
+export function numbersOf(column: Vector): Float64Array {
+  const value = valuesOf(column);
+  return Float64Array.from({ length: column.length }, (_, row) => asNumber(value(row)));
+}
+
+/** Whole numbers of which neighbours would be one and the same float, by their order. */
+function ranksOf(exact: readonly (bigint | null)[]): Float64Array {
+  const different = [...new Set(exact)].filter((value) => value !== null).sort((one, other) => (one < other ? -1 : 1));
+  const ranks = new Map(different.map((value, rank) => [value, rank]));
+  return Float64Array.from(exact, (value) => (value === null ? Number.NaN : (ranks.get(value) as number)));
+}
+
 /** One number for each row, in the order of the values: what rows are sorted by. NULL is NaN. */
 export function sortKeys(column: Vector, sort: Sort): Float64Array {
+  if (sort === "number" || sort === "date" || sort === "boolean") {
+    const numbers = numbersOf(column);
+    const isLarge = DataType.isInt(column.type) && numbers.some((number) => Math.abs(number) > Number.MAX_SAFE_INTEGER);
+    return isLarge ? ranksOf([...column] as (bigint | null)[]) : numbers;
+  }
   const keys = new Float64Array(column.length);
   let row = 0;
-  if (sort === "number" || sort === "date" || sort === "boolean") {
-    for (const value of column) keys[row++] = asNumber(value);
-    return keys;
-  }
   const ranks = new Map<string, number>();
   const texts: (string | null)[] = new Array(column.length);
   for (const value of column) {
