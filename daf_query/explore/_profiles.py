@@ -16,7 +16,6 @@ from daf_query.explore._requests import asked_of
 from daf_query.explore._responses import Part, json_parts
 from daf_query.profile import Profile
 
-
 _MISSING: Final = "(missing)"
 
 

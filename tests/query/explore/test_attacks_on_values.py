@@ -189,7 +189,7 @@ def test_a_page_of_data_that_were_replaced_is_refused(tmp_path: Path) -> None:
 
 
 def test_lit_rows_of_data_sets_as_one(tmp_path: Path) -> None:
-    """Entries of the same name are told apart by their data set."""
+    """Entries of the same name are distinguished by their data set."""
     for name in ("a", "b"):
         with open_daf(tmp_path / f"{name}.daf.zarr", "w") as stored:
             copy_all(tiny(), stored)

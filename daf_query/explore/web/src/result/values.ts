@@ -17,8 +17,13 @@ export const sortOf = (field: Field): Sort => sortOfType(field.type);
 
 /** What a row of a column has: decimals, times and durations, which Arrow keeps as integers, as text. */
 export function valuesOf(column: Vector): (row: number) => unknown {
+  if (DataType.isTimestamp(column.type)) return (row) => timestamp(column, row);
   const write = writerOf(column.type as DataType);
-  return write ? (row) => { const value: unknown = column.get(row); return value === null ? null : write(value); } : (row) => column.get(row);
+  if (!write) return (row) => column.get(row);
+  return (row) => {
+    const value: unknown = column.get(row);
+    return value === null ? null : write(value);
+  };
 }
 
 function writerOf(type: DataType): ((value: unknown) => string) | null {
@@ -28,7 +33,24 @@ function writerOf(type: DataType): ((value: unknown) => string) | null {
   if (DataType.isBinary(type) || DataType.isLargeBinary(type) || DataType.isFixedSizeBinary(type)) {
     return (value) => `0x${[...(value as Uint8Array)].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
   }
+  if (DataType.isInterval(type)) return (value) => interval(value as Int32Array);
   return null;
+}
+
+function timestamp(column: Vector, row: number): unknown {
+  try {
+    return column.get(row);
+  } catch (error) {
+    if (error instanceof TypeError) return "beyond the dates of this page";
+    throw error;
+  }
+}
+
+function interval(parts: Int32Array): string {
+  const [first = 0, second = 0, low = 0, high = 0] = parts;
+  if (parts.length === 1) return `${first} months`;
+  if (parts.length === 2) return `${first} days ${second} ms`;
+  return `${first} months ${second} days ${(BigInt(high) << 32n) | BigInt(low >>> 0)} ns`;
 }
 
 const UNITS: Readonly<Record<TimeUnit, string>> = {
@@ -72,13 +94,15 @@ function asDate(value: unknown): string {
 }
 
 function jsonSafe(_: string, value: unknown): unknown {
-  return typeof value === "bigint" ? String(value) : value;
+  const raw = (JSON as { rawJSON?: (text: string) => unknown }).rawJSON; // newer than the types
+  if (typeof value !== "bigint") return value;
+  return raw ? raw(String(value)) : String(value);
 }
 
 /** The whole value as text: what is copied. */
 export function asText(value: unknown, sort: Sort): string {
   if (value === null || value === undefined) return "";
-  if (sort === "date") return asDate(value);
+  if (sort === "date" && typeof value !== "string") return asDate(value);
   if (typeof value === "object") return JSON.stringify(value, jsonSafe) ?? String(value);
   return String(value);
 }
