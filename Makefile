@@ -91,7 +91,7 @@ format: setup  ## Format the code and mend what can be mended.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-pictures: setup web  ## Take the pictures of daf explore in docs/images again.
+pictures: setup web browser  ## Take the pictures in docs/images again: the explorer, a terminal, a notebook.
 	$(BIN)/python -m tests.browser.screenshots docs/images
 
 bench: setup  ## Measure speed beside other systems, in about ten minutes; BENCH="--local" without peers from PyPI.

@@ -26,6 +26,7 @@ extensions = [
     "docs._site.docstrings",
     "docs._site.references",
     "docs._site.pages",
+    "docs._site.signatures",
 ]
 exclude_patterns = ["README.md", "_site", "_static", "**/.ipynb_checkpoints"]
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext", ".ipynb": "myst-nb"}

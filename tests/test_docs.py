@@ -159,6 +159,23 @@ def test_links_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page}: {target}"
 
 
+def test_every_picture_is_shown_and_described() -> None:
+    """Each file in docs/images is on a page, with words in its place for who cannot see it."""
+    shown = {
+        Path(target).name
+        for page in PAGES
+        for words, target in re.findall(r"!\[([^\]]+)\]\(([^)]+)\)", page.read_text())
+        if len(words.split()) > 2
+    }
+    pictures = {path.name for path in (ROOT / "docs" / "images").iterdir()}
+    assert pictures - shown == set()
+    assert not any(
+        "://" in address
+        for path in (ROOT / "docs" / "images").glob("*.svg")
+        for address in re.findall(r"""(?:href=|url\()["']?([^"')]+)""", path.read_text())
+    )
+
+
 def test_there_are_four_rooms() -> None:
     """Tutorial, how-to, reference and explanation, each with pages."""
     for room in ("tutorial", "how-to", "reference", "explanation"):

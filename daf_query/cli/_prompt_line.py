@@ -25,6 +25,15 @@ _PROMPT: Final = "daf> "
 _CONTINUATION: Final = "...> "
 _MOST_REMEMBERED: Final = 10_000
 _EXTRA: Final = "prompt"
+_STYLE: Final = {
+    "pygments.keyword": "bold ansigreen",
+    "pygments.name.builtin": "ansigreen",
+    "pygments.literal.string": "ansimagenta",
+    "pygments.literal.string.symbol": "ansicyan",
+    "pygments.literal.number": "ansimagenta",
+    "pygments.comment": "italic",
+}
+"""Colours of the terminal's own palette, which can be read on a dark and on a light ground."""
 
 
 def require_prompt() -> None:
@@ -91,8 +100,13 @@ def _colours() -> dict[str, Any]:
         depth = optional_import("prompt_toolkit.output", extra=_EXTRA).ColorDepth
         return {"color_depth": depth.DEPTH_1_BIT}
     lexers = optional_import("prompt_toolkit.lexers", extra=_EXTRA)
+    styles = optional_import("prompt_toolkit.styles", extra=_EXTRA)
     sql = optional_import("pygments.lexers.sql", extra=_EXTRA)
-    return {"lexer": lexers.PygmentsLexer(sql.SqlLexer)}
+    return {
+        "lexer": lexers.PygmentsLexer(sql.SqlLexer),
+        "style": styles.Style.from_dict(_STYLE),
+        "include_default_pygments_style": False,
+    }
 
 
 def _key_bindings() -> Any:

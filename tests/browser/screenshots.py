@@ -1,6 +1,7 @@
-"""Pictures of the explorer for the documentation: ``python -m tests.browser.screenshots docs/images``.
+"""Pictures for the documentation: ``python -m tests.browser.screenshots docs/images``.
 
-They show the PBMC data that scanpy ships, and a million cells that are made here.
+They show the PBMC data that scanpy ships, in the explorer, in a terminal and in a notebook, and a
+million cells that are made here.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from daf_query.cli._parser import build_parser
 from daf_query.demo import find_pbmc
 from daf_query.explore import ExploreServer
 from daf_storage import import_h5ad
+from tests.browser import notebook_pictures, terminal_pictures
 from tests.browser.explorer import Explorer, launch
 from tests.browser.test_million import million_cells
 from tests.browser.test_newcomer import commands
@@ -38,6 +40,8 @@ def take(folder: Path) -> None:
         browser = launch(playwright)
         pbmc = Path(scratch) / "pbmc.daf.zarr"
         import_h5ad(find_pbmc(), pbmc, obs_is="cell", var_is="gene")
+        terminal_pictures.take(folder, pbmc)
+        notebook_pictures.take(folder, pbmc, browser)
         with daf_query.connect(pbmc) as session, ExploreServer(session) as server:
             _newcomer(browser, server, folder)
             _pbmc(browser, server.url, folder)

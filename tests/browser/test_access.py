@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Dialog, expect
+from playwright.sync_api import Dialog, Page, expect
 
 import daf_query
 from daf_query.explore import ExploreServer
@@ -15,9 +15,9 @@ from tests.browser.explorer import Explorer
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def serious_findings(explorer: Explorer) -> list[str]:
+def serious_findings(page: Page) -> list[str]:
     """Return what axe finds that keeps people out."""
-    found = Axe().run(explorer.page).response["violations"]
+    found = Axe().run(page).response["violations"]
     return [
         f"{rule['id']}: {node['html'][:160]}"
         for rule in found
@@ -33,17 +33,17 @@ def test_axe_finds_nothing_serious(opened: Open, server: ExploreServer, scheme: 
     page = explorer.page
     explorer.listed("n_genes").click()
     page.locator(".tiny-histogram, .summary .facts").first.wait_for()
-    assert serious_findings(explorer) == []
+    assert serious_findings(page) == []
     explorer.run("SELECT phase, count(*) AS n FROM cell GROUP BY phase")
     page.get_by_role("tab", name="Chart").click()
     explorer.colour_by("SQL", "n_genes")
-    assert serious_findings(explorer) == []
+    assert serious_findings(page) == []
     explorer.run("SELECT nothing FROM cell")
     explorer.complaints.clear()  # the browser's own note of an error
-    assert serious_findings(explorer) == []
+    assert serious_findings(page) == []
     page.get_by_role("button", name="Keys").click()
     page.get_by_role("dialog").wait_for()
-    assert serious_findings(explorer) == []
+    assert serious_findings(page) == []
 
 
 def test_the_keyboard_is_enough(explorer: Explorer) -> None:

@@ -24,7 +24,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import daf_query
-from daf_query.cli import _prompt, main
+from daf_query.cli import _prompt, _prompt_line, main
 from daf_query.cli._prompt import Prompt
 from daf_query.cli._prompt_line import _PromptCompleter, history_path, is_complete, line_reader
 from daf_query.cli._prompt_settings import PromptSettings
@@ -431,3 +431,15 @@ def test_a_real_terminal(terminal: Terminal) -> None:
     terminal.wait_for("daf>")
     terminal.type("\x04")
     assert terminal.process.wait(60) == 0
+
+
+def test_colours_are_those_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No shade of our own, which one ground or the other would swallow; and none for NO_COLOR."""
+    monkeypatch.setattr(_prompt_line, "has_colours", lambda _: True)
+    colours = _prompt_line._colours()
+    assert colours["include_default_pygments_style"] is False
+    rules = dict(colours["style"].style_rules)
+    assert "ansigreen" in rules["pygments.keyword"]
+    assert "#" not in "".join(rules.values())
+    monkeypatch.setattr(_prompt_line, "has_colours", lambda _: False)
+    assert set(_prompt_line._colours()) == {"color_depth"}
