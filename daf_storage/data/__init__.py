@@ -56,14 +56,16 @@ from daf_storage.data._relations import (
     relation_of,
     values_without_entry,
 )
-from daf_storage.data._relayout import column_blocks, transpose_sparse, transposed_colptr
+from daf_storage.data._relayout import column_blocks, transposed_colptr
 from daf_storage.data._sparse_checks import required_array
 from daf_storage.data._sparse_parts import SparseMatrixParts, SparseVectorParts
 from daf_storage.data._summary import axes_in_order
+from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES, transpose_sparse
 from daf_storage.data._versions import matrix_version, vectors_version
 from daf_storage.data._writer import DafWriter, check_writer
 
 __all__ = [
+    "DEFAULT_MEMORY_BYTES",
     "ENTRIES_OF",
     "MAJOR_VERSION",
     "MINOR_VERSION",

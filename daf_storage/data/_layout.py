@@ -28,6 +28,7 @@ from daf_storage.data._sparse_parts import (
     SparseStringsNode,
     SparseVectorParts,
 )
+from daf_storage.data._transpose import transpose_sparse
 from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError
 from daf_storage.trees import CodedArray, CountedFromZero, Node, StoredArray, Tree
 
@@ -359,7 +360,7 @@ def _transposed(indptr: AnyArray, stored: SparseMatrixParts, what: str) -> Spars
     out_indptr = relayout.transposed_colptr(rowval, stored.shape[0], what=what)
     out_rowval = np.empty_like(rowval)
     out_nzval = None if nzval is None else np.empty_like(nzval)
-    relayout.transpose_sparse(
+    transpose_sparse(
         indptr=indptr,
         rowval=rowval,
         nzval=rowval if nzval is None else nzval,

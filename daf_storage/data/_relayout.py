@@ -1,24 +1,17 @@
-"""Transpose a matrix block by block, so that memory does not grow with it.
+"""Blocks of columns, the column pointers of a transpose, and the transpose of a dense matrix.
 
 A matrix stored by columns is rewritten as its transpose stored by columns.  Pure numpy on arrays
-that may be mapped files; opens nothing.
+that may be mapped files; opens nothing.  Sparse ones: `daf_storage.data._transpose`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
-from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Span
 from daf_storage.errors import CorruptDataError
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 _BLOCK_ELEMENTS = 1 << 20
 _TILE = 512
@@ -56,47 +49,6 @@ def transposed_colptr(rowval: AnyArray, n_rows: int, *, what: str) -> AnyArray:
             )
         counts += np.bincount(block, minlength=n_rows + 1)
     return np.cumsum(counts)
-
-
-def transpose_sparse(  # noqa: PLR0913 - three arrays on each side
-    *,
-    indptr: AnyArray,
-    rowval: AnyArray,
-    nzval: AnyArray,
-    out_indptr: AnyArray,
-    out_rowval: AnyArray,
-    out_nzval: AnyArray,
-    progress: Callable[[int], None] = lambda _: None,
-    max_elements: int = _BLOCK_ELEMENTS,
-) -> None:
-    """Fill the transpose of a CSC matrix, given where its columns begin.
-
-    Parameters
-    ----------
-    indptr, out_indptr
-        Where the columns of the source and of the result begin, from 0, int64.
-    rowval, nzval
-        1-based row numbers and values of the source.
-    out_rowval, out_nzval
-        Filled in place; row numbers count from 1 and ascend within each column.
-    progress
-        Called after each block with the number of elements done.
-    """
-    n_rows = len(out_indptr) - 1
-    free = np.array(out_indptr[:-1])
-    for span in column_blocks(indptr, max_elements=max_elements):
-        part = slice(int(indptr[span.start]), int(indptr[span.stop]))
-        rows = rowval[part].astype(np.int64) - 1
-        pointers = indptr[span.start : span.stop + 1] - indptr[span.start]
-        order = sp.csc_array(
-            (np.arange(rows.size), rows, pointers), shape=(n_rows, span.size)
-        ).tocsr()
-        counts = np.diff(order.indptr).astype(np.int64)
-        places = np.repeat(free - order.indptr[:-1], counts) + np.arange(rows.size)
-        out_rowval[places] = order.indices + (1 + span.start)
-        out_nzval[places] = nzval[part][order.data]
-        free += counts
-        progress(rows.size)
 
 
 def transpose_dense(source: AnyArray, out: AnyArray) -> None:

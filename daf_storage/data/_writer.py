@@ -39,6 +39,7 @@ from daf_storage.data._encoding import (
 )
 from daf_storage.data._new_axis import write_matrix
 from daf_storage.data._reader import DafReader, check_reader, writing_remedy
+from daf_storage.data._transpose import transpose_sparse
 from daf_storage.data._vector_writer import VectorWriter
 
 
@@ -345,7 +346,7 @@ class DafWriter(VectorWriter):
                 out = reserve_sparse_matrix(changes, path, n_rows, nnz, index_kind, kind)
             out_indptr = relayout.transposed_colptr(parts.rowval, n_rows, what=stored.what)
             out.colptr[:] = out_indptr + 1
-            relayout.transpose_sparse(
+            transpose_sparse(
                 indptr=stored.colptr(),
                 rowval=parts.rowval,
                 nzval=np.broadcast_to(np.True_, (nnz,)) if parts.nzval is None else parts.nzval,

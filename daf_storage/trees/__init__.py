@@ -8,6 +8,7 @@ Must not know axes, vectors or matrices.
 
 from daf_storage.trees._chunk_reader import ChunkMemory, new_chunk_cache
 from daf_storage.trees._consolidated import differences, has_consolidated
+from daf_storage.trees._decode_threads import THREADS, run_all
 from daf_storage.trees._decompress import decompress_chunk
 from daf_storage.trees._free_space import require_space_in
 from daf_storage.trees._hdf5_file import Hdf5File
@@ -46,6 +47,7 @@ from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_versio
 __all__ = [
     "ALIGNMENT",
     "INDEXES_SUFFIX",
+    "THREADS",
     "ArrayInfo",
     "ArrayMetadata",
     "ChunkMemory",
@@ -92,6 +94,7 @@ __all__ = [
     "read_joined",
     "release_kept",
     "require_space_in",
+    "run_all",
     "version_of",
     "zarr_formats",
 ]

@@ -17,7 +17,9 @@ from daf_storage.base import ForkLock
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
-_THREADS: Final = os.cpu_count() or 1
+THREADS: Final = os.cpu_count() or 1
+"""How many tasks run at a time."""
+
 _CONNECTIONS: Final = 16
 _pools: dict[tuple[str, int], ThreadPoolExecutor] = {}
 _lock: Final = ForkLock()
@@ -40,15 +42,15 @@ def run_all(tasks: Iterable[Callable[[], object]]) -> None:
     >>> sorted(seen)
     [1, 2]
     """
-    if _THREADS == 1:
+    if THREADS == 1:
         for task in tasks:
             task()
         return
     pending: deque[Future[object]] = deque()
     try:
         for task in tasks:
-            pending.append(_pool("decode", _THREADS).submit(task))
-            if len(pending) > 2 * _THREADS:
+            pending.append(_pool("decode", THREADS).submit(task))
+            if len(pending) > 2 * THREADS:
                 pending.popleft().result()
         while pending:
             pending.popleft().result()

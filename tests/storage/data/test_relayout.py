@@ -12,37 +12,7 @@ from hypothesis import strategies as st
 
 from daf_storage import MemoryDaf
 from daf_storage.data import column_blocks
-from daf_storage.data._relayout import transpose_dense, transpose_sparse, transposed_colptr
-
-
-@given(st.integers(0, 2**32), st.integers(0, 8), st.integers(1, 8), st.integers(1, 20))
-def test_sparse_transposes_are_those_of_scipy(
-    seed: int, height: int, width: int, block: int
-) -> None:
-    """Whatever the shape and the block size."""
-    random = np.random.default_rng(seed)
-    matrix = sp.random_array((height, width), density=0.4, format="csc", rng=random)
-    rowval = (matrix.indices + 1).astype(np.uint32)
-    indptr = matrix.indptr.astype(np.int64)
-    out_indptr = transposed_colptr(rowval, height, what="it")
-    out_rowval, out_nzval = np.zeros_like(rowval), np.zeros_like(matrix.data)
-    done: list[int] = []
-    transpose_sparse(
-        indptr=indptr,
-        rowval=rowval,
-        nzval=matrix.data,
-        out_indptr=out_indptr,
-        out_rowval=out_rowval,
-        out_nzval=out_nzval,
-        progress=done.append,
-        max_elements=block,
-    )
-    expected: Any = matrix.T.tocsc()
-    expected.sort_indices()
-    assert out_indptr.tolist() == expected.indptr.tolist()
-    assert (out_rowval.astype(int) - 1).tolist() == expected.indices.tolist()
-    assert out_nzval.tolist() == expected.data.tolist()
-    assert sum(done) == matrix.nnz
+from daf_storage.data._relayout import transpose_dense
 
 
 @given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 12))

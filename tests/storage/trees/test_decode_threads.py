@@ -16,7 +16,7 @@ from daf_storage.trees._decode_threads import run_all
 @pytest.fixture(autouse=True)
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have two threads, whatever the machine has."""
-    monkeypatch.setattr(_decode_threads, "_THREADS", 2)
+    monkeypatch.setattr(_decode_threads, "THREADS", 2)
     monkeypatch.setattr(_decode_threads, "_pools", {})
 
 
