@@ -23,6 +23,7 @@ from daf_query.cli._parser_parts import (
     add_command,
     add_counts,
     add_format,
+    add_memory,
     add_no_pager,
     add_no_provenance,
     add_overlay,
@@ -132,7 +133,8 @@ def _add_import(commands: Commands) -> None:
         "  daf import pbmc.h5ad pbmc.daf.zarr --one-layout --strict --quiet\n"
         "  daf import pbmc.h5ad small.daf.zarr --packed --counts-as uint16\n"
         "  daf import pbmc.h5ad small.daf.zarr --codec blosc-zstd-shuffle --level 7 \\\n"
-        "      --chunk-kb 128 --zarr-format 3 --overwrite",
+        "      --chunk-kb 128 --zarr-format 3 --overwrite\n"
+        "  daf import atlas.h5ad atlas.daf.zarr --memory 4GiB",
     )
     parser.add_argument("source", metavar="IN.h5ad")
     parser.add_argument(
@@ -156,6 +158,7 @@ def _add_import(commands: Commands) -> None:
     parser.add_argument(
         "--make-unique", action="store_true", help="append -1, -2 ... to names that occur twice"
     )
+    add_memory(parser)
     add_strict(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT")
     add_packing(parser)

@@ -19,6 +19,8 @@ else:
     slices = lazy_module("daf_query.slice")
 
 CODECS: Final = ("blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", "zstd", "gzip")
+LEAST_MEMORY_BYTES: Final = 1 << 24
+"""What `daf_storage` asks for; a test compares the two."""
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
@@ -217,3 +219,22 @@ def byte_size(text: str) -> int:
         return slices.byte_count(text, keyword="size")
     except DafError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def add_memory(parser: argparse.ArgumentParser) -> None:
+    """Add ``--memory``."""
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        type=memory_size,
+        help="how much memory the elements of matrices may take on their way, such as 500MB; 16MiB "
+        "or more (default: 1GiB)",
+    )
+
+
+def memory_size(text: str) -> int:
+    """Return how much memory may be taken, as an argument names it."""
+    size_bytes = byte_size(text)
+    if size_bytes < LEAST_MEMORY_BYTES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not enough to work with: give 16MiB or more")
+    return size_bytes

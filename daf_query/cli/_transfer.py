@@ -38,6 +38,7 @@ def import_command(options: argparse.Namespace) -> None:
         zarr_format=options.zarr_format,
         packed=packing_of(options),
         progress=progress_of(options),
+        **({} if options.memory is None else {"memory_bytes": options.memory}),
     )
     if options.quiet:
         return

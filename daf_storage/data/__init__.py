@@ -60,13 +60,19 @@ from daf_storage.data._relayout import column_blocks, transposed_colptr
 from daf_storage.data._sparse_checks import required_array
 from daf_storage.data._sparse_parts import SparseMatrixParts, SparseVectorParts
 from daf_storage.data._summary import axes_in_order
-from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES, transpose_sparse
+from daf_storage.data._transpose import (
+    DEFAULT_MEMORY_BYTES,
+    LEAST_MEMORY_BYTES,
+    check_memory,
+    transpose_sparse,
+)
 from daf_storage.data._versions import matrix_version, vectors_version
 from daf_storage.data._writer import DafWriter, check_writer
 
 __all__ = [
     "DEFAULT_MEMORY_BYTES",
     "ENTRIES_OF",
+    "LEAST_MEMORY_BYTES",
     "MAJOR_VERSION",
     "MINOR_VERSION",
     "REQUIRED",
@@ -93,6 +99,7 @@ __all__ = [
     "axis_section",
     "changed_by",
     "check_bools",
+    "check_memory",
     "check_reader",
     "check_writer",
     "checked_indices",

@@ -1,8 +1,8 @@
 """Transpose a sparse matrix on all cores, within a bounded memory.
 
 **Nouns.** A *block* is a range of stored elements that fits the cache of a core.  A *window* is as
-many blocks as the memory has room for; its transposed blocks, the *pieces*, lie one after the other.
-A *run* is what a piece has of one column of the result; the runs of a column, in the order of the
+many blocks as the memory has room for; its transposed blocks, the *pieces*, lie side by side.  A
+*run* is what a piece has of one column of the result; the runs of a column, in the order of the
 pieces, are what the window has of it.
 
 Each block is transposed by a counting sort, scipy's compiled one, which lets other threads run.
@@ -22,7 +22,7 @@ import numpy as np
 
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Span
-from daf_storage.errors import CorruptDataError
+from daf_storage.errors import CorruptDataError, InvalidInputError
 from daf_storage.trees import THREADS, run_all
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ else:
 DEFAULT_MEMORY_BYTES: Final = 1 << 30
 """How much memory a transposition takes at most, unless the caller says otherwise."""
 
+LEAST_MEMORY_BYTES: Final = 1 << 24
+"""Less than that is refused."""
+
 _BLOCK_ELEMENTS: Final = 1 << 19
 _LEAST_BLOCK_ELEMENTS: Final = 1 << 12
 _MERGED_ELEMENTS: Final = 1 << 18
@@ -41,6 +44,27 @@ _LARGEST: Final = np.iinfo(np.int32).max
 _POINTER_BYTES: Final = 4
 _RUN_BYTES: Final = 32
 """What the selection of a run takes besides its elements: numbers and pointers."""
+
+
+def check_memory(memory_bytes: object) -> int:
+    """Return how much memory may be taken, if that is enough to work with.
+
+    Raises
+    ------
+    InvalidInputError
+        It is no whole number of bytes, or too few.
+
+    Examples
+    --------
+    >>> check_memory(1 << 30)
+    1073741824
+    """
+    if not isinstance(memory_bytes, int) or memory_bytes < LEAST_MEMORY_BYTES:
+        raise InvalidInputError(
+            f"memory_bytes={memory_bytes!r} is not enough to work with; pass a number of bytes, "
+            f"{LEAST_MEMORY_BYTES:,} (16 MiB) or more"
+        )
+    return memory_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +90,8 @@ class TransposePlan:
     ) -> TransposePlan:
         """Return how to cut a matrix of ``nnz`` elements so that ``memory_bytes`` are enough.
 
-        Half of the memory is for the threads at most.  Of a matrix with very many columns, one block
-        and one pointer for each column are held in any case.
+        Half of the memory is for the threads at most.  Of a matrix with very many columns, one
+        block and one pointer for each column are held in any case.
 
         Examples
         --------
@@ -77,7 +101,8 @@ class TransposePlan:
         """
         most = memory_bytes // (2 * _copies(threads) * element_bytes)
         block = max(min(max(_BLOCK_ELEMENTS, 2 * n_minors), most), _LEAST_BLOCK_ELEMENTS)
-        merged = min(_MERGED_ELEMENTS, block)
+        merged_bytes = 2 * threads * (3 * element_bytes + _RUN_BYTES)
+        merged = max(min(_MERGED_ELEMENTS, block, memory_bytes // merged_bytes), 1)
         fixed = cls(block, merged, 0, n_minors, element_bytes, threads).planned_bytes
         piece_bytes = block * element_bytes + (n_minors + 1) * _POINTER_BYTES
         count = max((memory_bytes - fixed) // piece_bytes, 1)

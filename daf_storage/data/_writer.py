@@ -39,7 +39,7 @@ from daf_storage.data._encoding import (
 )
 from daf_storage.data._new_axis import write_matrix
 from daf_storage.data._reader import DafReader, check_reader, writing_remedy
-from daf_storage.data._transpose import transpose_sparse
+from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES, check_memory, transpose_sparse
 from daf_storage.data._vector_writer import VectorWriter
 
 
@@ -137,6 +137,7 @@ class DafWriter(VectorWriter):
         if_exists: IfExists = "error",
         progress: Callable[[int], None] = _ignore,
         packed: bool | Packing | None = None,
+        memory_bytes: int = DEFAULT_MEMORY_BYTES,
     ) -> None:
         """Store the transpose of a matrix too, block by block: memory does not grow with it.
 
@@ -148,15 +149,19 @@ class DafWriter(VectorWriter):
             in memory.
         progress
             Called after each block with the number of elements done.
+        memory_bytes
+            How much memory a sparse matrix may take on its way, 16 MiB or more.
 
         Raises
         ------
         InvalidInputError
-            Both axes are the same: such a matrix has one orientation only.
+            Both axes are the same: such a matrix has one orientation only; or ``memory_bytes`` is
+            too little.
         MatrixNotFoundError
             The matrix is not stored in exactly this orientation.
         """
         self._check_matrix(rows_axis, columns_axis, name)
+        check_memory(memory_bytes)
         if rows_axis == columns_axis:
             raise errors.InvalidInputError(
                 f"{self.location}: can't relayout the square matrix {name!r} of axis "
@@ -166,7 +171,13 @@ class DafWriter(VectorWriter):
         self.open_matrix(rows_axis, columns_axis, name)
         self._check_matrix_free(columns_axis, rows_axis, name, if_exists=if_exists, flipped=False)
         self._relayout(
-            rows_axis, columns_axis, name, if_exists=if_exists, progress=progress, packed=packed
+            rows_axis,
+            columns_axis,
+            name,
+            if_exists=if_exists,
+            progress=progress,
+            packed=packed,
+            memory_bytes=memory_bytes,
         )
 
     def delete_matrix(
@@ -326,6 +337,7 @@ class DafWriter(VectorWriter):
         if_exists: IfExists,
         progress: Callable[[int], None] = _ignore,
         packed: bool | Packing | None = None,
+        memory_bytes: int = DEFAULT_MEMORY_BYTES,
     ) -> None:
         stored = self.open_matrix(rows_axis, columns_axis, name)
         path = layout.matrix_path(columns_axis, rows_axis, name)
@@ -354,6 +366,7 @@ class DafWriter(VectorWriter):
                 out_rowval=out.rowval,
                 out_nzval=out.nzval,
                 progress=progress,
+                memory_bytes=memory_bytes,
             )
             if packed:
                 write_filled(changes, path, out)

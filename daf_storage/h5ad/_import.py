@@ -31,7 +31,15 @@ from daf_storage.base import (
     optional_import,
     progress_bar,
 )
-from daf_storage.data import CountsAs, DafWriter, count_types, kept, strings_input
+from daf_storage.data import (
+    DEFAULT_MEMORY_BYTES,
+    CountsAs,
+    DafWriter,
+    check_memory,
+    count_types,
+    kept,
+    strings_input,
+)
 from daf_storage.h5ad._matrices import MatrixWriter
 from daf_storage.h5ad._sources import (
     AnnDataSource,
@@ -120,6 +128,7 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
         duplicates=duplicates,
         strict=strict,
         counts_as=counts_as,
+        memory_bytes=DEFAULT_MEMORY_BYTES,
         progress="never",
     )
     with undone_on_error(daf):
@@ -143,6 +152,7 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     if_exists: IfExists = "error",
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: ShowProgress = "auto",
 ) -> Report:
     """Import an ``h5ad`` file into a new Daf data set, streaming its matrices.
@@ -159,6 +169,10 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     zarr_format, packed
         How to write it at a path, see `open_daf`; a data set was opened so.  Where it is packed,
         indices have the narrowest type.
+    memory_bytes
+        How much memory the elements of matrices may take on their way, 16 MiB or more.  Names,
+        columns and pointers to rows are not counted.  With more, the second orientation of a matrix
+        is written in fewer passes.  Of what is packed, each matrix is held besides.
     progress
         Whether to show a progress bar on stderr.
 
@@ -173,6 +187,8 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     ------
     FormatError
         The source is not an h5ad file.
+    InvalidInputError
+        ``memory_bytes`` is too little.
     UnsupportedInputError
         Something would be lost and ``strict`` is true; nothing is left at the destination.
     ExistsError
@@ -185,6 +201,7 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
         "duplicates": duplicates,
         "strict": strict,
         "counts_as": counts_as,
+        "memory_bytes": check_memory(memory_bytes),
         "progress": progress,
     }
     if isinstance(destination, DafWriter) and (packed or zarr_format is not None):
@@ -217,6 +234,7 @@ class Importer:
         duplicates: Duplicates,
         strict: bool,
         counts_as: CountsAs,
+        memory_bytes: int,
         progress: ShowProgress,
     ) -> None:
         if daf.axes_set():
@@ -235,6 +253,7 @@ class Importer:
         self._duplicates = duplicates
         self._strict = strict
         self._counts = self._counts_by_part(count_types(counts_as, "X"))
+        self._memory_bytes = memory_bytes
         self._show = progress
         self._notes: _notes.Notes = {"version": 1, "axes": {}, "matrices": {}, "uns": []}
 
@@ -424,6 +443,7 @@ class Importer:
                 progress,
                 relayout=self._relayout,
                 counts=self._counts,
+                memory_bytes=self._memory_bytes,
             )
             if source.main is not None:
                 self._add_matrix(writer, source.main, self._var, self._main, "X", "")

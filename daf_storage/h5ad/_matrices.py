@@ -9,7 +9,7 @@ import numpy as np
 
 from daf_storage._lazy import lazy_module
 from daf_storage.anndata_rules import Report
-from daf_storage.base import Progress, Span, StorageType
+from daf_storage.base import AnyArray, Progress, Span, StorageType
 from daf_storage.data import (
     DafWriter,
     EmptySparse,
@@ -19,6 +19,7 @@ from daf_storage.data import (
     refused_value,
 )
 from daf_storage.errors import CorruptDataError, UnsupportedInputError
+from daf_storage.h5ad._element_copy import ElementCopy, ElementReader, RefusedElement
 from daf_storage.h5ad._sources import DenseSource, SparseSource
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class MatrixWriter:
         *,
         relayout: bool,
         counts: Mapping[str, StorageType],
+        memory_bytes: int,
     ) -> None:
         self._daf = daf
         self._packing = daf.writable_tree.packing
@@ -57,6 +59,7 @@ class MatrixWriter:
         self._notes = notes
         self._progress = progress
         self._relayout = relayout
+        self._memory_bytes = memory_bytes
 
     def write(
         self, source: StoredSource, rows_axis: str, columns_axis: str, name: str, *, part: str
@@ -77,6 +80,7 @@ class MatrixWriter:
                 name,
                 progress=lambda done: self._progress.add(int(done * element_bytes)),
                 packed=self._packing,
+                memory_bytes=self._memory_bytes,
             )
 
     def write_square(self, source: StoredSource, axis: str, name: str, *, part: str) -> None:
@@ -116,7 +120,8 @@ class MatrixWriter:
         self, source: DenseSource, rows_axis: str, columns_axis: str, name: str, part: str
     ) -> None:
         dtype = self._stored_dtype(source.values.dtype, part)
-        rows = max(_BLOCK_BYTES // max(source.shape[1] * dtype.itemsize, 1), 1)
+        block_bytes = min(_BLOCK_BYTES, self._memory_bytes // 4)
+        rows = max(block_bytes // max(source.shape[1] * dtype.itemsize, 1), 1)
         row_major = rows_axis == columns_axis
         with self._daf.empty_dense_matrix(
             rows_axis,
@@ -142,6 +147,7 @@ class MatrixWriter:
     ) -> None:
         dtype = self._stored_dtype(source.data.dtype, part)
         nnz = int(source.indptr[-1])
+        _check_rises(source, part)
         n_minor = source.shape[1] if source.layout == "csr" else source.shape[0]
         index_dtype = _index_dtype(source.indices.dtype, max(nnz, n_minor))
         if self._packing is not None:
@@ -157,41 +163,30 @@ class MatrixWriter:
             packed=self._packing or False,
         ) as out:
             out.colptr[:] = source.indptr + 1
-            for span in column_blocks(source.indptr):
-                self._copy_block(source, span, out, n_minor, part, (rows_axis, columns_axis))
+            copying = ElementCopy(source.indptr, out, n_minor, self._progress, what=part)
+            copying.check_lengths(source.indices, source.data)
+            memory_bytes = self._memory_bytes // 2
+            copying.copy_indices(source.indices, memory_bytes=memory_bytes)
+            is_counted = part in self._counts
+            if is_counted and not copying.ascends:
+                _check_unique(source.indptr, out, n_minor)  # values that are added up may be whole
+            try:
+                copying.copy_values(source.data, memory_bytes=memory_bytes, is_exact=is_counted)
+            except RefusedElement as element:
+                names = self._names_of(source, element.place, rows_axis, columns_axis)
+                raise self._refused(part, element.value, dtype, *names) from None
+            if not copying.ascends:
+                for span in column_blocks(source.indptr):
+                    _sort_block(span, source.indptr, out, n_minor)
 
-    def _copy_block(
-        self,
-        source: SparseSource,
-        span: Span,
-        out: EmptySparse,
-        n_minor: int,
-        part: str,
-        axes: tuple[str, str],
-    ) -> None:
-        start, stop = int(source.indptr[span.start]), int(source.indptr[span.stop])
-        indices, data = source.indices[start:stop], source.data[start:stop]
-        pointers = source.indptr[span.start : span.stop + 1] - start
-        if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= n_minor):
-            raise CorruptDataError(f"{part}: a column index is outside 0 to {n_minor - 1:,}")
-        if not ascend(indices, pointers):
-            block = sp.csr_array(
-                (data, indices, pointers), shape=(span.size, n_minor), copy=True
-            )  # scipy sorts in place, and these may be the caller's arrays
-            block.sort_indices()
-            indices, data = block.indices, block.data
-            if not ascend(indices, pointers):
-                raise _NotCanonical
-        cast, place = self._counted(data, out.nzval.dtype, part)
-        if place is not None:
-            major = span.start + int(np.searchsorted(pointers, place, side="right")) - 1
-            names = [(axes[1], major), (axes[0], int(indices[place]))]
-            ordered = names if source.layout == "csr" else names[::-1]
-            raise self._refused(part, data[place], out.nzval.dtype, *ordered)
-        out.rowval[start:stop] = indices
-        out.rowval[start:stop] += 1
-        out.nzval[start:stop] = cast
-        self._progress.add((stop - start) * source.element_bytes)
+    def _names_of(
+        self, source: SparseSource, place: int, rows_axis: str, columns_axis: str
+    ) -> tuple[tuple[str, int], tuple[str, int]]:
+        """Return the row and the column of a stored element, as AnnData has them."""
+        major = int(np.searchsorted(source.indptr, place, side="right")) - 1
+        minor = int(ElementReader(source.indices).read(Span(place, place + 1))[0])
+        names = (columns_axis, major), (rows_axis, minor)
+        return names if source.layout == "csr" else names[::-1]
 
     def _counted(self, values: Any, dtype: np.dtype[Any], part: str) -> tuple[Any, int | None]:
         """Return values of a matrix as they are stored, and the place of one that cannot be."""
@@ -231,6 +226,42 @@ def _narrow_dtype(largest: int) -> np.dtype[Any]:
     ['uint16', 'uint32', 'uint64']
     """
     return next(dtype for dtype in _NARROW if largest <= np.iinfo(dtype).max)
+
+
+def _sort_block(span: Span, indptr: AnyArray, out: EmptySparse, n_minor: int) -> None:
+    """Put the elements of some compressed rows in order."""
+    part = slice(int(indptr[span.start]), int(indptr[span.stop]))
+    pointers = indptr[span.start : span.stop + 1] - part.start
+    rowval, nzval = out.rowval[part], out.nzval[part]
+    if ascend(rowval, pointers):
+        return
+    block = sp.csr_array((nzval, rowval, pointers), shape=(span.size, n_minor + 1), copy=True)
+    block.sort_indices()
+    if not ascend(block.indices, pointers):
+        raise _NotCanonical
+    rowval[:], nzval[:] = block.indices, block.data
+
+
+def _check_unique(indptr: AnyArray, out: EmptySparse, n_minor: int) -> None:
+    """Raise if an element is stored twice; nothing is put in order."""
+    for span in column_blocks(indptr):
+        part = slice(int(indptr[span.start]), int(indptr[span.stop]))
+        rowval = out.rowval[part].copy()
+        pointers = indptr[span.start : span.stop + 1] - part.start
+        copied = EmptySparse(nzval=np.empty(rowval.size, np.uint8), rowval=rowval)
+        _sort_block(Span(0, span.size), pointers, copied, n_minor)
+
+
+def _check_rises(source: SparseSource, part: str) -> None:
+    """Raise unless ``indptr`` has a place for each compressed row, and they rise from 0."""
+    indptr = source.indptr
+    n_major = source.shape[0] if source.layout == "csr" else source.shape[1]
+    rises = bool(np.all(indptr[1:] >= indptr[:-1]))
+    if indptr.shape != (n_major + 1,) or int(indptr[0]) != 0 or not rises:
+        raise CorruptDataError(
+            f"{part}: indptr does not rise from 0 in {n_major + 1:,} steps, so where its rows "
+            "begin is not known"
+        )
 
 
 def _index_dtype(dtype: np.dtype[Any], largest: int) -> np.dtype[Any]:

@@ -11,6 +11,7 @@ from daf_storage.trees._consolidated import differences, has_consolidated
 from daf_storage.trees._decode_threads import THREADS, run_all
 from daf_storage.trees._decompress import decompress_chunk
 from daf_storage.trees._free_space import require_space_in
+from daf_storage.trees._hdf5_datasets import dataset_array
 from daf_storage.trees._hdf5_file import Hdf5File
 from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
 from daf_storage.trees._hdf5_types import ALIGNMENT, h5py
@@ -80,6 +81,7 @@ __all__ = [
     "ZarrFormat",
     "ZarrTree",
     "ZarrVersion",
+    "dataset_array",
     "decompress_chunk",
     "differences",
     "fill_blocks",

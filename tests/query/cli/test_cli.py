@@ -18,9 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
+from daf_query.cli import _parser_parts as parsing
 from daf_query.cli import _summary, main
 from daf_query.cli._matrix_axes import matrix_axes
 from daf_storage import MemoryDaf, ZarrDaf, errors, open_daf
+from daf_storage.data import LEAST_MEMORY_BYTES
 from daf_storage.h5ad._matrices import MatrixWriter
 from tests.storage.h5ad.test_h5ad import read
 from tests.storage.stores.test_zip_crashes import reference_append
@@ -91,6 +93,22 @@ class TestImport:
         assert daf.has_axis("phase")
         assert daf.has_matrix("var", "obs", "UMIs", relayout=False)
         assert not daf.has_matrix("obs", "var", "UMIs", relayout=False)
+
+    def test_memory(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        """A size that is none, or too small, is a wrong usage, and nothing is written."""
+        assert parsing.LEAST_MEMORY_BYTES == LEAST_MEMORY_BYTES
+        out = tmp_path / "x.daf.zarr"
+        problems = {"plenty": "size='plenty' is no size; pass a number of bytes"}
+        for size in ("16MB", "0", "16777215"):
+            problems[size] = f"{size!r} is not enough to work with: give 16MiB or more"
+        for size, problem in problems.items():
+            with pytest.raises(SystemExit, match="2"):
+                main(["import", "none.h5ad", str(out), "--memory", size])
+            assert f"argument --memory: {problem}" in capsys.readouterr().err
+        assert not list(tmp_path.iterdir())
+        code, _, _ = run(capsys, "import", str(PBMC), str(out), "--memory", "16MiB", "--quiet")
+        assert code == 0
+        assert ZarrDaf(out).has_matrix("obs", "var", "X", relayout=False)
 
     def test_what_has_no_place_is_listed_at_the_end(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path

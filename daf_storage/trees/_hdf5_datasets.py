@@ -1,0 +1,28 @@
+"""Datasets of a file that the caller has open, read as other stored arrays are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from daf_storage.errors import DafError
+from daf_storage.trees._hdf5_array import Hdf5Array
+from daf_storage.trees._hdf5_file import Hdf5File, HeldObject
+from daf_storage.trees._hdf5_types import h5py
+
+
+def dataset_array(dataset: Any) -> Hdf5Array | None:
+    """Return a dataset of h5py as a stored array, valid while its file is open.
+
+    What lies in the file as it is, is mapped, and known chunks are decoded without HDF5.  None of
+    what is no dataset of numbers, and of a file that is open for writing.
+    """
+    h5 = h5py()
+    if not isinstance(dataset, h5.Dataset) or dataset.file.mode != "r":
+        return None
+    shared = Hdf5File(dataset.file, location=dataset.file.filename)
+    what = f"{shared.location}: {dataset.name.lstrip('/')}"
+    try:
+        array = Hdf5Array(shared, HeldObject(shared, dataset.id), what=what)
+    except DafError:  # half floats, for example, which Daf has not
+        return None
+    return None if array.info.storage_type.is_string else array

@@ -1,0 +1,281 @@
+"""Tests of importing sparse matrices on all cores: each chunk is read once, in order or not."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import anndata
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from daf_storage import MemoryDaf, errors, import_h5ad
+from daf_storage.base import Span
+from daf_storage.data import EmptySparse
+from daf_storage.h5ad import _element_copy as element_copy
+from daf_storage.h5ad._element_copy import ElementCopy, ElementReader
+from daf_storage.trees import _decode_threads, _hdf5_chunks
+
+STORED: dict[str, dict[str, Any]] = {
+    "contiguous": {},
+    "chunked": {"chunks": (50,)},
+    "gzip": {"chunks": (64,), "compression": "gzip"},
+    "gzip and shuffle": {"chunks": (70,), "compression": "gzip", "shuffle": True},
+    "lzf": {"chunks": (33,), "compression": "lzf", "shuffle": True},
+}
+"""How the elements are stored: in ways that are mapped, decoded here, and decoded by HDF5."""
+
+
+class _Silent:
+    def add(self, n_bytes: int) -> None:
+        """Count nothing."""
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many ranges, in several threads, whatever the machine."""
+    monkeypatch.setattr(element_copy, "_BLOCK_ELEMENTS", 100)
+    monkeypatch.setattr(_decode_threads, "THREADS", 2)
+
+
+def matrix_of(seed: int, dtype: str, index: str) -> Any:
+    """Return a matrix of 40 x 30 in rows, some of which are empty, as are some columns."""
+    random = np.random.default_rng(seed)
+    mask = random.random((40, 30)) < 0.5
+    mask[random.integers(0, 40, 5)] = mask[:, random.integers(0, 30, 5)] = False
+    mask[0] = mask[-1] = False
+    matrix = sp.csr_matrix(np.where(mask, random.integers(1, 100, (40, 30)), 0).astype(dtype))
+    matrix.indices, matrix.indptr = matrix.indices.astype(index), matrix.indptr.astype(index)
+    return matrix
+
+
+def write(path: Path, parts: dict[str, Any], **options: Any) -> None:
+    """Write an h5ad file of sparse matrices that are stored in some way, byte by byte as given."""
+    shape = next(matrix.shape for part, matrix in parts.items() if "/" not in part)
+    adata = anndata.AnnData(
+        obs=pd.DataFrame(index=[f"c{n}" for n in range(shape[0])]),
+        var=pd.DataFrame(index=[f"g{n}" for n in range(shape[1])]),
+    )
+    adata.write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        for part, matrix in parts.items():
+            if part in file:
+                del file[part]
+            group = file.create_group(part)
+            group.attrs.update(
+                {
+                    "encoding-type": f"{matrix.format}_matrix",
+                    "encoding-version": "0.1.0",
+                    "shape": matrix.shape,
+                }
+            )
+            group["indptr"] = matrix.indptr
+            for name in ("indices", "data"):
+                group.create_dataset(name, data=getattr(matrix, name), **options)
+
+
+def assert_is(daf: Any, axes: tuple[str, str], name: str, expected: Any, index: str) -> None:
+    """Compare the stored parts of both layouts with what scipy makes of the matrix."""
+    for rows, columns, oriented in ((*axes, expected), (*axes[::-1], expected.T)):
+        parts = daf.get_sparse_matrix(rows, columns, name)
+        by_columns = sp.csc_matrix(oriented)
+        by_columns.sum_duplicates()
+        assert parts.colptr.tolist() == (by_columns.indptr + 1).tolist()
+        assert parts.rowval.tolist() == (by_columns.indices + 1).tolist()
+        assert parts.nzval.tobytes() == by_columns.data.tobytes()
+        assert (parts.rowval.dtype, parts.nzval.dtype) == (np.dtype(index), expected.dtype)
+
+
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize(("dtype", "index"), [("f4", "i4"), ("f8", "i8"), ("i4", "i8")])
+def test_both_layouts_are_those_of_scipy(
+    tmp_path: Path, stored: str, dtype: str, index: str
+) -> None:
+    """However the elements are stored, in rows or in columns, also of layers and ``obsp``."""
+    by_rows, layer = matrix_of(1, dtype, index), matrix_of(2, dtype, index)
+    square = sp.csr_matrix(layer @ layer.T)
+    square.sort_indices()
+    by_columns = sp.csc_matrix(layer)
+    by_columns.indices = by_columns.indices.astype(index)
+    by_columns.indptr = by_columns.indptr.astype(index)
+    path = tmp_path / "x.h5ad"
+    write(path, {"X": by_rows, "layers/c": by_columns, "obsp/s": square}, **STORED[stored])
+    daf = MemoryDaf(name=f"both layouts of {stored} {dtype} {index}!")
+    import_h5ad(path, daf)
+    assert_is(daf, ("obs", "var"), "X", by_rows, index)
+    assert_is(daf, ("obs", "var"), "c", by_columns, index)
+    found = daf.get_np_matrix("obs", "obs", "s")
+    assert found.toarray().tolist() == square.toarray().tolist()
+
+
+@pytest.mark.parametrize("stored", ["contiguous", "gzip and shuffle", "lzf"])
+def test_elements_out_of_order_and_twice(tmp_path: Path, stored: str) -> None:
+    """Also where a row reaches from one range into the next one."""
+    for seed in range(4):
+        matrix = matrix_of(seed, "f4", "i4")
+        random = np.random.default_rng(seed)
+        for start, stop in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True):
+            order = start + random.permutation(stop - start)
+            matrix.indices[start:stop] = matrix.indices[order]
+            matrix.data[start:stop] = matrix.data[order]
+        if seed % 2:
+            row = int(np.argmax(np.diff(matrix.indptr)))
+            matrix.indices[matrix.indptr[row]] = matrix.indices[matrix.indptr[row] + 3]
+        path = tmp_path / f"{seed}.h5ad"
+        write(path, {"X": matrix}, **STORED[stored])
+        daf = MemoryDaf(name=f"{stored} out of order {seed}!")
+        report = import_h5ad(path, daf)
+        assert len(report.items) == seed % 2
+        expected = sp.csr_matrix(matrix)
+        expected.sum_duplicates()
+        assert_is(daf, ("obs", "var"), "X", expected, "i4")
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_order_is_seen_at_the_ends_of_ranges(rows: int) -> None:
+    """One element that is out of order, wherever it is; without one they ascend."""
+    nnz = 140 * rows
+    ascending = np.tile(np.arange(140, dtype=np.int32), rows)
+    indptr = np.arange(rows + 1) * 140
+    for at in (None, *range(90, 139)):
+        indices = ascending.copy()
+        if at is not None:
+            indices[at] = indices[at + 1]
+        out = EmptySparse(
+            nzval=np.zeros(nnz, "f4"), rowval=np.zeros(nnz, "i4"), colptr=np.zeros(rows + 1, "i4")
+        )
+        copying = ElementCopy(indptr, out, 140, _Silent(), what="it")
+        copying.copy_indices(indices, memory_bytes=1 << 24)
+        assert copying.ascends == (at is None), at
+
+
+def test_each_chunk_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For both layouts together, though rows do not end where chunks do."""
+    matrix = matrix_of(5, "f8", "i4")
+    path = tmp_path / "x.h5ad"
+    options = {"compression": "gzip", "shuffle": True}
+    write(path, {"X": matrix}, chunks=(64,), **options)
+    with h5py.File(path, "r+") as file:
+        del file["X/indices"]
+        file["X"].create_dataset("indices", data=matrix.indices, chunks=(48,), **options)
+    decoded: Counter[tuple[str, tuple[int, ...]]] = Counter()
+    lock = threading.Lock()
+    decode = _hdf5_chunks.Hdf5Chunks.decode
+
+    def counting(self: Any, position: Any, stored: Any) -> Any:
+        with lock:
+            decoded[self.what.rsplit("/", 1)[-1], position] += 1
+        return decode(self, position, stored)
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("h5py read the elements")
+
+    monkeypatch.setattr(_hdf5_chunks.Hdf5Chunks, "decode", counting)
+    getitem = h5py.Dataset.__getitem__
+    monkeypatch.setattr(
+        h5py.Dataset,
+        "__getitem__",
+        lambda self, *args: (refuse if self.name in ("/X/data", "/X/indices") else getitem)(
+            self, *args
+        ),
+    )
+    daf = MemoryDaf(name="each chunk once!")
+    import_h5ad(path, daf)
+    expected = {("indices", (n,)) for n in range(-(-matrix.nnz // 48))}
+    expected |= {("data", (n,)) for n in range(-(-matrix.nnz // 64))}
+    assert set(decoded) == expected
+    assert set(decoded.values()) == {1}
+    assert_is(daf, ("obs", "var"), "X", matrix, "i4")
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+def test_the_first_value_that_is_no_count_is_named(tmp_path: Path, layout: str) -> None:
+    """Whichever thread comes upon it, by its row and column; values that add up to counts pass."""
+    matrix = matrix_of(4, "f4", "i4").asformat(layout)
+    for at in (150, 151, 390):
+        matrix.data[at] += 0.5
+    first = matrix.copy()
+    first.data[:] = np.arange(matrix.nnz)
+    row, column = (int(place[0]) for place in np.nonzero(first.toarray() == 150))
+    write(tmp_path / "x.h5ad", {"X": matrix}, **STORED["gzip"])
+    with pytest.raises(
+        errors.UnsupportedInputError, match=f"of row 'c{row}' and column 'g{column}' is no uint8"
+    ):
+        import_h5ad(tmp_path / "x.h5ad", tmp_path / "x.daf.zarr", counts_as="uint8")
+    twice = sp.csr_matrix(([0.5, 2, 0.5], [1, 0, 1], [0, 3, 3]), shape=(2, 2))
+    write(tmp_path / "twice.h5ad", {"X": twice})
+    daf = MemoryDaf(name=f"halves that add up {layout}!")
+    import_h5ad(tmp_path / "twice.h5ad", daf, counts_as="uint8")
+    assert daf.get_np_matrix("obs", "var", "X").toarray().tolist() == [[2, 1], [0, 0]]
+
+
+def test_ranges_fit_the_memory_and_end_with_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as are read, wait and are copied at a time; a chunk is the least."""
+    monkeypatch.setattr(element_copy, "_BLOCK_ELEMENTS", 1 << 20)
+    monkeypatch.setattr(element_copy, "THREADS", 3)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", shape=(100_000,), dtype="f8", chunks=(3_000,))
+    with h5py.File(tmp_path / "x.h5") as file:
+        reader = ElementReader(file["x"])
+        for memory_bytes in (1 << 16, 1 << 20, 1 << 30):
+            spans = list(reader.spans(90_001, memory_bytes=memory_bytes))
+            assert [span.start for span in spans[1:]] == [span.stop for span in spans[:-1]]
+            assert (spans[0].start, spans[-1].stop) == (0, 90_001)
+            assert all(span.stop % 3_000 == 0 for span in spans[:-1])
+            held = max(span.size for span in spans) * 8 * 14
+            assert held <= memory_bytes or max(span.size for span in spans) == 3_000
+        assert reader.read(Span(5, 9)).tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "problem"),
+    [
+        ("indices", np.zeros(3, "i4"), "indices has 3 elements, and indptr ends at"),
+        ("data", np.zeros(3, "f4"), "data has 3 elements, and indptr ends at"),
+        ("indptr", np.arange(41) % 7, "indptr does not rise from 0 in 41 steps"),
+        ("indptr", np.zeros(9, "i4"), "indptr does not rise from 0 in 41 steps"),
+        ("indices", np.full(10_000, -1), "a column index is outside 0 to 29"),
+    ],
+)
+def test_damaged_matrices_are_errors(tmp_path: Path, part: str, values: Any, problem: str) -> None:
+    """That say which part it is, and leave nothing behind."""
+    write(tmp_path / "x.h5ad", {"X": matrix_of(3, "f4", "i4")})
+    with h5py.File(tmp_path / "x.h5ad", "r+") as file:
+        del file[f"X/{part}"]
+        file[f"X/{part}"] = values
+    with pytest.raises(errors.CorruptDataError, match=f"^X: {problem}"):
+        import_h5ad(tmp_path / "x.h5ad", tmp_path / "x.daf.zarr")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.h5ad"]
+
+
+def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread goes on, and there is no part of a data set."""
+    write(tmp_path / "x.h5ad", {"X": matrix_of(3, "f4", "i4")})
+    read = ElementReader.read
+    count = [0]
+
+    def interrupted(self: ElementReader, span: Span) -> Any:
+        count[0] += 1
+        if count[0] == 4:
+            raise KeyboardInterrupt
+        return read(self, span)
+
+    monkeypatch.setattr(ElementReader, "read", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        import_h5ad(tmp_path / "x.h5ad", tmp_path / "x.daf.zarr")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.h5ad"]
+
+
+@pytest.mark.parametrize("memory_bytes", [0, (1 << 24) - 1, True, "1GiB", None])
+def test_too_little_memory_is_refused(tmp_path: Path, memory_bytes: Any) -> None:
+    """Before anything is read or written."""
+    with pytest.raises(errors.InvalidInputError, match=r"16 MiB.* or more"):
+        import_h5ad(tmp_path / "none", tmp_path / "x.daf.zarr", memory_bytes=memory_bytes)
+    assert not list(tmp_path.iterdir())
