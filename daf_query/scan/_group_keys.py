@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from daf_query.scan._evaluate import Codes, Values
 from daf_query.scan._open_table import OpenTable
@@ -29,9 +30,32 @@ class GroupKey:
     """A column of which each value has a number from 0 on."""
 
     labels: pa.Array
-    """The value of each number; one of them may be null."""
+    """The values, in their order; one of them may be null."""
     numbers: Callable[[Values], npt.NDArray[Any]]
     """Returns the numbers of values of the column."""
+    size: int
+    """How many numbers there are."""
+    places: npt.NDArray[np.int64] | None = None
+    """The place of the label of each number, -1 where there is none and its rows are left out;
+    None if it has its own."""
+
+    def mapped(self, positions: pa.Array, values: pa.Array) -> GroupKey:
+        """Return the key of what other values the values stand for.
+
+        Parameters
+        ----------
+        positions
+            The place of the other value of each number; null where there is none.
+        """
+        encoded = values.dictionary_encode(null_encoding="encode")
+        order = pc.sort_indices(encoded.dictionary).to_numpy()
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        known = positions.is_valid().to_numpy(zero_copy_only=False)
+        places = np.full(self.size, -1)
+        found = positions.fill_null(0).to_numpy()[known]
+        places[known] = rank[encoded.indices.to_numpy()[found]]
+        return replace(self, labels=encoded.dictionary.take(pa.array(order)), places=places)
 
 
 def group_key(table: OpenTable, name: str, rows: Iterable[Rows]) -> GroupKey | None:
@@ -72,7 +96,7 @@ def _key_of_strings(table: OpenTable, name: str) -> GroupKey | None:
             raise TypeError(f"the codes of column {name!r} changed")
         return values.codes
 
-    return GroupKey(known.strings, numbers)
+    return GroupKey(known.strings, numbers, len(known.strings))
 
 
 def _key_of_integers(dtype: np.dtype[Any], low: int, high: int) -> GroupKey | None:
@@ -95,7 +119,7 @@ def _with_null(
         plain, is_valid = plain_values(values)
         return numbers(plain) if is_valid is None else np.where(is_valid, numbers(plain), null)
 
-    return GroupKey(pa.concat_arrays([labels, pa.nulls(1, labels.type)]), numbers_of)
+    return GroupKey(pa.concat_arrays([labels, pa.nulls(1, labels.type)]), numbers_of, null + 1)
 
 
 def _bounds(table: OpenTable, name: str, rows: Iterable[Rows]) -> tuple[int, int] | None:

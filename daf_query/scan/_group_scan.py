@@ -6,6 +6,7 @@ and no row is made of what is read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -80,7 +81,7 @@ class GroupScan:
         size = 1
         for name in self._names:
             key = group_key(self._table, name, self._scan.candidates())
-            size *= 1 if key is None else len(key.labels)
+            size *= 1 if key is None else key.size
             if key is None or size > MAX_GROUPS:
                 return None
             found.append(key)
@@ -94,12 +95,35 @@ class GroupScan:
         DafError
             A column cannot be read.
         """
-        shape = tuple(len(key.labels) for key in keys)
-        counts, totals = self._totals(keys, int(np.prod(shape, dtype=np.int64)))
+        size = math.prod(key.size for key in keys)
+        counts, totals = self._totals(keys, size)
+        if any(key.places is not None for key in keys):
+            counts, totals = self._mapped(keys, counts, totals)
         groups = np.flatnonzero(counts) if keys else np.zeros(1, np.intp)
+        shape = tuple(len(key.labels) for key in keys)
         numbers = np.unravel_index(groups, shape) if keys else ()
         labels = [key.labels.take(pa.array(each)) for key, each in zip(keys, numbers, strict=True)]
         return [*labels, *(self._result(each, groups, counts, totals) for each in self._aggregates)]
+
+    def _mapped(
+        self, keys: Sequence[GroupKey], counts: npt.NDArray[np.int64], totals: dict[str, Totals]
+    ) -> tuple[npt.NDArray[np.int64], dict[str, Totals]]:
+        """Return the same for the labels of keys, of which some numbers may have the same."""
+        groups = np.flatnonzero(counts)
+        numbers = np.unravel_index(groups, tuple(key.size for key in keys))
+        is_kept = np.ones(groups.size, np.bool_)
+        targets = np.zeros(groups.size, np.intp)
+        for key, each in zip(keys, numbers, strict=True):
+            places = each if key.places is None else key.places[each]
+            is_kept &= places >= 0
+            targets = targets * len(key.labels) + places
+        groups, targets = groups[is_kept], targets[is_kept]
+        size = math.prod(len(key.labels) for key in keys)
+        mapped_counts, mapped = np.zeros(size, np.int64), self._empty_totals(size)
+        np.add.at(mapped_counts, targets, counts[groups])
+        for name, total in mapped.items():
+            total.merge_groups(totals[name], groups, targets)
+        return mapped_counts, mapped
 
     def _totals(
         self, keys: Sequence[GroupKey], size: int
@@ -191,7 +215,7 @@ def _combined(numbers: Sequence[npt.NDArray[Any]], keys: Sequence[GroupKey]) -> 
         return np.empty(0, np.intp)
     groups = numbers[0].astype(np.intp)
     for each, key in zip(numbers[1:], keys[1:], strict=True):
-        groups *= len(key.labels)
+        groups *= key.size
         groups += each
     return groups
 

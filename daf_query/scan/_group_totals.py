@@ -81,6 +81,15 @@ class Totals:
         if "max" in functions:
             np.maximum.at(self.high, groups, values)
 
+    def merge_groups(self, other: Totals, groups: GroupNumbers, targets: GroupNumbers) -> None:
+        """Add what was added up of some groups to others, of which several may be the same."""
+        np.add.at(self.counts, targets, other.counts[groups])
+        np.add.at(self.sums, targets, other.sums[groups])
+        if self.float_sums is not self.sums:
+            np.add.at(self.float_sums, targets, other.float_sums[groups])
+        np.minimum.at(self.low, targets, other.low[groups])
+        np.maximum.at(self.high, targets, other.high[groups])
+
     def merge(self, other: Totals) -> None:
         """Add what was added up of other rows."""
         self.counts += other.counts

@@ -16,12 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.scan import (
+    NAME,
     Aggregate,
     Column,
     GroupKey,
     GroupScan,
     OpenTable,
     Predicate,
+    Rows,
     ScanReport,
     describe,
     plan_scan,
@@ -31,9 +33,23 @@ from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._simple_condition import UncertainError
 from daf_query.sql._simple_groups import SimpleGroups
 from daf_query.table import TableColumns
+from daf_storage.spi import Span
 
 _FLOATS: Final = (pa.float32(), pa.float64())
 _MAX_KEYS: Final = 2
+_MAX_ENTRIES: Final = 1 << 16
+"""Of a longer axis, looking up entries takes longer than the rest."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedKey:
+    """A column of the table that is joined, to group by."""
+
+    vector: str
+    """The column of the first table whose values are entries."""
+    column: str
+    joined: TableColumns
+    """The columns of the table that is joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +61,13 @@ class DirectGroups:
     """The columns of the table, as they are known."""
     groups: SimpleGroups
     """The query."""
-    keys: tuple[str, ...]
+    keys: tuple[str | JoinedKey, ...]
     """The columns to group by."""
     order: tuple[int, ...]
     """The outputs to sort by."""
     predicate: Predicate | None
+    joined: TableColumns | None = None
+    """The columns of the table that is joined."""
     _prepared: list[tuple[GroupScan, list[GroupKey]]] = field(default_factory=list, compare=False)
 
     @classmethod
@@ -59,20 +77,49 @@ class DirectGroups:
         known: TableColumns,
         groups: SimpleGroups,
         predicate: Predicate | None,
+        joined: TableColumns | None = None,
     ) -> DirectGroups | None:
         """Return the groups of a query; None if the engine is to be asked, as far as is known."""
         columns = known.columns
+        others: Mapping[str, Column] = {} if joined is None else joined.columns
         try:
-            keys = groups.keys_of(columns)
-            order = tuple(groups.sorted_by(key, columns) for key in groups.order)
+            keys = groups.keys_of({**columns, **others})
+            order = tuple(groups.sorted_by(key, {**columns, **others}) for key in groups.order)
         except UncertainError:
             return None
+        is_joined = {key: _is_of_joined(key, groups, columns, others) for key in keys}
         is_known = (
             len(keys) <= _MAX_KEYS
-            and all(key in columns and _is_key(columns[key].field.type) for key in keys)
-            and all(_is_computed(each, columns) for each in groups.aggregates)
+            and not any(name in columns and name in others for name in groups.bare)
+            and all(
+                key in side and _is_key(side[key].field.type)
+                for key in keys
+                for side in [others if is_joined[key] else columns]
+            )
+            and all(
+                _is_computed(each, columns)
+                and not _is_of_joined(str(each.column), groups, columns, others)
+                for each in groups.aggregates
+            )
         )
-        return cls(tables, known, groups, keys, order, predicate) if is_known else None
+        if not is_known:
+            return None
+        join = groups.join
+        if join is None or joined is None:
+            return cls(tables, known, groups, keys, order, predicate)
+        vector = columns.get(join.vector)
+        is_joinable = (
+            any(is_joined.values())
+            and vector is not None
+            and vector.field.type == pa.string()
+            and joined.length <= _MAX_ENTRIES
+        )
+        if not is_joinable:
+            return None
+        all_keys = tuple(
+            JoinedKey(join.vector, key, joined) if is_joined[key] else key for key in keys
+        )
+        return cls(tables, known, groups, all_keys, order, predicate, joined)
 
     @property
     def schema(self) -> pa.Schema:
@@ -81,17 +128,28 @@ class DirectGroups:
         for output in self.groups.outputs:
             expression = output.expression
             if isinstance(expression, str):
-                fields.append(self.known.columns[expression].field.with_name(output.name))
+                is_joined = expression in self._joined_names
+                known = self.joined if is_joined and self.joined is not None else self.known
+                fields.append(known.columns[expression].field.with_name(output.name))
             else:
                 kind = _result_type(expression, self.known.columns)
                 fields.append(pa.field(output.name, kind, nullable=expression.function != "count"))
         return pa.schema(fields)
 
     @property
+    def _joined_names(self) -> list[str]:
+        """The keys that are of the table that is joined."""
+        return [key.column for key in self.keys if isinstance(key, JoinedKey)]
+
+    @property
+    def _key_names(self) -> list[str]:
+        return [key.column if isinstance(key, JoinedKey) else key for key in self.keys]
+
+    @property
     def description(self) -> str:
         """What is done, in words."""
         where = "" if self.predicate is None else f" where {describe(self.predicate)}"
-        by = f" by {', '.join(self.keys)}" if self.keys else ""
+        by = f" by {', '.join(self._key_names)}" if self.keys else ""
         how = ", unless these have too many different values" if self.keys else ""
         return f"the rows of {self.known.table}{where} aggregated{by} as numbers{how}"
 
@@ -118,18 +176,39 @@ class DirectGroups:
             options=self.tables.scan_options,
         )
         plan = plan_scan(table, self.predicate)
-        scan = GroupScan(table, plan, self.keys, self.groups.aggregates)
+        scan = GroupScan(
+            table,
+            plan,
+            [key.vector if isinstance(key, JoinedKey) else key for key in self.keys],
+            self.groups.aggregates,
+        )
         keys = scan.keys()
         if keys is None:
             raise UncertainError
+        keys = [
+            self._joined_key(source, key) if isinstance(source, JoinedKey) else key
+            for source, key in zip(self.keys, keys, strict=True)
+        ]
         self._prepared.append((scan, keys))
+
+    def _joined_key(self, source: JoinedKey, key: GroupKey) -> GroupKey:
+        """Return the numbers of a vector as those of the values that its entries have."""
+        known, cache = source.joined, self.tables.cache
+        report = ScanReport(known.table, known.length, cache=cache)
+        table = OpenTable(
+            known.columns, known.length, cache, report, options=self.tables.scan_options
+        )
+        rows = Rows(Span(0, known.length))
+        names = table.column(NAME).to_arrow(rows)
+        values = table.column(source.column).to_arrow(rows)
+        return key.mapped(pc.index_in(key.labels, value_set=names, skip_nulls=True), values)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the groups; errors are those of `check`."""
         self.check()
         scan, keys = self._prepared.pop()
         arrays = scan.arrays(keys)
-        expressions = (*self.keys, *self.groups.aggregates)
+        expressions = (*self._key_names, *self.groups.aggregates)
         by_expression = dict(zip(expressions, arrays, strict=True))
         schema = self.schema
         columns = [by_expression[output.expression] for output in self.groups.outputs]
@@ -157,6 +236,16 @@ class DirectGroups:
             ranks += [is_null != key.nulls_first, np.where(is_null, 0, rank)]
         order: npt.NDArray[np.int64] = np.lexsort(ranks[::-1])
         return order
+
+
+def _is_of_joined(
+    name: str, groups: SimpleGroups, columns: Mapping[str, Column], others: Mapping[str, Column]
+) -> bool:
+    """Return whether a column is one of the table that is joined."""
+    item = groups.sides.get(name)
+    if item is not None:
+        return groups.join is not None and item == groups.join.item
+    return name in others and name not in columns
 
 
 def _is_key(kind: pa.DataType) -> bool:

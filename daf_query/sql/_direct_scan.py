@@ -30,13 +30,14 @@ from daf_query.sql._direct_groups import DirectGroups
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.sql._simple_condition import (
+    ColumnNames,
     UncertainError,
     name_of,
     names_in,
     simple_condition,
     simple_tokens,
 )
-from daf_query.sql._simple_groups import simple_groups
+from daf_query.sql._simple_groups import SimpleGroups, simple_groups
 from daf_query.sql._tokens import Token
 from daf_query.table import TableColumns
 from daf_storage import DafError, errors
@@ -207,6 +208,8 @@ class _Remembered:
     """The predicate of a condition, for the columns of one moment."""
 
     known: TableColumns
+    joined: TableColumns | None
+    """Those of the table that is joined."""
     predicate: Predicate | None
     """None if the engine is to be asked."""
 
@@ -225,7 +228,7 @@ class DirectScans:
     analysed: int = 0
     """How many conditions were worked out."""
     _remembered: dict[tuple[str, str, str], _Remembered] = field(default_factory=dict)
-    _refused: dict[str, TableColumns] = field(default_factory=dict)
+    _refused: dict[str, tuple[TableColumns, TableColumns | None]] = field(default_factory=dict)
 
     def of_query(self, query: str) -> DirectRows | None:
         """Return what answers a query; None if the engine is to be asked."""
@@ -259,25 +262,41 @@ class DirectScans:
         groups = simple_groups(query)
         if groups is None:
             return None
-        schema = self.default if groups.schema is None else groups.schema
-        found = self._table(schema, groups.table, groups.used)
+        schema = self.default if groups.item.schema is None else groups.item.schema
+        found = self._table(schema, groups.item.table, groups.used)
         if found is None:
             return None
         tables, known = found
-        if self._refused.get(query) is known:
+        joined = self._joined(groups, schema)
+        if groups.join is not None and joined is None:
+            return None
+        refused = self._refused.get(query)
+        if refused is not None and refused[0] is known and refused[1] is joined:
             return None
         predicate = None
         if groups.condition:
-            predicate = self._predicate(schema, known, query, groups.condition)
+            predicate = self._predicate(
+                schema, known, query, groups.condition, _names(groups, joined), joined
+            )
             if predicate is None:
                 return None
-        return DirectGroups.of(tables, known, groups, predicate)
+        return DirectGroups.of(tables, known, groups, predicate, joined)
+
+    def _joined(self, groups: SimpleGroups, schema: str) -> TableColumns | None:
+        """Return the columns of the table that is joined, of the same data set."""
+        if groups.join is None:
+            return None
+        item = groups.join.item
+        other = self.default if item.schema is None else item.schema
+        found = self._table(other, item.table, groups.used) if other == schema else None
+        return None if found is None else found[1]
 
     def refuse(self, query: str, direct: DirectRows) -> None:
         """Note that a query is one for the engine, as long as the columns stay the same."""
         if len(self._refused) >= _MAX_REMEMBERED:
             self._refused.clear()
-        self._refused[query] = direct.known
+        joined = direct.joined if isinstance(direct, DirectGroups) else None
+        self._refused[query] = (direct.known, joined)
 
     def of_rows(self, schema: str, axis: str, condition: str) -> DirectScan | None:
         """Return the scan for the positions of a condition's rows; None as above."""
@@ -306,22 +325,34 @@ class DirectScans:
         return tables, known
 
     def _predicate(
-        self, schema: str, known: TableColumns, sql: str, tokens: Sequence[Token]
+        self,
+        schema: str,
+        known: TableColumns,
+        sql: str,
+        tokens: Sequence[Token],
+        names: ColumnNames | None = None,
+        joined: TableColumns | None = None,
     ) -> Predicate | None:
         """Return the predicate of a condition; None if the engine is to be asked."""
         key = (schema, known.table, sql)
         remembered = self._remembered.get(key)
-        if remembered is None or remembered.known is not known:
+        if remembered is None or remembered.known is not known or remembered.joined is not joined:
             self.analysed += 1
             try:
-                predicate = simple_condition(sql, tokens, known.schema)
+                predicate = simple_condition(sql, tokens, known.schema, names)
             except UncertainError:
                 predicate = None
-            remembered = _Remembered(known, predicate)
+            remembered = _Remembered(known, joined, predicate)
             if len(self._remembered) >= _MAX_REMEMBERED:
                 self._remembered.clear()
             self._remembered[key] = remembered
         return remembered.predicate
+
+
+def _names(groups: SimpleGroups, joined: TableColumns | None) -> ColumnNames:
+    """Return how the condition of a query may write the columns of its first table."""
+    ambiguous = frozenset[str]() if joined is None else frozenset(joined.columns)
+    return ColumnNames(groups.item.qualifiers, ambiguous)
 
 
 def _is_plain(known: TableColumns, name: str) -> bool:

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -87,13 +88,27 @@ def simple_tokens(sql: str) -> tuple[Token, ...]:
     return tuple(tokens)
 
 
-def simple_condition(sql: str, tokens: Sequence[Token], schema: pa.Schema) -> Predicate:
+@dataclass(frozen=True, slots=True)
+class ColumnNames:
+    """How columns of a table are written in a query that may have another one."""
+
+    qualifiers: frozenset[tuple[str, ...]] = frozenset()
+    """What may stand before them."""
+    ambiguous: frozenset[str] = frozenset()
+    """Those before which it has to."""
+
+
+def simple_condition(
+    sql: str, tokens: Sequence[Token], schema: pa.Schema, names: ColumnNames | None = None
+) -> Predicate:
     """Return the predicate of a condition; raise `UncertainError` if the engine is to be asked.
 
     Parameters
     ----------
     sql
         What the tokens are of.
+    names
+        How columns are written; by default by their names alone.
 
     Examples
     --------
@@ -103,7 +118,7 @@ def simple_condition(sql: str, tokens: Sequence[Token], schema: pa.Schema) -> Pr
     >>> describe(simple_condition(written, simple_tokens(written), schema))
     "age <= 60 AND donor != 'N3'"
     """
-    parser = _Parser(sql, tokens, schema)
+    parser = _Parser(sql, tokens, schema, names or ColumnNames())
     lower = parser.disjunction(0)
     if parser.token is not None:
         raise UncertainError
@@ -113,7 +128,10 @@ def simple_condition(sql: str, tokens: Sequence[Token], schema: pa.Schema) -> Pr
 class _Parser:
     """Reads the tokens of a condition from left to right."""
 
-    def __init__(self, sql: str, tokens: Sequence[Token], schema: pa.Schema) -> None:
+    def __init__(
+        self, sql: str, tokens: Sequence[Token], schema: pa.Schema, names: ColumnNames
+    ) -> None:
+        self._names = names
         self._sql = sql
         self._tokens = tokens
         self._schema = schema
@@ -217,7 +235,15 @@ class _Parser:
         return lambda negated: IsTrue(field.name, negated)
 
     def _column(self) -> pa.Field:
-        name = name_of(self._next(), self._sql)
+        parts = [name_of(self._next(), self._sql)]
+        while self._takes_operator("."):
+            parts.append(name_of(self._next(), self._sql))
+        *qualifier, name = parts
+        names = self._names
+        is_known = (
+            tuple(qualifier) in names.qualifiers if qualifier else name not in names.ambiguous
+        )
+        self._require(is_taken=is_known)
         place = self._schema.get_field_index(name)
         if place < 0:
             raise UncertainError

@@ -1,7 +1,9 @@
 """Queries that aggregate groups of rows of one table, as they are written.  Pure.
 
 ``SELECT keys and aggregates FROM axis WHERE condition GROUP BY keys ORDER BY ... LIMIT ...``, where
-keys and arguments are columns by their names.  Whatever is not certain is left to the engine.
+keys and arguments are columns by their names.  Another table may be joined by its entries
+(``FROM cell JOIN donor ON cell.donor = donor.name``), of which columns can be keys.  Whatever is
+not certain is left to the engine.
 """
 
 from __future__ import annotations
@@ -9,11 +11,11 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from daf_query.scan import Aggregate, Function
+from daf_query.scan import INDEX, NAME, Aggregate, Function
 from daf_query.sql._simple_condition import UncertainError, name_of, names_in, simple_tokens
 from daf_query.sql._tokens import Token
 
@@ -28,6 +30,13 @@ _FUNCTIONS: Final[dict[str, Function]] = {
 }
 _CLAUSES: Final = ("FROM", "WHERE", "GROUP", "ORDER", "LIMIT", "OFFSET")
 """Words that begin a part of a query, in their order."""
+_NO_ALIAS: Final = (
+    *("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "SEMI", "ANTI", "ON"),
+    *("USING", "HAVING", "WINDOW", "QUALIFY", "TABLESAMPLE", "PIVOT", "UNPIVOT", "FOR", "GLOBAL"),
+    *("ASOF", "STRAIGHT_JOIN", "PREWHERE", "SETTINGS", "FORMAT", "PARTITION", "CONNECT", "START"),
+    *("LOCK", "SAMPLE", "MATCH_RECOGNIZE", "FINAL", "SET", "DO", "OUTPUT", "AT", "CLUSTERED"),
+)
+"""Words after a table that are, or may be, something else than what it is called."""
 _WHOLE: Final = re.compile(r"\d{1,9}")
 _SUSPECT: Final = re.compile(r"\b(?:group|distinct|count|sum|avg|mean|min|max)\b", re.IGNORECASE)
 
@@ -56,13 +65,52 @@ class SortKey:
 
 
 @dataclass(frozen=True, slots=True)
+class TableItem:
+    """A table after FROM or JOIN."""
+
+    schema: str | None
+    """The schema that it names."""
+    table: str
+    alias: str | None = None
+
+    @property
+    def qualifiers(self) -> frozenset[tuple[str, ...]]:
+        """What may stand before its columns."""
+        if self.alias is not None:
+            return frozenset([(self.alias,)])
+        full_name = (self.table,) if self.schema is None else (self.schema, self.table)
+        return frozenset([full_name, (self.table,)])
+
+    @property
+    def shown(self) -> str:
+        """What stands before a column in the engine's name of an aggregate."""
+        if self.alias is not None:
+            return self.alias
+        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryJoin:
+    """A table that is joined by its entries."""
+
+    item: TableItem
+    vector: str
+    """The column of the first table whose values are its entries."""
+
+
+@dataclass(frozen=True, slots=True)
 class SimpleGroups:
     """A query of groups of one table, as it is written."""
 
     outputs: tuple[GroupOutput, ...]
-    schema: str | None
-    """The schema that it names."""
-    table: str
+    item: TableItem
+    """The table."""
+    join: EntryJoin | None
+    """Another one, of which columns can be keys."""
+    sides: Mapping[str, TableItem]
+    """The table of columns that are written with one."""
+    bare: frozenset[str]
+    """Names of columns, or of outputs, that are written without a table."""
     condition: tuple[Token, ...]
     """What stands after WHERE; empty for all rows."""
     keys: tuple[str | int, ...]
@@ -144,8 +192,8 @@ def _groups_of(query: str, tokens: Sequence[Token]) -> SimpleGroups:
     _require(is_so=tokens[0].is_word("SELECT"))
     is_distinct = tokens[1].is_word("DISTINCT")
     parts = _parts(tokens[1 + is_distinct :])
-    schema, table = _table(parts["FROM"], query)
-    reader = _Reader(query, schema, table)
+    item, join = _tables(parts["FROM"], query)
+    reader = _Reader(query, item, join)
     outputs = tuple(reader.output(part) for part in _listed(parts["SELECT"]))
     names = [output.name for output in outputs]
     _require(is_so=len(set(names)) == len(names))
@@ -159,13 +207,16 @@ def _groups_of(query: str, tokens: Sequence[Token]) -> SimpleGroups:
     else:
         _require(is_so=all(isinstance(each.expression, Aggregate) for each in outputs))
     order = parts.get("ORDER")
+    sort_keys = () if order is None else tuple(map(reader.sort_key, _listed(_after_by(order))))
     return SimpleGroups(
         outputs=outputs,
-        schema=schema,
-        table=table,
+        item=item,
+        join=join,
+        sides=dict(reader.sides),
+        bare=frozenset(reader.bare),
         condition=tuple(parts.get("WHERE", ())),
         keys=keys,
-        order=() if order is None else tuple(map(reader.sort_key, _listed(_after_by(order)))),
+        order=sort_keys,
         limit=_whole(parts["LIMIT"]) if "LIMIT" in parts else None,
         offset=_whole(parts["OFFSET"]) if "OFFSET" in parts else 0,
         used=names_in(tokens, query),
@@ -185,11 +236,34 @@ def _parts(tokens: Sequence[Token]) -> dict[str, Sequence[Token]]:
     return parts
 
 
-def _table(tokens: Sequence[Token], query: str) -> tuple[str | None, str]:
-    """Return the schema and the name of a table."""
+def _tables(tokens: Sequence[Token], query: str) -> tuple[TableItem, EntryJoin | None]:
+    """Return the table after FROM, and the one that is joined by its entries."""
+    place = next((n for n, token in enumerate(tokens) if token.is_word("JOIN")), None)
+    if place is None:
+        return _item(tokens, query), None
+    first, rest = tokens[:place], tokens[place + 1 :]
+    item = _item(first[:-1] if first[-1].is_word("INNER") else first, query)
+    on = next((n for n, token in enumerate(rest) if token.is_word("ON")), len(rest))
+    other, equality = _item(rest[:on], query), rest[on + 1 :]
+    equals = next((n for n, token in enumerate(equality) if token.is_operator("=")), 0)
+    sides = [_dotted(equality[:equals], query), _dotted(equality[equals + 1 :], query)]
+    _require(is_so=not item.qualifiers & other.qualifiers)
+    for vector, entry in (sides, sides[::-1]):
+        if tuple(vector[:-1]) in item.qualifiers and tuple(entry[:-1]) in other.qualifiers:
+            _require(is_so=entry[-1] == NAME and vector[-1] not in (NAME, INDEX))
+            return item, EntryJoin(other, vector[-1])
+    raise UncertainError
+
+
+def _item(tokens: Sequence[Token], query: str) -> TableItem:
+    alias = None
+    if len(tokens) > 1 and not tokens[-2].is_operator("."):
+        alias = name_of(tokens[-1], query)
+        _require(is_so=not tokens[-1].is_word(*_NO_ALIAS))
+        tokens = tokens[: -2 if tokens[-2].is_word("AS") else -1]
     names = _dotted(tokens, query)
     _require(is_so=len(names) in (1, 2))
-    return (names[0] if names[1:] else None), names[-1]
+    return TableItem(names[0] if names[1:] else None, names[-1], alias)
 
 
 def _dotted(tokens: Sequence[Token], query: str) -> list[str]:
@@ -217,11 +291,13 @@ def _whole(tokens: Sequence[Token]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads expressions over the columns of a table."""
+    """Reads expressions over the columns of one or two tables."""
 
     query: str
-    schema: str | None
-    table: str
+    item: TableItem
+    join: EntryJoin | None
+    sides: dict[str, TableItem] = field(default_factory=dict)
+    bare: set[str] = field(default_factory=set)
 
     def output(self, tokens: Sequence[Token]) -> GroupOutput:
         """Read what is selected."""
@@ -266,16 +342,20 @@ class _Reader:
 
     def _column(self, tokens: Sequence[Token]) -> str:
         *qualifier, column = _dotted(tokens, self.query)
-        full_name = [*([] if self.schema is None else [self.schema]), self.table]
-        _require(is_so=not qualifier or qualifier in (full_name, [self.table]))
+        if not qualifier:
+            self.bare.add(column)
+            return column
+        items = [self.item] if self.join is None else [self.item, self.join.item]
+        called = [item for item in items if tuple(qualifier) in item.qualifiers]
+        _require(is_so=len(called) == 1)
+        _require(is_so=self.sides.setdefault(column, called[0]) == called[0])
         return column
 
     def _name(self, aggregate: Aggregate, tokens: Sequence[Token]) -> str:
         """Return what the engine calls an aggregate."""
         if aggregate.column is None:
             return "count(*)"
-        table = self.table if self.schema is None else f"{self.schema}.{self.table}"
-        return f"{tokens[0].text.lower()}({table}.{aggregate.column})"
+        return f"{tokens[0].text.lower()}({self.item.shown}.{aggregate.column})"
 
 
 def _require(*, is_so: bool) -> None:

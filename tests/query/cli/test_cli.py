@@ -697,6 +697,6 @@ def test_the_plan_of_a_query(tiny_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["sql", str(tiny_path), query, "--explain"]) == 0
     assert "filter_expr=(age > 40)" in capsys.readouterr().out
     assert main(["sql", str(tiny_path), query, "--explain", "--format", "json"]) == 0
-    assert set(json.loads(capsys.readouterr().out)) == {"logical", "physical", "notes"}
+    assert set(json.loads(capsys.readouterr().out)) == {"logical", "physical", "notes", "direct"}
     assert main(["sql", str(tiny_path), query, "--analyze"]) == 1
     assert "Divide by zero" in capsys.readouterr().err

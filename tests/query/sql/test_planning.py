@@ -58,12 +58,13 @@ def recorded_plannings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         ("SELECT name FROM cell c WHERE age > 40 AND donor = 'N1'", 1),
         ("SELECT name FROM cell WHERE age BETWEEN 3 AND 7 ORDER BY score LIMIT 2", 1),
         ("SELECT c.name FROM cell c JOIN donor d ON c.index = d.index WHERE site = 'Oslo'", 1),
-        ("SELECT donor, count(*) AS n FROM cell GROUP BY donor", 1),
-        ("SELECT count(*) AS n FROM cell", 1),
+        ("SELECT donor, count(*) AS n FROM cell GROUP BY donor", 0),
+        ("SELECT count(*) AS n FROM cell", 0),
         ("select COUNT( 1 ) n from memory.cell ;", 1),
-        ('SELECT count(*) AS "how many" FROM "cell"', 1),
+        ('SELECT count(*) AS "how many" FROM "cell"', 0),
+        ("SELECT site, count(*) FROM cell JOIN donor ON cell.donor = donor.name GROUP BY site", 0),
         ("SELECT count(*) AS n FROM cell, donor", 1),
-        ("SELECT count(*) AS n FROM cell c WHERE age > 3", 1),
+        ("SELECT count(*) AS n FROM cell c WHERE age > 3", 0),
         ("SELECT count(*) AS n FROM (SELECT age FROM cell)", 1),
         ("SELECT name FROM cell WHERE age IS NOT NULL", 1),
         ("SELECT name FROM cell WHERE age = NULL", 1),
@@ -78,7 +79,7 @@ def recorded_plannings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 def test_how_often_a_query_is_planned(
     session: DafSession, monkeypatch: pytest.MonkeyPatch, query: str, times: int
 ) -> None:
-    """Once, unless its tables have to be others than it was planned with, or it is a mere scan."""
+    """Once, unless its tables have to be others than it was planned with, or it is none for the engine."""
     with recorded_plannings(monkeypatch) as planned:
         session.sql(query).to_pydict()
     assert planned == [query] * times
