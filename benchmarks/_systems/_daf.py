@@ -16,7 +16,6 @@ class Flat(SqlSystem):
     modules = ("daf_query", "daf_storage", "daf_storage.h5ad")
     packages = ("daf-query", "datafusion", "pyarrow", "numpy")
     file_name: ClassVar[str] = "x.daf.zarr"
-    options: ClassVar[dict[str, Any]] = {}
     _session: Any = None
 
     def prepare(self, place: Place) -> None:
@@ -25,17 +24,22 @@ class Flat(SqlSystem):
 
         path = place.folder / self.file_name
         if place.data.kind == "matrix":
-            destination: Any = (
-                daf_storage.open_daf(path, "w", **self.options) if self.options else path
-            )
             daf_storage.import_h5ad(
-                place.source, destination, obs_is="cell", var_is="gene", progress="never"
+                place.source,
+                path,
+                obs_is="cell",
+                var_is="gene",
+                **self.options(place),
+                progress="never",
             )
         else:
-            destination = daf_storage.open_daf(path, "w", **self.options)
-            _import_parquet(place.source, destination)
-        if not isinstance(destination, Path):
-            destination.close()
+            with daf_storage.open_daf(path, "w", **self.options(place)) as destination:
+                _import_parquet(place.source, destination)
+
+    def options(self, place: Place) -> dict[str, Any]:
+        """Return how it is written."""
+        del place
+        return {}
 
     def open(self, place: Place) -> None:
         """Connect."""
@@ -75,9 +79,16 @@ class Flat(SqlSystem):
 
 
 class Packed(Flat):
-    """The same, compressed in small chunks."""
+    """The same, compressed in small chunks: of a matrix the counts as integers, in both layouts."""
 
-    options: ClassVar[dict[str, Any]] = {"packed": True}
+    def options(self, place: Place) -> dict[str, Any]:
+        """Return what is smallest and still fast."""
+        import daf_storage
+
+        if place.data.kind != "matrix":
+            return {"packed": True}
+        small = daf_storage.Packing("blosc-zstd-shuffle", level=8, chunk_kb=128)
+        return {"packed": small, "counts_as": "uint16"}
 
 
 class Indexed(Flat):
@@ -90,6 +101,22 @@ class Indexed(Flat):
         super().prepare(place)
         with daf_query.connect(place.folder / self.file_name, mode="r+") as session:
             session.build_index("cell", "name")
+
+    def filter_slice(self) -> Any:
+        """Return the rows as floats, which others have."""
+        return super().filter_slice().astype("f4")
+
+    def gene(self) -> Any:
+        """Return a gene as floats."""
+        return super().gene().astype("f4")
+
+    def scattered(self) -> Any:
+        """Return some columns of some rows as floats."""
+        return super().scattered().astype("f4")
+
+    def many_rows(self) -> Any:
+        """Return many rows as floats."""
+        return super().many_rows().astype("f4")
 
 
 class Archive(Flat):

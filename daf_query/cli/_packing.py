@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from daf_storage import Packing
+from daf_storage.errors import InvalidInputError
 
 
 def packing_of(options: argparse.Namespace) -> bool | Packing:
@@ -19,11 +20,17 @@ def packing_of(options: argparse.Namespace) -> bool | Packing:
     return Packing(**given) if options.packed or given else False
 
 
-def counts_of(options: argparse.Namespace, main: str) -> dict[str, Any] | None:
-    """Return the types of counts by the name of the matrix; without a name, of the main one.
+def counts_of(options: argparse.Namespace) -> Any:
+    """Return the types of counts: one of the main matrix, or several by the names of matrices.
 
-    >>> counts_of(argparse.Namespace(counts_as=["uint16", "spliced=uint8"]), "X")
+    >>> counts_of(argparse.Namespace(counts_as=["X=uint16", "spliced=uint8"]))
     {'X': 'uint16', 'spliced': 'uint8'}
     """
-    pairs = (word.rpartition("=") for word in options.counts_as)
-    return {name or main: kind for name, _, kind in pairs} or None
+    pairs = [(name, kind) for name, _, kind in (w.rpartition("=") for w in options.counts_as)]
+    if len(pairs) == 1 and not pairs[0][0]:
+        return pairs[0][1]
+    if any(not name for name, _ in pairs):
+        raise InvalidInputError(
+            "--counts-as: of several types, each needs the name of its matrix, such as X=uint16"
+        )
+    return dict(pairs) or None

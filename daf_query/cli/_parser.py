@@ -162,7 +162,7 @@ def _add_import(commands: Commands) -> None:
     add_strict(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT")
     add_packing(parser)
-    add_counts(parser, "X")
+    add_counts(parser)
     add_quiet(parser)
     parser.set_defaults(command="_transfer.import_command")
 
@@ -298,12 +298,14 @@ def _add_convert(commands: Commands) -> None:
         "  daf convert atlas.daf.zarr atlas.daf.zarr.zip --packed --zarr-format 3\n"
         "  daf convert atlas.daf.zarr small.daf.zarr --codec zstd --level 19 --chunk-kb 128 \\\n"
         "      --overwrite --quiet\n"
+        "  daf convert atlas.daf.zarr small.daf.zarr --packed --counts-as UMIs=uint16\n"
         "  daf convert atlas.daf.zarr copy.daf.zarr --link",
     )
     parser.add_argument("source", metavar="SRC")
     parser.add_argument("destination", metavar="DST")
     parser.add_argument("--overwrite", action="store_true", help="replace what is at DST")
     add_packing(parser)
+    add_counts(parser)
     parser.add_argument(
         "--link",
         action="store_true",

@@ -117,15 +117,15 @@ def add_packing(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_counts(parser: argparse.ArgumentParser, main: str) -> None:
+def add_counts(parser: argparse.ArgumentParser) -> None:
     """Add ``--counts-as``."""
     parser.add_argument(
         "--counts-as",
         metavar="[NAME=]TYPE",
         action="append",
         default=[],
-        help=f"store the whole numbers of {main}, or of the matrix NAME, as uint8, uint16 or "
-        "uint32: exactly, or not at all; repeatable",
+        help="store the whole numbers of the main matrix, or of the matrix NAME, as uint8, uint16 "
+        "or uint32: exactly, or not at all; repeatable",
     )
 
 

@@ -33,7 +33,7 @@ def import_command(options: argparse.Namespace) -> None:
         relayout=not options.one_layout,
         duplicates="make_unique" if options.make_unique else "error",
         strict=options.strict,
-        counts_as=counts_of(options, "X"),
+        counts_as=counts_of(options),
         if_exists="replace" if options.overwrite else "error",
         zarr_format=options.zarr_format,
         packed=packing_of(options),
@@ -86,6 +86,7 @@ def convert_command(options: argparse.Namespace) -> None:
         if_exists="replace" if options.overwrite else "error",
         zarr_format=options.zarr_format,
         packed=packing_of(options),
+        counts_as=counts_of(options),
         link=options.link,
         progress=progress_of(options),
     )

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.base import AnyArray, IfExists, OpenMode, Packing, ShowProgress, progress_bar
 from daf_storage.data import (
+    CountsAs,
     DafReader,
     DafWriter,
     StoredMatrix,
@@ -43,6 +45,7 @@ from daf_storage.upkeep._copy_into import (
     size_of,
 )
 from daf_storage.upkeep._copy_properties import CopyIfExists, check_copy_if_exists
+from daf_storage.upkeep._counted import CountedCopy, CountedMatrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class _KeptImage:
         return {"": self.image}
 
 
-Stored: TypeAlias = StoredVector | StoredMatrix | _KeptImage
+Stored: TypeAlias = StoredVector | StoredMatrix | CountedMatrix | _KeptImage
 
 
 def copy_all(  # noqa: PLR0913 - the choices of the reference
@@ -136,20 +139,34 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
             copy_into(source, destination, options, bar.add)
             _copy_kept(source, destination)
         return
-    total = 2 * sum(size_bytes(a) for _, one in _properties(source) for a in one.arrays().values())
+    _copy_whole(source, destination, CountedCopy(source, None), link=link, progress=progress)
+
+
+def _copy_whole(
+    source: DafReader,
+    destination: DafWriter,
+    counted: CountedCopy,
+    *,
+    link: bool,
+    progress: ShowProgress,
+) -> None:
+    """Copy everything into an empty data set, and compare."""
+    properties = _properties(source, counted)
+    total = 2 * sum(size_bytes(a) for _, one in properties for a in one.arrays().values())
     with progress_bar("copy", total, show=progress) as bar:
         with destination.batch():
-            _copy(source, destination, bar.add, link=link)
-        _compare(source, destination, bar.add)
+            _copy(source, destination, counted, bar.add, link=link)
+        _compare(source, destination, counted, bar.add)
 
 
-def convert(
+def convert(  # noqa: PLR0913 - how a copy is written
     source: str | Path,
     destination: str | Path,
     *,
     if_exists: IfExists = "error",
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
+    counts_as: CountsAs = None,
     link: bool = False,
     progress: ShowProgress = "auto",
 ) -> None:
@@ -166,6 +183,10 @@ def convert(
         ``"error"`` leaves it, ``"replace"`` replaces it.
     zarr_format, packed
         How to write it, see `open_daf`.
+    counts_as
+        The type in which the whole numbers of the main matrix (the scalar ``X_is`` names it, else
+        ``X``) are stored, ``"uint8"``, ``"uint16"`` or ``"uint32"``; or the types of matrices by
+        their names.  What was imported from an AnnData is exported in the type that it had.
     link
         From one directory to another: whether to share files, see `copy_all`.
     progress
@@ -175,6 +196,8 @@ def convert(
     ------
     ExistsError
         There is something at the destination and ``if_exists`` is ``"error"``.
+    UnsupportedInputError
+        A value of a matrix of ``counts_as`` would change; nothing is left at the destination.
 
     Examples
     --------
@@ -191,7 +214,7 @@ def convert(
             destination, if_exists=if_exists, zarr_format=zarr_format, packed=packed
         ) as new,
     ):
-        copy_all(daf, new, link=link, progress=progress)
+        _copy_whole(daf, new, CountedCopy(daf, counts_as), link=link, progress=progress)
 
 
 def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:
@@ -215,7 +238,12 @@ def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:
 
 
 def _copy(
-    source: DafReader, destination: DafWriter, add: Callable[[int], None], *, link: bool
+    source: DafReader,
+    destination: DafWriter,
+    counted: CountedCopy,
+    add: Callable[[int], None],
+    *,
+    link: bool,
 ) -> None:
     for name in sorted(source.scalars_set()):
         array = layout.open_array(source.tree, layout.scalar_path(name))
@@ -225,11 +253,13 @@ def _copy(
             )
         is_string = array.info.storage_type.is_string
         values = array.read_strings() if is_string else array.read().reshape(1)
+        if is_string and (text := counted.scalar(name, values[0].as_py())) != values[0].as_py():
+            values = pa.array([text])
         with _property(destination, layout.scalar_path(name)) as changes:
             changes.write_scalar(layout.scalar_path(name), values)
     for axis in sorted(source.axes_set()):
         destination.add_axis(axis, source.get_pa_vector(axis, "name"))
-    for path, stored in _properties(source):
+    for path, stored in _properties(source, counted):
         copy_property(destination, path, stored, add, link=link)
 
 
@@ -317,11 +347,15 @@ def _copy_array(
     changes.write_blocks(path, array.info.shape, array.info.storage_type, blocks())
 
 
-def _compare(source: DafReader, copy: DafReader, add: Callable[[int], None]) -> None:
+def _compare(
+    source: DafReader, copy: DafReader, counted: CountedCopy, add: Callable[[int], None]
+) -> None:
     """Read both and raise at the first difference."""
     same = source.scalars_set() == copy.scalars_set() and source.axes_set() == copy.axes_set()
     scalars = source.scalars_set() if same else set()
-    same = same and all(_is_same(source.get_scalar(n), copy.get_scalar(n)) for n in scalars)
+    same = same and all(
+        _is_same(counted.scalar(n, source.get_scalar(n)), copy.get_scalar(n)) for n in scalars
+    )
     axes = source.axes_set() if same else set()
     same = same and all(
         source.get_pa_vector(a, "name").equals(copy.get_pa_vector(a, "name")) for a in axes
@@ -331,7 +365,8 @@ def _compare(source: DafReader, copy: DafReader, add: Callable[[int], None]) -> 
             f"{copy.location}: its scalars or axes are not those of {source.location}; the copy "
             "failed, look at the disk"
         )
-    ours, theirs = dict(_properties(source)), dict(_properties(copy))
+    ours = dict(_properties(source, counted))
+    theirs = dict(_properties(copy, CountedCopy(copy, None)))
     for path in sorted(ours.keys() | theirs.keys()):
         one, other = ours.get(path), theirs.get(path)
         if one is None or other is None or not _is_same_property(one, other, add):
@@ -373,7 +408,7 @@ def _bytes(values: AnyArray) -> AnyArray:
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
 
-def _properties(daf: DafReader) -> Iterator[tuple[str, Stored]]:
+def _properties(daf: DafReader, counted: CountedCopy) -> Iterator[tuple[str, Stored]]:
     """Yield the path of each vector, matrix and part of an AnnData, and the property itself."""
     axes = sorted(daf.axes_set())
     for axis in axes:
@@ -382,6 +417,7 @@ def _properties(daf: DafReader) -> Iterator[tuple[str, Stored]]:
     for rows, columns in itertools.product(axes, axes):
         for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
             path = layout.matrix_path(rows, columns, name)
-            yield path, ordered(daf.open_matrix(rows, columns, name))
+            stored = ordered(daf.open_matrix(rows, columns, name))
+            yield path, counted.matrix(rows, columns, name, stored)
     for path, array in kept.arrays(daf.tree).items():
         yield path, _KeptImage(array)

@@ -9,6 +9,7 @@ import pytest
 
 from daf_query.cli._packing import counts_of, packing_of
 from daf_storage import Packing
+from daf_storage.errors import InvalidInputError
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,10 @@ def test_each_option_of_packing_packs(
 
 
 def test_types_of_counts() -> None:
-    """A type alone is of the main matrix."""
-    options = argparse.Namespace(counts_as=["spliced=uint8", "uint16"])
-    assert counts_of(options, "UMIs") == {"spliced": "uint8", "UMIs": "uint16"}
-    assert counts_of(argparse.Namespace(counts_as=[]), "X") is None
+    """A type alone is of the main matrix; several have names."""
+    named = argparse.Namespace(counts_as=["spliced=uint8", "UMIs=uint16"])
+    assert counts_of(named) == {"spliced": "uint8", "UMIs": "uint16"}
+    assert counts_of(argparse.Namespace(counts_as=["uint16"])) == "uint16"
+    assert counts_of(argparse.Namespace(counts_as=[])) is None
+    with pytest.raises(InvalidInputError, match="each needs the name of its matrix"):
+        counts_of(argparse.Namespace(counts_as=["spliced=uint8", "uint16"]))

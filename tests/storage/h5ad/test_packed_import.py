@@ -13,8 +13,18 @@ import scipy.sparse as sp
 import zarr
 from anndata.tests.helpers import assert_equal
 
+import daf_storage
 from daf_query import connect
-from daf_storage import MemoryDaf, Packing, errors, from_anndata, import_h5ad, open_daf, verify
+from daf_storage import (
+    MemoryDaf,
+    Packing,
+    convert,
+    errors,
+    from_anndata,
+    import_h5ad,
+    open_daf,
+    verify,
+)
 from daf_storage.h5ad import export_h5ad
 from daf_storage.trees._shards import ShardReader
 
@@ -194,3 +204,41 @@ def test_a_data_set_that_is_open_says_how_it_is_packed() -> None:
     """An import into it does not."""
     with pytest.raises(errors.InvalidInputError, match="it was opened already"):
         import_h5ad("x.h5ad", MemoryDaf(), packed=True)
+
+
+def test_a_copy_has_counts_as_whole_numbers(
+    tmp_path: Path, h5ad: Path, counts: sp.csr_array
+) -> None:
+    """In both layouts; an export returns to the type of the file that was imported."""
+    import_h5ad(h5ad, tmp_path / "flat.daf.zarr", progress="never")
+    types: Any = {"X": "uint16", "dense": "uint32"}
+    path = tmp_path / "small.daf.zarr.zip"
+    convert(tmp_path / "flat.daf.zarr", path, packed=True, counts_as=types, progress="never")
+    with open_daf(path) as daf:
+        for axes in (("obs", "var"), ("var", "obs")):
+            assert daf.open_matrix(*axes, "X").info.storage_type.value == "UInt16"
+            assert daf.open_matrix(*axes, "dense").info.storage_type.value == "UInt32"
+        assert (sp.csr_array(daf.get_np_matrix("obs", "var", "X")) != counts).nnz == 0
+        assert np.array_equal(daf.get_np_matrix("obs", "var", "dense"), counts.toarray())
+        back = daf_storage.to_anndata(daf)
+    assert (back.X.dtype, back.layers["dense"].dtype) == (np.float32, np.float32)
+    assert_equal(back.X, sp.csr_matrix(counts), exact=True)
+
+
+@pytest.mark.parametrize("form", ["sparse", "dense"])
+def test_a_copy_refuses_what_is_no_count(tmp_path: Path, form: str) -> None:
+    """With its row and its column; there is no copy then."""
+    values = np.zeros((3, 4), np.float32)
+    values[1, 2] = 0.5
+    matrix: Any = sp.csc_array(values) if form == "sparse" else values
+    with open_daf(tmp_path / "x.daf.zarr", "w") as daf:
+        daf.add_axis("cell", ["a", "b", "c"])
+        daf.add_axis("gene", ["e", "f", "g", "h"])
+        daf.set_matrix("cell", "gene", "UMIs", matrix)
+    source, copy = tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr"
+    refused = r"value 0\.5 of row '(b|g)' and column '(g|b)' is no uint8"
+    with pytest.raises(errors.UnsupportedInputError, match=refused):
+        convert(source, copy, counts_as={"UMIs": "uint8"}, progress="never")
+    with pytest.raises(errors.MatrixNotFoundError, match="there is no matrix 'X' to store"):
+        convert(source, copy, counts_as="uint8", progress="never")
+    assert not copy.exists()
