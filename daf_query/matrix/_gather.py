@@ -39,6 +39,8 @@ _BLOCK_ELEMENTS = 1 << 18
 _FETCHED_ELEMENTS = 4 << 20
 _BLOCK_MAJORS = 1 << 20
 _SPARE_ROOM = 1.02
+_FEW_MINORS = 6
+"""Up to how many minors are compared with, rather than looked up in a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +113,17 @@ def _gather_minors(
     n_read = 0
     for block in blocks_of(plan):
         stored, values = elements.read(block.starts, block.counts)
-        offsets, selected = _looked_up(offset_of_minor, stored)
+        if minors.size <= _FEW_MINORS:
+            selected = _equal_to_any(stored, (minors + base).tolist())
+            offsets, placed = offset_of_minor[stored[selected]], None
+        else:
+            offsets, selected = _looked_up(offset_of_minor, stored)
+            placed = selected
         borders = np.concatenate([[0], np.cumsum(block.counts)])
         np.add.at(counts, block.majors, np.diff(np.searchsorted(selected, borders)))
         n_read += stored.size
-        for target, source in ((indices, offsets), (data, values)):
-            target.add(source, selected, share_read=n_read / max(total, 1))
+        for target, source, picked in ((indices, offsets, placed), (data, values, selected)):
+            target.add(source, picked, share_read=n_read / max(total, 1))
         progress(stored.size)
     indptr = _indptr(counts, minors.size)
     parts = (data.done(), indices.done().astype(indptr.dtype, copy=False), indptr)
@@ -131,14 +138,18 @@ class _Filled:
         self._size = 0
 
     def add(
-        self, source: npt.NDArray[Any], selected: npt.NDArray[np.intp], *, share_read: float
+        self, source: npt.NDArray[Any], selected: npt.NDArray[np.intp] | None, *, share_read: float
     ) -> None:
-        """Add some elements; so large a share of what they are selected from is read by then."""
-        start, stop = self._size, self._size + selected.size
+        """Add some elements, or all; so large a share of what they are from is read by then."""
+        start = self._size
+        stop = start + (source if selected is None else selected).size
         if stop > self._values.size:
             room = stop if share_read >= 1 else int(stop / share_read * _SPARE_ROOM)
             self._reserve(max(room, stop))
-        source.take(selected, out=self._values[start:stop], mode="clip")
+        if selected is None:
+            self._values[start:stop] = source
+        else:
+            source.take(selected, out=self._values[start:stop], mode="clip")
         self._size = stop
 
     def _reserve(self, size: int) -> None:
@@ -151,6 +162,18 @@ class _Filled:
         """Return what was added; the rest of the memory is given back."""
         self._values.resize(self._size, refcheck=False)
         return self._values
+
+
+def _equal_to_any(rows: npt.NDArray[Any], wanted: list[int]) -> npt.NDArray[np.intp]:
+    """Return which row numbers are one of a few.
+
+    >>> _equal_to_any(np.array([3, 1, 2, 3]), [3, 2]).tolist()
+    [0, 2, 3]
+    """
+    is_wanted = rows == wanted[0] if wanted else np.zeros(rows.size, bool)
+    for number in wanted[1:]:
+        is_wanted |= rows == number
+    return np.flatnonzero(is_wanted)
 
 
 def _looked_up(

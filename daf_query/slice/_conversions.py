@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from daf_query.slice import _anndata
 from daf_query.slice import _export as export
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
 from daf_query.slice._dask_arrays import DaskArrays
+from daf_query.slice._held import IF_UNHELD
 from daf_query.slice._lazy_anndata import LazySlice, lazy_anndata
 from daf_storage import errors
 from daf_storage.spi import lazy_module
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 class Convertible(LazySlice, export.Slice, Protocol):
     """What conversions need of a slice."""
 
+    _gathered: Any
+    """Its values, if they were read."""
+
     def _record(self, *, is_wanted: bool | None) -> Record | None:
         """Return the provenance if that is wanted; None: as the session was connected."""
         ...
@@ -39,8 +44,13 @@ class Conversions(DaskArrays):
     """The part of a slice that is about its conversions."""
 
     def to_scipy(self: Convertible) -> sp.csr_array[Any]:
-        """Return a ``scipy.sparse.csr_array`` of shape ``(rows, columns)``, indices ascending."""
-        return sp.csr_array(self.values(), copy=True)
+        """Return a ``scipy.sparse.csr_array`` of shape ``(rows, columns)``, indices ascending.
+
+        It is a copy of the values that the slice keeps; of a slice that nobody holds, as in
+        ``db.matrix(...).to_scipy()``, the values themselves.
+        """
+        is_last = self._gathered is None and sys.getrefcount(self) == IF_UNHELD
+        return sp.csr_array(self.values(), copy=not is_last)
 
     def to_numpy(self: Convertible) -> npt.NDArray[Any]:
         """Return a dense array of shape ``(rows, columns)``.

@@ -212,11 +212,16 @@ class Hdf5File:
     def map(self, dataset: Any, size_bytes: int, *, is_writable: bool = False) -> memoryview:
         """Map the bytes of a contiguous dataset, given as h5py's low-level object.
 
-        It is kept open as long as a view lives: HDF5 reuses the space of what was deleted only
-        when nobody has it open.  The file is opened once more for that: a mapping through HDF5's
-        own descriptor would keep HDF5's lock as long as a view lives.
+        Of a file that is only read they are a view of the mapping of the whole file, which is
+        kept.  Else the dataset is kept open as long as a view lives: HDF5 reuses the space of
+        what was deleted only when nobody has it open.  The file is opened once more for that: a
+        mapping through HDF5's own descriptor would keep HDF5's lock as long as a view lives.
         """
         offset = dataset.get_offset()
+        if not self.is_writable:
+            whole = self.whole()
+            check_length(whole.size, offset + size_bytes, what=self.location)
+            return whole.data[offset : offset + size_bytes]
         descriptor = self._reopened(os.O_RDWR if is_writable else os.O_RDONLY)
         try:
             if is_writable:

@@ -92,6 +92,8 @@ def test_gathering_is_indexing(data: st.DataObject) -> None:
     with limits.context() as patch:
         patch.setattr(gathering, "_BLOCK_ELEMENTS", data.draw(st.integers(1, 4)))
         patch.setattr(gathering, "_BLOCK_MAJORS", data.draw(st.integers(1, 4)))
+        # Up to so many minors are compared with, more are looked up.
+        patch.setattr(gathering, "_FEW_MINORS", data.draw(st.integers(0, 6)))
         done: list[int] = []
         plan = plan_slice(daf.open_matrix("r", "c", "m"), major, minor)
         gathered = gather_sparse(plan, progress=done.append)

@@ -358,6 +358,35 @@ def test_what_is_handed_out_belongs_to_the_caller(tiny_session: DafSession, name
     assert part.to_scipy().toarray().tolist() == UMIS[[2, 0]].tolist()
 
 
+def test_a_slice_that_nobody_holds_hands_over_its_values(
+    tiny_session: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could be asked again keeps its values and hands out copies; what could not does not."""
+    handed: list[bool] = []
+    csr_array = sp.csr_array
+
+    def recorded(values: Any, *, copy: bool) -> Any:
+        handed.append(not copy)
+        return csr_array(values, copy=copy)
+
+    monkeypatch.setattr("daf_query.slice._conversions.sp.csr_array", recorded)
+
+    def part() -> MatrixSlice:
+        return tiny_session.matrix("cell", "gene", "sparse", rows=[2, 0])
+
+    held = part()
+    results = [part().to_scipy(), held.to_scipy(), part().load().to_scipy()]
+    bound = part().to_scipy
+    results += [bound(), bound(), [part()][0].to_scipy(), MatrixSlice.to_scipy(held)]
+    is_counted = sys.version_info < (3, 14)
+    assert handed == [is_counted, False, False, False, False, is_counted, False]
+    for result in results:
+        assert result.toarray().tolist() == UMIS[[2, 0]].tolist()
+        result.data[:] = 0
+    assert held.to_scipy().toarray().tolist() == bound().toarray().tolist()
+    assert held.to_scipy().toarray().tolist() == UMIS[[2, 0]].tolist()
+
+
 def test_a_slice_leaves_out_a_vector_that_cannot_be_read(tiny_path: Path, tmp_path: Path) -> None:
     """A broken vector takes itself only: the others come along, and a warning names it."""
     (tiny_path / "vectors/cell/age/0").write_bytes(b"1")

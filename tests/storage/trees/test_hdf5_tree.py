@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import h5py
@@ -142,6 +143,27 @@ def test_a_closed_file_is_closed(path: Path) -> None:
         tree.node("group")
     with h5py.File(path, "r+") as file:  # nothing holds HDF5's lock
         assert list(file)
+
+
+def test_a_file_that_is_read_is_mapped_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Datasets are views of one mapping until the file changes, also after it is closed."""
+    with h5py.File(path, "r+") as stored:
+        stored["numbers"] = np.arange(5.0)
+        offset = stored["numbers"].id.get_offset()
+    settle(path)
+    tree = opened(path)
+    first = array_of(tree, "numbers").read()
+    opened_files: list[object] = []
+    monkeypatch.setattr(os, "open", opened_files.append)
+    assert np.shares_memory(array_of(tree, "numbers").read(), first)
+    assert not opened_files
+    monkeypatch.undo()
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(np.float64(7).tobytes())
+    assert array_of(tree, "numbers").read().tolist() == [7, 1, 2, 3, 4]
+    tree._shared.close()
+    assert first[1:].tolist() == [1, 2, 3, 4]
 
 
 def test_a_heap_is_walked_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
