@@ -93,6 +93,7 @@ if TYPE_CHECKING:
         StringMatches,
         StringPlaces,
         StringSearch,
+        copy_first_ranges,
         decompress_chunk,
         read_joined,
     )
@@ -148,6 +149,7 @@ __all__ = [
     "axis_section",
     "cannot_listen",
     "checked_indices",
+    "copy_first_ranges",
     "data_set_paths",
     "data_set_section",
     "decode_vlen_bytes",
@@ -282,6 +284,7 @@ __getattr__, __dir__ = lazy_names(
             "StringMatches",
             "StringPlaces",
             "StringSearch",
+            "copy_first_ranges",
             "decompress_chunk",
             "read_joined",
         ),

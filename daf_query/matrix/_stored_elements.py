@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from daf_query.matrix._row_selection import copy_pair
 from daf_storage import errors
-from daf_storage.spi import StoredMatrix, checked_indices, read_joined
+from daf_storage.spi import StoredMatrix, checked_indices, copy_first_ranges, read_joined
 
 Numbers: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -70,7 +70,7 @@ class StoredElements:
             return self._checked(indices[run]), values[run]
         total = int(counts.sum())
         targets = (np.empty(total, indices.dtype), np.empty(total, values.dtype))
-        if not copy_pair((indices, values), starts, counts, targets):
+        if not self._copied(starts, counts, targets):
             targets = (
                 copy_runs(self._arrays[0], starts, counts),
                 copy_runs(self._arrays[1], starts, counts),
@@ -114,7 +114,23 @@ class StoredElements:
         if stored_values.dtype != values.dtype:
             return False
         self._check(starts, counts)
-        return copy_pair((rows, stored_values), starts, counts, (indices, values))
+        return self._copied(starts, counts, (indices, values))
+
+    def _copied(
+        self, starts: Positions, counts: Positions, targets: tuple[Numbers, Numbers]
+    ) -> bool:
+        """Copy ranges of mapped arrays into others of the same widths; they have been checked.
+
+        Out of the files, as long as the pages of the mappings were not touched.
+        """
+        if self._mapped is None:
+            return False
+        runs = joined_runs(starts, counts)
+        pairs = zip(self._arrays, targets, strict=True)
+        if all(copy_first_ranges(array, *runs, target) for array, target in pairs):
+            return True
+        rows, values = self._mapped
+        return copy_pair((rows, values), starts, counts, targets)
 
     def _checked(self, rows: Numbers) -> Numbers:
         """Return row numbers as they are stored, after checking that they are on their axis."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from daf_storage._lazy import lazy_names
 from daf_storage.stores._allocate import allocate
+from daf_storage.stores._cached_ranges import FirstRanges, copy_cached
 from daf_storage.stores._directory import DirectoryStore
 from daf_storage.stores._directory_rebuild import interrupted_exchange, unfinished_rebuilds
 from daf_storage.stores._directory_snapshot import DirectorySnapshot
@@ -79,6 +80,7 @@ __all__ = [
     "DirectoryStore",
     "FileTransaction",
     "Fingerprint",
+    "FirstRanges",
     "MappingStore",
     "MemoryStore",
     "MmapZipStore",
@@ -101,6 +103,7 @@ __all__ = [
     "bytes_version",
     "check_length",
     "check_output",
+    "copy_cached",
     "estimate_ranges",
     "file_identity",
     "files_version",

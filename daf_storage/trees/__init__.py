@@ -16,7 +16,7 @@ from daf_storage.trees._hdf5_file import Hdf5File
 from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
 from daf_storage.trees._hdf5_types import ALIGNMENT, h5py
 from daf_storage.trees._index_place import INDEXES_SUFFIX, indexes_beside
-from daf_storage.trees._joined_ranges import read_joined
+from daf_storage.trees._joined_ranges import copy_first_ranges, read_joined
 from daf_storage.trees._memory_array import MemoryArray, joined_fingerprints, memory_array
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, ZarrFormat, ZarrVersion
 from daf_storage.trees._protocol import (
@@ -81,6 +81,7 @@ __all__ = [
     "ZarrFormat",
     "ZarrTree",
     "ZarrVersion",
+    "copy_first_ranges",
     "dataset_array",
     "decompress_chunk",
     "differences",

@@ -50,7 +50,7 @@ from daf_storage.trees._hdf5_types import (
     scalar_attribute,
     storage_type_of,
 )
-from daf_storage.trees._joined_ranges import Ranges
+from daf_storage.trees._joined_ranges import Positions, Ranges
 from daf_storage.trees._metadata import check_chunk_bytes
 from daf_storage.trees._protocol import ArrayInfo, NodeKind, NotFileBacked
 
@@ -267,6 +267,12 @@ class Hdf5Array(NotFileBacked):
         """Return ranges of an array of one dimension in one array; None where HDF5 reads them."""
         chunks = self._chunks()
         return None if chunks is None else chunks.read_joined(ranges)
+
+    def copy_ranges(self, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
+        """Read the first few ranges, in bytes, of a file that is mapped; say if that was done."""
+        if not self.info.is_mappable:
+            return False
+        return self._shared.copy_ranges(self._held.id, starts, sizes, target)
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None

@@ -19,8 +19,10 @@ from daf_storage.errors import (
 )
 from daf_storage.stores import (
     Fingerprint,
+    FirstRanges,
     allocate,
     check_length,
+    copy_cached,
     file_identity,
     files_version,
     fingerprint,
@@ -35,6 +37,7 @@ from daf_storage.trees._hdf5_few_strings import FewStrings
 from daf_storage.trees._hdf5_heaps import WalkedHeaps
 from daf_storage.trees._hdf5_types import H5PY_ERRORS, h5py, node_kind, reason_of
 from daf_storage.trees._index_place import index_store
+from daf_storage.trees._joined_ranges import Positions
 from daf_storage.trees._protocol import ArrayInfo
 
 
@@ -81,6 +84,7 @@ class Hdf5File:
         self._changed: dict[str, int] = {}
         self._changed_below: dict[str, int] = {}
         self._whole: tuple[Fingerprint | None, AnyArray] | None = None
+        self._first_ranges: dict[int, FirstRanges] = {}
         self._listings: dict[str, ChunkListing | None] = {}
         self._listed_as: Fingerprint | None = None
         self._walked: tuple[Fingerprint | None, WalkedHeaps] | None = None
@@ -237,6 +241,21 @@ class Hdf5File:
         finally:
             os.close(descriptor)
 
+    def copy_ranges(
+        self, dataset: Any, starts: Positions, sizes: Positions, target: AnyArray
+    ) -> bool:
+        """Read the first few ranges of a contiguous dataset; see `copy_cached`."""
+        offset = dataset.get_offset()
+        if self.is_writable or offset is None:
+            return False
+        if not self._first_ranges.setdefault(offset, FirstRanges()).are_read(starts.size):
+            return False
+        descriptor = self._reopened(os.O_RDONLY)
+        try:
+            return copy_cached(descriptor, starts + offset, sizes, target)
+        finally:
+            os.close(descriptor)
+
     def _reopened(self, flags: int) -> int:
         own = self.file.id.get_vfd_handle()
         descriptor = os.open(self.file.filename, flags | os.O_CLOEXEC)
@@ -296,6 +315,7 @@ class Hdf5File:
             return self._whole[1]
         data = self._mapped_whole()
         self._whole = (current, data)
+        self._first_ranges.clear()
         return data
 
     def _mapped_whole(self) -> AnyArray:

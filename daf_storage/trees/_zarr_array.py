@@ -23,7 +23,7 @@ from daf_storage.errors import (
 from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges, is_mapped
 from daf_storage.trees._chunk_files import ChunkFiles
 from daf_storage.trees._chunk_reader import ChunkMemory, read_ranges
-from daf_storage.trees._joined_ranges import Ranges
+from daf_storage.trees._joined_ranges import Positions, Ranges
 from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat
 from daf_storage.trees._protocol import NodeKind, NotFileBacked, chunks_of, decoded_bytes
 from daf_storage.trees._shards import ShardReader
@@ -151,6 +151,11 @@ class ZarrArray:
     def read_joined(self, ranges: Ranges) -> AnyArray | None:
         """Return ranges of an array of one dimension in one array; None if it has no chunks."""
         return None if self._chunks is None else read_ranges(self._chunks, ranges)
+
+    def copy_ranges(self, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
+        """Read the first few ranges, in bytes, of a file that is mapped; say if that was done."""
+        copy = getattr(self._snapshot, "copy_ranges", None) if self.info.is_mappable else None
+        return copy is not None and bool(copy(self._chunk_key(), starts, sizes, target))
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None

@@ -1,0 +1,82 @@
+"""Ranges of a file that is in the page cache, read rather than looked for in a new mapping.
+
+The first access to a page of a mapping has the system map sixteen, and unmap them at the end: of a
+few thousand scattered ranges that takes three times as long as to read them one by one.  Once a
+mapping has been used, it is the other way round, by far.  So the first ranges of a file are read,
+up to about as much as mapping its pages would take.
+
+Nothing is waited for: what is not in the page cache is left to the mapping, which reads ahead.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from daf_storage.base import AnyArray
+
+MOST_RANGES: Final = 1 << 12
+"""Up to how many ranges are read at a time: the pages of more are close to each other."""
+ENOUGH_RANGES: Final = 1 << 10
+"""After how many ranges in all a file is used through its mapping."""
+
+_ONLY_CACHED: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
+
+Positions = npt.NDArray[np.int64]
+
+
+class FirstRanges:
+    """How many ranges of a mapped file were asked for.
+
+    Examples
+    --------
+    >>> first = FirstRanges()
+    >>> [first.are_read(count) for count in (1000, 3000, 10)]
+    [True, True, False]
+    >>> FirstRanges().are_read(MOST_RANGES + 1)
+    False
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def are_read(self, count: int) -> bool:
+        """Return whether so many ranges had better be read; they count from now on."""
+        is_first = self._count < ENOUGH_RANGES
+        self._count += count
+        return is_first and count <= MOST_RANGES
+
+
+def copy_cached(descriptor: int, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
+    """Read ranges of bytes of an open file into an array, one after the other.
+
+    Parameters
+    ----------
+    starts, sizes
+        The ranges, in bytes.
+    target
+        As many bytes, contiguous.
+
+    Returns
+    -------
+    bool
+        Whether it was done.  If not, since a part of the file is not in memory, or the file ends
+        before a range does, or the system cannot tell, the target has any content.
+    """
+    if _ONLY_CACHED is None:
+        return False
+    view: Any = target.reshape(-1).view(np.uint8).data
+    read, flags = os.preadv, _ONLY_CACHED
+    done = 0
+    try:
+        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
+            stop = done + size
+            if read(descriptor, (view[done:stop],), start, flags) != size:
+                return False
+            done = stop
+    except OSError:  # it would have to wait, or the file system does not know the flag
+        return False
+    return True
