@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, KeysView, ValuesView
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from daf_query.scan import INDEX, NAME
 from daf_query.table import arrow_table, is_user_table
 from daf_storage import errors
 
+_PLAIN_LISTS: Final = (list, tuple, range, np.ndarray)
+
 
 def positions_of(daf: EntryAxis, axis: str, selector: Any, keyword: str) -> npt.NDArray[np.int64]:
     """Return the positions that a selector other than SQL chooses.
@@ -22,6 +24,8 @@ def positions_of(daf: EntryAxis, axis: str, selector: Any, keyword: str) -> npt.
     Lists, columns and tables keep their order and their duplicates; a set has the order of the
     axis.  A missing boolean chooses nothing.
     """
+    if type(selector) in _PLAIN_LISTS:  # most are: what follows tries what else there is
+        return _of_values(daf, axis, selector, keyword)
     if isinstance(selector, slice):
         return np.arange(daf.axis_length(axis))[selector]
     if isinstance(selector, set | frozenset):

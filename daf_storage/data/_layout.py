@@ -30,7 +30,7 @@ from daf_storage.data._sparse_parts import (
 )
 from daf_storage.data._transpose import transpose_sparse
 from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError
-from daf_storage.trees import CodedArray, CountedFromZero, Node, StoredArray, Tree
+from daf_storage.trees import CodedArray, Node, StoredArray, Tree
 
 MAJOR_VERSION: Final = 1
 """The version of the format that is read and written; another one is refused."""
@@ -308,12 +308,13 @@ class StoredMatrix:
     def indices(self) -> StoredArray:
         """The row number of each stored element of a sparse matrix, from `index_base`."""
         rowval = self.entries("rowval")
-        return rowval.from_zero if isinstance(rowval, CountedFromZero) else rowval
+        from_zero: StoredArray | None = getattr(rowval, "from_zero", None)  # see `CountedFromZero`
+        return rowval if from_zero is None else from_zero
 
     @property
     def index_base(self) -> int:
         """What the row numbers of `indices` count from: 1, or 0 in files of others."""
-        return 1 - isinstance(self.entries("rowval"), CountedFromZero)
+        return 1 - hasattr(self.entries("rowval"), "from_zero")  # a check of protocols takes long
 
     @property
     def is_ordered(self) -> bool:
