@@ -1,4 +1,4 @@
-"""Whether anybody holds an object but the method of it that runs.
+"""The count of references that tells whether an object is held by more than its running method.
 
 ``db.matrix(...).to_scipy()`` leaves nobody who could ask the slice again, so that its values are
 handed over, not copied.  Python counts who holds an object.  How many that are within a method is
