@@ -154,3 +154,16 @@ def test_a_query_can_be_stopped(explorer: Explorer, server: ExploreServer) -> No
             break
         explorer.page.wait_for_timeout(50)
     assert server.running_queries == 0
+
+
+def test_columns_are_as_wide_as_their_values(explorer: Explorer) -> None:
+    """Neither digits, nor capitals, nor a long name of a column are cut off."""
+    explorer.run(
+        "SELECT 'c' || CAST(5242800 + index AS VARCHAR) AS digits, upper(bulk_labels) AS capitals,"
+        " index AS a_long_name_of_a_column FROM cell"
+    )
+    cells = "[...document.querySelectorAll('.table-head [role], .table-body [role=row] [role]')]"
+    cut = explorer.page.evaluate(
+        f"{cells}.filter(cell => cell.scrollWidth > cell.clientWidth).map(cell => cell.textContent)"
+    )
+    assert cut == []

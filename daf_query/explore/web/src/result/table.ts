@@ -89,13 +89,15 @@ export class VirtualTable {
   private measure(): void {
     const data = this.data;
     if (!data) return;
+    const pen = document.createElement("canvas").getContext("2d");
+    if (pen) pen.font = getComputedStyle(this.element).font;
+    const widthOf = (text: string): number => pen?.measureText(text).width ?? text.length * 8.3;
     this.widths = data.schema.fields.map((field, column) => {
-      let longest = field.name.length + 3;
+      let widest = widthOf(field.name) * 1.15 + 22; // bold, with an arrow
       for (let row = 0; row < Math.min(50, data.numRows); row += 1) {
-        const text = asCell(this.value(row, column), this.sorts[column] as Sort);
-        longest = Math.max(longest, text.length * (text === text.toUpperCase() ? 1.2 : 1));
+        widest = Math.max(widest, widthOf(asCell(this.value(row, column), this.sorts[column] as Sort)));
       }
-      return Math.min(Math.max(longest * 7.6 + 22, 64), 340);
+      return Math.min(Math.max(Math.ceil(widest) + 26, 64), 340);
     });
   }
 
