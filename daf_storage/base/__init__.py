@@ -36,12 +36,14 @@ from daf_storage.base._progress import Progress, ShowProgress, progress_bar
 from daf_storage.base._string_blocks import (
     StringBlock,
     blocks_between,
+    coded_blocks,
     find_string_start,
     may_hold_string,
     string_blocks,
 )
 from daf_storage.base._strings import (
     decode_vlen_bytes,
+    decode_vlen_chunks,
     decode_vlen_utf8,
     encode_vlen_utf8,
     one_array,
@@ -73,7 +75,9 @@ __all__ = [
     "check_if_exists",
     "check_mode",
     "check_name",
+    "coded_blocks",
     "decode_vlen_bytes",
+    "decode_vlen_chunks",
     "decode_vlen_utf8",
     "encode_vlen_utf8",
     "find_string_start",

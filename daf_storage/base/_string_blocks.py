@@ -27,6 +27,10 @@ _BLOCK_BYTES: Final = 1 << 18
 _ASCII: Final = 1 << 7
 _LONG: Final = 1 << 8
 _POOR_DIVISOR: Final = 8
+_CODED_BYTES: Final = 1 << 20
+_CODED_STRINGS: Final = 1 << 13
+_MAX_CODED_BYTES: Final = 1 << 26
+_MAX_SMALL_BYTES: Final = 1 << 30
 _GUESSED_FROM_BYTES: Final = 1 << 9
 _GUESS_BYTES: Final = 1 << 11
 _GUESS_STRINGS: Final = 8
@@ -247,3 +251,41 @@ def _is_utf8(block: StringBlock) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def coded_blocks(
+    data: memoryview, *, what: str, block_bytes: int | None = None
+) -> Iterator[pa.DictionaryArray]:
+    """Yield the strings of one ``vlen-utf8`` chunk as dictionaries, each string of a block once.
+
+    Of ten million strings with few distinct ones, no more than a block is in memory; by default
+    one of a MiB, or of 8,192 strings as they are on average.
+
+    Raises
+    ------
+    CorruptDataError
+        As `decode_vlen_utf8` does; strings before what is broken may have been yielded.
+
+    Examples
+    --------
+    >>> data = memoryview(bytes.fromhex("02000000 01000000 41 01000000 41"))
+    >>> [(b.dictionary.to_pylist(), b.indices.to_pylist()) for b in coded_blocks(data, what="x")]
+    [(['A'], [0, 0])]
+    """
+    count = max(int.from_bytes(data[:_COUNT_BYTES], "little"), 1)
+    size_bytes = min(max(_CODED_BYTES, len(data) // count * _CODED_STRINGS), _MAX_CODED_BYTES)
+    for block in string_blocks(data, what=what, block_bytes=block_bytes or size_bytes):
+        # A length and its string end where the next length begins, as in an array of Arrow.
+        offsets = np.append(block.starts, block.data.size)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(block.data)]
+        stored = pa.Array.from_buffers(pa.large_binary(), len(block), buffers).dictionary_encode()
+        yield pa.DictionaryArray.from_arrays(stored.indices, _without_lengths(stored.dictionary))
+
+
+def _without_lengths(stored: Any) -> Any:
+    """Return strings out of what is stored of them."""
+    offsets = string_offsets(stored)
+    data = np.frombuffer(stored.buffers()[2], np.uint8)
+    block = StringBlock(0, 0, data, offsets[:-1], np.diff(offsets) - _LENGTH_BYTES)
+    strings = block.strings(np.arange(len(block)))
+    return strings if strings.nbytes > _MAX_SMALL_BYTES else strings.cast(pa.string())

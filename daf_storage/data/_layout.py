@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo, strings
+from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo, coded_blocks
 from daf_storage.data import _relayout as relayout
 from daf_storage.data._convention import Convention, attributes_of, entries_axis, follows
 from daf_storage.data._sparse_checks import (
@@ -215,7 +215,7 @@ class StoredVector:
             yield array.read_strings()
             return
         rows = 0
-        for batch in strings.decode_batches(data, what=self._what):
+        for batch in coded_blocks(data, what=self._what):
             rows += len(batch)
             yield batch
         if rows != self.info.length:

@@ -156,12 +156,19 @@ class ChunkFiles:
             return values.reshape(shape[::-1]).T.astype(dtype, copy=False)
         return values.reshape(shape).astype(dtype, copy=False)
 
+    def string_bytes(self, position: Position, stored: Any) -> memoryview | None:
+        """Return a chunk as ``vlen-utf8`` has it; None if it is not stored."""
+        if stored is None:
+            return None
+        limit = limit_of_strings(math.prod(self.info.chunks), len(stored))
+        return self._decompressed(position, stored, limit)
+
     def decode_strings(self, position: Position, stored: Any) -> pa.Array:
         """Return the strings of a chunk."""
         count = math.prod(self.info.chunks)
-        if stored is None:
+        data = self.string_bytes(position, stored)
+        if data is None:
             return pa.repeat(pa.scalar(self._fill_value(position), pa.string()), count)
-        data = self._decompressed(position, stored, limit_of_strings(count, len(stored)))
         what = f"{self.what}: chunk {self._metadata.chunk_key(position)!r}"
         claimed = int.from_bytes(data[:4], "little")
         if len(data) < 4 or claimed != count:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage import settings
-from daf_storage.base import AnyArray, DecodedCache, Span
+from daf_storage.base import AnyArray, DecodedCache, Span, decode_vlen_chunks
 from daf_storage.errors import UnsupportedDataError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunk_grid import ChunkedRead, Position, positions_within, split_rows
@@ -85,6 +85,10 @@ class StringChunks(Protocol):
 
     def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
         """Yield what is stored of each chunk, in this order; None where nothing is."""
+        ...
+
+    def string_bytes(self, position: Position, stored: Any) -> memoryview | None:
+        """Return a chunk as ``vlen-utf8`` has it; None where nothing is stored."""
         ...
 
     def decode_strings(self, position: Position, stored: Any) -> pa.Array:
@@ -233,6 +237,21 @@ def estimate_decoded(read: ChunkedRead, item_bytes: int, estimate: ReadEstimate)
     )
 
 
+def _decoded_strings(
+    source: StringChunks, stored: list[tuple[Position, Any]], height: int
+) -> Iterator[tuple[Position, pa.Array]]:
+    """Yield the strings of some chunks; those of neighbours together, where none is damaged."""
+    if len(stored) > 1 and len(source.info.chunks) == 1:
+        chunks = [source.string_bytes(position, data) for position, data in stored]
+        plain = [chunk for chunk in chunks if chunk is not None]
+        strings = decode_vlen_chunks(plain, height) if len(plain) == len(chunks) else None
+        if strings is not None:
+            yield stored[0][0], strings
+            return
+    for position, data in stored:
+        yield position, source.decode_strings(position, data)
+
+
 def read_string_chunks(source: StringChunks, span: Span) -> pa.StringArray | pa.LargeStringArray:
     """Return a range of the first dimension of strings; only its chunks are decoded, side by side.
 
@@ -249,17 +268,18 @@ def read_string_chunks(source: StringChunks, span: Span) -> pa.StringArray | pa.
     parts: dict[Position, pa.Array] = {}
 
     def run(stored: Iterable[tuple[Position, Any]]) -> None:
-        for position, data in stored:
-            strings = source.decode_strings(position, data)
+        for position, strings in _decoded_strings(source, list(stored), height):
             start = position[-1] * height
-            first, last = max(inner.start, start), min(inner.stop, start + height)
+            first, last = max(inner.start, start), min(inner.stop, start + len(strings))
             parts[position] = strings.slice(first - start, last - first)
 
     if len(positions) * height <= _TASK_STRINGS:
         run(source.fetch(positions))
     else:
         run_all(_tasks(source.fetch(positions), max(_TASK_STRINGS // height, 1), run))
-    found = [parts[position] for position in positions] or [pa.array([], pa.string())]
+    found = [parts[position] for position in positions if position in parts] or [
+        pa.array([], pa.string())
+    ]
     if (
         any(pa.types.is_large_string(part.type) for part in found)
         or sum(part.nbytes for part in found) >= LARGE_BYTES

@@ -295,6 +295,10 @@ class ShardReader:
             )
         return np.frombuffer(decoded, dtype).reshape(shape)
 
+    def string_bytes(self, position: Position, stored: Any) -> memoryview | None:
+        """Return a chunk as ``vlen-utf8`` has it; None if it is not stored."""
+        return None if stored is None else memoryview(self._decoded(position, stored, None))
+
     def decode_strings(self, position: Position, stored: Any) -> pa.Array:
         """Return the strings of a chunk."""
         data: memoryview | None = stored

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from daf_storage.base import _string_blocks as module
 from daf_storage.base import _strings as strings
-from daf_storage.base import decode_vlen_utf8, encode_vlen_utf8, string_blocks
+from daf_storage.base import coded_blocks, decode_vlen_utf8, encode_vlen_utf8, string_blocks
 from daf_storage.errors import CorruptDataError
 
 TRICKY = ["", "a", "donor1", "donor11", "é", "\0", "\0\0\0", "x\0\0\0", "\x06\0\0\0donor1"]
@@ -36,6 +36,16 @@ def test_blocks_are_the_strings(strings: list[str], block_bytes: int) -> None:
     )
     found = [s for b in blocks for s in b.strings(np.arange(len(b))).to_pylist()]
     assert found == strings
+
+
+@given(STRINGS, BLOCK_BYTES)
+def test_dictionaries_are_the_same_strings(strings: list[str], block_bytes: int) -> None:
+    """Each has each of its strings once."""
+    blocks = list(coded_blocks(encoded(strings), what="it", block_bytes=block_bytes))
+    assert [text for block in blocks for text in block.to_pylist()] == strings
+    for block in blocks:
+        block.validate(full=True)
+        assert len(set(block.dictionary.to_pylist())) == len(block.dictionary)
 
 
 @given(STRINGS, BLOCK_BYTES)

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_storage.base import _strings as vlen
-from daf_storage.base import decode_vlen_utf8
-from daf_storage.base._strings import decode_batches, encode_vlen_utf8
+from daf_storage.base import coded_blocks, decode_vlen_chunks, decode_vlen_utf8
+from daf_storage.base._strings import encode_vlen_utf8
 from daf_storage.errors import CorruptDataError
 
 CODEC = numcodecs.VLenUTF8()
@@ -83,20 +83,24 @@ def test_pages_end_between_strings_of_any_lengths(strings: list[str], limit: int
         decode_vlen_utf8(memoryview(bytes(data) + b"x"), what="it", max_page_bytes=limit)
 
 
+@given(st.lists(st.lists(st.text(max_size=5), min_size=3, max_size=3), min_size=1, max_size=9))
+def test_chunks_are_decoded_together(chunks: list[list[str]]) -> None:
+    """As one by one; not if one has another number of strings, or its last one ends in the next."""
+    stored = [memoryview(encoded(strings)) for strings in chunks]
+    assert decode_vlen_chunks(stored, 3).to_pylist() == [s for each in chunks for s in each]
+    assert decode_vlen_chunks([*stored, memoryview(encoded(["x"] * 2))], 3) is None
+    assert decode_vlen_chunks([*stored, memoryview(b"\3")], 3) is None
+    three = encoded(["a", "b", "c"])
+    longer, shorter = bytearray(three), three[:4] + three[5:]
+    longer[-5] = 2  # the length of the last string
+    assert decode_vlen_chunks([memoryview(longer), memoryview(shorter)], 3) is None
+
+
 @given(STRING_LISTS)
 def test_the_size_of_a_chunk_is_known_beforehand(strings: list[str]) -> None:
     """As many bytes as encoding yields."""
     array = pa.array(strings, pa.string())
     assert vlen.encoded_bytes(array) == sum(map(len, encode_vlen_utf8(array)))
-
-
-@given(STRING_LISTS, st.integers(1, 5), st.sampled_from([8, 64, 1 << 30]))
-def test_batches_are_the_same_strings(strings: list[str], rows: int, limit: int) -> None:
-    """However small the batches and the pages."""
-    data = memoryview(encoded(strings) if strings else bytes(4))
-    batches = list(decode_batches(data, what="it", batch_rows=rows, max_page_bytes=limit))
-    assert [text for batch in batches for text in batch.to_pylist()] == strings
-    assert all(len(batch) <= rows for batch in batches)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +122,7 @@ def test_broken_bytes_are_a_clear_error(data: bytes, message: str) -> None:
     with pytest.raises(CorruptDataError):
         decoded(data, max_page_bytes=8)
     with pytest.raises(CorruptDataError, match=message):
-        list(decode_batches(memoryview(data), what="it"))
+        list(coded_blocks(memoryview(data), what="it"))
 
 
 def test_random_damage_is_an_error_or_other_strings() -> None:

@@ -22,6 +22,7 @@ from zarr.codecs import BytesCodec
 from zarr.storage import ZipStore
 
 from daf_storage import errors
+from daf_storage.base import strings as vlen
 from daf_storage.spi import Span
 from daf_storage.stores import (
     DirectoryStore,
@@ -31,7 +32,7 @@ from daf_storage.stores import (
     RemoteFiles,
     RemoteStore,
 )
-from daf_storage.trees import StoredArray, ZarrTree, _chunk_files, _shards, _zarr_array
+from daf_storage.trees import StoredArray, StringRows, ZarrTree, _chunk_files, _shards, _zarr_array
 from tests.storage.opening.test_remote import served
 
 LENGTH = 503
@@ -278,6 +279,35 @@ def test_damaged_strings(tmp_path: Path) -> None:
     (tmp_path / "a/c/1").write_bytes(numcodecs.Zstd().encode(encoded))
     with pytest.raises(errors.CorruptDataError, match="chunk 'c/1' claims to hold 3 strings"):
         array_of(ZarrTree(DirectoryStore(tmp_path), zarr_format=3), "a").read_strings()
+
+
+def test_small_chunks_of_strings_are_decoded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many in one call; those around one that is not stored, or is damaged, one by one."""
+    calls = []
+    decode = vlen.decode_vlen_utf8
+
+    def counting(data: memoryview, *, what: str) -> Any:
+        calls.append(what)
+        return decode(data, what=what)
+
+    monkeypatch.setattr(vlen, "decode_vlen_utf8", counting)
+    strings = [f"{number}" * (number % 3) for number in range(100)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        zarr.create_array(
+            tmp_path / "a", data=np.array(strings, np.dtypes.StringDType()), chunks=(4,)
+        )
+    array = array_of(ZarrTree(DirectoryStore(tmp_path), zarr_format=3), "a")
+    assert array.read_strings().to_pylist() == strings
+    assert isinstance(array, StringRows)
+    assert array.string_rows(Span(3, 90)).to_pylist() == strings[3:90]
+    assert len(calls) == 2
+    (tmp_path / "a/c/7").unlink()
+    array = array_of(ZarrTree(DirectoryStore(tmp_path), zarr_format=3), "a")
+    assert array.read_strings().to_pylist() == [*strings[:28], *[""] * 4, *strings[32:]]
+    assert len(calls) == 2 + 24
 
 
 def example() -> anndata.AnnData:
