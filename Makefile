@@ -14,7 +14,7 @@ BUILD_PAGE := daf_query/explore/web/_build.py
 # Tests start some hundred processes, each of which would compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup page web web-build browser demo test test-browser pictures test-engines test-notebooks test-spark test-benchmarks check docs corpus dist format bench bench-full crash-points mutants torture lock test-lowest clean
+.PHONY: help setup page web web-build browser demo test test-random test-browser pictures test-engines test-notebooks test-spark test-benchmarks check docs corpus dist format bench bench-full crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -53,6 +53,10 @@ demo: setup  ## Import, query, slice and plot real data into build/demo.
 
 test: setup  ## Run the whole test suite; TESTS="-k zarr" chooses.
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(TESTS)
+
+test-random: setup  ## Run the tests of random data with ten times as many cases.
+	DAF_RANDOM_QUERIES=1000 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --hypothesis-profile thorough \
+		-k "hypothesis or random" -m "not benchmarks and not browser and not engines and not notebooks" tests $(TESTS)
 
 test-engines: setup  ## Run the tests that start Spark, Dask and servers of Flight SQL.
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m engines tests/engines $(TESTS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,15 @@ def _modules() -> Iterator[tuple[str, Path]]:
             yield ".".join(parts).removesuffix(".__init__"), path
 
 
-def _imported(path: Path) -> Iterator[str]:
-    """Yield the full names of what a module imports from the two packages."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGES):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+@cache
+def _imported(path: Path) -> tuple[str, ...]:
+    """Return the full names of what a module imports from the two packages."""
+    return tuple(
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGES)
+        for alias in node.names
+    )
 
 
 def _room(module: str) -> str:
@@ -88,18 +93,27 @@ def _arrows() -> dict[str, set[str]]:
     return found
 
 
-def _reaches(arrows: dict[str, set[str]], start: str, end: str) -> bool:
-    return end in arrows[start] or any(_reaches(arrows, room, end) for room in arrows[start])
+def _reached(arrows: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Return which rooms each room imports, itself or through others."""
+    found: dict[str, set[str]] = {}
+
+    def of(room: str) -> set[str]:
+        if room not in found:
+            found[room] = arrows[room].union(*(of(other) for other in arrows[room]))
+        return found[room]
+
+    return {room: of(room) for room in arrows}
 
 
 def _drawing() -> list[str]:
     """Return the lines of the picture: the arrows that do not follow from others."""
     arrows = _arrows()
+    reached = _reached(arrows)
     return [
         f"    {start} --> {end}"
         for start in sorted(arrows)
         for end in sorted(arrows[start])
-        if not any(_reaches(arrows, room, end) for room in arrows[start] - {end})
+        if not any(end in reached[room] for room in arrows[start] - {end})
     ]
 
 

@@ -144,7 +144,7 @@ def test_small_project(
         mutation(6, "1", "0"),
         mutation(11, "+", "-"),
     ]
-    monkeypatch.setattr("tests.mutants.trying.LIMIT_SECONDS", 2.5)
+    monkeypatch.setattr("tests.mutants.trying.LIMIT_SECONDS", 1.5)
     monkeypatch.setattr(
         "tests.mutants.trying.IMPORTED_ONCE", ("pytest", "_hypothesis_pytestplugin")
     )

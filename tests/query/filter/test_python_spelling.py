@@ -18,7 +18,6 @@ from daf_storage import MemoryDaf, errors
 
 RELAXED = settings(
     deadline=None,
-    max_examples=60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 COLUMNS: dict[str, ValueType] = {

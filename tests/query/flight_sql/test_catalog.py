@@ -7,7 +7,7 @@ import re
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import flight
 
@@ -35,7 +35,6 @@ def _session() -> DafSession:
     return session
 
 
-@settings(max_examples=100)
 @given(PATTERNS, st.text(alphabet="ab%_\\", max_size=6))
 def test_patterns_mean_what_sql_says(pattern: str, value: str) -> None:
     """As a regular expression has it: any string, any character, and either of them escaped."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query.matrix import Selection, gather_dense, plan_slice
@@ -29,7 +29,6 @@ def selections(draw: st.DrawFn, length: int) -> Selection:
     return Selection.of(np.array(positions, np.int64), length)
 
 
-@settings(max_examples=120)
 @given(data=st.data())
 def test_picking_is_indexing(data: st.DataObject) -> None:
     """Whatever is selected, of whichever type and order in memory, in blocks of whatever size."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
@@ -75,7 +75,6 @@ def selections(draw: st.DrawFn, length: int) -> Selection:
     return Selection.of(np.array(positions, np.int64), length)
 
 
-@settings(max_examples=150)
 @given(data=st.data())
 def test_gathering_is_indexing(data: st.DataObject) -> None:
     """Whatever is selected and however small the blocks, the values are those that numpy picks."""

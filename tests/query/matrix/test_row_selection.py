@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query.matrix import _row_selection as row_selection
@@ -42,7 +42,6 @@ def ranges(draw: st.DrawFn, size: int, *, ascend: bool = False) -> tuple[Any, An
     return table[:, 0], table[:, 1] - table[:, 0]
 
 
-@settings(max_examples=120)
 @given(data=st.data())
 def test_it_copies_ranges(data: st.DataObject) -> None:
     """Of any two types of which one has 4 or 8 bytes, whatever the ranges."""

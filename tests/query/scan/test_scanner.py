@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +29,29 @@ BY_ZONE = ScanOptions(min_searched_strings=CODED, partition_rows=ZONE_ROWS)
 """Each zone is a partition of its own."""
 
 
+@cache
+def _columns() -> tuple[pa.Array, dict[str, Any]]:
+    """Return the entries and the columns of `daf`, which take longer to make than to add."""
+    rng = np.random.default_rng(0)
+    batch = np.sort(rng.integers(0, 40, N)).astype("u1")
+    score = rng.random(N)
+    score[: ZONE_ROWS // 2] = np.nan
+    return pa.array([f"c{i}" for i in range(N)]), {
+        "batch": batch,
+        "day": pa.array([f"day {i:02}" for i in range(40)]).take(pa.array(batch)),
+        "score": score,
+        "is_odd": np.arange(N) % 2 == 1,
+    }
+
+
 @pytest.fixture
 def daf() -> DafWriter:
     """Return an axis of four zones with sorted, random and text columns."""
-    rng = np.random.default_rng(0)
     daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(N)])
-    daf.set_vector("cell", "batch", np.sort(rng.integers(0, 40, N)).astype("u1"))
-    daf.set_vector(
-        "cell",
-        "day",
-        np.array([f"day {i:02}" for i in range(40)])[daf.get_np_vector("cell", "batch")],
-    )
-    score = rng.random(N)
-    score[: ZONE_ROWS // 2] = np.nan
-    daf.set_vector("cell", "score", score)
-    daf.set_vector("cell", "is_odd", np.arange(N) % 2 == 1)
+    entries, columns = _columns()
+    daf.add_axis("cell", entries)
+    for name, values in columns.items():
+        daf.set_vector("cell", name, values)
     return daf
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DamagedLayoutWarning, MatrixSlice, connect, provenance
@@ -33,7 +33,6 @@ def size_of(values: Any) -> int:
     return sparse_bytes(values) if sp.issparse(values) else values.nbytes
 
 
-@settings(max_examples=150)
 @given(data=st.data())
 def test_blocks_are_the_slice(data: st.DataObject) -> None:
     """Whatever the size, also of a slice whose values were read."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, DamagedLayoutWarning, MatrixSlice, SliceExplanation, connect
@@ -94,7 +94,6 @@ def column_bytes(column: Any) -> int:
     return -(-len(array) // 8) if width == 1 else len(array) * width // 8
 
 
-@settings(max_examples=150)
 @given(part=slices())
 def test_the_figures_are_those_of_the_forms(part: MatrixSlice) -> None:
     """Where the number of elements is exact, so is the memory; else both are upper bounds."""

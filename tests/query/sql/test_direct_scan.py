@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
@@ -135,7 +135,6 @@ def joined(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 @given(st.recursive(comparisons(), joined, max_leaves=4))
-@settings(max_examples=250, deadline=None)
 def test_any_condition_is_true_for_the_rows_of_the_engine(
     session: DafSession, condition: str
 ) -> None:

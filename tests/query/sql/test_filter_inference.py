@@ -91,7 +91,7 @@ def test_strings_with_a_prefix_are_in_its_range(prefix: str, strings: list[str])
         assert found.tolist() == starts
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def daf() -> DafWriter:
     """Return an axis with sorted columns of types for which the engine converts constants."""
     rng = np.random.default_rng(2)
@@ -104,7 +104,7 @@ def daf() -> DafWriter:
     return daf
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def session(daf: DafWriter) -> DafSession:
     """Return a session that knows the ranges already."""
     session = connect({"one": daf}, scan_options=ScanOptions(partition_rows=ZONE_ROWS))

@@ -7,7 +7,7 @@ import itertools
 import duckdb
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
@@ -194,7 +194,6 @@ _conditions = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(condition=_conditions)
 def test_random_conditions_over_lists(
     session: DafSession, theirs: duckdb.DuckDBPyConnection, condition: str

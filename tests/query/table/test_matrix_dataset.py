@@ -382,6 +382,9 @@ class TestHowLittleIsRead:
             assert table.count_rows(filter=pc.field("gene") == "g7") == 30
             parts = {key.split("/")[-2] for key in reads.chunks() if "/X/" in key}
             assert parts == {"colptr"}
+        reports: list[ScanReport] = []
+        assert table.with_reports(reports).to_table(columns=[]).num_rows == 6000
+        assert [(report.rows_in, report.rows_out) for report in reports] == [(0, 6000)]
 
     def test_blocks(self, daf: DafWriter) -> None:
         """No batch, and no copy, is of more elements than a block; a column is cut if need be."""

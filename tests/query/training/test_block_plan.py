@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query.training._block_plan import BlockPlan, Consumer, drawn
@@ -35,7 +35,6 @@ def batches(plan: BlockPlan, epoch: int, ranks: int, workers: int) -> list[list[
     ]
 
 
-@settings(max_examples=100, deadline=None)
 @given(PLANS, st.integers(0, 3), st.integers(1, 4), st.integers(1, 4))
 def test_every_entry_is_read_once(plan: BlockPlan, epoch: int, ranks: int, workers: int) -> None:
     """By all workers of all ranks, in the same batches for any number of workers."""

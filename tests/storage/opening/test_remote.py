@@ -459,6 +459,18 @@ def test_a_whole_file_that_another_thread_has_downloaded(folder: Path) -> None:
     assert _Plain.downloads == {"/.zmetadata": 1}
 
 
+def test_a_file_that_is_empty_by_now(tmp_path: Path) -> None:
+    """There is nothing to ask the server for: what was wanted of it is not there."""
+    (tmp_path / "empty").touch()
+    with served(tmp_path) as server:
+        files = RemoteFiles(server.url)
+        assert files.size("empty") == 0
+        before = len(server.asked)
+        with pytest.raises(errors.CorruptDataError, match="empty ends too early: bytes 0 to 5"):
+            files.read_ranges("empty", [(0, 5)])
+        assert len(server.asked) == before
+
+
 def test_large_files_of_servers_without_ranges(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ from daf_storage import errors
 from daf_storage.spi import MmapZipStore
 from daf_storage.stores import WritableStore
 from daf_storage.stores.mmap_zip import _records as records
+from daf_storage.stores.mmap_zip._appender import Appender
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 from daf_storage.stores.mmap_zip._locating import Directory, read_directory
 from daf_storage.testing import AppendOnlyStoreSuite
@@ -224,6 +225,27 @@ def test_shrinking_a_reservation(path: Path) -> None:
         store.append("after", b"1")
     assert path.stat().st_size < 4096
     assert zipfile.ZipFile(path).testzip() is None
+
+
+def test_a_shorter_entry_counts_before_its_directory_moves_up(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that dies between the two leaves an archive whose last directory is the new one."""
+    data = bytes(range(200))
+    with MmapZipStore(path, "w") as store:
+        store.append("last", data)
+    moved: list[dict[str, bytes | None]] = []
+
+    def die(*_: object) -> None:
+        with MmapZipStore(Path(shutil.copyfile(path, path.with_name("copy.zip")))) as copy:
+            moved.append({key: bytes(copy.get(key) or b"") for key in copy})
+        raise OSError
+
+    with MmapZipStore(path, "r+") as store, monkeypatch.context() as patch:
+        patch.setattr(Appender, "commit", die)
+        with pytest.raises(OSError):  # noqa: PT011 - it has no words
+            store.shrink("last", 50)
+    assert moved == [{"last": data[:50]}]
 
 
 def test_shrinking_what_is_complete(path: Path) -> None:

@@ -8,7 +8,6 @@ import io
 import json
 import os
 import stat
-import subprocess
 import sys
 import tempfile
 import threading
@@ -31,6 +30,7 @@ from daf_query import DafSession, connect
 from daf_query.cli import main
 from daf_storage import convert, errors, export_h5ad, open_daf
 from daf_storage.spi import find_output, open_output, output_path
+from tests.forked_commands import ForkedCommands
 from tests.support import CELLS, contents, create, fill, reopen
 
 QUERY = "SELECT name, age FROM cell ORDER BY index"
@@ -242,34 +242,31 @@ def test_open_descriptors(db: DafSession, tmp_path: Path) -> None:
         db.sql(QUERY).save("/dev/fd/999", format="csv")
 
 
-def cli(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Run a command in a process of its own."""
-    command = [sys.executable, "-m", "daf_query.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output="stdout" not in options, check=False, **options)
-
-
 def test_standard_output(tiny_path: Path, tmp_path: Path) -> None:
     """By its names, for rows and for slices; a file that the shell has opened is appended to."""
-    for output in ("-", "/dev/stdout"):
-        found = cli("sql", tiny_path, QUERY, "-o", output, "--format", "csv")
-        assert rows_in(found.stdout, "csv") == ROWS
-        assert found.returncode == 0
-    assert cli("sql", tiny_path, QUERY, "-o", "-").stdout.startswith(b"name  age\n")
-    for output in ("-", "/dev/fd/1"):
-        found = cli("extract", tiny_path, "--matrix", "UMIs", "-o", output, "--format", "h5ad")
-        assert slice_in(found.stdout, "h5ad", tmp_path).size == 12
-        assert b"standard output" in found.stderr
-    found = cli("extract", tiny_path, "--matrix", "UMIs", "-o", "/dev/stdout")
-    assert (found.returncode, found.stdout) == (1, b"")
-    assert b"--format" in found.stderr
-    log = tmp_path / "log"
-    for output in ("-", "/dev/fd/1"):
-        log.write_bytes(b"header\n")
-        with log.open("ab") as file:
-            cli("sql", tiny_path, QUERY, "-o", output, "--format", "csv", stdout=file)
-        assert log.read_bytes().startswith(b"header\n")
-        assert rows_in(log.read_bytes().removeprefix(b"header\n"), "csv") == ROWS
-    assert Path("/dev/stdout").is_symlink()
+    with ForkedCommands() as commands:
+        for output in ("-", "/dev/stdout"):
+            found = commands.run("sql", tiny_path, QUERY, "-o", output, "--format", "csv")
+            assert rows_in(found.stdout, "csv") == ROWS
+            assert found.returncode == 0
+        assert commands.run("sql", tiny_path, QUERY, "-o", "-").stdout.startswith(b"name  age\n")
+        for output in ("-", "/dev/fd/1"):
+            found = commands.run(
+                "extract", tiny_path, "--matrix", "UMIs", "-o", output, "--format", "h5ad"
+            )
+            assert slice_in(found.stdout, "h5ad", tmp_path).size == 12
+            assert b"standard output" in found.stderr
+        found = commands.run("extract", tiny_path, "--matrix", "UMIs", "-o", "/dev/stdout")
+        assert (found.returncode, found.stdout) == (1, b"")
+        assert b"--format" in found.stderr
+        log = tmp_path / "log"
+        for output in ("-", "/dev/fd/1"):
+            log.write_bytes(b"header\n")
+            with log.open("ab") as file:
+                commands.run("sql", tiny_path, QUERY, "-o", output, "--format", "csv", stdout=file)
+            assert log.read_bytes().startswith(b"header\n")
+            assert rows_in(log.read_bytes().removeprefix(b"header\n"), "csv") == ROWS
+        assert Path("/dev/stdout").is_symlink()
 
 
 @pytest.mark.parametrize(
