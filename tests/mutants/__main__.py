@@ -8,6 +8,7 @@ import os
 import random
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.mutants.again import find_again
@@ -20,14 +21,15 @@ FOLDER = ROOT / "build" / "mutants"
 WITHOUT_EFFECT = Path(__file__).with_name("without_effect.txt")
 
 
-def all_mutations(only: str) -> list[Mutation]:
-    """Return every mutation of the two packages, in files whose path contains ``only``."""
+def all_mutations(only: Sequence[str]) -> list[Mutation]:
+    """Return every mutation of the two packages, in files whose path contains one of ``only``."""
     files = sorted([*ROOT.glob("daf_storage/**/*.py"), *ROOT.glob("daf_query/**/*.py")])
     found: list[Mutation] = []
     for file in files:
         path = str(file.relative_to(ROOT))
-        if "/testing/" not in path and not path.endswith("demo.py") and only in path:
-            found += mutations(path, file.read_text())
+        if "/testing/" not in path and not path.endswith("demo.py"):
+            if not only or any(part in path for part in only):
+                found += mutations(path, file.read_text())
     return found
 
 
@@ -77,7 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--count", type=int, default=200, help="how many mutants to try")
     parser.add_argument("--seed", type=int, default=1, help="another seed takes another sample")
-    parser.add_argument("--only", default="", help="only in files whose path contains this")
+    parser.add_argument(
+        "--only", nargs="+", default=[], help="only in files whose path contains one of these"
+    )
     parser.add_argument("--least", type=float, default=95.0, help="per cent to be noticed")
     parser.add_argument("--measure", action="store_true", help="measure coverage again")
     parser.add_argument(
