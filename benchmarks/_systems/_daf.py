@@ -90,18 +90,6 @@ class Packed(Flat):
         small = daf_storage.Packing("blosc-zstd-shuffle", level=8, chunk_kb=128)
         return {"packed": small, "counts_as": "uint16"}
 
-
-class Indexed(Flat):
-    """The same, with an index of the names."""
-
-    def prepare(self, place: Place) -> None:
-        """Import, and index."""
-        import daf_query
-
-        super().prepare(place)
-        with daf_query.connect(place.folder / self.file_name, mode="r+") as session:
-            session.build_index("cell", "name")
-
     def filter_slice(self) -> Any:
         """Return the rows as floats, which others have."""
         return super().filter_slice().astype("f4")
@@ -117,6 +105,18 @@ class Indexed(Flat):
     def many_rows(self) -> Any:
         """Return many rows as floats."""
         return super().many_rows().astype("f4")
+
+
+class Indexed(Flat):
+    """The same, with an index of the names."""
+
+    def prepare(self, place: Place) -> None:
+        """Import, and index."""
+        import daf_query
+
+        super().prepare(place)
+        with daf_query.connect(place.folder / self.file_name, mode="r+") as session:
+            session.build_index("cell", "name")
 
 
 class Archive(Flat):
