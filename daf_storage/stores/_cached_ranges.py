@@ -5,7 +5,8 @@ few thousand scattered ranges that takes three times as long as to read them one
 mapping has been used, it is the other way round, by far.  So the first ranges of a file are read,
 up to about as much as mapping its pages would take.
 
-Nothing is waited for: what is not in the page cache is left to the mapping, which reads ahead.
+What is not in the page cache is left to the mapping, which reads ahead.  A page at which the system
+means to read ahead counts as not there, though it mostly is: a few such ranges are waited for.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ MOST_RANGES: Final = 1 << 12
 ENOUGH_RANGES: Final = 1 << 10
 """After how many ranges in all a file is used through its mapping."""
 
+_FEW_WAITS: Final = 8
+_RANGES_PER_WAIT: Final = 16
 _ONLY_CACHED: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
 
 Positions = npt.NDArray[np.int64]
@@ -63,20 +66,28 @@ def copy_cached(descriptor: int, starts: Positions, sizes: Positions, target: An
     Returns
     -------
     bool
-        Whether it was done.  If not, since a part of the file is not in memory, or the file ends
+        Whether it was done.  If not, since much of the file is not in memory, or the file ends
         before a range does, or the system cannot tell, the target has any content.
     """
     if _ONLY_CACHED is None:
         return False
     view: Any = target.reshape(-1).view(np.uint8).data
     read, flags = os.preadv, _ONLY_CACHED
-    done = 0
+    done = waits = 0
     try:
-        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
-            stop = done + size
-            if read(descriptor, (view[done:stop],), start, flags) != size:
-                return False
-            done = stop
-    except OSError:  # it would have to wait, or the file system does not know the flag
+        for number, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
+            part = (view[done : done + size],)
+            try:
+                count = read(descriptor, part, start, flags)
+            except BlockingIOError:
+                count = -1
+            if count != size:
+                waits += 1
+                if waits > _FEW_WAITS + number // _RANGES_PER_WAIT:
+                    return False
+                if read(descriptor, part, start) != size:
+                    return False
+            done += size
+    except OSError:  # the file system does not know the flag
         return False
     return True

@@ -228,7 +228,7 @@ def test_ranges_of_a_file_that_is_not_in_memory_are_mapped(
 
     def refused_at_last(*args: Any) -> int:
         left[0] -= 1
-        if not left[0]:
+        if left[0] <= 0:
             raise BlockingIOError
         return preadv(*args)
 
@@ -238,4 +238,4 @@ def test_ranges_of_a_file_that_is_not_in_memory_are_mapped(
         assert (
             taken(daf, [3, 1, 7, 30, 35]).toarray().tolist() == values.T[[3, 1, 7, 30, 35]].tolist()
         )
-    assert left == [0]
+    assert left[0] < 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -43,12 +44,26 @@ def test_ranges_are_read_one_after_the_other(
 def test_what_the_system_refuses_is_not_read(
     descriptor: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is not in memory is not waited for, and a system without the flag is not asked."""
+    """A few ranges that are not in memory are waited for, more are not; nor is an error."""
+    waits: list[int] = []
+    preadv = os.preadv
 
-    def refused(*_: object) -> int:
-        raise BlockingIOError
+    def refused(descriptor: int, parts: Any, start: int, *flags: int) -> int:
+        if flags:
+            raise BlockingIOError
+        waits.append(start)
+        return preadv(descriptor, parts, start)
 
+    monkeypatch.setattr(cached, "_ONLY_CACHED", 1)
     monkeypatch.setattr(os, "preadv", refused)
+    assert copied(descriptor, (4, 2), (0, 2)) == [4, 5, 0, 1]
+    assert copied(descriptor, *[(start, 2) for start in range(90)]) is None
+    assert waits == [4, 0, *range(8)]
+
+    def unknown(*_: object) -> int:
+        raise OSError(errno.EOPNOTSUPP, "no such flag")
+
+    monkeypatch.setattr(os, "preadv", unknown)
     assert copied(descriptor, (0, 2)) is None
     monkeypatch.setattr(cached, "_ONLY_CACHED", None)
     monkeypatch.setattr(os, "preadv", None)
