@@ -79,7 +79,17 @@ class DafSession(Tables, MatrixQuestions, Queries, AxisWriting, Viewing, Acceler
         return self._connections.readers()
 
     def tables(self) -> list[str]:
-        """Return the names of the tables, as queries write them."""
+        """Return the names of the tables, as queries write them.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> db = daf_query.connect(daf)
+        >>> db.tables()
+        ['cell', 'matrices', 'relations', 'scalars']
+        """
         return self._connections.table_names
 
     def relations(self, schema: str | None = None) -> list[Relation]:

@@ -48,6 +48,17 @@ class Conversions(DaskArrays):
 
         It is a copy of the values that the slice keeps; of a slice that nobody holds, as in
         ``db.matrix(...).to_scipy()``, the values themselves.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+        >>> part = daf_query.connect(daf).matrix("cell", "gene", "UMIs", rows="age > 40")
+        >>> part.to_scipy().toarray().tolist()
+        [[2, 3], [4, 5]]
         """
         is_last = self._gathered is None and sys.getrefcount(self) == IF_UNHELD
         return sp.csr_array(self.values(), copy=not is_last)
@@ -83,6 +94,19 @@ class Conversions(DaskArrays):
         """Return a DataFrame with a row per row and a column per column.
 
         A sparse matrix gets pandas' sparse columns; ``frame.sparse.to_dense()`` expands them.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+        >>> part = daf_query.connect(daf).matrix("cell", "gene", "UMIs", rows="age > 40")
+        >>> part.to_pandas()
+              FOXA1  WNT6
+        GATA      2     3
+        CATA      4     5
         """
         frame: pd.DataFrame = export.wide_pandas(self)
         return frame
@@ -144,6 +168,19 @@ class Conversions(DaskArrays):
         -----
         AnnDataWarning
             Matrices did not fit, or cannot be read; it names them, and says how to get them.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+        >>> part = daf_query.connect(daf).matrix("cell", "gene", "UMIs", rows="age > 40")
+        >>> part.to_anndata().obs
+              age
+        GATA   60
+        CATA   90
         """
         choice: AnnDataChoice = {
             "layers": layers,

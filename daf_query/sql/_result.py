@@ -193,7 +193,17 @@ class QueryResult:
         )
 
     def filter(self, *predicates: str | datafusion.Expr) -> QueryResult:
-        """Return the rows for which all predicates are true: SQL, or expressions of DataFusion."""
+        """Return the rows for which all predicates are true: SQL, or expressions of DataFusion.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> db = daf_query.connect(daf)
+        >>> db.sql("SELECT name, age FROM cell").filter("age > 40", "age < 80").to_pydict()
+        {'name': ['GATA'], 'age': [60]}
+        """
         return self._then(
             lambda frame: filtered(frame, predicates),
             written_call("filter", predicates),
@@ -380,7 +390,17 @@ class QueryResult:
         return self._run(to_pydict)
 
     def to_pylist(self) -> list[dict[str, Any]]:
-        """Return a dictionary of Python values per row."""
+        """Return a dictionary of Python values per row.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> db = daf_query.connect(daf)
+        >>> db.sql("SELECT name, age FROM cell WHERE age > 60").to_pylist()
+        [{'name': 'CATA', 'age': 90}]
+        """
 
         def to_pylist() -> Any:
             direct = self._direct
@@ -397,6 +417,17 @@ class QueryResult:
             Whether the columns stay in Arrow (``int64[pyarrow]``), without being copied, and
             all may be missing.  Otherwise they become numpy's, and booleans and whole numbers
             of which some are missing pandas' own nullable types.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> db = daf_query.connect(daf)
+        >>> db.sql("SELECT name, age FROM cell WHERE age > 40 ORDER BY age").to_pandas()
+           name  age
+        0  GATA   60
+        1  CATA   90
         """
         pandas = optional_import("pandas", extra="pandas")
         table = self.to_arrow_table()

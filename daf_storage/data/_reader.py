@@ -368,6 +368,18 @@ class DafReader(VectorReader):
         ------
         MatrixNotFoundError
             There is none, and no ``default``; with ``relayout=False`` the transpose does not count.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+        >>> daf.get_np_matrix("gene", "cell", "UMIs").tolist()
+        [[0, 2, 4], [1, 3, 5]]
+        >>> daf.get_np_matrix("cell", "gene", "counts", default=None) is None
+        True
         """
         if default is not REQUIRED and not self.has_matrix(
             rows_axis, columns_axis, name, relayout=relayout

@@ -150,6 +150,16 @@ class VectorReader(AxisReader):
         ------
         VectorNotFoundError, AxisNotFoundError
             There is none and no ``default`` was given; the axis must always exist.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> daf.get_np_vector("cell", "age").tolist()
+        [30, 60, 90]
+        >>> daf.get_np_vector("cell", "sex", default="unknown").tolist()
+        ['unknown', 'unknown', 'unknown']
         """
         if default is not REQUIRED and not self.has_vector(axis, name):
             filled: AnyArray = self._default_vector(axis, name, default)

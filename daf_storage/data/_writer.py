@@ -106,6 +106,16 @@ class DafWriter(VectorWriter):
         ------
         InvalidNameError, AxisNotFoundError, LengthError, LabelsError, ExistsError
             In this order; whatever is stored stays untouched.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_matrix("cell", "gene", "score", [[0.5, 1], [1, 1], [2, 2]])
+        >>> daf.get_np_matrix("cell", "gene", "score").dtype.name
+        'float64'
         """
         shape = self._check_matrix(rows_axis, columns_axis, name)
         what = f"{self.location}: matrix {name!r} of axes {rows_axis!r} and {columns_axis!r}"

@@ -58,6 +58,16 @@ def to_anndata(
     -----
     AnnDataWarning
         For each part that AnnData has no place for.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> daf = daf_storage.MemoryDaf()
+    >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+    >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+    >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+    >>> daf_storage.to_anndata(daf, obs_is="cell", var_is="gene", X_is="UMIs").shape
+    (3, 2)
     """
     check_reader(daf, "to_anndata")
     anndata = optional_import("anndata", extra="anndata")
@@ -113,6 +123,17 @@ def export_h5ad(  # noqa: PLR0913 - the choices of an export
     ------
     UnsupportedInputError
         Something would be lost and ``strict`` is true; no file was written.
+
+    Examples
+    --------
+    >>> import daf_storage, pathlib, tempfile
+    >>> daf = daf_storage.MemoryDaf()
+    >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+    >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+    >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "pbmc.h5ad"
+    >>> daf_storage.export_h5ad(daf, path, obs_is="cell", var_is="gene", X_is="UMIs").items
+    []
     """
     check_reader(daf, "export_h5ad")
     check_output(path, if_exists=if_exists)

@@ -163,6 +163,8 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
         The file.
     destination
         A path, at which the data set appears when it is complete, or an empty data set.
+    counts_as
+        Whether matrices of whole numbers become integers, as of `from_anndata`.
     if_exists
         What becomes of a data set at the destination's path:
         ``"error"`` leaves it, ``"replace"`` replaces it.
@@ -193,6 +195,16 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
         Something would be lost and ``strict`` is true; nothing is left at the destination.
     ExistsError
         There is something at the destination and ``if_exists`` is ``"error"``.
+
+    Examples
+    --------
+    >>> import anndata, daf_storage, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> anndata.AnnData(shape=(2, 3)).write_h5ad(folder / "empty.h5ad")
+    >>> path = folder / "empty.daf.zarr"
+    >>> report = daf_storage.import_h5ad(folder / "empty.h5ad", path, obs_is="cell", var_is="gene")
+    >>> daf_storage.open_daf(path).axis_length("gene")
+    3
     """
     options: dict[str, Any] = {
         "names": {"obs_is": obs_is, "var_is": var_is, "X_is": X_is},

@@ -140,6 +140,16 @@ def open_daf(  # noqa: PLR0913 - how each format is opened
     InUseError
         It is an archive that is open for writing in another process, or, to be opened for
         writing, for reading in this one.
+
+    Examples
+    --------
+    >>> import daf_storage, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> with daf_storage.open_daf(folder / "new.daf.zarr", "w") as writer:
+    ...     writer.add_axis("cell", ["A", "B"], vectors={"age": [30, 60]})
+    >>> daf = daf_storage.open_daf(folder / "new.daf.zarr")
+    >>> daf.get_np_vector("cell", "age").tolist()
+    [30, 60]
     """
     foreign = None if isinstance(path, MutableMapping) or is_remote(path) else foreign_path(path)
     if foreign is None and sidecar:
