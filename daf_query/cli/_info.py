@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from daf_query.cli._sidecar_status import as_dict, described_sidecar
+from daf_query.cli._terminal_text import visible
 from daf_storage import DafReader, errors, open_daf, open_overlay, spi
 from daf_storage.spi import lazy_module
 
@@ -31,11 +32,11 @@ def info_command(options: argparse.Namespace) -> None:
     base = open_daf(options.path, obs_is=options.obs_is, var_is=options.var_is)
     with base if options.overlay is None else open_overlay(base, options.overlay, "r") as daf:
         if options.diagram:
-            print(daf.diagram())
+            print(visible(daf.diagram()))
         elif options.format == "json":
             print(json.dumps({**daf.summary().as_dict(), **as_dict(base)}, indent=2))
         else:
-            print(daf.description() + described_sidecar(base))
+            print(visible(daf.description() + described_sidecar(base)))
             if options.values:
                 print(*_value_lines(daf), sep="\n")
 
@@ -50,7 +51,7 @@ def _value_lines(daf: DafReader) -> Iterator[str]:
         ]
         if rows:
             _, _, *lines = table_output.aligned([""] * 4, rows, [False] * 4)
-            yield f"\nvalues of {axis.name}"
+            yield f"\nvalues of {visible(axis.name)}"
             yield from (f"  {line}" for line in lines)
 
 
@@ -77,4 +78,4 @@ def _describe_all(options: argparse.Namespace) -> None:
         return
     print(f"{options.path}: {len(described):,} data sets")
     for name, text in described.items():
-        print(f"\n{name}\n{text}")
+        print(visible(f"\n{name}\n{text}"))

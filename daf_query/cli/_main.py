@@ -18,6 +18,7 @@ from daf_query.cli._failures import failure_sentence
 from daf_query.cli._parser import build_parser
 from daf_query.cli._signals import Terminated, end_in_order
 from daf_query.cli._standard_streams import prepare_standard_streams
+from daf_query.cli._terminal_text import visible
 from daf_storage import DafError, errors
 
 
@@ -91,14 +92,14 @@ def _target(options: argparse.Namespace) -> str:
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning of ours in one line; those of other packages are not for users."""
     if isinstance(message, errors.DafWarning):
-        print(f"daf: warning: {message}", file=sys.stderr)
+        print(visible(f"daf: warning: {message}"), file=sys.stderr)
 
 
 def _fail(message: str, code: int) -> int:
     """Print an error in one line; its details on a terminal only, tracebacks on request only."""
     if os.environ.get("DAF_DEBUG"):
         traceback.print_exc()
-    first, _, details = message.partition("\n")
+    first, _, details = visible(message).partition("\n")
     print(f"{coloured('daf: error:', 'error', sys.stderr)} {first}", file=sys.stderr)
     if details and sys.stderr.isatty():
         print(details, file=sys.stderr)

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from daf_query._row_files import BINARY, Format, Rows, json_lines, lists_of, wri
 from daf_query._row_files import format_of as format_of_rows
 from daf_query.cli._colours import coloured_table
 from daf_query.cli._pager import print_lines
+from daf_query.cli._terminal_text import TerminalBytes, visible, width
 from daf_query.slice import TEXT
 from daf_query.sql import Explanation, QueryPlan, QueryResult
 from daf_storage import ShowProgress, errors
@@ -92,10 +93,14 @@ def print_rows(rows: Rows, file_format: Format) -> None:
         )
     if file_format in ("json", "ndjson"):
         for line in json_lines(rows.plain(), file_format):
-            print(line)
+            print(visible(line) if sys.stdout.isatty() else line)
         return
     sys.stdout.flush()
-    write_rows(rows, file_format, sys.stdout.buffer)
+    if not sys.stdout.isatty():
+        write_rows(rows, file_format, sys.stdout.buffer)
+        return
+    with TerminalBytes() as terminal:
+        write_rows(rows, file_format, cast("IO[bytes]", terminal))
 
 
 def to_file(
@@ -118,7 +123,8 @@ def explanation(explained: QueryPlan | Explanation, file_format: str) -> None:
     """Print the plan of a query, or its costs."""
     if file_format not in ("table", "json"):
         raise errors.InvalidInputError(f"a plan is printed as a table or json, not {file_format}")
-    print(json.dumps(explained.as_dict(), indent=2) if file_format == "json" else explained)
+    is_json = file_format == "json"
+    print(json.dumps(explained.as_dict(), indent=2) if is_json else visible(str(explained)))
 
 
 def table_lines(
@@ -167,16 +173,21 @@ def aligned(
     >>> aligned(["type", "n"], [["B", "12"]], [False, True])
     ['type   n', '----  --', 'B     12']
     """
-    listed = [list(names), *map(list, rows)]
-    widths = [max(len(row[i]) for row in listed) for i in range(len(names))]
+    listed = [[visible(cell).replace("\n", " ") for cell in row] for row in (names, *rows)]
+    widths = [max(width(row[i]) for row in listed) for i in range(len(names))]
     lines = []
-    for row in [listed[0], ["-" * width for width in widths], *listed[1:]]:
+    for row in [listed[0], ["-" * most for most in widths], *listed[1:]]:
         cells = (
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, is_number, strict=True)
+            _filled(cell, most, to_right=right)
+            for cell, most, right in zip(row, widths, is_number, strict=True)
         )
         lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def _filled(cell: str, most: int, *, to_right: bool) -> str:
+    blanks = " " * (most - width(cell))
+    return blanks + cell if to_right else cell + blanks
 
 
 def _is_number(data_type: pa.DataType) -> bool:

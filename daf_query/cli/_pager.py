@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from daf_query.cli._terminal_text import width
+
 _ESCAPES: Final = re.compile(r"\x1b\[[\d;]*m")
 _LESS: Final = "RSX"
 """Colours, long lines cut at the edge, and what was seen stays on the screen."""
@@ -63,4 +65,4 @@ def _undisturbed() -> Iterator[None]:
 def _fits(lines: Sequence[str]) -> bool:
     size = shutil.get_terminal_size()
     is_short = len(lines) < size.lines
-    return is_short and all(len(_ESCAPES.sub("", line)) <= size.columns for line in lines)
+    return is_short and all(width(_ESCAPES.sub("", line)) <= size.columns for line in lines)

@@ -20,6 +20,7 @@ from daf_query.cli._prompt_line import LEAVING, ReadLine, line_reader
 from daf_query.cli._prompt_rows import CancellableQueries
 from daf_query.cli._prompt_settings import PromptSettings
 from daf_query.cli._summary import described
+from daf_query.cli._terminal_text import visible
 from daf_query.completion import SqlCompleter
 from daf_query.session import DafSession
 from daf_query.sql import QueryResult, error_place, placeholders, tokens_of
@@ -140,7 +141,7 @@ class Prompt:
 
     def _lines(self, rows: Rows) -> list[str]:
         if rows.schema.names == _PLAN:
-            return list(_plan_lines(rows))
+            return list(map(visible, _plan_lines(rows)))
         settings = self._settings
         return _output.table_lines(
             rows,
@@ -157,10 +158,10 @@ class Prompt:
         place = None if written.startswith(".") else error_place(error, written)
         if place is not None and isinstance(error, errors.QueryError):
             sentence = sentence.partition("\n")[0]
-        print(f"{coloured('error:', 'error', sys.stderr)} {sentence}", file=sys.stderr)
+        print(f"{coloured('error:', 'error', sys.stderr)} {visible(sentence)}", file=sys.stderr)
         if place is not None:
             for line in place.mark(written).split("\n"):
-                print(f"  {line}", file=sys.stderr)
+                print(f"  {visible(line)}", file=sys.stderr)
 
 
 def statements(text: str) -> Iterator[str]:

@@ -20,6 +20,7 @@ from daf_query.cli._prompt_line import require_prompt
 from daf_query.cli._prompt_settings import MODES, PromptMode, PromptSettings
 from daf_query.cli._query_text import fill_value_of, named_table, named_values, query_of
 from daf_query.cli._summary import described, progress_of
+from daf_query.cli._terminal_text import visible
 from daf_query.collection import CollectionSlice
 from daf_query.session import DafSession
 from daf_query.slice import MatrixSlice, check_format
@@ -152,7 +153,7 @@ def _dry_run(options: argparse.Namespace) -> None:
     if options.format == "json":
         print(json.dumps(explanation.to_dict(), indent=2))
     else:
-        print(explanation)
+        print(visible(str(explanation)))
 
 
 def _chosen_slice(session: DafSession, options: argparse.Namespace) -> MatrixSlice:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from daf_query.cli._exit_codes import DATA_LOST, DONE
 from daf_query.cli._summary import progress_of
+from daf_query.cli._terminal_text import visible
 from daf_query.index import rebuild_indexes
 from daf_storage import repair, verify
 
@@ -22,7 +23,7 @@ def verify_command(options: argparse.Namespace) -> int:
         print(json.dumps({"path": options.path, "findings": listed}, indent=2))
     else:
         for finding in findings:
-            print(finding)
+            print(visible(str(finding)))
         if not options.quiet:
             print(f"{options.path}: {_verdict(n_errors, len(findings) - n_errors)}")
     return 1 if n_errors else 0

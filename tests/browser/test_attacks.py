@@ -70,7 +70,7 @@ def test_names_are_never_elements(opened: Open, hostile: ExploreServer) -> None:
     page.locator(".chart-canvas svg").wait_for()
     page.get_by_role("tab", name="Dot plot").click()
     page.get_by_label("genes, separated by commas").fill(f"{HTML}, it's")
-    page.get_by_role("button", name="Draw").click()
+    page.get_by_role("button", name="Draw", exact=True).click()
     page.locator(".dot-plot, .dotplot-place .problem").first.wait_for()
     explorer.run(f"SELECT '{HTML}' FROM \"{HTML.replace(chr(34), chr(34) * 2)}\"")
     assert HTML[:20] in page.locator(".message.problem").inner_text()
@@ -78,6 +78,7 @@ def test_names_are_never_elements(opened: Open, hostile: ExploreServer) -> None:
     page.keyboard.press("Control+Space")
     page.locator(".cm-tooltip-autocomplete li").first.wait_for()
     assert not is_attacked(explorer)
+    explorer.complaints[:] = [each for each in explorer.complaints if "404" not in each]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,102 @@
+"""Tests that names and values of data do not write to the terminal what only a program may write."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from daf_query._row_files import Rows
+from daf_query.cli import main
+from daf_query.cli._output import aligned, print_rows
+from daf_query.cli._terminal_text import visible, width
+from daf_storage import MemoryDaf, copy_all, open_daf
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\x00\u202eabc\r"
+CONTROLS = ("\x1b", "\x07", "\x9b", "\x7f", "\x00", "\u202e", "\r")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a data set whose names and values would change a terminal."""
+    path = tmp_path_factory.mktemp("hostile") / "hostile.daf.zarr"
+    daf = MemoryDaf(name="hostile")
+    daf.add_axis("cell", [HOSTILE, "B"])
+    daf.add_axis("ge\x1b[31mne", ["A"])
+    daf.set_vector("cell", "ty\x1b[32mpe", [HOSTILE, "b"])
+    daf.set_scalar("sca\x1b[33mlar", HOSTILE)
+    with open_daf(path, "w") as stored:
+        copy_all(daf, stored)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["info"],
+        ["info", "--values"],
+        ["info", "--diagram"],
+        ["head", "cell"],
+        ["describe", "cell"],
+        ["sql", "SELECT * FROM cell"],
+        ["sql", "EXPLAIN SELECT * FROM cell"],
+        ["sql", "SELECT * FROM nothing"],
+        ["sql", "SELECT nothing FROM cell"],
+        ["verify"],
+    ],
+)
+def test_nothing_of_the_data_moves_the_cursor(
+    hostile: str, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Control characters are written as escapes, in tables, descriptions, plans and errors."""
+    command, *rest = arguments
+    main([command, hostile, *rest])
+    printed = "".join(capsys.readouterr())
+    assert printed
+    assert not [control for control in CONTROLS if control in printed]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("file_format", ["csv", "tsv", "json", "ndjson"])
+def test_rows_for_programs(file_format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal they are escaped too; elsewhere they are what they are."""
+    table = pa.table({"v": [HOSTILE, "ü"]})
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    print_rows(Rows(table.schema, table.to_batches()), file_format)  # type: ignore[arg-type] # one of them
+    printed = terminal.getvalue()
+    assert not [control for control in CONTROLS if control in printed]
+    assert ("u001b]0;owned" in printed, "ü" in printed) == (True, True)
+
+
+def test_rows_for_programs_in_a_pipe(tmp_path: Path, hostile: str) -> None:
+    """A file has every byte."""
+    to = tmp_path / "out.csv"
+    assert main(["sql", hostile, "SELECT name FROM cell WHERE index = 0", "-o", str(to)]) in (
+        0,
+        None,
+    )
+    assert HOSTILE in to.read_bytes().decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [("CD8A", 4), ("细胞", 4), ("e\u0301", 1), ("\uff41", 2), ("\u200b", 0), ("é", 1)],
+)
+def test_columns_that_text_takes(text: str, columns: int) -> None:
+    """Wide characters take two, and accents none."""
+    assert width(text) == columns
+
+
+def test_tables_of_wide_characters_are_aligned() -> None:
+    """Every line takes as many columns as the others, and a name with a line feed is one line."""
+    lines = aligned(["type\n", "n"], [["细胞", "1"], ["e\u0301x", "22"]], [False, True])
+    assert {width(line) for line in lines} == {9}
+    assert visible("a\nb\tc") == "a\nb\tc"
