@@ -92,6 +92,8 @@ class Queries(Connected):
     def explain_analyze(self, query: str, *, params: Params | None = None) -> Explanation:
         """Run a query and report what it cost: zones left out and read, values of each column.
 
+        The engine runs it, also where it would be answered without it (`QueryPlan.direct`).
+
         Examples
         --------
         >>> import daf_storage

@@ -163,8 +163,11 @@ class DirectGroups:
         DafError
             A column cannot be read.
         """
-        if self._prepared:
-            return
+        if not self._prepared:
+            self._prepared.append(self._prepare())
+
+    def _prepare(self) -> tuple[GroupScan, list[GroupKey]]:
+        """Return the scan, and its keys."""
         ENGINE.check()
         cache = self.tables.cache
         table = OpenTable(
@@ -185,11 +188,10 @@ class DirectGroups:
         keys = scan.keys()
         if keys is None:
             raise UncertainError
-        keys = [
+        return scan, [
             self._joined_key(source, key) if isinstance(source, JoinedKey) else key
             for source, key in zip(self.keys, keys, strict=True)
         ]
-        self._prepared.append((scan, keys))
 
     def _joined_key(self, source: JoinedKey, key: GroupKey) -> GroupKey:
         """Return the numbers of a vector as those of the values that its entries have."""
@@ -205,8 +207,10 @@ class DirectGroups:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the groups; errors are those of `check`."""
-        self.check()
-        scan, keys = self._prepared.pop()
+        try:
+            scan, keys = self._prepared.pop()
+        except IndexError:  # other threads may have taken it
+            scan, keys = self._prepare()
         arrays = scan.arrays(keys)
         expressions = (*self._key_names, *self.groups.aggregates)
         by_expression = dict(zip(expressions, arrays, strict=True))

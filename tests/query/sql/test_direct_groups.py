@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -368,6 +370,50 @@ def test_nothing_is_planned(sessions: list[DafSession], monkeypatch: pytest.Monk
     assert len(results[2]) == len(expected["n"])
     monkeypatch.undo()
     assert results[2].filter("n > 0").count() == len(expected["n"])
+
+
+def test_no_call_of_python_for_a_row_or_a_group() -> None:
+    """As many for fifty times the rows, and for many groups."""
+
+    def calls_of(rows: int, donors: int) -> int:
+        daf = MemoryDaf(name="x")
+        daf.add_axis("donor", [f"d{n}" for n in range(donors)])
+        daf.set_vector("donor", "sex", [f"s{n}" for n in range(donors)])
+        daf.add_axis("cell", [f"c{n}" for n in range(rows)])
+        daf.set_vector("cell", "donor", [f"d{n % donors}" for n in range(rows)])
+        daf.set_vector("cell", "age", np.arange(rows) % 90)
+        with connect(daf) as session:
+            query = (
+                "SELECT sex, avg(age), sum(age), min(age), count(*) AS n FROM cell JOIN donor "
+                "ON cell.donor = donor.name WHERE age > 5 GROUP BY sex ORDER BY n LIMIT 3"
+            )
+            assert direct_of(session, query) is not None
+            for _ in range(2):
+                session.sql(query).to_arrow_table()
+            calls = 0
+
+            def counted(*_: Any) -> None:
+                nonlocal calls
+                calls += 1
+
+            sys.setprofile(counted)
+            try:
+                session.sql(query).to_arrow_table()
+            finally:
+                sys.setprofile(None)
+        return calls
+
+    calls_of(10, 2)  # some modules are imported when they are first needed
+    assert calls_of(60_000, 1_000) < calls_of(1_000, 5) + 50
+
+
+def test_a_result_is_computed_by_several_threads(sessions: list[DafSession]) -> None:
+    """Also by more of them than looked at its keys."""
+    result = sessions[0].sql("SELECT donor, count(*) AS n FROM cell GROUP BY donor ORDER BY donor")
+    assert result._is_direct()
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: result.to_pydict(), range(8)))
+    assert answers == [answers[0]] * 8
 
 
 @pytest.mark.filterwarnings("ignore:the table 'cell' lacks")
