@@ -144,6 +144,18 @@ def test_gathering_is_measured() -> None:
     assert done.stdout.count("_ns ") == 7
 
 
+def test_imports_are_measured() -> None:
+    """Three ways to store the elements, within two memories each; layouts are compared."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.imports", "--small", "--repeats", "1"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=FOLDER.parent,
+    )
+    assert done.stdout.count(" MiB | ") == 6
+
+
 def test_the_explorer_is_measured() -> None:
     """Two forms, each with ten questions."""
     done = subprocess.run(

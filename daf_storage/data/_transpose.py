@@ -177,8 +177,9 @@ def transpose_sparse(  # noqa: PLR0913 - three arrays on each side
         )
     out = _Target(np.array(out_indptr[:-1]), out_rowval, out_nzval, nnz)
     counted = _Counted(progress)
+    room = _Room.of(plan, index, out_nzval.dtype)
     for window in plan.windows(nnz):
-        pieces = _Pieces(plan, window, index, out_nzval.dtype)
+        pieces = _Pieces(plan, window, room, out_nzval.dtype)
         run_all(pieces.transposing(indptr, rowval, nzval))
         counts = pieces.counts()
         run_all(pieces.merging(counts, out, counted))
@@ -228,19 +229,37 @@ class _Target:
                 self.nzval[place : place + count] = values[start : start + count]
 
 
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """The memory of a window, for one after the other: fresh pages cost more than filling them."""
+
+    indices: AnyArray
+    values: AnyArray
+    table: AnyArray
+
+    @classmethod
+    def of(cls, plan: TransposePlan, index: np.dtype[Any], dtype: np.dtype[Any]) -> _Room:
+        """Return that of the largest window."""
+        pieces = -(-plan.window_elements // plan.block_elements)
+        return cls(
+            np.empty(plan.window_elements, index),
+            np.empty(plan.window_elements, f"u{dtype.itemsize}"),
+            np.empty(pieces * (plan.n_minors + 1) + 1, np.int32),
+        )
+
+
 class _Pieces:
     """The transposed blocks of a window, one after the other."""
 
     def __init__(
-        self, plan: TransposePlan, window: Span, index: np.dtype[Any], dtype: np.dtype[Any]
+        self, plan: TransposePlan, window: Span, room: _Room, dtype: np.dtype[Any]
     ) -> None:
         self._plan = plan
-        self._window = window
         self._blocks = plan.blocks(window)
-        self._indices = np.empty(window.size, index)
+        self._indices = room.indices[: window.size]
         self._dtype = dtype
-        self._values = np.empty(window.size, f"u{dtype.itemsize}")
-        self._table = np.empty(len(self._blocks) * (plan.n_minors + 1) + 1, np.int32)
+        self._values = room.values[: window.size]
+        self._table = room.table[: len(self._blocks) * (plan.n_minors + 1) + 1]
         self._table[-1] = window.size
         self._pointers = self._table[:-1].reshape(len(self._blocks), plan.n_minors + 1)
 

@@ -42,18 +42,18 @@ class ElementReader:
 
     def __init__(self, values: Any) -> None:
         self._values = values
-        self._array: StoredArray | None = None
-        if not isinstance(values, np.ndarray) and hasattr(values, "chunks"):
-            self._array = dataset_array(values)
+        chunks = getattr(values, "chunks", None)
+        self._chunk_length: int | None = int(chunks[0]) if chunks else None
+        is_array = isinstance(values, np.ndarray)
+        self._array: StoredArray | None = None if is_array else dataset_array(values)
         self._item_bytes = int(values.dtype.itemsize)
 
     def spans(self, nnz: int, *, memory_bytes: int) -> Iterator[Span]:
         """Yield ranges of the elements; those that wait or are copied fit the memory."""
         most = memory_bytes // (self._item_bytes * (4 * THREADS + 2))
         size = max(min(_BLOCK_ELEMENTS, most), 1)
-        if self._array is not None:
-            chunk = self._array.info.chunks[0]
-            size = size if chunk >= nnz else max(size // chunk, 1) * chunk
+        if self._chunk_length is not None:
+            size = max(size // self._chunk_length, 1) * self._chunk_length
         for start in range(0, nnz, size):
             yield Span(start, min(start + size, nnz))
 

@@ -6,15 +6,17 @@ from typing import Any
 
 from daf_storage.errors import DafError
 from daf_storage.trees._hdf5_array import Hdf5Array
+from daf_storage.trees._hdf5_chunks import Pipeline
 from daf_storage.trees._hdf5_file import Hdf5File, HeldObject
 from daf_storage.trees._hdf5_types import h5py
 
 
 def dataset_array(dataset: Any) -> Hdf5Array | None:
-    """Return a dataset of h5py as a stored array, valid while its file is open.
+    """Return a dataset of h5py as a stored array that is mapped, or decoded without HDF5.
 
-    What lies in the file as it is, is mapped, and known chunks are decoded without HDF5.  None of
-    what is no dataset of numbers, and of a file that is open for writing.
+    It is valid while its file is open.  None where HDF5 has to read it, which h5py does best in
+    large ranges: of filters that only HDF5 has, of files that are open for writing, and of what is
+    no dataset of numbers.
     """
     h5 = h5py()
     if not isinstance(dataset, h5.Dataset) or dataset.file.mode != "r":
@@ -25,4 +27,5 @@ def dataset_array(dataset: Any) -> Hdf5Array | None:
         array = Hdf5Array(shared, HeldObject(shared, dataset.id), what=what)
     except DafError:  # half floats, for example, which Daf has not
         return None
-    return None if array.info.storage_type.is_string else array
+    is_read_here = array.info.is_mappable or Pipeline.of(dataset).is_known
+    return array if is_read_here and not array.info.storage_type.is_string else None
