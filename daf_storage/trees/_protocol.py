@@ -123,6 +123,15 @@ class CodedArray(Protocol):
 
 
 @runtime_checkable
+class MappedStrings(Protocol):
+    """An array of strings whose bytes may be looked at again and again."""
+
+    def mapped_strings(self) -> memoryview | None:
+        """Return what `StoredArray.plain_strings` does, if it is mapped: not to be downloaded."""
+        ...
+
+
+@runtime_checkable
 class StringRows(Protocol):
     """An array of strings of which a range can be read without the rest."""
 

@@ -28,7 +28,7 @@ from daf_storage.base import (
 )
 from daf_storage.errors import CorruptDataError
 from daf_storage.trees._decode_threads import run_all
-from daf_storage.trees._protocol import StoredArray
+from daf_storage.trees._protocol import MappedStrings, StoredArray
 
 _COUNT_BYTES: Final = 4
 _BLOCK_BYTES: Final = 1 << 18
@@ -136,11 +136,13 @@ class StringSearch:
         places: StringPlaces | None = None,
         keep: Callable[[StringPlaces], object] = lambda _: None,
     ) -> StringSearch | None:
-        """Return the search of an array; None if it is stored otherwise.
+        """Return the search of an array; None if it is stored otherwise, or not mapped.
 
         Or with another number of strings than it should have: reading it says so.
         """
-        data = array.plain_strings() if array.info.size else None
+        data = None
+        if array.info.size and isinstance(array, MappedStrings):
+            data = array.mapped_strings()
         if data is None or len(data) < _COUNT_BYTES:
             return None
         is_whole = int.from_bytes(data[:_COUNT_BYTES], "little") == array.info.size

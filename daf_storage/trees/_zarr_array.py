@@ -272,6 +272,12 @@ class ZarrArray:
             return None
         return self._snapshot.map(self._chunk_key())
 
+    def mapped_strings(self) -> memoryview | None:
+        """Return the single plain chunk of strings, unless it has to be downloaded or expanded."""
+        if not self.info.storage_type.is_string or not self._metadata.has_plain_chunk:
+            return None
+        return self.plain_strings() if is_mapped(self._snapshot, self._chunk_key()) else None
+
     def open_file(self) -> int | None:
         """Return a descriptor of the single plain chunk's file, if it has one of its own."""
         if not self._metadata.has_plain_chunk or self.info.size == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tracemalloc
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from daf_query import ScanOptions, connect
 from daf_query.scan import DictionaryCodes, StringColumn
 from daf_storage import MemoryDaf, errors, open_daf
 from daf_storage.base import _strings as vlen
+from daf_storage.spi import StringSearch
+from tests.support import served
 
 CONDITIONS = [
     "{} = 'b'",
@@ -139,3 +142,19 @@ def test_a_name_among_many_is_found_without_decoding_them(
         peak = tracemalloc.get_traced_memory()[1] + pool.bytes_allocated() - before
         tracemalloc.stop()
     assert peak < (path / "axes/cell/0").stat().st_size / 3
+
+
+def test_strings_that_are_not_mapped_are_not_searched(path: Path, tmp_path: Path) -> None:
+    """Of a server, and compressed in an archive, they would be fetched or expanded each time."""
+    with open_daf(path) as daf:
+        assert StringSearch.of(daf.string_array("cell", "name")) is not None
+    with served(path) as server, open_daf(server.url) as daf:
+        assert StringSearch.of(daf.string_array("cell", "name")) is None
+    archive = tmp_path / "x.daf.zarr.zip"
+    for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        with zipfile.ZipFile(archive, "w", compression) as file:
+            for each in sorted(path.rglob("*")):
+                file.write(each, each.relative_to(path))
+        with open_daf(archive) as daf:
+            search = StringSearch.of(daf.string_array("cell", "name"))
+            assert (search is None) == (compression == zipfile.ZIP_DEFLATED)
