@@ -22,7 +22,7 @@ LIMIT_SECONDS: Final = 600
 
 With pytest-xdist the test fails, and another process goes on with the next one.
 """
-FIRST: Final = ("test_benchmarks.py", "test_torture.py")
+FIRST: Final = ("test_benchmarks.py", "test_torture.py", "test_mutants.py")
 """Files of long tests: begun early, they do not keep one process busy when the others are done."""
 APART: Final = {"browser": "browser", "engines": "engines", "gallery": "notebooks"}
 """Folders of tests, all of one mark: not imported where the mark is left out."""
@@ -58,6 +58,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         del os.environ["TMPDIR"], os.environ["PYTEST_DEBUG_TEMPROOT"]
         tempfile.tempdir = None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Start three processes for two cores: a fifth of the time a test waits, for a child or a clock."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    is_linux = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1
+    return cores + (cores + 1) // 2
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
