@@ -62,7 +62,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Start three processes for two cores: a fifth of the time a test waits, for a child or a clock."""
+    """Start three processes for two cores: a fifth of their time tests wait, as for a child."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
     is_linux = hasattr(os, "sched_getaffinity")

@@ -18,6 +18,8 @@ from tests.mutants.trying import Outcome, try_all
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "mutants"
+LEFT_OUT = ("/testing/", "demo.py", "/web/")
+"""Suites for other implementations, what speaks to people, and what builds the page."""
 WITHOUT_EFFECT = Path(__file__).with_name("without_effect.txt")
 
 
@@ -27,7 +29,7 @@ def all_mutations(only: Sequence[str]) -> list[Mutation]:
     found: list[Mutation] = []
     for file in files:
         path = str(file.relative_to(ROOT))
-        if "/testing/" not in path and not path.endswith("demo.py"):
+        if not any(part in path for part in LEFT_OUT):
             if not only or any(part in path for part in only):
                 found += mutations(path, file.read_text())
     return found
