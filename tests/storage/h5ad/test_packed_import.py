@@ -15,6 +15,7 @@ from anndata.tests.helpers import assert_equal
 
 import daf_storage
 from daf_query import connect
+from daf_query.cli import main
 from daf_storage import (
     MemoryDaf,
     Packing,
@@ -242,3 +243,21 @@ def test_a_copy_refuses_what_is_no_count(tmp_path: Path, form: str) -> None:
     with pytest.raises(errors.MatrixNotFoundError, match="there is no matrix 'X' to store"):
         convert(source, copy, counts_as="uint8", progress="never")
     assert not copy.exists()
+
+
+def test_the_commands_pack_and_count(
+    tmp_path: Path, h5ad: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Import and convert take the same options; a refusal is one sentence, and leaves nothing."""
+    small, copy = tmp_path / "small.daf.zarr", tmp_path / "copy.daf.zarr"
+    options = ["--codec", "blosc-zstd-shuffle", "--chunk-kb", "16", "--counts-as", "uint16"]
+    assert main(["import", str(h5ad), str(small), "--quiet", *options]) == 0
+    assert main(["convert", str(small), str(copy), "--quiet", "--counts-as", "X=uint32"]) == 0
+    for path, kind in ((small, "UInt16"), (copy, "UInt32")):
+        with open_daf(path) as daf:
+            assert daf.open_matrix("obs", "var", "X").info.storage_type.value == kind
+            assert daf_storage.to_anndata(daf).X.dtype == np.float32
+    refused = tmp_path / "refused.daf.zarr"
+    assert main(["import", str(h5ad), str(refused), "--counts-as", "half=uint16"]) != 0
+    assert "is no uint16, so the matrix is not stored as counts" in capsys.readouterr().err
+    assert not refused.exists()
