@@ -105,6 +105,7 @@ def compressed(file: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
 def write_rows(rows: Rows, file_format: Format, file: IO[bytes]) -> None:
     """Write rows as they come."""
     rows = rows.plain()
+    _check_types(rows.schema, file_format)
     if file_format in ("json", "ndjson"):
         for line in json_lines(rows, file_format):
             file.write(f"{line}\n".encode())
@@ -125,6 +126,22 @@ def write_rows(rows: Rows, file_format: Format, file: IO[bytes]) -> None:
             writer.write_batch(batch)
 
 
+def _check_types(schema: pa.Schema, file_format: Format) -> None:
+    """Refuse columns that a format has no values for, before anything is written."""
+    types = pa.types
+    for field in schema:
+        kind = field.type
+        is_binary = types.is_binary(kind) or types.is_large_binary(kind)
+        is_refused = types.is_interval(kind)
+        if file_format in ("csv", "tsv"):
+            is_refused |= types.is_nested(kind) or is_binary or types.is_fixed_size_binary(kind)
+        if is_refused and file_format in ("csv", "tsv", "parquet"):
+            raise errors.UnsupportedInputError(
+                f"column {field.name!r} is {kind}, which {file_format} has no values for; leave it "
+                f"out, or make a string of it in the query: CAST(... AS VARCHAR)"
+            )
+
+
 def _tsv_writer(sink: Any, schema: pa.Schema) -> Any:
     return pacsv.CSVWriter(sink, schema, write_options=pacsv.WriteOptions(delimiter="\t"))
 
@@ -137,10 +154,15 @@ def _groups(rows: Rows) -> Iterator[pa.Table]:
         few.append(batch)
         count, size = count + batch.num_rows, size + batch.nbytes
         if count >= _GROUP_ROWS or size >= _GROUP_BYTES:
-            yield pa.Table.from_batches(few, rows.schema)
+            yield _table(few, rows.schema)
             few, count, size = [], 0, 0
     if few:
-        yield pa.Table.from_batches(few, rows.schema)
+        yield _table(few, rows.schema)
+
+
+def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """Return batches as a table; the engine's may differ in whether items of lists are nullable."""
+    return pa.Table.from_batches(batches).cast(schema)
 
 
 def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
