@@ -16,6 +16,9 @@ from daf_query.scan._group_keys import GroupNumbers
 MAX_BLOCK_ROWS: Final = 1 << 19
 """So many integers of 32 bits have a sum that a double has exactly, and sums of halves of 64."""
 
+_AS_IN_SQL: Final = np.errstate(invalid="ignore", over="ignore")
+"""Sums of both infinities are NaN, of large floats infinite, and of integers wrap, all silently."""
+
 _EXACT: Final = 2**53
 _EXTREMES: Final = frozenset({"min", "max"})
 _HALF: Final = np.uint64(32)
@@ -48,6 +51,7 @@ class Totals:
         self.high: npt.NDArray[Any] = np.full(size, bottom, dtype)
         """The largest values, where there is one."""
 
+    @_AS_IN_SQL
     def add(
         self,
         groups: GroupNumbers,
@@ -87,6 +91,7 @@ class Totals:
             if "max" in functions:
                 np.maximum.at(self.high, groups, same)
 
+    @_AS_IN_SQL
     def merge_groups(self, other: Totals, groups: GroupNumbers, targets: GroupNumbers) -> None:
         """Add what was added up of some groups to others, of which several may be the same."""
         np.add.at(self.counts, targets, other.counts[groups])
@@ -96,6 +101,7 @@ class Totals:
         np.minimum.at(self.low, targets, other.low[groups])
         np.maximum.at(self.high, targets, other.high[groups])
 
+    @_AS_IN_SQL
     def merge(self, other: Totals) -> None:
         """Add what was added up of other rows."""
         self.counts += other.counts
@@ -109,6 +115,7 @@ class Totals:
 class UngroupedTotals(Totals):
     """The same of all rows as one group."""
 
+    @_AS_IN_SQL
     def add(
         self,
         groups: GroupNumbers,  # noqa: ARG002 - all are 0

@@ -176,6 +176,7 @@ def test_any_groups_are_those_of_the_engine(
     sql, is_sorted = query
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        warnings.simplefilter("error", RuntimeWarning)  # numpy's, of NaN and overflow
         assert check(sessions[number], sql, is_sorted=is_sorted), sql
 
 
