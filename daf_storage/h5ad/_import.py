@@ -164,7 +164,7 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     destination
         A path, at which the data set appears when it is complete, or an empty data set.
     counts_as
-        Whether matrices of whole numbers become integers, as of `from_anndata`.
+        The type in which the whole numbers of matrices are stored, as of `from_anndata`.
     if_exists
         What becomes of a data set at the destination's path:
         ``"error"`` leaves it, ``"replace"`` replaces it.
