@@ -85,6 +85,19 @@ def test_the_sql_of_embeddings_runs() -> None:
         assert np.frombuffer(reply.content, "<f4").tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
+def test_matrices_of_one_name() -> None:
+    """Those of other rows are others."""
+    daf = MemoryDaf(name="matrices of one name")
+    for axis in ("cell", "donor", "gene"):
+        daf.add_axis(axis, ["a", "b"])
+    for axis, values in (("cell", np.ones((2, 2))), ("donor", np.zeros((2, 2), np.uint8))):
+        daf.set_matrix(axis, "gene", "m", values)
+    with connect(daf) as session:
+        (data_set,) = catalogue(session)
+    shown = [(one["rows"], one["columns"], one["type"]) for one in data_set["matrices"]]
+    assert sorted(shown) == [("cell", "gene", "Float64"), ("donor", "gene", "UInt8")]
+
+
 def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:
     """Several as one are one schema; what cannot be used hides nothing else."""
     for name in ("one", "two"):
