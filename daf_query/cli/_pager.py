@@ -29,7 +29,8 @@ def pager() -> str | None:
     """Return the command of the pager; None where there is none, or ``PAGER`` is empty or cat."""
     if not (sys.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
         return None
-    chosen = os.environ.get("PAGER", "less").strip()
+    is_dumb = os.environ.get("TERM") == "dumb"  # less asks for a key before it shows anything
+    chosen = os.environ.get("PAGER", "" if is_dumb else "less").strip()
     program = chosen.split(maxsplit=1)[0] if chosen else ""
     is_there = program not in ("", "cat") and shutil.which(program) is not None
     return chosen if is_there else None

@@ -36,7 +36,10 @@ def test_which_pager(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PAGER", chosen)
         assert pager() is None
     monkeypatch.delenv("PAGER")
-    assert pager() in ("less", None)
+    monkeypatch.setattr("daf_query.cli._pager.shutil.which", lambda program: f"/bin/{program}")
+    assert pager() == "less"
+    monkeypatch.setenv("TERM", "dumb")
+    assert pager() is None
 
 
 def test_no_pager_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
