@@ -56,6 +56,13 @@ def test_categories_have_their_order_counts_and_colours() -> None:
     assert colouring_of(pa.array([], pa.string())).is_missing.size == 0
 
 
+@pytest.mark.parametrize("count", [10, 11, 20, 21])
+def test_few_categories_have_a_colour_each(count: int) -> None:
+    """Also as many as a list of colours has, and one more."""
+    found = colouring_of(pa.array([f"{number:02}" for number in range(count)]))
+    assert len(set(found.colours)) == count
+
+
 def test_very_many_categories_share_a_colour() -> None:
     """The largest keep their own; counts add up."""
     values = pa.array([f"c{n % 60:02}" for n in range(600)] + ["c59"] * 5)
