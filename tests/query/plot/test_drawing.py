@@ -60,6 +60,7 @@ def test_categories_have_their_order_counts_and_colours() -> None:
 def test_few_categories_have_a_colour_each(count: int) -> None:
     """Also as many as a list of colours has, and one more."""
     found = colouring_of(pa.array([f"{number:02}" for number in range(count)]))
+    assert isinstance(found, Categories)
     assert len(set(found.colours)) == count
 
 
