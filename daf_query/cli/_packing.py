@@ -9,7 +9,7 @@ from daf_storage import Packing
 from daf_storage.errors import InvalidInputError
 
 
-def packing_of(options: argparse.Namespace) -> bool | Packing:
+def packing_of(options: argparse.Namespace, **defaults: Any) -> bool | Packing:
     """Return how to pack; a codec, a level or a size of chunks alone asks for it, too."""
     chosen = {
         "codec": options.codec,
@@ -17,7 +17,7 @@ def packing_of(options: argparse.Namespace) -> bool | Packing:
         "chunk_kb": options.chunk_kb,
     }
     given: dict[str, Any] = {key: value for key, value in chosen.items() if value is not None}
-    return Packing(**given) if options.packed or given else False
+    return Packing(**{**defaults, **given}) if options.packed or given else False
 
 
 def counts_of(options: argparse.Namespace) -> Any:

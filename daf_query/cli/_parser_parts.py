@@ -113,7 +113,7 @@ def add_packing(parser: argparse.ArgumentParser) -> None:
         "--chunk-kb",
         metavar="N",
         type=int,
-        help="about how many KiB of elements a chunk has; 64 by default",
+        help="about how many KiB of elements a chunk has; 8 by default, 64 for an import",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from typing import Final
 
 from daf_query.cli._packing import counts_of, packing_of
 from daf_query.cli._summary import described, human_bytes, progress_of, size_bytes
@@ -17,6 +18,9 @@ from daf_storage import (
     open_daf,
     open_overlay,
 )
+
+_IMPORT_CHUNK_KB: Final = 64
+"""Also where other options of packing are given; as `import_h5ad` has it by default."""
 
 
 def import_command(options: argparse.Namespace) -> None:
@@ -36,7 +40,7 @@ def import_command(options: argparse.Namespace) -> None:
         counts_as=counts_of(options),
         if_exists="replace" if options.overwrite else "error",
         zarr_format=options.zarr_format,
-        packed=packing_of(options),
+        packed=packing_of(options, chunk_kb=_IMPORT_CHUNK_KB),
         progress=progress_of(options),
         **({} if options.memory is None else {"memory_bytes": options.memory}),
     )

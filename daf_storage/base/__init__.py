@@ -31,7 +31,7 @@ from daf_storage.base._model import (
     name_problem,
 )
 from daf_storage.base._optional import optional_import, pandas
-from daf_storage.base._packing import CodecName, Packing, packing_of
+from daf_storage.base._packing import IMPORT_CHUNK_KB, CodecName, Packing, packing_of
 from daf_storage.base._progress import Progress, ShowProgress, progress_bar
 from daf_storage.base._string_blocks import (
     StringBlock,
@@ -50,6 +50,7 @@ from daf_storage.base._strings import (
 )
 
 __all__ = [
+    "IMPORT_CHUNK_KB",
     "INDEX_VECTOR",
     "METADATA_NAMES",
     "NAME_VECTOR",

@@ -11,6 +11,9 @@ from daf_storage.base._model import StorageType
 CodecName: TypeAlias = Literal["blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", "zstd", "gzip"]
 """The compressions; ``blosc-zstd-shuffle`` is not one of plain files (FilesDaf)."""
 
+IMPORT_CHUNK_KB: Final = 64
+"""Of an import that packs: smaller than in chunks of 8 KiB, and scanned in a fourth of the time."""
+
 _DEFAULT_LEVELS: Final = {
     "blosc-zstd": 5,
     "blosc-lz4": 5,
@@ -37,7 +40,7 @@ class Packing:
     Examples
     --------
     >>> Packing()
-    Packing(codec='blosc-zstd', level=5, chunk_kb=64)
+    Packing(codec='blosc-zstd', level=5, chunk_kb=8)
     >>> Packing("zstd").level
     3
     """
@@ -46,7 +49,7 @@ class Packing:
     """How a chunk is compressed; ``blosc`` shuffles bits first, with ``-shuffle`` bytes."""
     level: int = -1
     """From 1, fast, to 9 (22 for ``zstd``), small; -1 for a good one."""
-    chunk_kb: int = 64
+    chunk_kb: int = 8
     """About how many KiB of elements a chunk holds: what a lookup has to decode at least."""
 
     def __post_init__(self) -> None:
@@ -93,9 +96,9 @@ class Packing:
         without elements, single elements, matrices of strings, and columns of less than 8 KiB are
         never packed.
 
-        >>> Packing(chunk_kb=8).chunks((8, 1200), StorageType.FLOAT64)
-        (1, 1024)
         >>> Packing().chunks((8, 1200), StorageType.FLOAT64)
+        (1, 1024)
+        >>> Packing(chunk_kb=64).chunks((8, 1200), StorageType.FLOAT64)
         (1, 1200)
         >>> Packing().chunks((1000,), StorageType.FLOAT64) is None
         True

@@ -21,6 +21,7 @@ from daf_storage.anndata_rules import annotations as _annotations
 from daf_storage.anndata_rules import columns as _columns
 from daf_storage.anndata_rules import notes as _notes
 from daf_storage.base import (
+    IMPORT_CHUNK_KB,
     RESERVED_VECTORS,
     IfExists,
     Packing,
@@ -170,7 +171,7 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
         ``"error"`` leaves it, ``"replace"`` replaces it.
     zarr_format, packed
         How to write it at a path, see `open_daf`; a data set was opened so.  Where it is packed,
-        indices have the narrowest type.
+        indices have the narrowest type, and ``True`` asks for chunks of 64 KiB.
     memory_bytes
         How much memory the elements of matrices may take on their way, 16 MiB or more.  Names,
         columns and pointers to rows are not counted.  With more, the second orientation of a matrix
@@ -227,9 +228,17 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
             with undone_on_error(destination):
                 return importer.run()
         with new_data_set(
-            destination, if_exists=if_exists, zarr_format=zarr_format, packed=packed
+            destination,
+            if_exists=if_exists,
+            zarr_format=zarr_format,
+            packed=_import_packing(packed),
         ) as daf:
             return Importer(parts, daf, **options).run()
+
+
+def _import_packing(packed: bool | Packing) -> bool | Packing:  # noqa: FBT001 - as `packed=` is given
+    """Return how an import packs: by default, in larger chunks than what is written by hand."""
+    return Packing(chunk_kb=IMPORT_CHUNK_KB) if packed is True else packed
 
 
 class Importer:

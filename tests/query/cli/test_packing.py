@@ -29,7 +29,10 @@ def test_each_option_of_packing_packs(
     options = argparse.Namespace(packed=packed, codec=codec, level=level, chunk_kb=None)
     assert packing_of(options) == expected
     larger = argparse.Namespace(packed=False, codec=None, level=None, chunk_kb=128)
-    assert packing_of(larger) == Packing(chunk_kb=128)
+    assert packing_of(larger, chunk_kb=64) == Packing(chunk_kb=128)
+    assert packing_of(
+        argparse.Namespace(packed=True, codec="gzip", level=None, chunk_kb=None), chunk_kb=64
+    ) == Packing("gzip", chunk_kb=64)
 
 
 def test_types_of_counts() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,26 @@ def test_what_was_imported_packed_is_exported_as_it_was(
     assert back.X.dtype == np.float32
 
 
+@pytest.mark.parametrize(
+    ("options", "packed", "chunk_bytes"),
+    [
+        (["--packed"], True, 64 << 10),
+        (["--codec", "gzip"], Packing("gzip", chunk_kb=64), 64 << 10),
+        (["--codec", "gzip", "--chunk-kb", "8"], Packing("gzip"), 8 << 10),
+    ],
+)
+def test_chunks_of_an_import(
+    tmp_path: Path, h5ad: Path, options: list[str], packed: Any, chunk_bytes: int
+) -> None:
+    """They have 64 KiB unless something else is asked for; by command and in Python alike."""
+    main(["import", str(h5ad), str(tmp_path / "a.daf.zarr"), "--quiet", *options])
+    import_h5ad(h5ad, tmp_path / "b.daf.zarr", packed=packed, progress="never")
+    for name in ("a", "b"):
+        with open_daf(tmp_path / f"{name}.daf.zarr") as daf:
+            info = daf.open_matrix("var", "obs", "X").arrays()["nzval"].info
+            assert info.chunks == (min(chunk_bytes // 4, info.shape[0]),)
+
+
 def test_plain_zarr_python_reads_packed_counts(
     tmp_path: Path, h5ad: Path, counts: sp.csr_array
 ) -> None:
@@ -160,6 +181,7 @@ def test_a_slice_decodes_only_its_chunks(
     path = tmp_path / "x.daf.zarr"
     packed = Packing(chunk_kb=8)
     import_h5ad(h5ad, path, packed=packed, counts_as="uint16", progress="never")
+    time.sleep(0.15)  # of younger files, nothing is remembered
     decoded: list[tuple[str, Any]] = []
     real = ShardReader.decode
 
