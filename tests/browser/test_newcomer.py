@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,8 @@ def address(tmp_path: Path) -> Iterator[str]:
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         text=True,
+        # Tests that run in the background of a shell ignore interrupts, and so would the server.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - only a signal is set
     )
     try:
         assert process.stdout is not None
@@ -65,7 +69,14 @@ def test_three_commands_lead_to_a_coloured_umap(address: str, opened: Open) -> N
 def test_the_first_command_makes_what_the_last_one_opens() -> None:
     """`make demo` runs `daf demo` with the folder, and the second names its environment."""
     make, activate, explore = commands()
+    # As a user calls it, also where these tests are run by make.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
     dry = subprocess.run(
-        [*make, "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=True
+        [*make, "--dry-run"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     assert dry.splitlines()[-1] == f"{Path(activate[1]).parent}/daf demo {Path(explore[2]).parent}"
