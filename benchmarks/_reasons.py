@@ -17,6 +17,9 @@ _REASONS: Final = {
     ("count", "datafusion"): "DataFusion: the count stands in the footer of the Parquet file",
     ("count", "polars"): "polars: the count stands in the footer of the Parquet file",
 }
+_ENGINES: Final = ("DuckDB on Parquet", "DataFusion on Parquet", "polars on Parquet")
+_CODES: Final = "{}: Parquet stores codes and few strings; here the starts of all strings are found first, and codes are kept from the second query on"
+_NAMES: Final = "{}: by the statistics of the Parquet file, eight of its ten groups of rows cannot have the name; here all names are compared"
 _WHOLE: Final = "numpy: takes all into memory at once, and writes nothing but arrays"
 _PREPARE: Final = "{}: writes one layout, of two that daf-query writes"
 
@@ -27,6 +30,8 @@ def reason(work: Work, system: str) -> str:
     if known:
         return known
     title = INFOS[system].title
+    if title in _ENGINES and work.mode == "first":
+        return (_NAMES if work.task == "look_up" else _CODES).format(title)
     if system == "limit":
         return _WHOLE if work.task == "prepare" else _LIMIT
     if work.task == "prepare" and not system.startswith("daf"):
