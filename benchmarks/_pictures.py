@@ -77,7 +77,8 @@ def draw_growth(results: list[Result], path: Path) -> bool:
             if (title, name) in shown:
                 sizes, times = zip(*shown[title, name], strict=True)
                 panel.loglog(sizes, [1e3 * t for t in times], marker="o", label=INFOS[name].title)
-        panel.set(title=title, xlabel="rows", ylabel="ms")
+        panel.set(xlabel="rows", ylabel="ms")
+        panel.set_title(title, wrap=True, fontsize=10)
         panel.legend(fontsize=7)
     figure.savefig(path, dpi=110)
     plt.close(figure)

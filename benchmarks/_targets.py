@@ -21,6 +21,8 @@ _ENGINES = ("duckdb", "datafusion", "polars")
 class Row:
     """A target."""
 
+    data: str
+    """The folder's name of the data set."""
     work: str
     target: str
     measured: str
@@ -29,8 +31,9 @@ class Row:
 
 
 def rows(results: list[Result]) -> list[Row]:
-    """Return all targets."""
-    return [*_Targets(results).rows()]
+    """Return the targets for the data sets that were measured."""
+    measured = {result.data.key for result in results}
+    return [row for row in _Targets(results).rows() if row.data in measured]
 
 
 class _Targets:
@@ -85,17 +88,20 @@ class _Targets:
             ("20 GB of h5ad in place", _LARGE, "daf-h5ad"),
         ):
             peak = self._memory.get((data, warm, system))
-            yield _memory_row(f"peak memory, filter and slice, {title}", peak, 300)
+            yield _memory_row(data, f"peak memory, filter and slice, {title}", peak, 300)
         peaks = [
             peak
             for (data, work, system), peak in self._memory.items()
             if data == _ROWS_100M and system == "daf" and work != _works.PREPARE.key
         ]
-        yield _memory_row("peak memory, each query on 100 M rows", max(peaks, default=None), 2_000)
+        yield _memory_row(
+            _ROWS_100M, "peak memory, each query on 100 M rows", max(peaks, default=None), 2_000
+        )
 
     def _below(self, title: str, data: str, work: str, limit_ms: float) -> Row:
         ours = self._medians.get((data, work, "daf"))
         return Row(
+            data,
             title,
             f"under {limit_ms:g} ms",
             f"{1e3 * ours:.1f} ms" if ours else "-",
@@ -117,6 +123,7 @@ class _Targets:
         else:
             target = f"{times:g} x as fast as {who}"
         return Row(
+            data,
             title,
             target,
             f"{ratio:.2g} x as fast" if ratio is not None else "-",
@@ -124,8 +131,9 @@ class _Targets:
         )
 
 
-def _memory_row(title: str, peak: float | None, limit_mb: float) -> Row:
+def _memory_row(data: str, title: str, peak: float | None, limit_mb: float) -> Row:
     return Row(
+        data,
         title,
         f"under {limit_mb:,.0f} MB",
         f"{peak / 1e6:,.0f} MB" if peak else "-",
