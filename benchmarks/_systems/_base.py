@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -41,7 +42,7 @@ class NotOfferedError(Exception):
     """The system does not do this."""
 
 
-class System:
+class System(ABC):
     """An adapter; each task is a method of its name."""
 
     modules: ClassVar[tuple[str, ...]] = ()
@@ -64,15 +65,16 @@ class System:
         return {name: importlib.metadata.version(name) for name in self.packages}
 
     def prepare(self, place: Place) -> None:
-        """Write what it reads into an empty folder."""
+        """Write what it reads into an empty folder; what is read in place is never prepared."""
+        raise NotOfferedError(place.data.title)
 
     def paths(self, place: Place) -> list[Path]:
         """Return what it reads."""
         return [place.source if self.in_place else place.folder]
 
+    @abstractmethod
     def open(self, place: Place) -> None:
         """Open what was prepared."""
-        raise NotImplementedError  # each system says how
 
     def run(self, work: Work) -> Any:
         """Return the answer of a task: a sparse matrix, an array, an Arrow table or a data frame."""
@@ -81,6 +83,7 @@ class System:
             raise NotOfferedError
         return task()
 
+    @abstractmethod
     def close(self) -> None:
         """Release what is open."""
 
@@ -88,9 +91,9 @@ class System:
 class SqlSystem(System):
     """A system whose tasks on tables are the same SQL as those of all others."""
 
+    @abstractmethod
     def sql(self, query: str) -> Any:
         """Return the answer of a query."""
-        raise NotImplementedError  # each system says how
 
     def run(self, work: Work) -> Any:
         """Return the answer."""

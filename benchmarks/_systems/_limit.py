@@ -19,6 +19,7 @@ class Limit(System):
     modules = ("scipy.sparse", "pandas", "pyarrow")
     packages = ("numpy", "scipy")
     _arrays: dict[str, np.ndarray]
+    _rows: Any = None
 
     def prepare(self, place: Place) -> None:
         """Write the arrays."""
@@ -116,6 +117,11 @@ class Limit(System):
             age=self._arrays["age"][places].tolist(),
             score=self._arrays["score"][places].tolist(),
         )
+
+    def close(self) -> None:
+        """Let go of the arrays."""
+        self._arrays = {}
+        self._rows = None
 
 
 def _table(**columns: Any) -> Any:

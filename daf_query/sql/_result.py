@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import datafusion
@@ -13,22 +12,20 @@ import pyarrow as pa
 from datafusion.expr import SortExpr
 
 from daf_query._provenance import described, record_of
-from daf_query._row_files import BINARY, SUFFIXES, Format, Rows, format_of, save_rows
-from daf_query.scan import size_bytes
+from daf_query._row_files import Rows
 from daf_query.sql._direct_scan import DirectRows
 from daf_query.sql._engine import Allow, Engine, Planned
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_execution_error, unknown_result_column
 from daf_query.sql._explain import QueryPlan
 from daf_query.sql._names import quoted_name
-from daf_query.sql._pandas_frame import pandas_frame
+from daf_query.sql._result_conversions import ResultConversions
 from daf_query.sql._result_page import LOOKED_AT_ROWS, SHOWN_ROWS, rows_page
 from daf_query.sql._result_steps import expressions, filtered, sort_keys, written_call
 from daf_query.sql._simple_condition import UncertainError
 from daf_query.sql._user_tables import table_frame
 from daf_query.table import with_categories
-from daf_storage import DafError, ShowProgress, errors
-from daf_storage.spi import optional_import, progress_bar
+from daf_storage import DafError, errors
 
 _T = TypeVar("_T")
 
@@ -62,7 +59,7 @@ def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
     return QueryResult(statement, planned, broken_count=broken_count, direct=direct)
 
 
-class QueryResult:
+class QueryResult(ResultConversions):
     """The rows of a query, computed each time that they are asked for; `DafSession.sql` makes one.
 
     `filter`, `select`, `sort`, `limit` and the like return another result.  All that takes Arrow
@@ -408,57 +405,6 @@ class QueryResult:
 
         return self._run(to_pylist)
 
-    def to_pandas(self, *, arrow_backed: bool = False) -> Any:
-        """Return the rows as a pandas DataFrame.
-
-        Parameters
-        ----------
-        arrow_backed
-            Whether the columns stay in Arrow (``int64[pyarrow]``), without being copied, and
-            all may be missing.  Otherwise they become numpy's, and booleans and whole numbers
-            of which some are missing pandas' own nullable types.
-
-        Examples
-        --------
-        >>> import daf_query, daf_storage
-        >>> daf = daf_storage.MemoryDaf()
-        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
-        >>> db = daf_query.connect(daf)
-        >>> db.sql("SELECT name, age FROM cell WHERE age > 40 ORDER BY age").to_pandas()
-           name  age
-        0  GATA   60
-        1  CATA   90
-        """
-        pandas = optional_import("pandas", extra="pandas")
-        table = self.to_arrow_table()
-        if arrow_backed:
-            return table.to_pandas(types_mapper=pandas.ArrowDtype)
-        return pandas_frame(table)
-
-    def to_polars(self) -> Any:
-        """Return the rows as a polars DataFrame; numbers are not copied."""
-        polars = optional_import("polars", extra="polars")
-        table = self.to_arrow_table()
-        frame = polars.from_arrow(table, rechunk=False)
-        ordered = {
-            name: polars.Enum(table.column(name).chunk(0).dictionary.to_pylist())
-            for name, kind in zip(table.column_names, table.schema.types, strict=True)
-            if pa.types.is_dictionary(kind) and kind.ordered and table.num_rows
-        }
-        return frame.cast(ordered) if ordered else frame
-
-    def to_duckdb(self, connection: Any = None) -> Any:
-        """Return the rows as a DuckDB relation, without copying them.
-
-        Parameters
-        ----------
-        connection
-            A DuckDB connection; by default, the one that ``duckdb.sql`` uses.
-        """
-        duckdb = optional_import("duckdb", extra="duckdb")
-        table = self.to_arrow_table()
-        return (duckdb if connection is None else connection).from_arrow(table)
-
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows batch by batch as they are computed: together they may exceed memory.
 
@@ -494,56 +440,6 @@ class QueryResult:
         first = self._run(begin)
         found = Rows(self.schema, batches(first))
         return found.with_record(self.provenance()) if self.is_described(provenance) else found
-
-    def save(
-        self,
-        path: str | Path,
-        *,
-        format: Format | None = None,  # noqa: A002 - what it is called everywhere
-        progress: ShowProgress = "auto",
-        provenance: bool | None = None,
-    ) -> int:
-        """Write the rows to a file as they are computed, and return how many they were.
-
-        Parameters
-        ----------
-        path
-            What is there is replaced when the new file is complete; if something fails, it stays.
-            A symbolic link is followed; a pipe or a device is written into.
-        format
-            ``parquet``, ``arrow`` (IPC file), ``csv``, ``tsv``, ``json`` or ``ndjson``; by default,
-            that of the suffix of the path.  Text is compressed if that ends with ``.gz``.
-        progress
-            Whether to count on stderr.
-        provenance
-            Whether a Parquet or Arrow file says where the rows come from (`daf_query.provenance`
-            reads it); by default as the session was connected.  Text has no place for it.
-
-        Raises
-        ------
-        InvalidInputError
-            The suffix says no format, or there is none of that name.
-        SourceNotFoundError
-            There is no such folder.
-        """
-        target = Path(path)
-        chosen = format_of(target) if format is None else format
-        if chosen not in SUFFIXES.values():
-            has = ", ".join(dict.fromkeys(SUFFIXES.values()))
-            raise errors.InvalidInputError(f"there is no format {chosen!r}; there are {has}")
-        total = 0
-        rows = self.rows(provenance=provenance if chosen in BINARY else False)
-        with progress_bar("save", None, show=progress) as bar:
-
-            def counted() -> Iterator[pa.RecordBatch]:
-                nonlocal total
-                for batch in rows.batches:
-                    yield batch
-                    total += batch.num_rows
-                    bar.add(sum(map(size_bytes, batch.columns)))
-
-            save_rows(Rows(rows.schema, counted()), target, chosen)
-        return total
 
 
 class TableResult(QueryResult):

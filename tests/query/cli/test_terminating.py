@@ -22,7 +22,7 @@ import pytest
 from daf_query.cli import main
 from daf_query.cli._signals import Terminated, _Handler
 from daf_storage import convert, errors, import_h5ad, open_daf, repair, verify
-from daf_storage.h5ad._import import Importer
+from daf_storage.h5ad._importer import Importer
 from daf_storage.upkeep import _copy as copying
 from tests.support import PBMC, contents, create, fill
 
