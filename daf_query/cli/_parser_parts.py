@@ -6,6 +6,7 @@ Must not import what it parses for; what a size is, it asks when one is given.
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -28,7 +29,11 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser of which an optional argument may come after the options, too."""
+    """A parser of which an optional argument may come after the options, too.
+
+    Options are written in full: an abbreviation would mean something else, or nothing, as soon as a
+    command gets another option.
+    """
 
     one_of: tuple[str, ...] = ()
     """Arguments of which exactly one has to be given."""
@@ -37,11 +42,15 @@ class Parser(argparse.ArgumentParser):
     has_prompt: bool = False
     """Whether none of `one_of` is given for a prompt, which needs a terminal."""
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{**kwargs, "allow_abbrev": False})
+
     def parse_known_args(  # type: ignore[override] # the overloads say the same of any namespace
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
         """Parse the arguments that are known."""
         options, rest = super().parse_known_args(args, namespace)
+        self._refuse_unknown(rest)
         for action in self._get_positional_actions():
             late = next((word for word in rest if " " in word or not word.startswith("-")), None)
             is_missing = getattr(options, action.dest, None) == action.default
@@ -58,10 +67,30 @@ class Parser(argparse.ArgumentParser):
             self.error(f"give {' or '.join(map(self._shown, self.any_of))}")
         return options, rest
 
+    def _refuse_unknown(self, rest: Sequence[str]) -> None:
+        """Refuse options that there are not, with those that begin or read like them."""
+        for word in rest:
+            name = word.partition("=")[0]
+            if not name.startswith("--") or " " in name:
+                continue
+            known = sorted(each for each in self._option_string_actions if each.startswith("--"))
+            near = [each for each in known if each.startswith(name)]
+            near = near or difflib.get_close_matches(name, known, n=3)
+            self.error(f"there is no option {name}{'; ' if near else ''}{meant(near)}")
+
     def _shown(self, name: str) -> str:
         action = next(action for action in self._actions if action.dest == name)
         metavar = [] if action.metavar is None else [str(action.metavar)]
         return " ".join([*action.option_strings[:1], *metavar])
+
+
+def meant(names: Sequence[str]) -> str:
+    """Return the question whether one of some options is meant; empty if there is none.
+
+    >>> meant(["--rows"]), meant(["--max-rows", "--max-bytes"]), meant([])
+    ('do you mean --rows?', 'do you mean --max-rows or --max-bytes?', '')
+    """
+    return f"do you mean {' or '.join(names)}?" if names else ""
 
 
 def is_terminal() -> bool:

@@ -151,3 +151,33 @@ def test_completion_is_valid_bash(tmp_path: Path, capsys: pytest.CaptureFixture[
     line = f"source {tmp_path}/daf.bash && COMP_WORDS=(daf ext) COMP_CWORD=1 && _shtab_daf && echo ${{COMPREPLY[@]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "extract"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["serve", "--flight-sq", "x"], "there is no option --flight-sq; do you mean --flight-sql"),
+        (["serve", "x", "--max-", "1"], "do you mean --max-bytes or --max-"),
+        (["sql", "x", "--formt=json", "SELECT 1"], "no option --formt; do you mean --format?"),
+        (["info", "x", "--nothing-like-it"], "there is no option --nothing-like-it\n"),
+    ],
+)
+def test_options_are_written_in_full(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    """What begins like an option is refused, with the options that it may stand for."""
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_no_parser_accepts_abbreviations() -> None:
+    """Those of all commands, and the one of the program."""
+    parser = build_parser()
+    commands = next(
+        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+    )
+    for each in [parser, *commands.choices.values()]:
+        assert isinstance(each, argparse.ArgumentParser)
+        assert each.allow_abbrev is False
