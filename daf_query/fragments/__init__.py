@@ -9,7 +9,7 @@ sessions* are those that a process keeps for the next fragment of the same data 
 Must not know engines that run fragments.
 """
 
-from daf_query.fragments._fragment import Fragment, Piece, file_state
+from daf_query.fragments._fragment import Fragment, Piece, file_state, source_version
 from daf_query.fragments._open_sessions import CACHE_BYTES, OPEN_SESSIONS, OpenSessions
 from daf_query.fragments._packed_rows import PackedRows
 from daf_query.fragments._plan import (
@@ -20,13 +20,14 @@ from daf_query.fragments._plan import (
     plan_fragments,
     table_schema,
 )
-from daf_query.fragments._tables import AxisTable, MatrixTable, NamedTable
+from daf_query.fragments._tables import AxisTable, BlockTable, MatrixTable, NamedTable
 
 __all__ = [
     "CACHE_BYTES",
     "OPEN_SESSIONS",
     "ROWS_PER_FRAGMENT",
     "AxisTable",
+    "BlockTable",
     "Fragment",
     "FragmentPlan",
     "MatrixTable",
@@ -38,5 +39,6 @@ __all__ = [
     "file_state",
     "leased_session",
     "plan_fragments",
+    "source_version",
     "table_schema",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import stat
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,7 @@ from daf_query.fragments._open_sessions import CACHE_BYTES, OPEN_SESSIONS
 from daf_query.fragments._tables import PieceTable
 from daf_query.session import DafSession, connect
 from daf_query.table import TableDataset, TableFragment
-from daf_storage import Origin, errors
+from daf_storage import DafReader, Origin, errors
 from daf_storage.spi import Span, is_remote
 
 
@@ -37,6 +37,10 @@ class Piece:
     """Number of rows, whatever the filter is."""
     table_rows: int
     """How many rows the table had when the piece was planned."""
+    version: Hashable = None
+    """What shows that it was replaced since; None where nothing does."""
+    version_of: tuple[str, ...] = ()
+    """The columns that it is of, where they are apart."""
 
     def lease(self) -> AbstractContextManager[DafSession]:
         """Hand out a session of the data set alone, kept open for the next piece of it."""
@@ -87,7 +91,7 @@ class Fragment:
         SourceNotFoundError
             A path is not there, such as on a worker that does not share the file system.
         FormatError
-            The table was changed since the fragment was planned.
+            The table was changed or replaced since the fragment was planned.
         """
         for piece in self.pieces:
             with piece.lease() as session:
@@ -112,7 +116,19 @@ class Fragment:
         if length != piece.table_rows:
             OPEN_SESSIONS.forget(piece.key)
             raise _changed(piece, f"it had {piece.table_rows:,} rows and has {length:,}")
+        self._check_version(piece, session)
         return table if piece.spans is None else table.fragment(piece.spans, self.filter)
+
+    @staticmethod
+    def _check_version(piece: Piece, session: DafSession) -> None:
+        """Refuse a data set whose file, or whose columns in a directory, were replaced."""
+        if piece.version is None:
+            return
+        daf = session.reader()
+        version = source_version(piece.origin, daf, piece.table, piece.version_of)
+        if version is not None and version != piece.version:
+            OPEN_SESSIONS.forget(piece.key)
+            raise _changed(piece, "it was written again since the query was planned")
 
     def _opened(self, piece: Piece, session: DafSession) -> TableDataset:
         if piece.dataset is not None:
@@ -132,15 +148,35 @@ def file_state(path: str) -> Hashable:
 
     What is written into a directory shows in sessions that are open.
     """
+    status = _file_status(path)
+    if status is None:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def source_version(
+    origin: Origin, daf: DafReader, table: PieceTable, columns: Sequence[str]
+) -> Hashable:
+    """Return what differs once a data set was replaced, on any machine; None if nothing shows it.
+
+    Of a file its size and time: inodes may differ between machines.  Of a directory, the same of
+    the files of these columns.
+    """
+    status = _file_status(origin.path)
+    if status is not None:
+        return status.st_size, status.st_mtime_ns
+    return None if is_remote(origin.path) else table.version(daf, columns)
+
+
+def _file_status(path: str) -> os.stat_result | None:
+    """Return what the file system knows of a file, or of that which has a group; else None."""
     if is_remote(path):
         return None
     try:
-        status = os.stat(path)
+        status = os.stat(path.partition("#/")[0])
     except OSError:
         return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def _connect(origin: Origin) -> DafSession:

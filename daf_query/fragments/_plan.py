@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.fragments._fragment import Fragment, Piece, file_state
+from daf_query.fragments._fragment import Fragment, Piece, file_state, source_version
 from daf_query.fragments._open_sessions import OPEN_SESSIONS
 from daf_query.fragments._packed_rows import PackedRows
-from daf_query.fragments._tables import AxisTable, BlockTable, MatrixTable, NamedTable
+from daf_query.fragments._tables import AxisTable, BlockTable, MatrixTable, NamedTable, PieceTable
 from daf_query.session import DafSession, connect, is_pattern, matching_paths
 from daf_query.table import MatrixDataset, MatrixUnionDataset, TableDataset, TableFragment
-from daf_storage import DafReader, Origin, errors
+from daf_storage import DafReader, errors
 from daf_storage.spi import Span
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
@@ -108,7 +108,7 @@ def plan_fragments(
             pieces = list(_blocks(members, named, dataset, filter, rows_per_fragment))
         elif isinstance(named, AxisTable):
             fields = pa.schema([dataset.schema.field(name) for name in needed])
-            pieces = list(_pieces(members, named, dataset, filter))
+            pieces = list(_pieces(members, named, dataset, filter, tuple(needed)))
         else:
             raise TypeError(f"{named!r} is no table that can be cut")
     fragments = tuple(
@@ -173,21 +173,26 @@ def _pieces(
     named: AxisTable,
     dataset: TableDataset,
     filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+    columns: tuple[str, ...],
 ) -> Iterator[Piece]:
     """Yield a piece for each partition that is left."""
+    versions = _Versions(columns)
     for fragment in dataset.get_fragments(filter):
         part: TableFragment
         for part in fragment.parts:
             spans = tuple(span for span in part.partitions if span.size)
             if spans:
                 name = part.dataset.member_name
+                daf = _member(members, name)
                 yield Piece(
-                    _origin(members, name),
+                    daf.require_origin(),
                     name,
                     named,
                     spans,
                     part.row_count,
                     part.dataset.table_columns.length,
+                    versions.of(daf, named),
+                    columns,
                 )
 
 
@@ -205,24 +210,42 @@ def _blocks(
     elif isinstance(dataset, MatrixDataset):
         matrices = [dataset]
     axes = (named.rows_axis, named.columns_axis)
+    versions = _Versions(())
     for matrix in matrices:
         for block in matrix.blocks(filter, elements):
             if block.elements:
                 rows, columns = map(PackedRows.of_selection, (block.rows, block.columns))
                 name = matrix.member_name
+                daf = _member(members, name)
+                table = BlockTable(axes, named.name, rows, columns)
                 yield Piece(
-                    _origin(members, name),
+                    daf.require_origin(),
                     name,
-                    BlockTable(axes, named.name, rows, columns),
+                    table,
                     None,
                     block.elements,
                     matrix.table_columns.length,
+                    versions.of(daf, table),
                 )
 
 
-def _origin(members: Mapping[str, DafReader], name: str | None) -> Origin:
-    daf = next(iter(members.values())) if name is None else members[name]
-    return daf.require_origin()
+@dataclass(slots=True)
+class _Versions:
+    """The versions of data sets, each looked at once."""
+
+    columns: Sequence[str]
+    known: dict[str, Hashable] = field(default_factory=dict)
+
+    def of(self, daf: DafReader, table: PieceTable) -> Hashable:
+        """Return the version of what is read of a data set."""
+        origin = daf.require_origin()
+        if origin.path not in self.known:
+            self.known[origin.path] = source_version(origin, daf, table, self.columns)
+        return self.known[origin.path]
+
+
+def _member(members: Mapping[str, DafReader], name: str | None) -> DafReader:
+    return next(iter(members.values())) if name is None else members[name]
 
 
 def _joined(pieces: Sequence[Piece], rows: int) -> Iterator[list[Piece]]:

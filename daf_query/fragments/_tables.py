@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
@@ -12,7 +12,8 @@ import pyarrow as pa
 from daf_query.fragments._packed_rows import PackedRows
 from daf_query.session import DafSession
 from daf_query.table import MatrixDataset, TableDataset, member_table
-from daf_storage import errors
+from daf_storage import DafReader, errors
+from daf_storage.spi import matrix_version, vectors_version
 
 MatrixColumns = Mapping[str, tuple[str, str, str]]
 """The other axis, the matrix and the entry of columns, by their names."""
@@ -31,6 +32,10 @@ class PieceTable(NamedTable, Protocol):
 
     def open_member(self, session: DafSession, dataset: str, fields: pa.Schema) -> TableDataset:
         """Return the table of one data set with the columns that all of a collection have."""
+        ...
+
+    def version(self, daf: DafReader, columns: Sequence[str]) -> str | None:
+        """Return what differs once these columns were replaced; None where nothing shows it."""
         ...
 
 
@@ -70,6 +75,17 @@ class AxisTable:
         }
         table = session.table(self.axis, matrix_columns=columns)
         return member_table(dataset, table, list(fields))
+
+    def version(self, daf: DafReader, columns: Sequence[str]) -> str | None:
+        """Return what differs once these columns were replaced; None where nothing shows it."""
+        matrices = {
+            self.matrix_columns[name][:2] for name in columns if name in self.matrix_columns
+        }
+        vectors = [name for name in columns if name not in self.matrix_columns]
+        versions = [vectors_version(daf, self.axis, vectors, by="time")]
+        versions += [matrix_version(daf, self.axis, *each, by="time") for each in sorted(matrices)]
+        known = [version for version in versions if version is not None]
+        return " ".join(known) if len(known) == len(versions) else None
 
 
 def _has_entry(session: DafSession, axis: str, column: MatrixColumns) -> bool:
@@ -136,3 +152,7 @@ class BlockTable:
         if not isinstance(table, MatrixDataset):
             raise TypeError(f"{table!r} is not of one data set")
         return table.as_member(dataset, fields.field(len(fields) - 1).type)
+
+    def version(self, daf: DafReader, columns: Sequence[str]) -> str | None:  # noqa: ARG002 - of all
+        """Return what differs once the matrix was replaced; None where nothing shows it."""
+        return matrix_version(daf, *self.axes, self.name, by="time")

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from daf_query.fragments import Fragment
 from daf_query.spark._options import PROFILE, ReadOptions
-from daf_query.spark._profile_read import ProfileRead, read_part
-from daf_query.spark._read import TableRead, read_fragment
-from daf_query.spark._types import ddl_of
+from daf_query.spark._profile_read import ProfilePart, ProfileRead
+from daf_query.spark._read import TableRead
+from daf_query.spark._types import as_spark, ddl_of
 from daf_query.spark._write import StagedRows, VectorWrite
 from daf_storage import IfExists
 from daf_storage.spi import optional_import
@@ -48,11 +49,11 @@ class DafDataSource(_DataSource):
         """Return the columns in the types of Spark."""
         return ddl_of(self._table().schema)
 
-    def reader(self, schema: Any) -> DafDataSourceReader | ProfileReader:
+    def reader(self, schema: Any) -> DafDataSourceReader:
         """Return what reads the columns of a schema, by their names."""
         read = self._table()
         if isinstance(read, ProfileRead):
-            return ProfileReader(read)
+            return DafDataSourceReader(read)
         reader = DafDataSourceReader if _JAVA_PLANNER in sys.modules else PushingReader
         return reader(read.selecting(list(schema.names)))
 
@@ -70,27 +71,27 @@ class DafDataSource(_DataSource):
 
 
 class DafDataSourceReader(_DataSourceReader):
-    """Reads one table: planned in one process, and read by others.
+    """Reads a table or a profile: planned in one process, and read by others in parts.
 
     Parameters
     ----------
     read
-        The table.
+        What is read.
     """
 
-    def __init__(self, read: TableRead) -> None:
+    def __init__(self, read: TableRead | ProfileRead) -> None:
         self._read = read
         self._schema = read.schema
 
     def partitions(self) -> Sequence[Any]:
-        """Return a partition for each fragment; of none, one without rows."""
-        fragments = self._read.fragments() or (None,)
-        return [datasource.InputPartition(fragment) for fragment in fragments]
+        """Return a partition for each part; of none, one without rows."""
+        parts = self._read.parts() or (None,)
+        return [datasource.InputPartition(part) for part in parts]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition."""
-        fragment = partition.value
-        return iter(()) if fragment is None else read_fragment(fragment, self._schema)
+        """Yield the rows of a part."""
+        part: Fragment | ProfilePart | None = partition.value
+        return iter(()) if part is None else as_spark(part.read(), self._schema)
 
 
 class PushingReader(DafDataSourceReader):
@@ -101,34 +102,15 @@ class PushingReader(DafDataSourceReader):
     for the next query of the same table.
     """
 
+    def __init__(self, read: TableRead) -> None:
+        super().__init__(read)
+        self._table = read
+
     def pushFilters(self, filters: Sequence[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
         """Take the filters that mean the same here, and return those that Spark has to evaluate."""
-        self._read, others = self._read.pushing(filters)
+        self._table, others = self._table.pushing(filters)
+        self._read = self._table
         return others
-
-
-class ProfileReader(_DataSourceReader):
-    """Reads the parts of a profile.
-
-    Parameters
-    ----------
-    read
-        Which profile.
-    """
-
-    def __init__(self, read: ProfileRead) -> None:
-        self._read = read
-        self._schema = read.schema
-
-    def partitions(self) -> Sequence[Any]:
-        """Return a partition for each part; of none, one without rows."""
-        parts = tuple(self._read.parts()) or (None,)
-        return [datasource.InputPartition(part) for part in parts]
-
-    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the moments of a part."""
-        part = partition.value
-        return iter(()) if part is None else read_part(part, self._schema)
 
 
 class VectorsStaged(_WriterCommitMessage):

@@ -8,7 +8,7 @@ the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,18 +18,20 @@ import pyarrow.compute as pc
 from daf_query.fragments import (
     CACHE_BYTES,
     OPEN_SESSIONS,
+    BlockTable,
     MatrixTable,
     PackedRows,
     file_state,
     leased_session,
+    source_version,
 )
 from daf_query.profile import Profile
 from daf_query.session import DafSession
 from daf_query.spark._options import ReadOptions
-from daf_query.spark._types import as_spark, spark_schema
+from daf_query.spark._types import spark_schema
 from daf_query.sql import Collection, written_items
 from daf_query.table import MatrixDataset, MatrixUnionDataset, TableDataset
-from daf_storage import DafReader, Origin
+from daf_storage import DafReader, Origin, errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,30 @@ class ProfilePart:
     columns: PackedRows | None
     has_groups: bool
     """Whether it has the numbers of rows of its groups: of parts with the same rows, one."""
+    read_columns: tuple[str, ...]
+    """The columns that are read."""
+    version: Hashable = None
+    """What shows that the data set was replaced since it was planned; None where nothing does."""
 
-    def table(self) -> pa.Table:
-        """Return the moments, and the numbers of rows."""
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yield the moments, and the numbers of rows.
+
+        Raises
+        ------
+        FormatError
+            The data set was replaced since the part was planned.
+        """
+        yield from self._table().select(list(self.read_columns)).to_batches()
+
+    def _table(self) -> pa.Table:
         key = (self.origin.path, self.origin.name, self.dataset, file_state(self.origin.path))
         with OPEN_SESSIONS.lease(("profile", *key), self._connect) as session:
+            daf = next(iter(session.members().values()))
+            if self.version != _version(daf, self.axes, self.name):
+                raise errors.FormatError(
+                    f"{self.origin.path}: it was changed while it was being queried (it was "
+                    "written again since the query was planned); run the query again"
+                )
             moments = _profile(session, self).to_arrow_table()
             return pa.concat_tables([moments, _groups(moments, self)])
 
@@ -94,8 +115,11 @@ class ProfileRead:
         """The columns in the types of Spark."""
         return spark_schema(self.stored)
 
-    def parts(self) -> Iterator[ProfilePart]:
-        """Yield the parts: blocks of the stored layout that reads less."""
+    def parts(self) -> tuple[ProfilePart, ...]:
+        """Return the parts: blocks of the stored layout that reads less."""
+        return tuple(self._parts())
+
+    def _parts(self) -> Iterator[ProfilePart]:
         options = self.options
         if options.axes is None:
             raise TypeError(f"{options} is of no matrix")
@@ -105,6 +129,7 @@ class ProfileRead:
             for matrix in _matrices(dataset):
                 name = matrix.member_name
                 daf = next(iter(members.values())) if name is None else members[name]
+                version = _version(daf, options.axes, options.matrix)
                 for block in matrix.blocks(None, options.rows_per_partition):
                     rows, columns = map(PackedRows.of_selection, (block.rows, block.columns))
                     yield ProfilePart(
@@ -116,12 +141,9 @@ class ProfileRead:
                         rows,
                         columns,
                         block.is_first_of_rows,
+                        tuple(self.schema.names),
+                        version,
                     )
-
-
-def read_part(part: ProfilePart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield a part in the types of Spark."""
-    return as_spark(part.table().select(schema.names).to_batches(), schema)
 
 
 def _profile(session: DafSession, part: ProfilePart) -> Profile:
@@ -151,6 +173,11 @@ def _groups(moments: pa.Table, part: ProfilePart) -> pa.Table:
     lacking = {field.name: pa.nulls(one_column.num_rows, field.type) for field in moments.schema}
     shown = {name: one_column.column(name) for name in (*keys, "count")}
     return pa.table({**lacking, **shown}, schema=moments.schema)
+
+
+def _version(daf: DafReader, axes: tuple[str, str], name: str) -> Hashable:
+    """Return what differs once a matrix was replaced."""
+    return source_version(daf.require_origin(), daf, BlockTable(axes, name, None, None), ())
 
 
 def _matrices(dataset: TableDataset) -> Sequence[MatrixDataset]:

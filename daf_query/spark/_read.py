@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from daf_query.fragments import (
 from daf_query.spark._filters import accepted, conjunction_of
 from daf_query.spark._options import ReadOptions
 from daf_query.spark._predicate_json import from_json
-from daf_query.spark._types import as_spark, spark_schema
+from daf_query.spark._types import spark_schema
 from daf_storage import errors
 
 
@@ -87,7 +87,7 @@ class TableRead:
         expressions, others = accepted(filters, self.stored)
         return replace(self, filters=(*self.filters, *expressions)), others
 
-    def fragments(self) -> tuple[Fragment, ...]:
+    def parts(self) -> tuple[Fragment, ...]:
         """Return what is to be read; what cannot match is left out."""
         return plan_fragments(
             self.options.paths,
@@ -96,11 +96,6 @@ class TableRead:
             filter=conjunction_of(self.filters),
             rows_per_fragment=self.options.rows_per_partition,
         ).fragments
-
-
-def read_fragment(fragment: Fragment, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a fragment in the types of Spark."""
-    return as_spark(fragment.read(), schema)
 
 
 def _table_of(options: ReadOptions) -> NamedTable:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterable
-from typing import Final
+from typing import Any, Final, Literal, TypeAlias
 
 from daf_storage.data import _layout as layout
 from daf_storage.data._reader import DafReader
@@ -16,13 +16,26 @@ from daf_storage.trees import version_of
 
 _DIGEST_BYTES: Final = 16
 _NAME: Final = "name"
+_FILE_PARTS: Final = 5
+"""Name, inode, size, time of the data and time of the inode of a file, in a version."""
+
+By: TypeAlias = Literal["inode", "time"]
+"""What tells files apart: also their inodes, or their sizes and the times of their data alone."""
 
 
-def matrix_version(daf: DafReader, rows_axis: str, columns_axis: str, name: str) -> str | None:
+def matrix_version(
+    daf: DafReader, rows_axis: str, columns_axis: str, name: str, *, by: By = "inode"
+) -> str | None:
     """Return a digest that changes with a matrix, in either layout, and with its axes' entries.
 
     It is made of inodes, sizes and times of files, in an archive of places, sizes and CRCs of
     entries; of HDF5, of the whole file.  None if that cannot be known: in memory, on a server.
+
+    Parameters
+    ----------
+    by
+        ``time`` leaves out inodes and their times, so that copies of directories that kept the
+        times of their files have the same.
     """
     return _digest(
         daf,
@@ -32,19 +45,22 @@ def matrix_version(daf: DafReader, rows_axis: str, columns_axis: str, name: str)
             layout.matrix_path(rows_axis, columns_axis, name),
             layout.matrix_path(columns_axis, rows_axis, name),
         ],
+        by,
     )
 
 
-def vectors_version(daf: DafReader, axis: str, names: Iterable[str]) -> str | None:
+def vectors_version(
+    daf: DafReader, axis: str, names: Iterable[str], *, by: By = "inode"
+) -> str | None:
     """Return a digest that changes with the entries of an axis, and with some of its vectors.
 
     As `matrix_version`; vectors that do not exist count as such.
     """
     vectors = [layout.vector_path(axis, name) for name in names if name != _NAME]
-    return _digest(daf, [layout.axis_path(axis), *vectors])
+    return _digest(daf, [layout.axis_path(axis), *vectors], by)
 
 
-def _digest(daf: DafReader, paths: Iterable[str]) -> str | None:
+def _digest(daf: DafReader, paths: Iterable[str], by: By) -> str | None:
     daf.axes_set()  # raises if the data set was closed
     tree = daf.tree
     versions: list[Hashable] = []
@@ -55,5 +71,25 @@ def _digest(daf: DafReader, paths: Iterable[str]) -> str | None:
         version = version_of(tree, path)
         if version is None:
             return None
-        versions.append(version)
+        versions.append(version if by == "inode" else _of_data(version))
     return hashlib.blake2b(repr(versions).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _of_data(version: Any) -> Hashable:
+    """Return a version without inodes and what only they have.
+
+    >>> _of_data((("", 7, 4096, 10, 11), ("0", 8, 12, 10, 11)))
+    (('0', 12, 10),)
+    """
+    if not isinstance(version, tuple):
+        known: Hashable = version
+        return known
+    if len(version) == _FILE_PARTS and isinstance(version[0], str):
+        name, _, size, time_of_data, _ = version
+        return name, size, time_of_data
+    return tuple(_of_data(part) for part in version if not _is_folder(part))
+
+
+def _is_folder(part: Any) -> bool:
+    """Return whether a part of a version is of the directory itself, whose size says nothing."""
+    return isinstance(part, tuple) and part[:1] == ("",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -266,3 +267,56 @@ def test_positions_are_packed_in_bits() -> None:
         assert packed.positions().tolist() == array.tolist()
         assert len(pickle.dumps(packed)) < 13_000
     assert PackedRows.of(np.arange(5, 50)).bits is None
+
+
+@pytest.mark.parametrize("suffix", [".daf.zarr.zip", ".h5df", ".daf.zarr", ".dafs.zarr.zip#/one"])
+def test_a_file_that_was_replaced_is_not_read(tmp_path: Path, suffix: str) -> None:
+    """Not one of the same length either; a copy with another inode and the same times is."""
+    path = str(tmp_path / f"one{suffix}")
+    container = Path(path.partition("#/")[0])
+
+    def write(ages: list[int]) -> None:
+        if "#" in path:
+            container.unlink(missing_ok=True)
+        with open_daf(path, "w+" if "#" in path else "w") as daf:
+            daf.add_axis("cell", ["A", "B"])
+            daf.add_axis("gene", ["g"])
+            daf.set_vector("cell", "age", ages)
+            daf.set_vector("cell", "other", [1, 2])
+            daf.set_matrix("cell", "gene", "X", np.array([[1.0], [2.0]]))
+
+    write([30, 60])
+    tables: list[str | MatrixTable] = ["cell", MatrixTable("cell", "gene", "X")]
+    plans: list[tuple[Fragment, ...]] = [
+        pickle.loads(pickle.dumps(plan_fragments(path, table).fragments)) for table in tables
+    ]
+    first = [[batch.to_pylist() for f in fragments for batch in f.read()] for fragments in plans]
+    copy = tmp_path / "copy"
+    (shutil.copytree if container.is_dir() else shutil.copy2)(container, copy)
+    container.rename(tmp_path / "old")
+    copy.rename(container)
+    again = [[batch.to_pylist() for f in fragments for batch in f.read()] for fragments in plans]
+    assert again == first
+    write([31, 60])
+    for fragments in plans:
+        with pytest.raises(errors.FormatError, match=r"written again .*run the query again"):
+            list(fragments[0].read())
+    with pytest.raises(errors.FormatError, match="written again"):
+        plans[0][0].count_rows()
+
+
+def test_columns_of_a_directory_that_are_not_read_may_change(tmp_path: Path) -> None:
+    """A vector that is added or replaced concerns only the fragments that read it."""
+    path = tmp_path / "one.daf.zarr"
+    with create(path) as daf:
+        daf.add_axis("cell", ["A", "B"])
+        daf.set_vector("cell", "age", [30, 60])
+        daf.set_vector("cell", "other", [1, 2])
+    ages = plan_fragments(path, "cell", columns=["name", "age"])
+    filtered = plan_fragments(path, "cell", columns=["name"], filter=pc.field("other") > 0)
+    with open_daf(path, "r+") as daf:
+        daf.set_vector("cell", "other", [2, 1], if_exists="replace")
+        daf.set_vector("cell", "new", [0, 0])
+    assert [row["age"] for row in rows_of(ages)] == [30, 60]
+    with pytest.raises(errors.FormatError, match="written again"):
+        rows_of(filtered)

@@ -122,3 +122,23 @@ def test_columns_of_a_profile_are_checked(runs: str, tmp_path: Path) -> None:
         source.schema()
     with pytest.raises(errors.SourceNotFoundError):
         parts_of(str(tmp_path / "none.daf.zarr"))
+
+
+def test_parts_of_a_file_that_was_replaced_are_refused(tmp_path: Path) -> None:
+    """Also where the new one has the same rows, columns and types."""
+    path = tmp_path / "one.daf.zarr.zip"
+
+    def write(value: float) -> None:
+        with create(path) as daf:
+            daf.add_axis("cell", ["A", "B"])
+            daf.add_axis("gene", ["g"])
+            daf.set_matrix("cell", "gene", "X", np.array([[1.0], [value]]))
+
+    write(2.0)
+    given = {"path": str(path), "table": "profile", "matrix": "X", "axes": "cell, gene"}
+    reader = DafDataSource(given).reader(pa.schema([]))
+    (partition,) = reader.partitions()
+    assert list(reader.read(partition))
+    write(3.0)
+    with pytest.raises(errors.FormatError, match=r"written again .*run the query again"):
+        list(reader.read(partition))
