@@ -201,12 +201,21 @@ class TestAnswers:
             line.split() for line in answer(".schema")[0].splitlines()
         ]
         assert "cell       gene          X" in answer(".matrices")[0]
-        assert ".output FILE" in answer(".help")[0]
+        lines = answer(".help")[0].splitlines()
+        assert ".mode table|csv|tsv|json|ndjson  show rows so" in lines
+        assert ".timer on|off                    show how long queries take" in lines
+        assert lines[-2].startswith("Anything else is SQL")
 
-    def test_a_timer(self, answer: Answer) -> None:
-        """On and off."""
+    def test_a_timer(self, answer: Answer, tmp_path: Path) -> None:
+        """On and off, in every mode."""
         assert re.search(r"\ntime: \d\.\d{3} s\n$", answer(".timer on", "SELECT 1;")[0])
         assert "time" not in answer(".timer on", ".timer off", "SELECT 1;")[0]
+        for lines in ([".mode csv"], [f".output {tmp_path / 'x.csv'}"]):
+            seconds = re.search(
+                r"\ntime: (\d\.\d{3}) s\n$", answer(".timer on", *lines, "SELECT 1;")[0]
+            )
+            assert seconds is not None
+            assert float(seconds[1]) < 9
 
     def test_output(self, answer: Answer, tmp_path: Path) -> None:
         """The rows of the next query go to a file, those of the one after it do not."""
@@ -252,6 +261,8 @@ class TestAnswers:
             (".timer", ".timer takes on or off; it was given nothing"),
             (".maxrows x", ".maxrows takes a number of rows, 0 for all; it was given 'x'"),
             (".tables x", ".tables takes no argument; it was given 'x'"),
+            (".matrices x", ".matrices takes no argument; it was given 'x'"),
+            (".help x", ".help takes no argument; it was given 'x'"),
             (".output x.foo", "cannot tell the format of 'x.foo' from its suffix"),
             (".schema celll", "there is no table 'celll'"),
             ("CREATE TABLE t AS SELECT 1;", "queries only read"),
