@@ -49,7 +49,7 @@ class AxisRows:
 
     def positions(self, batch: pa.RecordBatch) -> Positions:
         """Return the positions of rows that have the key."""
-        within: Positions = batch.column(INDEX).to_numpy(zero_copy_only=False).astype(np.int64)
+        within: Positions = batch.column(INDEX).to_numpy().astype(np.int64)
         if self.joined is None:
             return within
         return self.joined.joined(batch.column(DATASET), within)

@@ -111,7 +111,7 @@ def _numbers(column: pa.Array, what: str, dtype: Any) -> npt.NDArray[Any]:
         return np.full(len(column), np.nan, dtype)
     if not _is_number(column.type):
         raise errors.QueryError(f"{what} has to be a number, and is {column.type}")
-    if pa.types.is_decimal(column.type) or pa.types.is_float16(column.type):
+    if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
     if column.null_count:
         column = pc.fill_null(column.cast(pa.float64()), float("nan"))

@@ -14,6 +14,7 @@ from daf_storage.spi import optional_import
 _RASTERISED: Final = 10_000
 _TOTAL_AREA: Final = 120_000.0
 _LEGEND_ROWS: Final = 18
+_LONGEST_TITLE: Final = 30
 
 
 def draw_points(  # noqa: PLR0913 - what is drawn, and how
@@ -109,7 +110,7 @@ def _add_legend(ax: AxesLike, colouring: Categories, title: str) -> None:
         )
     ax.legend(
         handles=handles,
-        title=title if len(title) <= 30 else None,
+        title=title if len(title) <= _LONGEST_TITLE else None,
         loc="center left",
         bbox_to_anchor=(1.0, 0.5),
         frameon=False,

@@ -13,6 +13,7 @@ from daf_storage.spi import optional_import
 
 _SHAPED_BY: Final = 20_000
 _POINTS: Final = 100
+_BINS: Final = 512
 
 
 def draw_violins(
@@ -61,16 +62,19 @@ def draw_violins(
 
 
 def _density(values: npt.NDArray[Any], coordinates: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the density of values at coordinates, by a Gaussian kernel (Scott's rule)."""
-    values = np.asarray(values, np.float64)
+    """Return how dense values are at coordinates, up to a factor: by a Gaussian kernel.
+
+    Its width is that of Scott's rule.
+    """
+    least = values.min()  # a narrow range far from zero has too few floats to be edges of bins
+    values, coordinates = values - least, np.asarray(coordinates) - least
     deviation = values.std(ddof=1) if values.size > 1 else 0.0
     if not deviation > 0:
-        constant: npt.NDArray[Any] = (np.asarray(coordinates) == values[0]).astype(np.float64)
+        constant: npt.NDArray[Any] = (coordinates == 0).astype(np.float64)
         return constant
     width = deviation * values.size ** (-1 / 5)
-    counts, edges = np.histogram(values, bins=min(512, max(values.size, 2)))
+    counts, edges = np.histogram(values, bins=_BINS)
     centres = (edges[1:] + edges[:-1]) / 2
-    distance = (np.asarray(coordinates)[:, np.newaxis] - centres) / width
+    distance = (coordinates[:, np.newaxis] - centres) / width
     density: npt.NDArray[Any] = np.exp(-0.5 * distance**2) @ counts
-    density /= values.size * width * np.sqrt(2 * np.pi)
     return density

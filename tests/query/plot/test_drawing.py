@@ -12,6 +12,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
+from scipy.stats import gaussian_kde
 
 from daf_query.plot import (
     Categories,
@@ -22,6 +23,7 @@ from daf_query.plot import (
     draw_points,
     draw_violins,
 )
+from daf_query.plot._violins import _density
 from daf_storage import errors
 
 STYLE: dict[str, Any] = {"title": "t", "size": None, "cmap": "viridis", "seed": 0, "legend": True}
@@ -56,12 +58,51 @@ def test_categories_have_their_order_counts_and_colours() -> None:
     assert colouring_of(pa.array([], pa.string())).is_missing.size == 0
 
 
-@pytest.mark.parametrize("count", [10, 11, 20, 21])
-def test_few_categories_have_a_colour_each(count: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "colours"),
+    [
+        (2, ["#1f77b4", "#ff7f0e"]),  # of tab10
+        (10, ["#1f77b4", "#17becf"]),
+        (11, ["#1f77b4", "#8c564b"]),  # the last of eleven in tab20
+        (20, ["#1f77b4", "#9edae5"]),
+        (21, ["#36215f", "#8b0902"]),  # ends of turbo, which are not quite black
+        (40, ["#36215f", "#8b0902"]),
+    ],
+)
+def test_few_categories_have_a_colour_each(count: int, colours: list[str]) -> None:
     """Also as many as a list of colours has, and one more."""
     found = colouring_of(pa.array([f"{number:02}" for number in range(count)]))
     assert isinstance(found, Categories)
     assert len(set(found.colours)) == count
+    assert [found.colours[0], found.colours[-1]] == colours
+    assert found.labels[-1] == f"{count - 1:02}"
+
+
+def test_a_palette_of_very_many_categories() -> None:
+    """It needs no colour for the others, which are grey; of equally many the first are shown."""
+    labels = [f"c{number:02}" for number in range(41)]
+    palette = dict.fromkeys(labels, "red") | {"unknown": "blue"}
+    found = colouring_of(pa.array([*labels, "c40"]), palette=palette)
+    assert isinstance(found, Categories)
+    assert found.labels == (*labels[:38], "c40", "other (2 more)")
+    assert found.counts == (*[1] * 38, 2, 2)
+    assert found.colours == (*["red"] * 39, "0.8")
+    assert found.codes.tolist() == [*range(38), 39, 39, 38, 38]
+    del palette["c03"]
+    with pytest.raises(errors.InvalidInputError, match="no colour for 'c03', which by= yields"):
+        colouring_of(pa.array(labels), palette=palette, keyword="by")
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.string()])
+def test_strings_of_each_type(kind: pa.DataType) -> None:
+    """They are categories; more colours than there are categories may be given."""
+    values = pa.array(["b", None, "a"], pa.string()).cast(kind)
+    found = colouring_of(values, palette=("red", "blue", "green"))
+    assert isinstance(found, Categories)
+    assert (found.codes.tolist(), found.colours) == ([1, -1, 0], ("red", "blue"))
+    nothing = colouring_of(pa.nulls(2, kind))
+    assert isinstance(nothing, Categories)
+    assert (nothing.labels, nothing.counts, nothing.is_missing.tolist()) == ((), (), [True] * 2)
 
 
 def test_very_many_categories_share_a_colour() -> None:
@@ -84,6 +125,9 @@ def test_numbers_keep_their_values() -> None:
     decimals = colouring_of(pa.array([1.5, 2.5]).cast(pa.decimal128(9, 2)))
     assert isinstance(decimals, Numbers)
     assert decimals.values.tolist() == [1.5, 2.5]
+    coded = colouring_of(pa.array([7, 5, 7]).dictionary_encode())
+    assert isinstance(coded, Numbers)
+    assert coded.values.tolist() == [7, 5, 7]
 
 
 @pytest.mark.parametrize(
@@ -158,13 +202,59 @@ def test_odd_data_are_drawn(ax: Any, case: str) -> None:
         assert ax.collections[0].get_clim() == (1.0, 2.0)
 
 
-def test_many_points_become_pixels(ax: Any) -> None:
-    """Few stay shapes; the more there are, the smaller each is."""
-    draw_points(ax, np.zeros((100, 2)), None, **STYLE)
-    draw_points(ax, np.zeros((20_000, 2)), None, **STYLE)
-    few, many = ax.collections
-    assert (few.get_rasterized(), many.get_rasterized()) == (False, True)
-    assert few.get_sizes()[0] > many.get_sizes()[0]
+@pytest.mark.parametrize(
+    ("count", "area"), [(1, 60), (2_000, 60), (4_000, 30), (10_000, 12), (10_001, 11.9988)]
+)
+def test_many_points_become_pixels(ax: Any, count: int, area: float) -> None:
+    """Few stay shapes; the more there are, the smaller each is, unless a size is given."""
+    draw_points(ax, np.zeros((count, 2)), None, **STYLE)
+    draw_points(ax, np.zeros((count, 2)), None, **{**STYLE, "size": 7.0})
+    plain, sized = ax.collections
+    assert plain.get_rasterized() == sized.get_rasterized() == (count > 10_000)
+    assert (plain.get_sizes().tolist(), sized.get_sizes().tolist()) == ([pytest.approx(area)], [7])
+    assert to_hex(plain.get_facecolors()[0]) == "#737373"
+    assert set(plain.get_linewidths()) == {0}
+    assert ax.get_title() == ""
+
+
+def test_points_are_never_too_small_to_be_seen(ax: Any) -> None:
+    """Of a million, as of half of it."""
+    draw_points(ax, np.zeros((500_000, 2)), None, **STYLE)
+    assert ax.collections[0].get_sizes().tolist() == [0.3]
+
+
+@pytest.mark.parametrize("count", [1, 18, 19, 36, 37])
+def test_legends(count: int) -> None:
+    """A column of 18 categories beside another; a long title is above the picture alone."""
+    points = np.zeros((count, 2))
+    colouring = colouring_of(pa.array([f"{number:02}" for number in range(count)]))
+    for title in ("x" * 30, "x" * 31):
+        ax: Any = axes_for(None, inches=(4, 3))
+        draw_points(ax, points, colouring, **{**STYLE, "title": title})
+        legend = ax.get_legend()
+        assert len(legend.legend_handles) == count
+        assert legend._ncols == (count + 17) // 18
+        assert legend.get_title().get_text() == (title if len(title) == 30 else "")
+        assert ax.get_title() == title
+        assert len(ax.figure.axes) == 1
+    bare: Any = axes_for(None, inches=(4, 3))
+    draw_points(bare, points, colouring, **{**STYLE, "legend": False})
+    assert bare.get_legend() is None
+
+
+def test_colour_bars(ax: Any) -> None:
+    """Of numbers that there are, unless refused; infinities alone have the range from 0 to 1."""
+    points = np.arange(4.0).reshape(2, 2)
+    draw_points(ax, points, Numbers(np.array([np.inf, np.inf])), **STYLE)
+    assert ax.collections[0].get_clim() == (0, 1)
+    assert ax.collections[0].get_cmap().name == "viridis"
+    assert len(ax.figure.axes) == 2
+    bare: Any = axes_for(None, inches=(4, 3))
+    draw_points(bare, points, Numbers(np.array([1.0, 5.0])), **{**STYLE, "legend": False})
+    assert bare.collections[0].get_clim() == (1, 5)
+    assert len(bare.figure.axes) == 1
+    draw_points(bare, points, Numbers(np.array([np.nan, np.nan])), **STYLE)
+    assert (len(bare.collections), len(bare.figure.axes)) == (2, 1)
 
 
 def test_violins_have_the_median_and_the_ends_of_all_values(ax: Any) -> None:
@@ -188,6 +278,42 @@ def test_violins_have_the_median_and_the_ends_of_all_values(ax: Any) -> None:
     at_zero = heights[np.abs(heights[:, 1]).argmin(), 0]
     at_two = heights[np.abs(heights[:, 1] - 2).argmin(), 0]
     assert abs(at_two) / abs(at_zero) == pytest.approx(np.exp(-2), rel=0.2)  # the normal density
+
+
+@pytest.mark.parametrize("count", [2, 30, 3_000])
+def test_the_shape_of_a_violin(count: int) -> None:
+    """That of Gaussian kernels of Scott's rule, which scipy has, too, up to a factor."""
+    values = np.random.default_rng(3).normal(size=count)
+    at = np.linspace(values.min(), values.max(), 50)
+    expected = gaussian_kde(values)(at)
+    found = _density(values, at)
+    np.testing.assert_allclose(found / found.max(), expected / expected.max(), atol=0.03)
+    near = 2.0 * np.arange(count)
+    far = near + 1e16  # neighbouring floats
+    assert _density(far, far).tolist() == _density(near, near).tolist()
+    constant = _density(np.array([2.0, 2.0]), np.array([1.0, 2.0, 3.0]))
+    assert constant.tolist() == [0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_names_and_colours_of_violins(ax: Any, count: int) -> None:
+    """Each at its place, also after a group without a violin; names of many are turned."""
+    samples = [np.arange(5.0), np.empty(0), *[np.arange(5.0)] * (count - 2)]
+    colours = ["red", "green", "blue", "black"][:count]
+    draw_violins(ax, samples, list("abcd")[:count], colours=colours, seed=0)
+    bodies = ax.collections[: count - 1]
+    drawn = [colours[0], *colours[2:]]
+    assert [to_rgba(each.get_facecolor()[0]) for each in bodies] == [
+        to_rgba(colour, 0.75) for colour in drawn
+    ]
+    spans = [each.get_paths()[0].vertices[:, 0] for each in bodies]
+    assert [(span.min(), span.max()) for span in spans] == [
+        pytest.approx((place - 0.425, place + 0.425)) for place in (0, *range(2, count))
+    ]
+    assert [label.get_text() for label in ax.get_xticklabels()] == list("abcd")[:count]
+    assert {label.get_rotation() for label in ax.get_xticklabels()} == {90 if count > 3 else 0}
+    assert ax.get_xticks().tolist() == list(range(count))
+    assert ax.get_xlim() == pytest.approx((-0.7, count - 0.3))
 
 
 def test_a_notebook_shows_the_axes() -> None:

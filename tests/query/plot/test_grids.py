@@ -1,0 +1,87 @@
+"""Tests of grids of groups and columns: where marks are, how large, and what is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+
+from daf_query.plot import add_dot_legend, axes_for, axes_with_legend, draw_dots, draw_grid, scaled
+
+NAMES: dict[str, Any] = {"groups": ["a", "b"], "columns": ["X", "Y", "Z"], "title": "t"}
+MEANS = np.array([[0.0, 1.0, 2.0], [3.0, 4.0, np.nan]])
+
+
+def written(ax: Any) -> tuple[list[str], list[str], str]:
+    """Return the names of columns and of groups, and the title."""
+    columns = [label.get_text() for label in ax.get_xticklabels()]
+    assert {label.get_rotation() for label in ax.get_xticklabels()} == {90.0}
+    assert [*ax.get_xticks(), *ax.get_yticks()] == [0, 1, 2, 0, 1]
+    return columns, [label.get_text() for label in ax.get_yticklabels()], ax.get_title()
+
+
+def test_dots() -> None:
+    """One for each group and column: the area is the fraction, the colour the mean, NaN no dot."""
+    ax = axes_for(None, inches=(4, 3))
+    fractions = np.array([[0.0, 0.5, 1.0], [0.25, 0.75, np.nan]])
+    dots = draw_dots(ax, fractions, MEANS, cmap="viridis", **NAMES)
+    places = [[column, group] for group in range(2) for column in range(3)]
+    assert np.ma.filled(dots.get_offsets(), -1).tolist() == [*places[:5], [-1, -1]]
+    assert dots.get_sizes().tolist() == [0, 90, 180, 45, 135, 0]
+    assert np.ma.filled(dots.get_array(), np.nan).tolist()[:5] == [0, 1, 2, 3, 4]
+    assert dots.get_cmap().name == "viridis"
+    assert dots.get_linewidths() == [0.4]
+    assert written(ax) == (["X", "Y", "Z"], ["a", "b"], "t")
+    assert ax.get_xlim() == pytest.approx((-0.7, 2.7))
+    assert ax.get_ylim() == pytest.approx((1.7, -0.7))  # the first group is at the top
+
+
+def test_squares() -> None:
+    """One for each group and column, the first group at the top; a bar says what colours are."""
+    ax = axes_for(None, inches=(4, 3))
+    picture = draw_grid(ax, MEANS, cmap="magma", label="mean", **NAMES)
+    assert np.ma.filled(picture.get_array(), -1).tolist() == [[0, 1, 2], [3, 4, -1]]
+    assert (picture.get_cmap().name, picture.get_interpolation()) == ("magma", "nearest")
+    assert ax.get_aspect() == "auto"
+    assert written(ax) == (["X", "Y", "Z"], ["a", "b"], "t")
+    assert ax.get_ylim() == (1.5, -0.5)
+    assert [each.get_ylabel() for each in ax.figure.axes[1:]] == ["mean"]
+    plain = axes_for(None, inches=(4, 3))
+    draw_grid(plain, MEANS, groups=[], columns=[], title="", cmap="magma", label=None)
+    assert len(plain.figure.axes) == 1
+    assert [*plain.get_xticks(), *plain.get_yticks()] == []
+
+
+def test_the_legend_of_dots() -> None:
+    """Five sizes with their fractions, to the right of the dots, above a bar of colours."""
+    ax, legend = axes_with_legend(inches=(6, 3), widths=(4, 1))
+    assert isinstance(ax, Axes)
+    assert ax.figure is legend.figure
+    assert ax.figure.get_size_inches().tolist() == [6, 3]
+    assert ax.get_gridspec().get_width_ratios() == (4, 1)
+    dots = draw_dots(ax, MEANS / 4, MEANS, cmap="viridis", **NAMES)
+    add_dot_legend(legend, dots, "mean of counts")
+    (shown,) = legend.collections
+    assert shown.get_offsets().tolist() == [[0, place] for place in range(5)]
+    assert shown.get_sizes().tolist() == pytest.approx([36, 72, 108, 144, 180])
+    labels = [(text.get_text(), text.get_position()) for text in legend.texts]
+    assert labels == [(f"{20 * n + 20}%", (0.6, n)) for n in range(5)]
+    assert legend.get_title() == "not zero"
+    assert not legend.axison
+    assert legend.get_ylim() == pytest.approx((9, -0.7))
+    assert legend.get_xlim() == pytest.approx((-0.7, 2.5))
+    (bar,) = legend.child_axes
+    assert bar.get_xlabel() == "mean of counts"
+    assert bar.get_xlim() == (0, 4)
+    ax.figure.canvas.draw()
+
+
+def test_scaled_columns() -> None:
+    """Each from 0 to 1, equal ones 0, without a warning where all are missing."""
+    nan = np.nan
+    means = np.array([[1.0, 5.0, nan, nan], [3.0, 5.0, nan, 2.0], [2.0, nan, nan, 4.0]])
+    np.testing.assert_array_equal(
+        scaled(means), [[0.0, 0.0, nan, nan], [1.0, 0.0, nan, 0.0], [0.5, nan, nan, 1.0]]
+    )
