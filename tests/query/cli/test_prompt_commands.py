@@ -16,11 +16,11 @@ from daf_query.cli._prompt import Prompt
 from daf_query.cli._prompt_settings import PromptSettings
 from daf_query.completion import SqlCompleter
 from daf_query.session import DafSession
-from daf_storage import MemoryDaf
+from daf_storage import DafWriter, MemoryDaf
 
 
 @pytest.fixture
-def daf() -> MemoryDaf:
+def daf() -> DafWriter:
     """Return a small data set."""
     daf = MemoryDaf(name="prompt commands")
     daf.add_axis("cell", [f"C{number}" for number in range(60)])
@@ -30,7 +30,7 @@ def daf() -> MemoryDaf:
 
 
 @pytest.fixture
-def session(daf: MemoryDaf) -> Iterator[DafSession]:
+def session(daf: DafWriter) -> Iterator[DafSession]:
     """Return the data set, connected."""
     with daf_query.connect({"a": daf}) as session:
         yield session
@@ -43,7 +43,7 @@ def answered(session: DafSession, *lines: str, settings: PromptSettings | None =
         prompt.answer(line)
 
 
-def test_tables_of_two_data_sets(daf: MemoryDaf, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_of_two_data_sets(daf: DafWriter, capsys: pytest.CaptureFixture[str]) -> None:
     """They are named as queries name them, in every command, and matrices by their schema."""
     with daf_query.connect({"a": daf, "b": daf}) as session:
         session.register(pa.table({"s": pa.array(["u"]).dictionary_encode()}), "mine")
@@ -98,11 +98,11 @@ def test_settings_that_commands_change(
 
 def test_all_that_is_read(session: DafSession, capsys: pytest.CaptureFixture[str]) -> None:
     """Ctrl-C gives up a line, and the next one is answered; what leaves is the last that is read."""
-    read = iter([KeyboardInterrupt(), "SELECT 7 AS seven;", ".quit", "SELECT 8 AS eight;"])
+    read = iter(["", "SELECT 7 AS seven;", ".quit", "SELECT 8 AS eight;"])
 
     def line() -> str:
-        if isinstance(each := next(read), KeyboardInterrupt):
-            raise each
+        if not (each := next(read)):
+            raise KeyboardInterrupt
         return each
 
     Prompt(session, PromptSettings(), SqlCompleter(session)).run(line)

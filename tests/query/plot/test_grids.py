@@ -58,9 +58,11 @@ def test_the_legend_of_dots() -> None:
     """Five sizes with their fractions, to the right of the dots, above a bar of colours."""
     ax, legend = axes_with_legend(inches=(6, 3), widths=(4, 1))
     assert isinstance(ax, Axes)
+    grid = ax.get_gridspec()
+    assert grid is not None
+    assert grid.get_width_ratios() == (4, 1)
     assert ax.figure is legend.figure
     assert ax.figure.get_size_inches().tolist() == [6, 3]
-    assert ax.get_gridspec().get_width_ratios() == (4, 1)
     dots = draw_dots(ax, MEANS / 4, MEANS, cmap="viridis", **NAMES)
     add_dot_legend(legend, dots, "mean of counts")
     (shown,) = legend.collections

@@ -1,0 +1,96 @@
+"""Tests of which columns are embeddings, and in which order they are offered."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from daf_query.explore._embeddings import embedding_of, embeddings_of
+from daf_storage import DafWriter, MemoryDaf, errors
+
+
+def data_set(*matrices: tuple[str, str, int]) -> DafWriter:
+    """Return cells with a matrix of zeros for each axis, name and length."""
+    daf = MemoryDaf(name="embeddings")
+    daf.add_axis("cell", ["a", "b"])
+    for axis, name, length in matrices:
+        if not daf.has_axis(axis):
+            daf.add_axis(axis, [str(number) for number in range(length)])
+        daf.set_matrix("cell", axis, name, np.zeros((2, length), np.float32))
+    return daf
+
+
+def names(daf: DafWriter, *vectors: str) -> list[str]:
+    """Return the names of the embeddings of cells."""
+    return [each.name for each in embeddings_of([daf], "cell", vectors)]
+
+
+def test_what_people_look_at_first_comes_first() -> None:
+    """In any case and with whatever beside it; others alphabetically at the end."""
+    shown = ["pca", "DRAW_graph_fa", "X_umap", "spatial", "my_tSNE", "phate", "diffmap", "zz", "aa"]
+    daf = data_set(*((name, name, 2) for name in shown))
+    expected = ["spatial", "X_umap", "my_tSNE", "DRAW_graph_fa", "phate", "diffmap", "pca"]
+    assert names(daf) == [*expected, "aa", "zz"]
+
+
+@pytest.mark.parametrize(
+    ("axis", "name", "length", "is_offered"),
+    [
+        ("X_umap", "X_umap", 2, True),
+        ("X_umap", "X_umap", 2000, True),
+        ("X_umap", "X_umap", 1, False),
+        ("X_umap", "X_umap", 2001, False),
+        ("umap_axis", "umap", 2, True),
+        ("UMAP_axis", "x_umap", 2, True),
+        ("dimension", "X_umap", 2, True),
+        ("dimension", "umap", 2, False),
+        ("gene", "X", 2, False),
+        ("gene", "g", 2, False),
+        ("gene", "ge", 2, True),
+    ],
+)
+def test_which_matrices_are_embeddings(axis: str, name: str, length: int, is_offered: bool) -> None:  # noqa: FBT001 - a case
+    """Those whose other axis has their columns alone: from 2 to 2,000."""
+    assert names(data_set((axis, name, length))) == ([name] if is_offered else [])
+
+
+def test_which_are_none() -> None:
+    """Strings, sparse ones, and those of an axis that has vectors."""
+    daf = data_set(("X_a", "X_a", 3), ("X_b", "X_b", 3), ("X_c", "X_c", 3), ("X_d", "X_d", 3))
+    daf.set_vector("X_b", "weight", [1, 2, 3])
+    daf.set_matrix("cell", "X_c", "X_c", [["x"] * 3] * 2, if_exists="replace")
+    sparse = csr_matrix(np.eye(2, 3))
+    daf.set_matrix("cell", "X_d", "X_d", sparse, if_exists="replace")
+    assert names(daf) == ["X_a"]
+
+
+def test_pairs_of_vectors() -> None:
+    """A pair of sides of one stem; the first that there is, and a matrix of the name before it."""
+    daf = data_set(("umap", "umap", 2))
+    (matrix,) = embeddings_of([daf], "cell", ["umap_1", "umap_2"])
+    assert matrix.matrix == ("umap", "umap")
+    assert (matrix.x_label, matrix.y_label) == ("umap 1", "umap 2")
+    vectors = ["0", "t0", "t1", "t2", "x", "y", "aX", "aY", "bx", "bY", "c-1", "d.2", "e 1", "e 2"]
+    found = {each.name: each for each in embeddings_of([], "cell", vectors)}
+    assert {name: (each.x, each.y) for name, each in found.items()} == {
+        "t": ('"t1"', '"t2"'),
+        "x, y": ('"x"', '"y"'),
+        "a": ('"aX"', '"aY"'),
+        "e": ('"e 1"', '"e 2"'),
+    }
+    assert {each.matrix for each in found.values()} == {None}
+    assert names(data_set(), "z0", "z1") == ["z"]
+
+
+def test_labels_of_entries() -> None:
+    """An entry that is a number says less than the name."""
+    daf = MemoryDaf(name="labels")
+    daf.add_axis("cell", ["a"])
+    daf.add_axis("X_pca", ["PC1", "7", "8"])
+    daf.set_matrix("cell", "X_pca", "X_pca", np.zeros((1, 3)))
+    (embedding,) = embeddings_of([daf], "cell", [])
+    assert (embedding.x_label, embedding.y_label) == ("PC1", "X_pca 2")
+    assert embedding_of([embedding], "cell", "X_pca") is embedding
+    with pytest.raises(errors.NotFoundError, match="has no embedding 'pca'; it has X_pca; did"):
+        embedding_of([embedding], "cell", "pca")
