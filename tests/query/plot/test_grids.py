@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.text import Text
 
 from daf_query.plot import add_dot_legend, axes_for, axes_with_legend, draw_dots, draw_grid, scaled
 
@@ -68,7 +69,11 @@ def test_the_legend_of_dots() -> None:
     (shown,) = legend.collections
     assert shown.get_offsets().tolist() == [[0, place] for place in range(5)]
     assert shown.get_sizes().tolist() == pytest.approx([36, 72, 108, 144, 180])
-    labels = [(text.get_text(), text.get_position()) for text in legend.texts]
+    labels = [
+        (each.get_text(), each.get_position())
+        for each in legend.get_children()
+        if isinstance(each, Text) and each.get_position()[0] == 0.6
+    ]
     assert labels == [(f"{20 * n + 20}%", (0.6, n)) for n in range(5)]
     assert legend.get_title() == "not zero"
     assert not legend.axison
