@@ -299,7 +299,8 @@ def _add_convert(commands: Commands) -> None:
         "  daf convert atlas.daf.zarr small.daf.zarr --codec zstd --level 19 --chunk-kb 128 \\\n"
         "      --overwrite --quiet\n"
         "  daf convert atlas.daf.zarr small.daf.zarr --packed --counts-as UMIs=uint16\n"
-        "  daf convert atlas.daf.zarr copy.daf.zarr --link",
+        "  daf convert atlas.daf.zarr copy.daf.zarr --link\n"
+        "  daf convert atlas.daf.zarr atlas.h5df --memory 200MB",
     )
     parser.add_argument("source", metavar="SRC")
     parser.add_argument("destination", metavar="DST")
@@ -311,6 +312,7 @@ def _add_convert(commands: Commands) -> None:
         action="store_true",
         help="between directories: share the files that are the same, by hard links",
     )
+    add_memory(parser)
     add_quiet(parser)
     parser.set_defaults(command="_transfer.convert_command")
 

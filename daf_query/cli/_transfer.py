@@ -92,6 +92,7 @@ def convert_command(options: argparse.Namespace) -> None:
         packed=packing_of(options),
         counts_as=counts_of(options),
         link=options.link,
+        **({} if options.memory is None else {"memory_bytes": options.memory}),
         progress=progress_of(options),
     )
     if not options.quiet:

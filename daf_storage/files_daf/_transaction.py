@@ -284,7 +284,7 @@ class FilesTransaction:
             out[position : position + len(block)] = np.frombuffer(block, np.uint8)
             position += len(block)
 
-    def _write_parts(self, key: str, parts: Iterator[bytes]) -> None:
+    def _write_parts(self, key: str, parts: Iterator[bytes | memoryview] | Iterator[bytes]) -> None:
         self._changes.write(key, b"")
         for part in parts:
             self._changes.write(key, part)

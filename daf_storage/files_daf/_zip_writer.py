@@ -15,7 +15,7 @@ import numpy as np
 
 from daf_storage.base import Packing, StorageType
 from daf_storage.files_daf._descriptors import to_json
-from daf_storage.trees import ShardWriter
+from daf_storage.trees import PackedChunk, ShardWriter
 
 _VERSION: Final = 45
 _PLAIN_VERSION: Final = 20
@@ -56,16 +56,23 @@ class ZipShardWriter(ShardWriter):
         self._method = _METHODS.get(packing.codec, _STORED)
         self._records: list[bytes] = []
 
-    def framed(self, data: Any) -> tuple[bytes, bytes]:
-        """Compress a chunk; return its local header, and what the index points at."""
+    def pack(self, data: Any) -> PackedChunk:
+        """Compress a chunk, and compute what its local header needs."""
         raw = memoryview(data).cast("B")
         if self._method == _DEFLATED:
-            return self._gzip_stream(raw)
-        compressed = self.compress(data)
+            deflate = zlib.compressobj(self._packing.level, zlib.DEFLATED, -zlib.MAX_WBITS)
+            compressed = deflate.compress(raw) + deflate.flush()
+        else:
+            compressed = self.compress(data)
         stored = compressed if self._method == _STORED else raw
-        sizes = (len(stored), len(compressed))
-        header = self._header(self._name(), self._method, zlib.crc32(stored), sizes)
-        return header, compressed
+        return PackedChunk(compressed, len(stored), zlib.crc32(stored))
+
+    def framed(self, chunk: PackedChunk) -> tuple[bytes, bytes]:
+        """Return the local header of the next chunk, and what the index points at."""
+        if self._method == _DEFLATED:
+            return self._gzip_stream(chunk)
+        sizes = (chunk.size_bytes, len(chunk.data))
+        return self._header(self._name(), self._method, chunk.crc, sizes), chunk.data
 
     def tail(self) -> bytes:
         """Return the entry that names the codec, and the directory of the archive."""
@@ -76,15 +83,13 @@ class ZipShardWriter(ShardWriter):
             entry = self._header(_CODEC_FILE, _STORED, zlib.crc32(codecs), sizes) + codecs
         return entry + _directory(self._records, self.end + len(entry))
 
-    def _gzip_stream(self, raw: memoryview) -> tuple[bytes, bytes]:
+    def _gzip_stream(self, chunk: PackedChunk) -> tuple[bytes, bytes]:
         number = base64.b64encode(len(self._records).to_bytes(3, "big"))
         name = _GZIP_START + number + _GZIP_END
-        deflate = zlib.compressobj(self._packing.level, zlib.DEFLATED, -zlib.MAX_WBITS)
-        payload = deflate.compress(raw) + deflate.flush()
-        crc = zlib.crc32(raw)
-        header = self._header(name, _DEFLATED, crc, (len(raw), len(payload)))
-        trailer = struct.pack("<2L", crc, len(raw) & _NONE32)
-        return header.removesuffix(name), name + payload + trailer
+        sizes = (chunk.size_bytes, len(chunk.data))
+        header = self._header(name, _DEFLATED, chunk.crc, sizes)
+        trailer = struct.pack("<2L", chunk.crc, chunk.size_bytes & _NONE32)
+        return header.removesuffix(name), name + chunk.data + trailer
 
     def _name(self) -> bytes:
         """Return the name of the next chunk: its place along each dimension, of fixed widths."""

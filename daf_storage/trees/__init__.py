@@ -6,7 +6,8 @@ codecs.  `ZarrTree` offers it for Zarr v2 and v3 over any store, `Hdf5Tree` for 
 Must not know axes, vectors or matrices.
 """
 
-from daf_storage.trees._chunk_reader import ChunkMemory, new_chunk_cache
+from daf_storage.trees._block_threads import fill_blocks, has_equal_bytes
+from daf_storage.trees._chunk_reader import ChunkMemory, new_chunk_cache, passing_over
 from daf_storage.trees._consolidated import differences, has_consolidated
 from daf_storage.trees._decode_threads import THREADS, run_all
 from daf_storage.trees._decompress import decompress_chunk
@@ -35,12 +36,11 @@ from daf_storage.trees._protocol import (
     VersionedTree,
     WholeStrings,
     WritableTree,
-    fill_blocks,
     names_identity,
     release_kept,
     version_of,
 )
-from daf_storage.trees._shards import ShardWriter
+from daf_storage.trees._shard_writer import PackedChunk, ShardWriter
 from daf_storage.trees._string_search import StringMatches, StringPlaces, StringSearch
 from daf_storage.trees._zarr_array import PackedArray, ZarrArray
 from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_version, zarr_formats
@@ -62,6 +62,7 @@ __all__ = [
     "NodeKind",
     "NotFileBacked",
     "PackedArray",
+    "PackedChunk",
     "Remarked",
     "ShardLayout",
     "ShardWriter",
@@ -89,11 +90,13 @@ __all__ = [
     "find_version",
     "h5py",
     "has_consolidated",
+    "has_equal_bytes",
     "indexes_beside",
     "joined_fingerprints",
     "memory_array",
     "names_identity",
     "new_chunk_cache",
+    "passing_over",
     "read_joined",
     "release_kept",
     "require_space_in",

@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -124,6 +126,19 @@ class ChunkMemory:
             self._cache.get((self._array, place), version, lambda: chunk)
 
 
+_remembers: ContextVar[bool] = ContextVar("remembers", default=True)
+
+
+@contextmanager
+def passing_over() -> Iterator[None]:
+    """Remember nothing of what is decoded for this block: everything is read, and only once."""
+    token = _remembers.set(False)
+    try:
+        yield
+    finally:
+        _remembers.reset(token)
+
+
 @functools.cache
 def _process_cache() -> DecodedCache:
     return DecodedCache(max_bytes=settings.DAF_DECODED_CHUNKS_MAX_BYTES)
@@ -196,13 +211,14 @@ def _read_missing(
     info = source.info
     item_bytes = source.dtype.itemsize
     chunk_bytes = max(math.prod(info.chunks) * item_bytes, 1)
+    remembers = _remembers.get()
     is_small = 2 * info.size * item_bytes <= settings.DAF_DECODED_CHUNKS_MAX_BYTES
 
     def run(stored: Iterable[tuple[Position, Any]]) -> None:
         for position, data in stored:
             chunk = source.decode(position, data)
             read.take(position, chunk, out)
-            if is_small or read.is_partial(position):
+            if remembers and (is_small or read.is_partial(position)):
                 source.memory.keep(position, missing[position], chunk)
 
     stored = source.fetch(list(missing))

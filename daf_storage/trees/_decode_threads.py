@@ -42,18 +42,30 @@ def run_all(tasks: Iterable[Callable[[], object]]) -> None:
     >>> sorted(seen)
     [1, 2]
     """
+    for _ in computed(tasks):
+        pass
+
+
+def computed(tasks: Iterable[Callable[[], _R]]) -> Iterator[_R]:
+    """Yield what tasks return, in their order; a few of them run, and wait to be taken, at a time.
+
+    They must not call this function, nor `run_all`.
+
+    >>> list(computed([lambda: 1, lambda: 2]))
+    [1, 2]
+    """
     if THREADS == 1:
         for task in tasks:
-            task()
+            yield task()
         return
-    pending: deque[Future[object]] = deque()
+    pending: deque[Future[_R]] = deque()
     try:
         for task in tasks:
             pending.append(_pool("decode", THREADS).submit(task))
             if len(pending) > 2 * THREADS:
-                pending.popleft().result()
+                yield pending.popleft().result()
         while pending:
-            pending.popleft().result()
+            yield pending.popleft().result()
     finally:
         for future in pending:
             if not future.cancel():

@@ -487,11 +487,3 @@ def decoded_bytes(info: ArrayInfo, spans: list[Span], within: Span | None) -> in
     """Return the bytes of the chunks that hold some elements, not compressed; strings about."""
     item_bytes = STRING_BYTES if info.storage_type.is_string else info.storage_type.dtype.itemsize
     return chunks_of(info, spans, within) * math.prod(info.chunks) * item_bytes
-
-
-def fill_blocks(out: AnyArray, blocks: Iterable[AnyArray]) -> None:
-    """Fill an array with consecutive ranges of its first dimension."""
-    start = 0
-    for block in blocks:
-        out[start : start + len(block)] = block
-        start += len(block)

@@ -1,9 +1,9 @@
-"""Files of many small chunks, each compressed by itself: reading a part, and writing.
+"""Files of many small chunks, each compressed by itself: reading a part.
 
-Others cut an array into several such files, which are read alike.  Daf packs arrays like this, in
-the shape of the Zarr v3 sharding codec.  zarr-python reads them too and is what the tests compare
-with; here a chunk costs microseconds, and only those that are asked for are decoded.  Source: the
-specification of ``sharding_indexed``.
+Others cut an array into several such files, which are read alike.  Daf packs arrays like this
+(`daf_storage.trees._shard_writer`), in the shape of the Zarr v3 sharding codec.  zarr-python reads
+them too and is what the tests compare with; here a chunk costs microseconds, and only those that
+are asked for are decoded.  Source: the specification of ``sharding_indexed``.
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ import math
 import posixpath
 import struct
 from collections.abc import Hashable, Iterator
-from tempfile import SpooledTemporaryFile, gettempdir
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from daf_storage._lazy import lazy_module
-from daf_storage.base import AnyArray, Packing, Span, StorageType
+from daf_storage.base import AnyArray, Span
 from daf_storage.base import strings as vlen
-from daf_storage.errors import CorruptDataError, os_errors
+from daf_storage.errors import CorruptDataError
 from daf_storage.stores import ReadEstimate, Snapshot, bytes_version, estimate_ranges, is_mapped
 from daf_storage.trees._chunk_grid import ChunkedRead, Position
 from daf_storage.trees._chunk_reader import (
@@ -37,18 +35,10 @@ from daf_storage.trees._joined_ranges import Ranges
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout
 from daf_storage.trees._protocol import STRING_BYTES
 
-if TYPE_CHECKING:
-    import numcodecs
-else:
-    numcodecs = lazy_module("numcodecs")
-
 _ABSENT: Final = 2**64 - 1
 _CHECKSUM_BYTES: Final = 4
 _ENTRY_BYTES: Final = 16
 _FETCHED_CHUNKS: Final = 4096
-_COPY_BYTES: Final = 1 << 24
-_SPOOLED_BYTES: Final = 1 << 26
-_SHUFFLES: Final = {"shuffle": 1, "bitshuffle": 2}
 
 
 class _ShardFile:
@@ -343,101 +333,3 @@ class ShardReader:
             raise CorruptDataError(
                 f"{self.what}: chunk {list(position)} cannot be decompressed ({reason})"
             ) from error
-
-
-class ShardWriter:
-    """Compresses an array chunk by chunk; memory does not grow with it.
-
-    Parameters
-    ----------
-    shape, storage_type, packing
-        Of the array; its chunks follow from them.
-    """
-
-    def __init__(self, shape: tuple[int, ...], storage_type: StorageType, packing: Packing) -> None:
-        chunks = packing.chunks(shape, storage_type)
-        if chunks is None:
-            raise TypeError("the array is too small to be packed")
-        self._chunks = chunks
-        self._dtype = None if storage_type.is_string else storage_type.dtype
-        self.compress = _compressor(packing)
-        """The function that compresses a chunk."""
-        self._rest = np.empty(0, self._dtype or np.uint8)
-        self._places: list[tuple[int, int]] = []
-        self.grid = [math.ceil(n / c) for n, c in zip(shape, chunks, strict=True)]
-        """How many chunks there are along each dimension."""
-        self.end = math.prod(self.grid) * _ENTRY_BYTES + _CHECKSUM_BYTES
-        """How many bytes the file has so far."""
-        self._spool = SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115 - `parts` closes it
-
-    def add_numbers(self, block: AnyArray) -> None:
-        """Add the next range of the first dimension."""
-        if block.ndim == 1:
-            self._rest = self._add_row(np.concatenate([self._rest, block]), is_last=False)
-            return
-        for row in block:
-            self._add_row(row, is_last=True)
-
-    def add_strings(self, strings: pa.Array) -> None:
-        """Add all strings of a vector."""
-        height = self._chunks[0]
-        for start in range(0, len(strings), height):
-            part = strings.slice(start, height)
-            missing = height - len(part)
-            if missing:
-                part = pa.concat_arrays([part, pa.repeat(pa.scalar("", part.type), missing)])
-            self._add(b"".join(bytes(block) for block in vlen.encode_vlen_utf8(part)))
-
-    def parts(self) -> Iterator[bytes]:
-        """Yield the bytes of the file: the index, then the chunks."""
-        self._add_row(self._rest, is_last=True)
-        index = np.array(self._places, "<u8").tobytes()
-        with self._spool as spool:
-            yield index + struct.pack("<I", google_crc32c.value(index))
-            spool.seek(0)
-            while data := spool.read(_COPY_BYTES):
-                yield data
-        yield self.tail()
-
-    def framed(self, data: Any) -> tuple[bytes, bytes]:
-        """Compress a chunk; return what comes before it, and what the index points at."""
-        return b"", self.compress(data)
-
-    def tail(self) -> bytes:
-        """Return what follows the chunks: nothing."""
-        return b""
-
-    def _add_row(self, values: AnyArray, *, is_last: bool) -> AnyArray:
-        """Add whole chunks, and return what is left for the next; the last one is filled up."""
-        width = self._chunks[-1]
-        stop = values.size if is_last else values.size // width * width
-        for start in range(0, stop, width):
-            part = values[start : min(start + width, stop)]
-            missing = width - part.size
-            if missing:
-                part = np.concatenate([part, np.zeros(missing, part.dtype)])
-            self._add(np.ascontiguousarray(part, self._dtype))
-        return values[stop:]
-
-    def _add(self, data: Any) -> None:
-        header, stored = self.framed(data)
-        with os_errors(gettempdir()):
-            self._spool.write(header + stored)
-        self.end += len(header)
-        self._places.append((self.end, len(stored)))
-        self.end += len(stored)
-
-
-def _compressor(packing: Packing) -> Any:
-    """Return the function that compresses a chunk."""
-    if packing.codec == "zstd":
-        return numcodecs.Zstd(packing.level).encode
-    if packing.codec == "gzip":
-        return numcodecs.GZip(packing.level).encode
-    name, shuffle = packing.compressor.encode(), _SHUFFLES[packing.shuffle]
-
-    def compress(data: Any) -> bytes:
-        values = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data
-        return bytes(numcodecs.blosc.compress(values, name, packing.level, shuffle))
-
-    return compress

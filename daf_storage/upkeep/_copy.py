@@ -15,17 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.base import AnyArray, IfExists, OpenMode, Packing, ShowProgress, progress_bar
 from daf_storage.data import (
+    DEFAULT_MEMORY_BYTES,
     CountsAs,
     DafReader,
     DafWriter,
     StoredMatrix,
     StoredVector,
+    check_memory,
     check_reader,
     check_writer,
     kept,
@@ -35,7 +36,13 @@ from daf_storage.data import (
 )
 from daf_storage.opening import new_data_set, open_daf, parse_path, read_path
 from daf_storage.stores import is_remote, shown_url
-from daf_storage.trees import StoredArray, TreeTransaction, ZarrVersion
+from daf_storage.trees import (
+    StoredArray,
+    TreeTransaction,
+    ZarrVersion,
+    has_equal_bytes,
+    passing_over,
+)
 from daf_storage.upkeep._alignment import align
 from daf_storage.upkeep._block_spans import block_spans
 from daf_storage.upkeep._copy_into import (
@@ -46,6 +53,16 @@ from daf_storage.upkeep._copy_into import (
 )
 from daf_storage.upkeep._copy_properties import CopyIfExists, check_copy_if_exists
 from daf_storage.upkeep._counted import CountedCopy, CountedMatrix
+
+
+@dataclass(frozen=True, slots=True)
+class CopySettings:
+    """How arrays are copied."""
+
+    link: bool = False
+    """Whether files are shared that are the same."""
+    memory_bytes: int = DEFAULT_MEMORY_BYTES
+    """What numbers may take on their way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +94,7 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
     if_exists: CopyIfExists = "error",
     packed: bool | Packing | None = None,
     link: bool = False,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: ShowProgress = "auto",
 ) -> None:
     """Copy everything into another data set, of whatever format.
@@ -103,6 +121,9 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
         From one directory to another: whether the two share the files whose bytes are the same,
         by hard links.  That costs no space; no writer here changes a file in place, but another
         program might.  Without it they are copied, sharing blocks where the file system can.
+    memory_bytes
+        How much memory numbers may take on their way into an empty one, 16 MiB or more; of an array
+        that is cut into chunks, a row of these at least.  Strings of a vector are held besides.
     progress
         Whether to show a bar on stderr.
 
@@ -111,7 +132,8 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
     ExistsError
         The destination has a property already.
     InvalidInputError
-        Entries have no values, or either axis has entries that the other one lacks.
+        Entries have no values, or either axis has entries that the other one lacks; or
+        ``memory_bytes`` is too little.
     CorruptDataError
         Something of the source cannot be read, or is not the same when it is read back.
 
@@ -132,31 +154,33 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
     """
     check_reader(source, "copy_all")
     check_writer(destination, "copy_all")
+    check_memory(memory_bytes)
     options = CopyOptions(empty or {}, dtypes or {}, check_copy_if_exists(if_exists), packed)
     if destination.axes_set() or destination.scalars_set() or not options.is_plain:
         bar_of_all = progress_bar("copy", size_of(source), show=progress)
         with bar_of_all as bar, destination.batch():
             copy_into(source, destination, options, bar.add)
-            _copy_kept(source, destination)
+            _copy_kept(source, destination, memory_bytes)
         return
-    _copy_whole(source, destination, CountedCopy(source, None), link=link, progress=progress)
+    how = CopySettings(link=link, memory_bytes=memory_bytes)
+    _copy_whole(source, destination, CountedCopy(source, None), how, progress=progress)
 
 
 def _copy_whole(
     source: DafReader,
     destination: DafWriter,
     counted: CountedCopy,
+    how: CopySettings,
     *,
-    link: bool,
     progress: ShowProgress,
 ) -> None:
     """Copy everything into an empty data set, and compare."""
     properties = _properties(source, counted)
     total = 2 * sum(size_bytes(a) for _, one in properties for a in one.arrays().values())
-    with progress_bar("copy", total, show=progress) as bar:
+    with progress_bar("copy", total, show=progress) as bar, passing_over():
         with destination.batch():
-            _copy(source, destination, counted, bar.add, link=link)
-        _compare(source, destination, counted, bar.add)
+            _copy(source, destination, counted, how, bar.add)
+        _compare(source, destination, counted, how, bar.add)
 
 
 def convert(  # noqa: PLR0913 - how a copy is written
@@ -168,6 +192,7 @@ def convert(  # noqa: PLR0913 - how a copy is written
     packed: bool | Packing = False,
     counts_as: CountsAs = None,
     link: bool = False,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: ShowProgress = "auto",
 ) -> None:
     """Copy a data set to another path, in the format that the path asks for.
@@ -189,6 +214,8 @@ def convert(  # noqa: PLR0913 - how a copy is written
         their names.  What was imported from an AnnData is exported in the type that it had.
     link
         From one directory to another: whether to share files, see `copy_all`.
+    memory_bytes
+        How much memory numbers may take on their way, see `copy_all`.
     progress
         Whether to show a bar on stderr.
 
@@ -196,6 +223,8 @@ def convert(  # noqa: PLR0913 - how a copy is written
     ------
     ExistsError
         There is something at the destination and ``if_exists`` is ``"error"``.
+    InvalidInputError
+        ``memory_bytes`` is too little.
     UnsupportedInputError
         A value of a matrix of ``counts_as`` would change; nothing is left at the destination.
 
@@ -208,13 +237,14 @@ def convert(  # noqa: PLR0913 - how a copy is written
     >>> daf_storage.open_daf(f"{folder}/x.daf.zarr.zip").get_scalar("n")
     1
     """
+    how = CopySettings(link=link, memory_bytes=check_memory(memory_bytes))
     with (
         open_daf(source, _source_mode(source, destination)) as daf,
         new_data_set(
             destination, if_exists=if_exists, zarr_format=zarr_format, packed=packed
         ) as new,
     ):
-        _copy_whole(daf, new, CountedCopy(daf, counts_as), link=link, progress=progress)
+        _copy_whole(daf, new, CountedCopy(daf, counts_as), how, progress=progress)
 
 
 def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:
@@ -241,9 +271,8 @@ def _copy(
     source: DafReader,
     destination: DafWriter,
     counted: CountedCopy,
+    how: CopySettings,
     add: Callable[[int], None],
-    *,
-    link: bool,
 ) -> None:
     for name in sorted(source.scalars_set()):
         array = layout.open_array(source.tree, layout.scalar_path(name))
@@ -260,16 +289,11 @@ def _copy(
     for axis in sorted(source.axes_set()):
         destination.add_axis(axis, source.get_pa_vector(axis, "name"))
     for path, stored in _properties(source, counted):
-        copy_property(destination, path, stored, add, link=link)
+        copy_property(destination, path, stored, how, add)
 
 
 def copy_property(
-    destination: DafWriter,
-    path: str,
-    stored: Stored,
-    add: Callable[[int], None],
-    *,
-    link: bool = False,
+    destination: DafWriter, path: str, stored: Stored, how: CopySettings, add: Callable[[int], None]
 ) -> None:
     """Copy a vector, a matrix in one layout, or a part of an AnnData, array by array."""
     parts = stored.arrays()
@@ -281,13 +305,13 @@ def copy_property(
             changes.create_group(path)
         for part, array in parts.items():
             place = f"{path}/{part}" if part else path
-            if _adopt(changes, place, array, link=link):
+            if _adopt(changes, place, array, link=how.link):
                 add(size_bytes(array))
             else:
-                _copy_array(changes, place, array, add)
+                _copy_array(changes, place, array, how.memory_bytes, add)
 
 
-def _copy_kept(source: DafReader, destination: DafWriter) -> None:
+def _copy_kept(source: DafReader, destination: DafWriter, memory_bytes: int) -> None:
     """Copy the parts of an AnnData whose axes are the same; a warning names the others."""
     left: list[str] = []
     for path, array in kept.arrays(source.tree).items():
@@ -298,7 +322,7 @@ def _copy_kept(source: DafReader, destination: DafWriter) -> None:
             continue
         with _property(destination, path) as changes:
             kept.make_groups(destination.tree, changes, path)
-            _copy_array(changes, path, array, lambda _: None)
+            _copy_array(changes, path, array, memory_bytes, lambda _: None)
     if left:
         warnings.warn(
             f"{destination.location}: {', '.join(left)} of {source.location} were not copied: "
@@ -331,7 +355,11 @@ def _adopt(changes: TreeTransaction, path: str, array: StoredArray, *, link: boo
 
 
 def _copy_array(
-    changes: TreeTransaction, path: str, array: StoredArray, add: Callable[[int], None]
+    changes: TreeTransaction,
+    path: str,
+    array: StoredArray,
+    memory_bytes: int,
+    add: Callable[[int], None],
 ) -> None:
     if array.info.storage_type.is_string:
         write_text(changes, path, array.read_strings(), array.info.shape)
@@ -339,7 +367,7 @@ def _copy_array(
         return
 
     def blocks() -> Iterator[AnyArray]:
-        for span in block_spans(array):
+        for span in block_spans(array, memory_bytes):
             block = array.read_rows(span)
             yield block
             add(block.nbytes)
@@ -348,7 +376,11 @@ def _copy_array(
 
 
 def _compare(
-    source: DafReader, copy: DafReader, counted: CountedCopy, add: Callable[[int], None]
+    source: DafReader,
+    copy: DafReader,
+    counted: CountedCopy,
+    how: CopySettings,
+    add: Callable[[int], None],
 ) -> None:
     """Read both and raise at the first difference."""
     same = source.scalars_set() == copy.scalars_set() and source.axes_set() == copy.axes_set()
@@ -369,43 +401,42 @@ def _compare(
     theirs = dict(_properties(copy, CountedCopy(copy, None)))
     for path in sorted(ours.keys() | theirs.keys()):
         one, other = ours.get(path), theirs.get(path)
-        if one is None or other is None or not _is_same_property(one, other, add):
+        if one is None or other is None or not _is_same_property(one, other, how, add):
             raise errors.CorruptDataError(
                 f"{copy.location}: {path} is not the same as in {source.location}; the copy "
                 "failed, look at the disk"
             )
 
 
-def _is_same_property(one: Stored, other: Stored, add: Callable[[int], None]) -> bool:
+def _is_same_property(
+    one: Stored, other: Stored, how: CopySettings, add: Callable[[int], None]
+) -> bool:
     """Return whether two vectors or matrices have the same arrays, to be read in the same way."""
     ours, theirs = one.arrays(), other.arrays()
     if one.attributes != other.attributes or ours.keys() != theirs.keys():
         return False
-    return all(_are_equal(ours[part], theirs[part], add) for part in ours)
+    return all(_are_equal(ours[part], theirs[part], how.memory_bytes, add) for part in ours)
 
 
 def _is_same(one: object, other: object) -> bool:
     return type(one) is type(other) and (one == other or (one != one and other != other))  # noqa: PLR0124 - NaN
 
 
-def _are_equal(one: StoredArray, other: StoredArray, add: Callable[[int], None]) -> bool:
+def _are_equal(
+    one: StoredArray, other: StoredArray, memory_bytes: int, add: Callable[[int], None]
+) -> bool:
     expected = (one.info.shape, one.info.storage_type)
     if expected != (other.info.shape, other.info.storage_type):
         return False
     if one.info.storage_type.is_string:
         add(size_bytes(one))
         return bool(one.read_strings().equals(other.read_strings()))
-    for span in block_spans(one):
+    for span in block_spans(one, memory_bytes):
         block = one.read_rows(span)
-        if not np.array_equal(_bytes(block), _bytes(other.read_rows(span))):
+        if not has_equal_bytes(block, other.read_rows(span)):
             return False
         add(block.nbytes)
     return True
-
-
-def _bytes(values: AnyArray) -> AnyArray:
-    """Return the bytes of an array: NaN is then equal to itself, and -0 is not 0."""
-    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
 
 def _properties(daf: DafReader, counted: CountedCopy) -> Iterator[tuple[str, Stored]]:

@@ -16,6 +16,7 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.base import AnyArray, ShowProgress, Span, progress_bar
 from daf_storage.data import (
+    DEFAULT_MEMORY_BYTES,
     DafReader,
     DafWriter,
     StoredMatrix,
@@ -40,7 +41,7 @@ from daf_storage.sidecars import (
 from daf_storage.stores import scratch
 from daf_storage.trees import CodedArray, StoredArray
 from daf_storage.upkeep._block_spans import block_spans
-from daf_storage.upkeep._copy import copy_all, copy_property
+from daf_storage.upkeep._copy import CopySettings, copy_all, copy_property
 from daf_storage.upkeep._sidecar_status import (
     SidecarStatus,
     sidecar_status,
@@ -351,7 +352,7 @@ def _write(
             new.add_axis(axis, daf.get_pa_vector(axis, "name"))
         for axis, name in plan.vectors:
             stored = daf.open_vector(axis, name)
-            copy_property(new, layout.vector_path(axis, name), stored, bar.add)
+            copy_property(new, layout.vector_path(axis, name), stored, CopySettings(), bar.add)
         for rows, cols, name in plan.matrices:
             _write_flipped(ordered(daf.open_matrix(rows, cols, name)), new, bar.add)
         digest = source_digest(tree.source, state, bar.add)
@@ -404,7 +405,7 @@ def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], No
         array = stored.dense()
         with new.empty_dense_matrix(rows, cols, info.name, dtype) as out:
             row_bytes = max(info.shape[0] * dtype.itemsize, 1)
-            for span in block_spans(array):
+            for span in block_spans(array, DEFAULT_MEMORY_BYTES):
                 out[span.slice] = array.read_rows(span)
                 add(span.size * row_bytes)
         return

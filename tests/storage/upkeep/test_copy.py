@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -27,6 +28,8 @@ from daf_storage import (
     reorder_axes,
     verify,
 )
+from daf_storage.trees._shards import ShardReader
+from daf_storage.upkeep import _block_spans
 from daf_storage.upkeep import _copy as copying
 from tests.support import contents, create, fill, fill_served, recorded_reads
 
@@ -173,9 +176,9 @@ def test_a_copy_that_differs_is_noticed(
     fill(create(tmp_path / "x.daf.zarr"))
     write = copying._copy_array
 
-    def spoil(changes: Any, path: str, array: Any, add: Any) -> None:
+    def spoil(changes: Any, path: str, array: Any, memory_bytes: int, add: Any) -> None:
         if not path.endswith("UMIs"):
-            write(changes, path, array, add)
+            write(changes, path, array, memory_bytes, add)
             return
         out = changes.reserve_array(path, array.info.shape, array.info.storage_type)
         out[:] = array.read()
@@ -230,6 +233,37 @@ def test_each_chunk_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert counts == [2, 2]
 
 
+PEAKS = (
+    "import sys, threading, time, re, json\n"
+    "from daf_storage import Packing, convert\n"
+    "import h5py\n"
+    "def anonymous():\n"
+    "    return int(re.search(r'RssAnon:\\s+(\\d+)', open('/proc/self/status').read()).group(1))\n"
+    "start, peak, stop = anonymous(), [0], threading.Event()\n"
+    "def watch():\n"
+    "    while not stop.is_set():\n"
+    "        peak[0] = max(peak[0], anonymous()); time.sleep(0.01)\n"
+    "watcher = threading.Thread(target=watch); watcher.start()\n"
+    "options = json.loads(sys.argv[1])\n"
+    "if options.pop('packs', False): options['packed'] = Packing(level=1)\n"
+    "for target in sys.argv[3:]:\n"
+    "    convert(sys.argv[2], target, **options)\n"
+    "    print((peak[0] - start) // 1024)\n"
+    "stop.set(); watcher.join()\n"
+)
+"""Copies data sets, and prints after each how much memory there was in use, in MiB."""
+
+
+def peaks(source: Path, targets: list[Path], **options: Any) -> list[int]:
+    """Return how much memory copying takes at most, up to each of several targets, in MiB."""
+    arguments = [json.dumps(options), str(source), *map(str, targets)]
+    command = [sys.executable, "-c", PEAKS, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = [int(line) for line in done.stdout.split()]
+    assert len(found) == len(targets)
+    return found
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
 def test_copies_stream(tmp_path: Path) -> None:
     """Memory of its own does not grow with the data: 280 MB of it, a fraction in use."""
@@ -245,28 +279,60 @@ def test_copies_stream(tmp_path: Path) -> None:
         shape=(n, genes),
     )
     daf.set_matrix("cell", "gene", "sparse", columns, relayout=False)
-    script = (
-        "import sys, threading, time, re\n"
-        "from daf_storage import convert\n"
-        "import h5py\n"
-        "def anonymous():\n"
-        "    return int(re.search(r'RssAnon:\\s+(\\d+)', open('/proc/self/status').read()).group(1))\n"
-        "start, peak, stop = anonymous(), [0], threading.Event()\n"
-        "def watch():\n"
-        "    while not stop.is_set():\n"
-        "        peak[0] = max(peak[0], anonymous()); time.sleep(0.01)\n"
-        "watcher = threading.Thread(target=watch); watcher.start()\n"
-        "for target in sys.argv[2:]:\n"
-        "    convert(sys.argv[1], target)\n"
-        "    print((peak[0] - start) // 1024)\n"
-        "stop.set(); watcher.join()\n"
-    )
-    targets = [str(tmp_path / name) for name in ("y.daf.zarr", "y.daf.zarr.zip", "y.h5df")]
-    command = [sys.executable, "-c", script, str(source), *targets]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    peaks = [int(line) for line in done.stdout.split()]
-    assert len(peaks) == len(targets)
-    assert max(peaks) < 120, peaks
+    targets = [tmp_path / name for name in ("y.daf.zarr", "y.daf.zarr.zip", "y.h5df")]
+    assert max(peaks(source, targets)) < 120
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
+def test_memory_is_limited(tmp_path: Path) -> None:
+    """A matrix of 64 MB that cannot be compressed is packed into an archive, and unpacked, in a part of that."""
+    flat, packed = tmp_path / "x.daf.zarr", tmp_path / "p.daf.zarr.zip"
+    daf = create(flat)
+    daf.add_axis("cell", [str(i) for i in range(8_000)])
+    daf.add_axis("gene", [str(i) for i in range(1_000)])
+    with daf.empty_dense_matrix("cell", "gene", "X", "f8") as out:
+        out[:] = np.random.default_rng(1).random((8_000, 1_000))
+    limit: dict[str, Any] = {"memory_bytes": 16 << 20, "progress": "never"}
+    assert peaks(flat, [packed], packs=True, **limit)[-1] < 60
+    assert peaks(packed, [tmp_path / "y.h5df"], **limit)[-1] < 60
+    with open_daf(flat) as one, open_daf(tmp_path / "y.h5df") as other:
+        expected = one.get_np_matrix("cell", "gene", "X")
+        assert np.array_equal(other.get_np_matrix("cell", "gene", "X"), expected)
+
+
+def test_too_little_memory(tmp_path: Path) -> None:
+    """It is an error that says how much there has to be; nothing is written."""
+    fill(create(tmp_path / "x.daf.zarr"))
+    with pytest.raises(errors.InvalidInputError, match="pass a number of bytes, 16,777,216"):
+        convert(tmp_path / "x.daf.zarr", tmp_path / "y.h5df", memory_bytes=1000)
+    with open_daf(tmp_path / "x.daf.zarr") as daf, MemoryDaf() as memory:
+        with pytest.raises(errors.InvalidInputError, match="16,777,216"):
+            copy_all(daf, memory, memory_bytes=-1)
+        assert not memory.axes_set()
+    assert [p.name for p in tmp_path.iterdir()] == ["x.daf.zarr"]
+
+
+def test_each_packed_chunk_is_decoded_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once to copy and once to compare, in blocks that end where chunks do; none is remembered."""
+    source = tmp_path / "x.daf.zarr"
+    with open_daf(source, "w", packed=Packing()) as daf:
+        assert isinstance(daf, DafWriter)
+        daf.add_axis("cell", [str(i) for i in range(20_000)])
+        daf.set_vector("cell", "v", np.arange(20_000))
+    decoded: list[tuple[int, ...]] = []
+    decode = ShardReader.decode
+
+    def counting(reader: ShardReader, position: tuple[int, ...], stored: Any) -> Any:
+        decoded.append(position)
+        return decode(reader, position, stored)
+
+    monkeypatch.setattr(ShardReader, "decode", counting)
+    monkeypatch.setattr(_block_spans, "_BLOCK_BYTES", 3 * 8192 + 5)
+    monkeypatch.setattr(_block_spans, "_THREAD_BYTES", 1)
+    convert(source, tmp_path / "y.daf.zarr.zip")
+    assert sorted(decoded) == sorted([(n,) for n in range(20)] * 2)
 
 
 @pytest.mark.parametrize("versions", [(2, 2), (2, 3), (3, 2)])
@@ -315,4 +381,6 @@ def test_properties_of_other_arrays_are_not_the_same() -> None:
     stored = {name: daf.open_vector("cell", name) for name in ("dense", "sparse", "other")}
     for one, first in stored.items():
         for other, second in stored.items():
-            assert copying._is_same_property(first, second, lambda _: None) is (one == other)
+            assert copying._is_same_property(
+                first, second, copying.CopySettings(), lambda _: None
+            ) is (one == other)
