@@ -4,7 +4,8 @@ The engine computes within one call until it has rows, which may take hours.  So
 every now and then whether the client is still there and whether there is time left, and otherwise
 interrupts the thread: an exception is raised in it, for which the engine looks every second while
 it computes.  It is raised in no other code, so that no lock or cache is left half changed: whoever
-produces results says which calls may be interrupted.
+produces results says which calls may be interrupted.  Code in Python asks by itself, between its
+steps, whether it is to end (`_cancellation`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from daf_query._cancellation import CancelledWork, checking
 
 _T = TypeVar("_T")
 
@@ -57,10 +60,6 @@ class Endings:
     """The server ends; the sentence says so."""
 
 
-class _Interrupted(BaseException):
-    """Raised in a thread whose results nobody waits for."""
-
-
 class Work(Generic[_T]):
     """What one thread computes, with the results that were not taken yet."""
 
@@ -89,7 +88,7 @@ class Work(Generic[_T]):
             if self._is_computing and not self._is_interrupted:
                 self._is_interrupted = True
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(self._thread), ctypes.py_object(_Interrupted)
+                    ctypes.c_ulong(self._thread), ctypes.py_object(CancelledWork)
                 )
 
     def stop_if_overdue(self) -> None:
@@ -102,15 +101,22 @@ class Work(Generic[_T]):
         self._thread = threading.get_ident()
         _CALL.set(self._interruptible)
         try:
-            for result in produce(self._interruptible):
-                self._hand_over(result)
-                if self.error is not None:
-                    break
+            with checking(self._check):
+                for result in produce(self._interruptible):
+                    self._hand_over(result)
+                    if self.error is not None:
+                        break
         except BaseException as error:  # noqa: BLE001 - it is raised where the results are taken
             with self._lock:
                 self.error = self.error or error
         finally:
             self.has_ended.set()
+
+    def _check(self) -> None:
+        """End what computes in this thread, between its steps, if it was stopped."""
+        self.stop_if_overdue()
+        if self.error is not None:
+            raise CancelledWork
 
     def _interruptible(self, function: Callable[[], Any]) -> Any:
         """Call a function that may be interrupted."""

@@ -9,6 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from daf_query._cancellation import check_cancelled
+
 _T = TypeVar("_T")
 
 
@@ -44,13 +46,16 @@ def in_order(
     [1, 2]
     """
     if threads == 1:
-        yield from (task() for task in tasks)
+        for task in tasks:
+            check_cancelled()
+            yield task()
         return
     most = 2 * threads if ahead is None else ahead
     pending: deque[Future[_T]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="daf-moments") as pool:
         try:
             for task in tasks:
+                check_cancelled()
                 pending.append(pool.submit(task))
                 if len(pending) > most:
                     yield pending.popleft().result()

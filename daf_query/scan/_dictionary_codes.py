@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from daf_query._cancellation import check_cancelled
 from daf_query.scan._evaluate import Codes, Mask, evaluate_strings
 from daf_query.scan._missing_strings import nulls_for_empty
 from daf_query.scan._options import DEFAULT_OPTIONS, ZONE_ROWS, ScanOptions
@@ -74,6 +75,7 @@ class DictionaryCodes:
         distinct = pa.array([], pa.string())
         count = 0
         for encoded in _encoded(batches):
+            check_cancelled()
             values = encoded.dictionary.cast(pa.string())
             is_new = pc.is_null(pc.index_in(values, value_set=distinct))
             distinct = pa.concat_arrays([distinct, values.filter(is_new)])

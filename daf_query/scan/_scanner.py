@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from daf_query._cancellation import check_cancelled
 from daf_query.scan._column import stored_matches
 from daf_query.scan._evaluate import Mask, Values, evaluate
 from daf_query.scan._open_table import OpenTable
@@ -94,7 +95,7 @@ class Scan:
         """Return how many rows of a partition match, and which.
 
         If the rows are only counted, which ones is of no meaning: finding the offsets of many
-        takes longer than the rest.
+        takes longer than the rest.  Here, between partitions, a scan ends if nobody waits for it.
         """
         # 1. All rows are candidates, or those that an index named.
         rows = self._candidates(span)
@@ -125,6 +126,7 @@ class Scan:
         return count, rows
 
     def _candidates(self, span: Span) -> Rows:
+        check_cancelled()
         if self.plan.rows is None:
             return Rows(span)
         first, last = np.searchsorted(self.plan.rows, [span.start, span.stop])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from daf_query._cancellation import CancelledWork, checking, current_check
 from daf_query.scan._partition import balanced
 from daf_storage.spi import Span
 
@@ -30,5 +32,36 @@ def side_by_side(
     groups = balanced(partitions, lambda span: span.size, max_groups=count) or [[]]
     if len(groups) == 1:
         return [work(groups[0])]
-    with ThreadPoolExecutor(len(groups), thread_name_prefix="daf-scan") as pool:
-        return list(pool.map(work, groups))
+    return _in_threads(work, groups)
+
+
+def _in_threads(work: Callable[[Sequence[Span]], _T], groups: Sequence[Sequence[Span]]) -> list[_T]:
+    """Return what a function makes of groups; where one fails, or is interrupted, all end."""
+    has_failed = threading.Event()
+    check_outer = current_check()
+
+    def check() -> None:
+        if has_failed.is_set():
+            raise CancelledWork
+        if check_outer is not None:
+            check_outer()
+
+    def checked(group: Sequence[Span]) -> _T:
+        try:
+            with checking(check):
+                return work(group)
+        except BaseException:
+            has_failed.set()
+            raise
+
+    with concurrent.futures.ThreadPoolExecutor(len(groups), thread_name_prefix="daf-scan") as pool:
+        futures = [pool.submit(checked, group) for group in groups]
+        try:
+            concurrent.futures.wait(futures, return_when=concurrent.futures.FIRST_EXCEPTION)
+        except BaseException:  # Ctrl-C arrives here: the threads know nothing of it
+            has_failed.set()
+            raise
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    for error in sorted(errors, key=lambda error: isinstance(error, CancelledWork)):
+        raise error
+    return [future.result() for future in futures]

@@ -18,8 +18,8 @@ def interruptible_rows(result: QueryResult, interruptible: Call) -> Rows:
     """Return the rows of a result, as `QueryResult.rows` does, by calls that may be interrupted.
 
     That is safe within the engine alone.  A direct scan runs Python, whose locks and caches an
-    exception from outside could leave half changed: it is called plainly, and takes little time for
-    each batch.
+    exception from outside could leave half changed: it is called plainly, and asks between its
+    partitions whether it is to end.
 
     Parameters
     ----------

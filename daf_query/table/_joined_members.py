@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query._cancellation import check_cancelled
 from daf_query.scan import (
     INDEX,
     NAME,
@@ -176,6 +177,7 @@ class JoinedColumn:
     def _opened(self, options: ScanOptions) -> Iterator[tuple[OpenColumn, Rows]]:
         scratch = DecodedCache(max_bytes=_SCRATCH_BYTES)
         for column, length in zip(self.parts, self.lengths, strict=True):
+            check_cancelled()
             yield column.open(scratch, options), Rows(Span(0, length))
 
 

@@ -1,0 +1,164 @@
+"""Tests of scans below the engine that end between partitions, once nobody waits for them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from daf_query import ScanOptions, connect
+from daf_query._cancellation import CancelledWork, check_cancelled, checking
+from daf_query._runs import Endings, Interruptible, Runs
+from daf_query.scan import _scanner, _side_by_side
+from daf_query.session import DafSession
+from daf_query.sql import interruptible_rows
+from daf_storage import MemoryDaf
+
+PARTITIONS = 50
+ROWS = 100 * PARTITIONS
+
+
+class Ended(Exception):  # noqa: N818 - of these tests
+    """A query ended early."""
+
+
+ENDINGS = Endings(lambda _: Ended("overdue"), lambda _: Ended("busy"), Ended, Ended)
+
+QUERIES = {
+    "rows": "SELECT name FROM cell WHERE age >= 0",
+    "count": "SELECT count(*) AS n FROM cell WHERE age < 60",
+    "groups": "SELECT donor, count(*) AS n, sum(age) AS s FROM cell GROUP BY donor",
+    "filtered groups": "SELECT donor, avg(age) AS a FROM cell WHERE age < 60 GROUP BY donor",
+    "one group": "SELECT sum(age) AS s, min(age) AS least FROM cell",
+}
+
+
+@pytest.fixture(scope="module")
+def session() -> DafSession:
+    """Return a session over an axis of many partitions; batches are small."""
+    daf = MemoryDaf(name="cancelled_scans")
+    daf.add_axis("cell", [f"c{i}" for i in range(ROWS)])
+    daf.set_vector("cell", "age", (np.arange(ROWS) % 90).astype("i4"))
+    daf.set_vector("cell", "donor", [f"d{i % 7}" for i in range(ROWS)])
+    options = ScanOptions(
+        zone_rows=100,
+        partition_rows=100,
+        min_partition_rows=100,
+        min_batch_rows=1,
+        min_searched_strings=1 << 30,
+    )
+    return connect(daf, scan_options=options)
+
+
+class Counted:
+    """Counts the partitions that scans begin, and acts at one of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self.act: Callable[[], None] = lambda: None
+        self.at = 3
+        candidates = _scanner.Scan._candidates
+
+        def counted(scan: Any, span: Any) -> Any:
+            rows = candidates(scan, span)
+            self.count += 1
+            if self.count == self.at:
+                self.act()
+            return rows
+
+        monkeypatch.setattr(_scanner.Scan, "_candidates", counted)
+
+
+def started(runs: Runs, session: DafSession, query: str, **how: Any) -> Any:
+    """Begin a query as a server does."""
+    result = session.sql(query)
+    assert result._is_direct()
+
+    def produce(interruptible: Interruptible) -> Iterator[pa.RecordBatch]:
+        yield from interruptible_rows(session.sql(query), interruptible).batches
+
+    return runs.start(produce, query_id=b"me", **{"is_abandoned": lambda: False, **how})
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+@pytest.mark.parametrize("how", ["cancel", "overdue", "close", "abandon"])
+def test_a_scan_that_was_stopped_begins_no_other_partition(
+    session: DafSession, monkeypatch: pytest.MonkeyPatch, query: str, how: str
+) -> None:
+    """By a client, by time, by the end of the server, and by nobody who waits."""
+    is_late = threading.Event()
+    runs = Runs(ENDINGS, max_seconds=60 if how == "overdue" else None, max_queries=2)
+    session.sql(query).to_arrow_table()  # codes and zones are known from here on
+    counted = Counted(monkeypatch)
+    gone = threading.Event()
+
+    def wait_for_stop() -> None:
+        gone.set()
+        (work,) = runs._running
+        while work.error is None:
+            time.sleep(0.005)
+
+    def be_overdue() -> None:
+        (work,) = runs._running
+        work._deadline = 0.0
+        is_late.set()
+
+    counted.act = {
+        "cancel": lambda: runs.cancel(b"me"),
+        "overdue": be_overdue,
+        "close": runs.close,
+        "abandon": wait_for_stop,
+    }[how]
+    run = started(runs, session, query, is_abandoned=gone.is_set)
+    with pytest.raises(Ended):
+        list(run)
+    deadline = time.monotonic() + 10
+    while runs.count:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    assert counted.at <= counted.count <= counted.at + 1  # not all of fifty
+    assert session.sql(query).to_arrow_table().num_rows
+
+
+@pytest.mark.parametrize("query", [QUERIES["count"], QUERIES["groups"]])
+def test_an_error_in_one_thread_ends_the_others(
+    session: DafSession, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    """Ctrl-C too: the threads of a scan begin no other partition."""
+    monkeypatch.setattr(_side_by_side, "_MIN_ROWS", 100)
+    table = session.sql(query).to_arrow_table()
+    counted = Counted(monkeypatch)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    counted.act = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        session.sql(query).to_arrow_table()
+    assert counted.count < PARTITIONS
+    counted.act = lambda: None
+    assert session.sql(query).to_arrow_table().equals(table)
+
+
+def test_threads_of_a_scan_ask_what_their_query_asks(
+    session: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cancelled query that several threads count ends in all of them."""
+    monkeypatch.setattr(_side_by_side, "_MIN_ROWS", 100)
+    counted = Counted(monkeypatch)
+    stopped = threading.Event()
+    counted.act = stopped.set
+
+    def check() -> None:
+        if stopped.is_set():
+            raise CancelledWork
+
+    with checking(check), pytest.raises(CancelledWork):
+        session.sql(QUERIES["count"]).to_arrow_table()
+    assert counted.count < PARTITIONS
+    check_cancelled()
