@@ -9,8 +9,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from daf_query.index._posting_lists import posting_lists
 from daf_query.index._rtree import rtree_of
-from daf_query.index._sorted_index import COUNT_BYTES, EVERY, LENGTH_BYTES, PostingLists
+from daf_query.index._sorted_index import COUNT_BYTES, EVERY, LENGTH_BYTES
 from daf_query.index._string_hash import hashes_of
 from daf_query.scan import INDEX, NAME, ZoneMap, offsets_of
 from daf_storage import DafError, DafReader, DafWriter, Progress, ShowProgress, errors, open_daf
@@ -234,18 +235,18 @@ def _strings(daf: DafReader, axis: str, name: str) -> Any:
 
 def _of_strings(strings: Any) -> Arrays:
     hashes = hashes_of(strings)
-    postings = PostingLists.of(hashes, np.argsort(hashes, kind="stable"), len(strings))
+    postings = posting_lists(hashes, np.argsort(hashes, kind="stable"), len(strings))
     offsets = offsets_of(strings)
     every = np.arange(0, len(strings), EVERY)
     starts = COUNT_BYTES + offsets[every] - offsets[0] + LENGTH_BYTES * every
-    return {**postings.arrays, "start": starts.astype(np.uint64)}
+    return {**postings, "start": starts.astype(np.uint64)}
 
 
 def _of_numbers(values: npt.NDArray[Any]) -> Arrays:
     order = np.argsort(values, kind="stable")
     if values.dtype.kind == "f":  # NaN comes last
         order = order[: len(values) - int(np.count_nonzero(np.isnan(values)))]
-    return PostingLists.of(values, order, len(values)).arrays
+    return posting_lists(values, order, len(values))
 
 
 def _build_zone_map(daf: DafWriter, axis: str, name: str) -> None:

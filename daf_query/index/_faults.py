@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_storage import errors
-from daf_storage.spi import ForkLock
+from daf_storage.spi import ForkLock, PagedArray
 
 
 class UnusedIndexWarning(errors.DafWarning):
@@ -37,6 +39,26 @@ def warn_once(owner: object, location: str, what: str, problem: str, remedy: str
         warnings.warn(text, UnusedIndexWarning, stacklevel=3)
 
 
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What to warn of if an index turns out not to fit, when it is loaded or later."""
+
+    owner: weakref.ref[object]
+    """An object that lives as long as a session, which is warned once."""
+    location: str
+    """The data set."""
+    path: str
+    """The index."""
+    remedy: str
+    """What to do."""
+
+    def __call__(self, problem: object) -> None:
+        """Warn that the index is not used, and why."""
+        owner = self.owner()
+        if owner is not None:
+            warn_once(owner, self.location, self.path, str(problem), self.remedy)
+
+
 def list_of(
     arrays: Mapping[str, npt.NDArray[Any]], name: str, *dtypes: npt.DTypeLike
 ) -> npt.NDArray[Any]:
@@ -47,7 +69,21 @@ def list_of(
     UnfitIndexError
         It is missing, of another type, or has several dimensions.
     """
-    array = arrays.get(name)
+    _check_list(arrays.get(name), name, dtypes)
+    return arrays[name]
+
+
+def paged_list_of(
+    arrays: Mapping[str, PagedArray], name: str, *dtypes: npt.DTypeLike
+) -> PagedArray:
+    """Return one array of an index whose pages are verified as they are read: as `list_of`."""
+    _check_list(arrays.get(name), name, dtypes)
+    return arrays[name]
+
+
+def _check_list(
+    array: npt.NDArray[Any] | PagedArray | None, name: str, dtypes: Sequence[npt.DTypeLike]
+) -> None:
     if array is None:
         raise UnfitIndexError(f"it has no array {name!r}")
     if array.dtype not in [np.dtype(dtype) for dtype in dtypes] or array.ndim != 1:
@@ -55,4 +91,3 @@ def list_of(
             f"its array {name!r} holds {array.dtype} in {array.ndim} dimensions; it should be a "
             f"list of {' or '.join(str(np.dtype(dtype)) for dtype in dtypes)}"
         )
-    return array

@@ -1,21 +1,25 @@
-"""Sorted indexes: posting lists by value or hash.  Pure.
+"""Sorted indexes of numbers and of strings: their rows are found by value.  Pure.
 
-May return false positives, never false negatives; callers apply the filter again.
+May return false positives, never false negatives; callers apply the filter again.  An index that
+turns out to be damaged while rows are looked up reports it and finds nothing any more.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.index._faults import UnfitIndexError, list_of
+from daf_query.index._faults import UnfitIndexError, paged_list_of
+from daf_query.index._posting_lists import PostingLists
 from daf_query.index._string_hash import Hashes, hash_of
 from daf_query.scan import Compare, In, Positions, Predicate, ScanOptions
+from daf_storage import errors
+from daf_storage.spi import PagedArray
 
 EVERY: Final = 16
 """The offset in the chunk is stored of every so many strings."""
@@ -23,161 +27,84 @@ EVERY: Final = 16
 COUNT_BYTES: Final = 4
 LENGTH_BYTES: Final = 4
 _MAX_SINGLE_STRINGS: Final = 2048
+_SIDES: Final[tuple[Literal["left"], Literal["right"]]] = ("left", "right")
+_FAULTS: Final = (UnfitIndexError, errors.CorruptDataError)
 
 
-class PostingLists:
-    """The rows of each key.
-
-    Parameters
-    ----------
-    keys
-        Sorted; one per row, or the distinct ones.
-    rows
-        Row numbers in that order; ascending where keys are equal.
-    first
-        Where the rows of each distinct key begin, and the end; ``None`` with a key per row.
-    length
-        Number of rows of the table; those without a key are not listed.
-    """
-
-    def __init__(
-        self,
-        keys: npt.NDArray[Any],
-        rows: npt.NDArray[Any],
-        first: npt.NDArray[Any] | None,
-        length: int,
-    ) -> None:
-        self._length = length
-        self.keys = keys
-        self._rows = rows
-        self._first = first
-
-    @classmethod
-    def of(cls, values: npt.NDArray[Any], order: npt.NDArray[Any], length: int) -> PostingLists:
-        """Return the posting lists of values in their order; with distinct keys if they are few."""
-        keys = values[order]
-        rows = order.astype(np.uint32 if length < 1 << 32 else np.uint64)
-        is_new = np.ones(len(keys), np.bool_)
-        is_new[1:] = keys[1:] != keys[:-1]
-        if 2 * int(np.count_nonzero(is_new)) > len(keys):
-            return cls(keys, rows, None, length)
-        first = np.append(np.flatnonzero(is_new), len(keys)).astype(np.uint64)
-        return cls(keys[is_new], rows, first, length)
-
-    @property
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The arrays that are stored."""
-        arrays = {"key": self.keys, "row": self._rows}
-        return arrays if self._first is None else {**arrays, "first": self._first}
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, npt.NDArray[Any]], length: int, dtype: np.dtype[Any]
-    ) -> PostingLists:
-        """Return stored posting lists, after checking all of their arrays.
-
-        Parameters
-        ----------
-        dtype
-            The type of the keys.
-
-        Raises
-        ------
-        UnfitIndexError
-            The arrays do not fit together, or the table.
-        """
-        keys = list_of(arrays, "key", dtype)
-        rows = list_of(arrays, "row", np.uint32, np.uint64)
-        first = list_of(arrays, "first", np.uint64) if "first" in arrays else None
-        _check_rows(rows, length)
-        later, earlier = keys[1:], keys[:-1]
-        if not np.all(later >= earlier if first is None else later > earlier):
-            raise UnfitIndexError("its keys are not sorted")
-        if len(keys) and keys[-1] != keys[-1]:
-            raise UnfitIndexError("NaN is among its keys")
-        if first is None and len(keys) != len(rows):
-            raise UnfitIndexError(f"it has {len(keys):,} keys for {len(rows):,} rows")
-        if first is not None:
-            _check_lists(first, len(keys), len(rows))
-        return cls(keys, rows, first, length)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def rows(self, key_ranges: Iterable[tuple[int, int]], max_rows: int) -> Positions | None:
-        """Return the rows of some ranges of keys, ascending; ``None`` if they are too many.
-
-        The ranges do not overlap.
-        """
-        ranges = [self._row_range(low, high) for low, high in key_ranges if low < high]
-        if sum(stop - start for start, stop in ranges) > max_rows:
-            return None
-        parts = [self._rows[start:stop] for start, stop in ranges]
-        return np.sort(np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64))
-
-    def _row_range(self, low: int, high: int) -> tuple[int, int]:
-        if self._first is None:
-            return low, high
-        return int(self._first[low]), int(self._first[high])
-
-    def key_ranges(self, values: npt.NDArray[Any]) -> list[tuple[int, int]]:
-        """Return the range of keys that are equal to each of some distinct values."""
-        first = np.searchsorted(self.keys, values, side="left")
-        last = np.searchsorted(self.keys, values, side="right")
-        return list(zip(first.tolist(), last.tolist(), strict=True))
-
-
-def _check_rows(rows: npt.NDArray[Any], length: int) -> None:
-    """Raise unless these are rows of the table, each no more than once."""
-    if len(rows) > length or (len(rows) and int(rows.max()) >= length):
-        raise UnfitIndexError(f"it names rows beyond the {length:,} that there are")
-    is_there = np.zeros(length, np.bool_)
-    is_there[rows] = True
-    if int(np.count_nonzero(is_there)) != len(rows):
-        raise UnfitIndexError("it names rows twice")
-
-
-def _check_lists(first: npt.NDArray[Any], n_keys: int, n_rows: int) -> None:
-    """Raise unless the lists of rows of all keys follow each other and none is empty."""
-    is_whole = len(first) == n_keys + 1 and int(first[0]) == 0 and int(first[-1]) == n_rows
-    if not is_whole or not np.all(first[1:] > first[:-1]):
-        raise UnfitIndexError("its lists of rows do not follow each other")
-
-
-class NumberIndex:
-    """A sorted index of numbers; rows with NaN are not listed.
+class _SortedIndex(ABC):
+    """What indexes of numbers and of strings have in common.
 
     Parameters
     ----------
     column
         The name of the column.
     postings
-        By value.
+        The rows of each key.
+    report
+        Called once with the reason, if a page that is read turns out not to fit.
     """
 
-    def __init__(self, column: str, postings: PostingLists) -> None:
+    def __init__(
+        self, column: str, postings: PostingLists, report: Callable[[object], None]
+    ) -> None:
         self.columns = (column,)
         self._postings = postings
+        self._report = report
+        self._is_damaged = False
+
+    def check(self) -> None:
+        """Verify all of it, rather than what is read.
+
+        Raises
+        ------
+        UnfitIndexError
+            The arrays do not fit together, or the table, or the chunk of strings.
+        CorruptDataError
+            They are not what was stored.
+        """
+        self._postings.check()
+
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
+        """Return the rows for which all conditions on the column may be true, ascending.
+
+        ``None`` if there are more than ``max_rows``, no condition is of use, or the index is
+        damaged.
+        """
+        if self._is_damaged:
+            return None
+        try:
+            return self._rows(conditions, max_rows)
+        except _FAULTS as error:
+            self._fail(error)
+            return None
+
+    def _fail(self, error: Exception) -> None:
+        self._is_damaged = True
+        self._report(error)
+
+    @abstractmethod
+    def _rows(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
+        """Find rows, and raise if the index is damaged."""
+
+
+class NumberIndex(_SortedIndex):
+    """A sorted index of numbers, by value; rows with NaN are not listed."""
 
     def divisor(self, options: ScanOptions) -> int:
         """Return how selective it has to be."""
         return options.number_index_divisor
 
-    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
-        """Return the rows for which all conditions on the column may be true, ascending.
-
-        ``None`` if there are more than ``max_rows``, or no condition restricts the rows.
-        """
-        keys = self._postings.keys
-        low, high = 0, len(keys)
+    def _rows(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
+        postings = self._postings
+        low, high = 0, postings.n_keys
         listed: list[tuple[int, int]] | None = None
         is_restricted = False
         for condition in conditions:
             if isinstance(condition, In) and not condition.is_negated:
-                values = np.unique(np.array(condition.values, keys.dtype))
-                listed = self._postings.key_ranges(values)
+                values = np.unique(np.array(condition.values, postings.dtype))
+                listed = postings.key_ranges(values)
             elif isinstance(condition, Compare) and condition.operator != "!=":
-                first, last = _bounds(keys, condition)
+                first, last = _bounds(postings, condition)
                 low, high = max(low, first), min(high, last)
             else:
                 continue
@@ -185,34 +112,31 @@ class NumberIndex:
         if not is_restricted:
             return None
         ranges = [(low, high)] if listed is None else listed
-        return self._postings.rows(
+        return postings.rows(
             ((max(first, low), min(last, high)) for first, last in ranges), max_rows
         )
 
 
-def _bounds(keys: npt.NDArray[Any], condition: Compare) -> tuple[int, int]:
+def _bounds(postings: PostingLists, condition: Compare) -> tuple[int, int]:
     """Return the range of keys for which a comparison is true."""
-    value = np.array(condition.value, keys.dtype)  # of another type, all keys would be converted
-    left = int(np.searchsorted(keys, value, side="left"))
-    right = int(np.searchsorted(keys, value, side="right"))
+    value = np.array([condition.value], postings.dtype)  # else all keys would be converted
+    left, right = (int(postings.places(value, side)[0]) for side in _SIDES)
     return {
         "==": (left, right),
         "<": (0, left),
         "<=": (0, right),
-        ">": (right, len(keys)),
-        ">=": (left, len(keys)),
+        ">": (right, postings.n_keys),
+        ">=": (left, postings.n_keys),
     }[condition.operator]
 
 
-class StringIndex:
+class StringIndex(_SortedIndex):
     """A sorted index of strings by their hashes, which can read single strings.
 
     Parameters
     ----------
-    column
-        The name of the column.
-    postings
-        By hash.
+    column, postings, report
+        As of `NumberIndex`; the keys are hashes.
     starts
         Where every 16th string begins in the chunk.
     chunk
@@ -224,11 +148,11 @@ class StringIndex:
         self,
         column: str,
         postings: PostingLists,
-        starts: npt.NDArray[Any],
+        report: Callable[[object], None],
+        starts: PagedArray,
         chunk: memoryview | None,
     ) -> None:
-        self.columns = (column,)
-        self._postings = postings
+        super().__init__(column, postings, report)
         self._starts = starts
         self._chunk = chunk
 
@@ -236,38 +160,41 @@ class StringIndex:
     def from_arrays(
         cls,
         column: str,
-        arrays: Mapping[str, npt.NDArray[Any]],
+        arrays: Mapping[str, PagedArray],
         length: int,
+        report: Callable[[object], None],
         chunk: memoryview | None,
     ) -> StringIndex:
-        """Return a stored index, after checking all of its arrays.
+        """Return a stored index; what it contains is checked where it is read.
 
         Raises
         ------
         UnfitIndexError
-            The arrays do not fit together, or the table, or the chunk.
+            The arrays do not fit together, or the table.
+        CorruptDataError
+            They are not what was stored.
         """
         postings = PostingLists.from_arrays(arrays, length, np.dtype(np.uint64))
-        starts = list_of(arrays, "start", np.uint64)
+        starts = paged_list_of(arrays, "start", np.uint64)
         if len(postings) != length:
             raise UnfitIndexError(f"it has {len(postings):,} rows of the {length:,} that there are")
         if len(starts) != -(-length // EVERY):
             raise UnfitIndexError(
                 f"it has {len(starts):,} offsets for a chunk of {length:,} strings"
             )
-        if len(starts):
-            _check_starts(starts, None if chunk is None else len(chunk))
-        return cls(column, postings, starts, chunk)
+        return cls(column, postings, report, starts, chunk)
+
+    def check(self) -> None:
+        """Verify all of it, as `NumberIndex.check`."""
+        super().check()
+        self._starts.whole()
+        self._offsets(np.arange(len(self._starts)))
 
     def divisor(self, options: ScanOptions) -> int:
         """Return how selective it has to be."""
         return options.string_index_divisor
 
-    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
-        """Return the rows for which all conditions on the column may be true, ascending.
-
-        ``None`` if there are more than ``max_rows``, or no condition lists strings.
-        """
+    def _rows(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         rows: Positions | None = None
         for condition in conditions:
             strings = _listed(condition)
@@ -282,18 +209,38 @@ class StringIndex:
     def strings(self, positions: Positions) -> pa.Array | None:
         """Return the strings of a few rows; ``None`` if decoding all of them is faster.
 
-        Also if the chunk is not what it was when the index was loaded.
+        Also if the index is damaged, or the chunk is not what it was when that was loaded.
         """
-        if self._chunk is None or positions.size > _MAX_SINGLE_STRINGS:
+        if self._chunk is None or self._is_damaged or positions.size > _MAX_SINGLE_STRINGS:
             return None
         try:
-            return pa.array(list(self._read(self._chunk, positions)), pa.string())
+            offsets = self._offsets(positions // EVERY).tolist()
+            return pa.array(list(self._read(self._chunk, positions, offsets)), pa.string())
+        except _FAULTS as error:
+            self._fail(error)
         except (struct.error, IndexError, UnicodeDecodeError):
-            return None
+            pass
+        return None
 
-    def _read(self, chunk: memoryview, positions: Positions) -> Iterator[str]:
-        for position in positions.tolist():
-            offset = int(self._starts[position // EVERY])
+    def _offsets(self, blocks: Positions) -> Positions:
+        """Return where blocks of strings begin in the chunk, after a look at what follows them."""
+        last = len(self._starts) - 1
+        starts, later = (
+            self._starts.take(each).astype(np.int64)
+            for each in (blocks, np.minimum(blocks + 1, last))
+        )
+        is_short = (later - starts < EVERY * LENGTH_BYTES) & (blocks < last)
+        is_displaced = (starts < COUNT_BYTES) | ((blocks == 0) & (starts != COUNT_BYTES))
+        if self._chunk is not None:
+            is_displaced |= starts + LENGTH_BYTES > len(self._chunk)
+        if np.any(is_short | is_displaced):
+            raise UnfitIndexError("its offsets are not those of strings in the chunk")
+        return starts
+
+    @staticmethod
+    def _read(chunk: memoryview, positions: Positions, blocks: Sequence[int]) -> Iterator[str]:
+        for block, position in zip(blocks, positions.tolist(), strict=True):
+            offset = block
             for _ in range(position % EVERY):
                 offset += LENGTH_BYTES + int(struct.unpack_from("<I", chunk, offset)[0])
             size_bytes = int(struct.unpack_from("<I", chunk, offset)[0])
@@ -301,14 +248,6 @@ class StringIndex:
             if start + size_bytes > len(chunk):
                 raise IndexError(start)
             yield bytes(chunk[start : start + size_bytes]).decode()
-
-
-def _check_starts(starts: npt.NDArray[Any], chunk_bytes: int | None) -> None:
-    """Raise unless offsets in a chunk begin at its first string, rise, and lie inside."""
-    steps = np.diff(starts.astype(np.int64))
-    is_within = chunk_bytes is None or int(starts[-1]) + LENGTH_BYTES <= chunk_bytes
-    if int(starts[0]) != COUNT_BYTES or not is_within or np.any(steps < EVERY * LENGTH_BYTES):
-        raise UnfitIndexError("its offsets are not those of strings in the chunk")
 
 
 def _listed(condition: Predicate) -> Sequence[str] | None:

@@ -2,11 +2,14 @@
 
 A stale index is passed over.  One that is damaged, or whose numbers do not make sense, is passed
 over with one warning per session; `daf_storage.verify` lists it, and ``daf repair`` builds it
-again.  How indexes are stored, and how damage is detected: `daf_storage.spi.IndexStorage`.
+again.  Small indexes are checked in full when they are loaded, large ones where they are read, so
+that the first look-up takes about as long in any number of rows.  How indexes are stored, and how
+damage is detected: `daf_storage.spi.IndexStorage`.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,15 +17,18 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.index._faults import UnfitIndexError, list_of, warn_once
+from daf_query.index._faults import IndexReport, UnfitIndexError, list_of
 from daf_query.index._point_index import PointIndex
+from daf_query.index._posting_lists import PostingLists
 from daf_query.index._rtree import RTree
-from daf_query.index._sorted_index import NumberIndex, PostingLists, StringIndex
+from daf_query.index._sorted_index import NumberIndex, StringIndex
 from daf_query.scan import ZoneMap
 from daf_storage import DafReader, errors, sidecar_status
-from daf_storage.spi import DecodedCache, IndexKind, IndexPlace, IndexStorage, is_remote
+from daf_storage.spi import DecodedCache, IndexKind, IndexPlace, IndexStorage, PagedArray, is_remote
 
 _ENTRY_BYTES: Final = 1024
+_CHECKED_BYTES: Final = 1 << 24
+"""A sorted index of at most this size is checked in full when it is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,35 +93,53 @@ class StoredIndexes:
         """Return an index; ``None`` if none fits, with a warning if one is damaged."""
         if is_remote(self._daf.location):  # reading it would be a download
             return None
-        stored = self._storage.load(place)
+        is_lookup = place.kind == "lookup"
+        stored = self._storage.open(place) if is_lookup else self._storage.load(place)
         if stored is None or stored.state == "stale":
             return None
-        problem = stored.problem
-        if stored.state == "fit":
-            try:
-                return self._checked(place, stored.arrays)
-            except errors.MissingDependencyError:  # an R-tree, and the library is not installed
-                return None
-            except UnfitIndexError as error:
-                problem = str(error)
         remedy = f"'daf repair {_location(self._daf)}' builds it again"
-        warn_once(cache, self._daf.location, place.path, problem, remedy)
-        return None
+        report = IndexReport(weakref.ref(cache), self._daf.location, place.path, remedy)
+        if stored.state != "fit":
+            report(stored.problem)
+            return None
+        try:
+            if is_lookup:
+                return self._lookup(place, stored.arrays, report)
+            return self._checked(
+                place, {name: array.whole() for name, array in stored.arrays.items()}
+            )
+        except errors.MissingDependencyError:  # an R-tree, and the library is not installed
+            return None
+        except (UnfitIndexError, errors.CorruptDataError) as error:
+            report(error)
+            return None
 
-    def _checked(self, place: IndexPlace, arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
-        """Return an index of some arrays, after checking all of them."""
+    def _lookup(
+        self, place: IndexPlace, arrays: Mapping[str, PagedArray], report: IndexReport
+    ) -> NumberIndex | StringIndex:
+        """Return a sorted index, after checking all of it if that does not take long."""
         daf, column = self._daf, place.columns[0]
         length = daf.axis_length(place.axis)
-        if place.kind == "points":
-            tree = RTree.open(list_of(arrays, "rtree", np.uint8), length)
-            return PointIndex(column, place.columns[1], tree)
         storage_type = daf.vector_info(place.axis, column).storage_type
-        if place.kind == "ranges":
-            return _zone_map(arrays, length, storage_type.dtype)
+        index: NumberIndex | StringIndex
         if storage_type.is_string:
             chunk = daf.string_array(place.axis, column).plain_strings()
-            return StringIndex.from_arrays(column, arrays, length, chunk)
-        return NumberIndex(column, PostingLists.from_arrays(arrays, length, storage_type.dtype))
+            index = StringIndex.from_arrays(column, arrays, length, report, chunk)
+        else:
+            postings = PostingLists.from_arrays(arrays, length, storage_type.dtype)
+            index = NumberIndex(column, postings, report)
+        if sum(array.nbytes for array in arrays.values()) <= _CHECKED_BYTES:
+            index.check()
+        return index
+
+    def _checked(self, place: IndexPlace, arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
+        """Return an R-tree or a zone map of some arrays, after checking all of them."""
+        length = self._daf.axis_length(place.axis)
+        if place.kind == "points":
+            tree = RTree.open(list_of(arrays, "rtree", np.uint8), length)
+            return PointIndex(place.columns[0], place.columns[1], tree)
+        storage_type = self._daf.vector_info(place.axis, place.columns[0]).storage_type
+        return _zone_map(arrays, length, storage_type.dtype)
 
 
 def _location(daf: DafReader) -> str:

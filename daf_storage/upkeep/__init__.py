@@ -25,6 +25,7 @@ from daf_storage.upkeep._index_storage import (
     StoredIndex,
 )
 from daf_storage.upkeep._joint_reorder import reorder_axes
+from daf_storage.upkeep._paged_array import PagedArray
 from daf_storage.upkeep._repair import RepairReport, data_set_paths, repair
 from daf_storage.upkeep._serve import DafServer, cannot_listen
 from daf_storage.upkeep._sidecar import refresh_sidecar, remove_sidecar, write_sidecar
@@ -39,6 +40,7 @@ __all__ = [
     "IndexPlace",
     "IndexSource",
     "IndexStorage",
+    "PagedArray",
     "RepairReport",
     "SidecarStatus",
     "StoredIndex",

@@ -11,11 +11,14 @@ Those of an HDF5 file are in a Zarr directory beside it, so that the file is not
 What the arrays mean is the business of whoever builds them.  Each index has an array
 ``fingerprint``: the version of the format, the checksum of its own arrays, and what it was made of:
 size and checksum of the contents, then inode, size and times of the files, where there are any.
+The array ``page`` has a checksum for each page of the others, and the one in the fingerprint is of
+these, so that a page can be verified when it is needed.
 Source: docs/reference/format.md, "indexes".
 """
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +32,7 @@ from daf_storage import errors
 from daf_storage.base import NAME_VECTOR, AnyArray, StorageType
 from daf_storage.data import DafReader, DafWriter, layout
 from daf_storage.trees import Node, StoredArray, WritableZarrTree
+from daf_storage.upkeep._paged_array import PagedArray, Sums, n_pages, page_sums
 
 GROUP: Final = layout.INDEXES
 """The group in which indexes are."""
@@ -38,8 +42,9 @@ IndexKind: TypeAlias = Literal["lookup", "ranges", "points"]
 
 _KINDS: Final[tuple[IndexKind, ...]] = ("lookup", "ranges", "points")
 _FINGERPRINT: Final = "fingerprint"
-_PARTS: Final = ("key", "row", "first", "start", "low", "high", "null", "zone", "rtree")
-_VERSION: Final = 3
+_PAGES: Final = "page"
+_PARTS: Final = ("fence", "first", "high", "key", "low", "null", "row", "rtree", "start", "zone")
+_VERSION: Final = 4
 _HEAD: Final = 4
 _MAX_NUMBERS: Final = 1 << 10
 _BYTES_PER_ROW: Final = 128
@@ -84,7 +89,7 @@ class StoredIndex:
     """Whether it can be used; stale if it is of other values than the vector has now."""
     problem: str = ""
     """Why it cannot be used, in words."""
-    arrays: Mapping[str, AnyArray] = field(default_factory=dict)
+    arrays: Mapping[str, PagedArray] = field(default_factory=dict)
     """Its arrays, if it is fit; mapped where the format can."""
 
 
@@ -130,9 +135,23 @@ class IndexStorage:
         return sorted(self._tree.children(posixpath.join(GROUP, axis, column, "points")))
 
     def load(self, place: IndexPlace) -> StoredIndex | None:
-        """Return an index after checking its checksum and what it was made of.
+        """Return an index after verifying all of it, and comparing what it was made of.
 
         None if there is none.  That the numbers make sense together is for the caller to check.
+        """
+        stored = self.open(place)
+        try:
+            for array in () if stored is None else stored.arrays.values():
+                array.whole()
+        except errors.CorruptDataError as error:
+            return StoredIndex("damaged", str(error))
+        return stored
+
+    def open(self, place: IndexPlace) -> StoredIndex | None:
+        """Return an index after comparing what it was made of; pages are verified as they are read.
+
+        None if there is none.  Takes as long for an index of any size, unless its vectors have to
+        be read for the comparison, as in an archive.
         """
         try:
             node = self._tree.node(place.path)
@@ -144,15 +163,16 @@ class IndexStorage:
             if numbers[0] != _VERSION:
                 return StoredIndex("stale", f"it has the format {numbers[0]}, not {_VERSION}")
             arrays = _arrays(node, limit)
+            sums = _sums(node, arrays, limit)
         except errors.AxisNotFoundError:
             return StoredIndex("stale", "its axis is gone")
         except Exception as error:  # noqa: BLE001 - no damaged file may keep a query from a scan
             return StoredIndex("damaged", str(error).removeprefix(f"{self._daf.location}: "))
-        if _checksum(arrays, numbers) != numbers[1]:
+        if _checksum(arrays, sums, numbers) != numbers[1]:
             return StoredIndex("damaged", "its checksum is wrong")
         if not self._is_of_now(place, numbers):
             return StoredIndex("stale", "its vector was changed since it was built")
-        return StoredIndex("fit", arrays=arrays)
+        return StoredIndex("fit", arrays=_paged(arrays, sums))
 
     def source(self, place: IndexPlace) -> IndexSource:
         """Return what an index is to be made of, before that is read."""
@@ -175,9 +195,11 @@ class IndexStorage:
                 f"{self._daf.location}: {' and '.join(place.columns)} of axis {place.axis!r} "
                 "changed while the index was being built; build it again"
             )
-        stored = {name: _normal(values) for name, values in arrays.items()}
+        stored = {name: _normal(arrays[name]) for name in sorted(arrays)}
+        sums = np.concatenate([np.empty(0, np.uint32), *map(page_sums, stored.values())])
         numbers = [_VERSION, 0, *source.contents, *source.files]
-        numbers[1] = _checksum(stored, numbers)
+        numbers[1] = _checksum(stored, sums, numbers)
+        written = {_FINGERPRINT: np.array(numbers, np.int64), _PAGES: sums, **stored}
         tree = self._writer.writable_tree.index_tree
         with errors.os_errors(tree.location), tree.transaction() as changes, tree.lock():
             parts = place.path.split("/")
@@ -186,7 +208,7 @@ class IndexStorage:
                     changes.create_group(group)
                     changes.publish(group, replace=False)
             changes.create_group(place.path)
-            for name, values in {_FINGERPRINT: np.array(numbers, np.int64), **stored}.items():
+            for name, values in written.items():
                 changes.write_array(f"{place.path}/{name}", values)
             changes.publish(place.path, replace=tree.identity(place.path) is not None)
 
@@ -258,21 +280,42 @@ def _fingerprint(node: Node) -> list[int]:
 
 
 def _arrays(node: Node, max_bytes: int) -> dict[str, AnyArray]:
-    """Return the arrays of an index, none of which can be larger than some bytes."""
-    found: dict[str, AnyArray] = {}
-    for name in _PARTS:
-        array = node.array(name)
-        if array is None:
-            continue
-        kind = array.info.storage_type
-        if kind.is_string:
-            raise errors.CorruptDataError(f"the array {name!r} holds strings")
-        if array.info.size * kind.dtype.itemsize > max_bytes:
-            raise errors.CorruptDataError(
-                f"the array {name!r} has the shape {list(array.info.shape)}, too large for the axis"
-            )
-        found[name] = array.read()
-    return found
+    """Return the arrays of an index by name, in order; none can be larger than some bytes."""
+    arrays = {name: _read(node, name, max_bytes) for name in _PARTS}
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def _read(node: Node, name: str, max_bytes: int) -> AnyArray | None:
+    array = node.array(name)
+    if array is None:
+        return None
+    kind = array.info.storage_type
+    if kind.is_string:
+        raise errors.CorruptDataError(f"the array {name!r} holds strings")
+    if array.info.size * kind.dtype.itemsize > max_bytes:
+        raise errors.CorruptDataError(
+            f"the array {name!r} has the shape {list(array.info.shape)}, too large for the axis"
+        )
+    return np.ascontiguousarray(array.read())
+
+
+def _sums(node: Node, arrays: Mapping[str, AnyArray], max_bytes: int) -> Sums:
+    """Return the checksums of the pages of all arrays, which follow each other."""
+    sums = _read(node, _PAGES, max_bytes)
+    count = sum(map(n_pages, arrays.values()))
+    if sums is None or sums.dtype != np.uint32 or sums.shape != (count,):
+        raise errors.CorruptDataError(
+            "its checksum is wrong: an array is missing, or of other size"
+        )
+    return sums
+
+
+def _paged(arrays: Mapping[str, AnyArray], sums: Sums) -> dict[str, PagedArray]:
+    ends = itertools.accumulate(map(n_pages, arrays.values()))
+    return {
+        name: PagedArray(values, sums[end - n_pages(values) : end])
+        for (name, values), end in zip(arrays.items(), ends, strict=True)
+    }
 
 
 def _normal(values: AnyArray) -> AnyArray:
@@ -280,14 +323,10 @@ def _normal(values: AnyArray) -> AnyArray:
     return np.ascontiguousarray(values, StorageType.of(values.dtype).dtype)
 
 
-def _checksum(arrays: Mapping[str, AnyArray], numbers: list[int]) -> int:
-    """Return the checksum of the arrays of an index, with types and shapes, and of its source."""
-    total = crc32(repr([numbers[0], *numbers[2:]]).encode())
-    for name in sorted(arrays):
-        values = np.ascontiguousarray(arrays[name])
-        total = crc32(f"{name} {values.dtype.name} {values.shape}".encode(), total)
-        total = crc32(values.reshape(-1).view(np.uint8).data, total)
-    return total
+def _checksum(arrays: Mapping[str, AnyArray], sums: Sums, numbers: list[int]) -> int:
+    """Return the checksum of the pages of an index, with types and shapes, and of its source."""
+    shapes = [f"{name} {array.dtype.name} {array.shape}" for name, array in arrays.items()]
+    return crc32(sums.data, crc32(repr([numbers[0], *numbers[2:], *shapes]).encode()))
 
 
 def _files(sources: list[StoredArray]) -> tuple[int, ...]:

@@ -218,7 +218,7 @@ def stored(
         storage = IndexStorage(daf)
         found = storage.load(place)
         assert found is not None
-        arrays = {name: np.array(values) for name, values in found.arrays.items()}
+        arrays = {name: np.array(array.whole()) for name, array in found.arrays.items()}
         storage.store(storage.source(place), change(arrays))
 
 
@@ -243,7 +243,7 @@ UNFIT: list[tuple[IndexPlace, str, Callable[[dict[str, Any]], Mapping[str, Any]]
     (AGE, "other keys", lambda a: {**a, "key": a["key"].astype("f8")}, "'key' holds float64"),
     (AGE, "narrow keys", lambda a: {**a, "key": a["key"].astype("i2")}, "'key' holds int16"),
     (SCORE, "NaN", lambda a: {**a, "key": np.append(a["key"][:-1], np.nan)}, "not sorted"),
-    (SCORE, "only NaN", lambda a: {"key": np.array([np.nan]), "row": a["row"][:1]}, "NaN is among"),
+    (SCORE, "only NaN", lambda a: {**a, "key": np.array([np.nan]), "row": a["row"][:1]}, "NaN is"),
     (DONOR, "signed lists", lambda a: {**a, "first": a["first"].astype("i8")}, "'first' holds"),
     (DONOR, "turned lists", lambda a: {**a, "first": a["first"][::-1]}, "follow each other"),
     (DONOR, "empty list", lambda a: {**a, "first": a["first"] // 30 * 30}, "follow each other"),

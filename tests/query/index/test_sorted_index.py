@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import Any
 
@@ -9,10 +10,13 @@ import numpy as np
 import pytest
 
 from daf_query.index import UnfitIndexError
-from daf_query.index._sorted_index import NumberIndex, PostingLists, StringIndex
+from daf_query.index._posting_lists import FENCE_KEYS, PostingLists, posting_lists
+from daf_query.index._sorted_index import NumberIndex, StringIndex
 from daf_query.index._stored import _zone_map
 from daf_query.scan import Compare, In, ZoneMap
 from daf_query.scan._options import ZONE_ROWS
+from daf_storage import errors
+from daf_storage.spi import PagedArray
 
 LENGTH = 8
 LISTS: dict[str, Any] = {
@@ -23,9 +27,30 @@ LISTS: dict[str, Any] = {
 ROWS: dict[str, Any] = {"key": np.array([1.0, 2.0, 2.0]), "row": np.array([5, 0, 7], np.uint32)}
 
 
+def paged(arrays: dict[str, Any]) -> dict[str, PagedArray]:
+    """Return arrays as they are stored, with the fences of their keys."""
+    fenced = {"fence": arrays["key"][::FENCE_KEYS], **arrays}
+    return {name: PagedArray.of(values) for name, values in fenced.items()}
+
+
+def unreported(problem: object) -> None:
+    """Fail, since nothing is wrong."""
+    raise AssertionError(problem)
+
+
 def numbers(arrays: dict[str, Any]) -> NumberIndex:
-    """Return an index of stored arrays."""
-    return NumberIndex("x", PostingLists.from_arrays(arrays, LENGTH, np.dtype("f8")))
+    """Return an index of stored arrays, all of which are checked."""
+    postings = PostingLists.from_arrays(paged(arrays), LENGTH, np.dtype("f8"))
+    index = NumberIndex("x", postings, unreported)
+    index.check()
+    return index
+
+
+def strings_index(arrays: dict[str, Any], length: int, chunk: memoryview | None) -> StringIndex:
+    """Return an index of stored arrays, all of which are checked."""
+    index = StringIndex.from_arrays("s", paged(arrays), length, unreported, chunk)
+    index.check()
+    return index
 
 
 @pytest.mark.parametrize("arrays", [LISTS, ROWS])
@@ -65,7 +90,6 @@ def test_rows_of_values(arrays: dict[str, Any]) -> None:
     assert some.tolist() == sorted(row for key, row in pairs if key == 1)
     assert index.find([], LENGTH) is None
     assert index.find([In("x", (1.0,), is_negated=True), Compare("x", "!=", 1.0)], LENGTH) is None
-    assert set(index._postings.arrays) == set(arrays)
 
 
 @pytest.mark.parametrize(
@@ -128,17 +152,19 @@ def test_single_strings_of_a_chunk() -> None:
     """Each is found by the offset of one of sixteen; not where the chunk is not what it was."""
     strings = [f"é{'x' * (n % 5)}{n}" for n in range(40)]
     arrays, chunk = string_arrays(strings)
-    index = StringIndex.from_arrays("s", arrays, 40, chunk)
+    index = strings_index(arrays, 40, chunk)
     for positions in ([0], [15, 16, 17], [39, 0, 39], list(range(40)), []):
         array = index.strings(np.array(positions, np.int64))
         assert array is not None
         assert array.to_pylist() == [strings[n] for n in positions]
-    assert StringIndex.from_arrays("s", arrays, 40, None).strings(np.array([0])) is None
+    assert strings_index(arrays, 40, None).strings(np.array([0])) is None
     last = np.array([39])
     for cut in (1, 5):
-        index = StringIndex("s", index._postings, arrays["start"], chunk[:-cut])
+        starts = PagedArray.of(arrays["start"])
+        index = StringIndex("s", index._postings, unreported, starts, chunk[:-cut])
         assert index.strings(last) is None
-    broken = StringIndex("s", index._postings, arrays["start"] + np.uint64(5), chunk)
+    starts = PagedArray.of(arrays["start"] + np.uint64(5))
+    broken = StringIndex("s", index._postings, unreported, starts, chunk)
     assert broken.strings(last) is None
 
 
@@ -157,18 +183,119 @@ def test_offsets_that_do_not_fit(changes: dict[str, Any], message: str) -> None:
     """One for every sixteenth string, in ascending order, within the chunk."""
     arrays, chunk = string_arrays([f"string {n}" for n in range(40)])
     with pytest.raises(UnfitIndexError, match=message):
-        StringIndex.from_arrays("s", arrays | changes, 40, chunk)
+        strings_index(arrays | changes, 40, chunk)
 
 
 def test_the_last_offset_just_within_its_chunk() -> None:
     """The last string may be empty."""
     arrays, chunk = string_arrays(["a"] * 16 + [""])
-    index = StringIndex.from_arrays("s", arrays, 17, chunk)
+    index = strings_index(arrays, 17, chunk)
     array = index.strings(np.array([16]))
     assert array is not None
     assert array.to_pylist() == [""]
     with pytest.raises(UnfitIndexError, match="not those of strings"):
-        StringIndex.from_arrays("s", arrays, 17, chunk[:-1])
+        strings_index(arrays, 17, chunk[:-1])
+
+
+N = 5 * FENCE_KEYS // 2
+DTYPES = ("f8", "f4", "i8", "i2", "u8")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "n_distinct", [1, 3, FENCE_KEYS, FENCE_KEYS + 1, N // 2 - 1, N // 2 + 1, N]
+)
+def test_places_among_keys_of_several_pages(dtype: str, n_distinct: int) -> None:
+    """As numpy finds them in all keys, also beside fences and where equal keys fill pages."""
+    rng = np.random.default_rng(n_distinct)
+    values = rng.integers(0, n_distinct, N).astype(dtype) * np.array(3, dtype)
+    arrays = posting_lists(values, np.argsort(values, kind="stable"), N)
+    postings = PostingLists.from_arrays(paged(arrays), N, np.dtype(dtype))
+    postings.check()
+    keys = arrays["key"]
+    at = [0, 1, FENCE_KEYS - 1, FENCE_KEYS, FENCE_KEYS + 1, 2 * FENCE_KEYS, len(keys) - 1]
+    beside = np.array([keys[min(n, len(keys) - 1)] for n in at])
+    one = np.array(1, dtype)
+    asked = np.unique(np.concatenate([beside, beside + one, beside - one, values[:50]]))
+    for side in ("left", "right"):
+        expected = np.searchsorted(keys, asked, side=side)  # type: ignore[call-overload]
+        assert postings.places(asked, side).tolist() == expected.tolist()  # type: ignore[arg-type]
+    rows = postings.rows(postings.key_ranges(asked), N)
+    assert rows is not None
+    assert rows.tolist() == np.flatnonzero(np.isin(values, asked)).tolist()
+
+
+def test_a_look_up_reads_a_page_of_each_array() -> None:
+    """However many keys there are."""
+    values = np.random.default_rng(3).permutation(20 * FENCE_KEYS)
+    arrays = paged(posting_lists(values, np.argsort(values), len(values)))
+    index = NumberIndex(
+        "x", PostingLists.from_arrays(arrays, len(values), values.dtype), unreported
+    )
+    assert {name: array.verified_bytes for name, array in arrays.items()} == {
+        "key": 0,
+        "row": 0,
+        "fence": 1 << 16,
+    }
+    rows = index.find([Compare("x", "==", 12_345)], 10)
+    assert rows is not None
+    assert rows.tolist() == np.flatnonzero(values == 12_345).tolist()
+    assert {array.verified_bytes for array in arrays.values()} == {1 << 16}
+    assert len({array.nbytes for array in arrays.values()}) == 3
+
+
+@pytest.mark.parametrize("n_distinct", [2 * FENCE_KEYS, 20 * FENCE_KEYS])
+def test_pages_that_do_not_fit(n_distinct: int) -> None:
+    """Whatever is changed where a look-up reads: it says so once, and finds nothing any more."""
+    values = np.random.default_rng(4).permutation(20 * FENCE_KEYS) % n_distinct
+    built = posting_lists(values, np.argsort(values, kind="stable"), len(values))
+    asked = Compare("x", "==", int(built["key"][FENCE_KEYS + 7]))
+    expected = np.flatnonzero(values == asked.value)
+    place = int(np.searchsorted(values[np.argsort(values, kind="stable")], asked.value))
+    far = len(values) + 3
+    changes: list[tuple[str, int, Any, str]] = [
+        ("key", FENCE_KEYS + 9, 0, "not sorted"),
+        ("key", FENCE_KEYS, -1, "fences"),
+        ("key", 2 * FENCE_KEYS - 1, far, "fences|not sorted"),
+        ("row", place, far, "beyond"),
+    ]
+    if "first" in built:
+        changes += [
+            ("first", FENCE_KEYS + 7, len(values) + 1, "follow each other"),
+            ("first", FENCE_KEYS + 8, 0, "follow each other"),
+            ("first", FENCE_KEYS + 8, len(values) + 1, "follow each other"),
+            ("row", place, built["row"][place + 1], "twice"),
+        ]
+    for name, at, value, problem in changes:
+        if (name, at) == ("key", 2 * FENCE_KEYS - 1) and at == len(built["key"]) - 1:
+            continue  # there is no fence behind it
+        changed = {key: array.copy() for key, array in built.items()}
+        changed[name][at] = value
+        sound, damaged = paged(built), paged(changed | {"fence": built["fence"]})
+        for arrays, why in (
+            (damaged, problem),
+            ({**damaged, name: PagedArray(changed[name], sound[name]._sums)}, "checksum"),
+        ):
+            problems: list[object] = []
+            postings = PostingLists.from_arrays(arrays, len(values), values.dtype)
+            index = NumberIndex("x", postings, problems.append)
+            for _ in range(2):
+                assert index.find([asked], len(values)) is None
+            assert len(problems) == 1
+            assert re.search(why, str(problems[0])), (name, at, problems)
+            with pytest.raises((UnfitIndexError, errors.CorruptDataError)):
+                index.check()
+    postings = PostingLists.from_arrays(paged(built), len(values), values.dtype)
+    rows = NumberIndex("x", postings, unreported).find([asked], len(values))
+    assert rows is not None
+    assert rows.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("fences", [[1.0, 2.0], [], [np.nan]])
+def test_fences_that_do_not_fit(fences: list[float]) -> None:
+    """One for each page of keys, and sorted."""
+    with pytest.raises(UnfitIndexError, match="fences for 3 keys|NaN"):
+        numbers({**LISTS, "fence": np.array(fences)})
 
 
 ZONES: dict[str, Any] = {
