@@ -6,13 +6,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anndata
 import numpy as np
+import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
 from daf_query import UnreadableVectorWarning, connect
 from daf_query.explore import ExploreLimits, app
-from daf_query.explore._catalogue import catalogue
+from daf_query.explore._catalogue import catalogue, kind_of
 from daf_storage import MemoryDaf, copy_all, errors, open_daf
 from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
 
@@ -122,6 +124,68 @@ def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:
         names = [vector["name"] for vector in axes_of(data_set)["cell"]["vectors"]]
         assert "age" not in names
         assert "type" in names
+
+
+def test_forms(tmp_path: Path) -> None:
+    """What people call what is explored."""
+    anndata.AnnData(np.zeros((2, 1), np.float32)).write_h5ad(tmp_path / "x.h5ad")
+    with open_daf(tmp_path / "y.daf.zarr.zip", "w") as daf:
+        copy_all(tiny(), daf)
+    with open_daf(tmp_path / "z.dafs.zarr.zip#/group", "w+") as daf:
+        copy_all(tiny(), daf)
+    paths = {"x": "x.h5ad", "y": "y.daf.zarr.zip", "z": "z.dafs.zarr.zip#/group"}
+    with connect({name: str(tmp_path / path) for name, path in paths.items()}) as session:
+        forms = [(each["form"], each["is_collection"]) for each in catalogue(session)]
+    assert forms == [("AnnData, read in place", False), ("archive", False), ("archive", False)]
+    open_daf(tmp_path / "o.daf.zarr", "w").close()
+    with connect(tmp_path / "x.h5ad", overlay=tmp_path / "o.daf.zarr") as session:
+        assert [each["form"] for each in catalogue(session)] == ["data set with an overlay"]
+
+
+def test_scalars() -> None:
+    """As JSON has them; long ones are shortened."""
+    daf = MemoryDaf(name="scalars")
+    for name, value in (
+        ("short", "x" * 200),
+        ("long", "é" * 201),
+        ("number", np.int64(2**53)),
+        ("truth", True),
+        ("half", 0.5),
+        ("nan", float("nan")),
+        ("least", -np.inf),
+    ):
+        daf.set_scalar(name, value)
+    with connect({"a": daf}) as session:
+        (data_set,) = catalogue(session)
+    assert data_set["scalars"] == {
+        "half": 0.5,
+        "least": "-inf",
+        "long": "é" * 200 + "…",
+        "nan": "nan",
+        "number": 2**53,
+        "short": "x" * 200,
+        "truth": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("data_type", "kind"),
+    [
+        (pa.bool_(), "boolean"),
+        (pa.dictionary(pa.int8(), pa.large_string()), "string"),
+        (pa.dictionary(pa.int8(), pa.int64()), "number"),
+        (pa.float16(), "number"),
+        (pa.decimal128(5, 1), "number"),
+        (pa.date32(), "date"),
+        (pa.time64("us"), "date"),
+        (pa.duration("s"), "date"),
+        (pa.binary(), "other"),
+        (pa.list_(pa.int8()), "other"),
+    ],
+)
+def test_kinds(data_type: pa.DataType, kind: str) -> None:
+    """What a column is to people."""
+    assert kind_of(data_type) == kind
 
 
 def test_no_work_that_grows_with_the_data() -> None:

@@ -115,14 +115,17 @@ def test_tickets_expire() -> None:
     now[0] = 59.0
     assert tickets.take(first) == "first"
     assert tickets.take(first) is None
-    now[0] = 61.0
+    now[0] = 60.0
     assert tickets.take(second) is None
-    now[0] = 200.0
+    tickets.add("third")
+    now[0] = 119.9
     old = tickets.add("old")
-    assert len(tickets) == 1
-    for _ in range(100):
-        tickets.add("new")
+    assert len(tickets) == 2
+    now[0] = 120.0
+    new = [tickets.add("new") for _ in range(100)]
+    assert len(tickets) == 100
     assert tickets.take(old) is None
+    assert tickets.take(new[0]) == "new"
 
 
 def test_downloads_that_fail(

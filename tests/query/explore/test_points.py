@@ -17,7 +17,7 @@ from daf_query import connect
 from daf_query.explore import app
 from daf_query.explore._axis_rows import axis_rows
 from daf_query.explore._values import points_of, values_of
-from daf_storage import MemoryDaf, copy_all, open_daf
+from daf_storage import MemoryDaf, copy_all, errors, open_daf
 from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
 
 AXIS = {"schema": "tiny", "axis": "cell"}
@@ -94,6 +94,50 @@ def test_colours_are_those_of_sql(client: TestClient) -> None:
     assert names.to_pylist() == [f"C{number}" for number in NUMBERS]
 
 
+@pytest.mark.parametrize(("count", "bits"), [(127, 8), (128, 16), (32_767, 16), (32_768, 32)])
+def test_codes_are_as_small_as_they_can_be(count: int, bits: int) -> None:
+    """Of whatever order; what is missing has none."""
+    daf = MemoryDaf(name="tiny")
+    daf.add_axis("cell", np.arange(count + 1).astype(str))
+    words = [f"w{count - number:05}" for number in range(count)]
+    daf.set_vector("cell", "word", ["", *words], empty_is_missing=True)
+    with connect({"tiny": daf}) as session:
+        values = values_of(axis_rows(session, "tiny", "cell"), "word", lambda function: function())
+    assert values.type.index_type.bit_width == bits
+    assert values.dictionary.to_pylist() == words[::-1]
+    assert values.to_pylist() == [None, *words]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("CAST(age AS DECIMAL(9, 2)) / 4", [0.0, 0.25, 0.5]),
+        ("NULLIF(CAST(age AS DECIMAL(9, 2)), 1)", [0.0, None, 2.0]),
+        ("arrow_cast(age, 'Float16')", [0.0, 1.0, 2.0]),
+        ("arrow_cast(NULLIF(age, 1), 'UInt16')", [0.0, None, 2.0]),
+        ("9007199254740993 + age * 1000000", [2.0**53, 2.0**53 + 10**6, 2.0**53 + 2 * 10**6]),
+        ("NULL", [None] * 3),
+        ("CASE age WHEN 1 THEN 'one' END", [None, "one", None]),
+    ],
+)
+def test_values_of_each_type(client: TestClient, sql: str, expected: list[Any]) -> None:
+    """Those that are missing are NaN, or NULL."""
+    found = colour(client, {"sql": sql}).slice(0, 3)
+    values = [None if value != value else value for value in found.to_pylist()]  # noqa: PLR0124 - NaN
+    assert values == pytest.approx(expected)
+
+
+def test_coordinates_are_numbers() -> None:
+    """What is missing has no place; strings are refused."""
+    with connect({"tiny": tiny()}) as session:
+        rows = axis_rows(session, "tiny", "cell")
+        places = points_of(rows, "NULL", "CAST(age AS DECIMAL(9, 1))", lambda function: function())
+        assert np.isnan(places[:, 0]).all()
+        assert places[:, 1].tolist() == NUMBERS.tolist()
+        with pytest.raises(errors.QueryError, match="a coordinate has to be a number, and is"):
+            points_of(rows, "age", "type", lambda function: function())
+
+
 @pytest.mark.parametrize(("gene", "factor"), [("CD8A", 1), ("it's", 3)])
 def test_colours_of_genes(client: TestClient, gene: str, factor: int) -> None:
     """Also of one whose name has a quote."""
@@ -110,6 +154,12 @@ def test_colours_of_genes(client: TestClient, gene: str, factor: int) -> None:
         ({"sql": "1) FROM cell --"}, 400, "a bracket", (None, None, None)),
         ({"sql": "unnest([1, 2])"}, 400, "it needs one for each", (None, None, None)),
         ({"sql": "[age]"}, 400, "no colours", (None, None, None)),
+        (
+            {"sql": "unnest(CASE age WHEN 0 THEN [1, 2] WHEN 1 THEN [] ELSE [1] END)"},
+            400,
+            "has 300 values, and axis 'cell' has 300 entries; it needs one for each",
+            (None, None, None),
+        ),
         ({"sql": "(SELECT 1 FROM '/etc/passwd')"}, 404, "there is no table", (1, 16, 13)),
         ({"vector": "agee"}, 404, "did you mean 'age'", (None, None, None)),
         ({}, 400, "'by' needs one of", (None, None, None)),

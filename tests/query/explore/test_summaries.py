@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from daf_query import connect
-from daf_query.explore import app
+from daf_query.explore import _summaries, app
 from daf_query.explore._summaries import summarised
 from daf_storage import MemoryDaf
 from tests.query.explore.conftest import CELLS, TOKEN, client_of, tiny
@@ -69,6 +69,47 @@ def test_a_summary_is_remembered_until_the_vector_changes() -> None:
         assert summary(client, "age")["max"] == 5.0
 
 
+def test_the_summaries_that_were_asked_for_last_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two, if two are; the oldest is forgotten."""
+    monkeypatch.setattr(_summaries, "_MOST_REMEMBERED", 2)
+    with connect({"tiny": tiny()}) as session:
+        application = app(session, token=TOKEN)
+        client = client_of(application)
+        for vector in ("age", "score", "type"):
+            summary(client, vector)
+        known = application.state.explorer.summaries
+        assert [each["distinct"] for each in known.values()] == [257, 3]
+
+
+def test_bins_and_top_values() -> None:
+    """32 equal parts with both ends, and the 20 most frequent values, the least first of equals."""
+    assert summarised(pa.array(np.arange(32.0)))["bins"] == [1] * 32
+    assert summarised(pa.array(np.arange(33)))["bins"] == [1] * 31 + [2]
+    assert summarised(pa.array([5, 5]))["bins"] == [0] * 16 + [2] + [0] * 15
+    ends = summarised(pa.array([-(2**63), 2**63 - 1, 2**63 - 1]))
+    assert (ends["min"], ends["max"]) == (-(2**63), 2**63 - 1)
+    assert (ends["bins"][0], ends["bins"][-1]) == (1, 2)
+    assert ends["top"] == [[str(2**63 - 1), 2], [str(-(2**63)), 1]]
+    unsigned = summarised(pa.array([2**64 - 1, 0], pa.uint64()))
+    assert (unsigned["bins"][0], unsigned["bins"][-1], sum(unsigned["bins"])) == (1, 1, 2)
+    many = [*range(25), 24, 24, 7, None]
+    top = [["24", 3], ["7", 2], *([str(each), 1] for each in range(19) if each != 7)]
+    assert summarised(pa.array(many, pa.int8()))["top"] == top
+    assert summarised(pa.array([1.5, -2.0, np.inf]))["top"] == [["-2", 1], ["1.5", 1], ["inf", 1]]
+    strings = pa.array([*"zabcdefghijklmnopqrstuvwxy", "b", None]).dictionary_encode()
+    shown = summarised(strings)
+    assert shown["top"] == [
+        ["b", 2],
+        ["z", 1],
+        ["a", 1],
+        *([each, 1] for each in "cdefghijklmnopqrs"),
+    ]
+    assert (shown["count"], shown["nulls"], shown["distinct"]) == (28, 1, 26)
+    assert (shown["min"], shown["max"], shown["bins"]) == (None, None, [])
+
+
 @pytest.mark.parametrize(
     ("asked", "entries", "total"),
     [
@@ -77,6 +118,8 @@ def test_a_summary_is_remembered_until_the_vector_changes() -> None:
         ({"axis": "gene", "prefix": "%"}, [], 0),
         ({"axis": "cell", "prefix": "c29", "limit": "2"}, ["C29", "C290"], 11),
         ({"axis": "cell", "limit": "0"}, [], CELLS),
+        ({"axis": "cell", "limit": "1000"}, [f"C{number}" for number in range(CELLS)], CELLS),
+        ({"axis": "cell"}, [f"C{number}" for number in range(50)], CELLS),
     ],
 )
 def test_entries_by_their_beginning(
@@ -87,7 +130,7 @@ def test_entries_by_their_beginning(
     assert reply.json() == {"entries": entries, "total": total}
 
 
-@pytest.mark.parametrize("limit", ["x", "-1", "²", "100000"])
+@pytest.mark.parametrize("limit", ["x", "-1", "²", "1001"])
 def test_limits_of_entries(client: TestClient, limit: str) -> None:
     """A limit is a number, and not a large one."""
     assert client.get("/api/entries", params={**AXIS, "limit": limit}).status_code == 400
@@ -127,3 +170,21 @@ def test_a_profile_of_nothing_but_missing_values() -> None:
             "/api/profile", json={**asked, "columns": ["g"]}
         )
         assert (reply.json()["mean"], reply.json()["sizes"]) == ([[None]], [1])
+
+
+def test_groups_of_a_profile() -> None:
+    """Those of several values are joined, what is missing is named, and JSON has no infinity."""
+    daf = MemoryDaf(name="profile")
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.add_axis("gene", ["g"])
+    daf.set_vector("cell", "type", ["T", "B", ""], empty_is_missing=True)
+    daf.set_matrix("cell", "gene", "X", [[1.0], [np.inf], [0.0]])
+    with connect({"tiny": daf}) as session:
+        asked = {**AXIS, "rows_axis": "cell", "columns_axis": "gene", "matrix": "X", "by": "type"}
+        reply = client_of(app(session, token=TOKEN)).post(
+            "/api/profile", json={**asked, "columns": ["g"]}
+        )
+        shown = reply.json()
+        by_group = dict(zip(shown["groups"], shown["mean"], strict=True))
+        assert by_group == {"T": [1.0], "B": [None], "(missing)": [0.0]}
+        assert shown["sizes"] == [1, 1, 1]
