@@ -154,9 +154,7 @@ class DafWriter(VectorWriter):
         Parameters
         ----------
         packed
-            Whether to compress it, and how; by default as the data set was opened, but for the
-            transpose of a sparse matrix, which is packed on request only, since it is then made
-            in memory.
+            Whether to compress it, and how; by default as the data set was opened.
         progress
             Called after each block with the number of elements done.
         memory_bytes
@@ -353,6 +351,7 @@ class DafWriter(VectorWriter):
         path = layout.matrix_path(columns_axis, rows_axis, name)
         n_rows, n_columns = stored.info.shape
         axes = (rows_axis, columns_axis)
+        is_packed = self._packing_tree(packed).packing is not None
         with self._change(path, if_exists=if_exists, axes=axes, packed=packed) as (_, changes):
             if not stored.info.is_sparse:
                 relayout_dense(changes, path, stored)
@@ -362,7 +361,7 @@ class DafWriter(VectorWriter):
             nnz = parts.rowval.size
             index_kind = index_type(max(n_columns, nnz + 1), StorageType.of(parts.colptr.dtype))
             kind = stored.info.storage_type
-            if packed:
+            if is_packed:
                 out = empty_sparse_matrix(n_rows, nnz, index_kind, kind)
             else:
                 out = reserve_sparse_matrix(changes, path, n_rows, nnz, index_kind, kind)
@@ -378,7 +377,7 @@ class DafWriter(VectorWriter):
                 progress=progress,
                 memory_bytes=memory_bytes,
             )
-            if packed:
+            if is_packed:
                 write_filled(changes, path, out)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_storage import MemoryDaf
+from daf_storage import DafWriter, MemoryDaf, open_daf
 from daf_storage.data import column_blocks
 from daf_storage.data._relayout import transpose_dense
 
@@ -43,3 +45,28 @@ def test_wide_index_types_are_kept() -> None:
     for axes in (("a", "b"), ("b", "a")):
         parts = daf.get_sparse_matrix(*axes, "m")
         assert (parts.colptr.dtype, parts.rowval.dtype) == (np.int64, np.int64)
+
+
+@pytest.mark.usefixtures("tiny_chunks")
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "x.h5df", "x.daf"])
+@pytest.mark.parametrize("packed", [True, None, False])
+def test_both_layouts_are_packed_alike(tmp_path: Path, name: str, packed: bool | None) -> None:  # noqa: FBT001 - a parameter of the test
+    """As the data set was opened, or as was asked for; also where the second one comes later."""
+    values = np.arange(40.0).reshape(8, 5) % 3
+    with open_daf(tmp_path / name, "w", packed=True) as daf:
+        assert isinstance(daf, DafWriter)
+        daf.add_axis("cell", [f"c{n}" for n in range(8)])
+        daf.add_axis("gene", [f"g{n}" for n in range(5)])
+        matrices = {"sparse": sp.csc_array(values), "dense": values}
+        for matrix, value in matrices.items():
+            daf.set_matrix("cell", "gene", matrix, value, packed=packed)
+            daf.set_matrix("cell", "gene", f"{matrix} 2", value, packed=packed, relayout=False)
+            daf.relayout_matrix("cell", "gene", f"{matrix} 2", packed=packed)
+        for rows, columns in (("cell", "gene"), ("gene", "cell")):
+            for matrix in [*matrices, *(f"{matrix} 2" for matrix in matrices)]:
+                stored = daf.open_matrix(rows, columns, matrix)
+                is_packed = {not array.info.is_mappable for array in stored.arrays().values()}
+                assert is_packed == {packed is not False}, (rows, matrix)
+                found = daf.get_np_matrix(rows, columns, matrix)
+                dense = found.toarray() if sp.issparse(found) else found
+                assert np.array_equal(dense, values if rows == "cell" else values.T)
