@@ -5,6 +5,9 @@ string.  A *block* is walked all at once instead: lengths below 256 have three z
 hardly any string has; where they are is where strings are guessed to begin.  The guess counts only
 as far as each string ends where the next one begins, from the first string of the chunk on: by
 induction, these are the strings.  Where it fails, Arrow decodes the next ones.
+
+Strings of one length, such as barcodes, need no guess: where each begins follows from that, and
+counts as far as their lengths are as expected.
 Pure functions; no files.
 """
 
@@ -34,6 +37,7 @@ _MAX_SMALL_BYTES: Final = 1 << 30
 _GUESSED_FROM_BYTES: Final = 1 << 9
 _GUESS_BYTES: Final = 1 << 11
 _GUESS_STRINGS: Final = 8
+_FEW_STRINGS: Final = 1 << 6
 
 _Starts: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[Any]]
 
@@ -52,6 +56,8 @@ class StringBlock:
     """Where the length of each lies in ``data``."""
     lengths: npt.NDArray[Any]
     """The number of bytes of each."""
+    stride: int | None = None
+    """How far one lies from the next, if they are known to have one length."""
 
     def __len__(self) -> int:
         """Return the number of strings."""
@@ -62,6 +68,8 @@ class StringBlock:
 
         Compares byte by byte, from the last one on, those that are left.
         """
+        if self.stride is not None and value:
+            return self._equal_of_one_length(value, self.stride)
         rows = np.flatnonzero(self.lengths == len(value))
         starts = self.starts.take(rows)
         for number in range(len(value) - 1, -1, -1):
@@ -69,6 +77,19 @@ class StringBlock:
                 break
             is_equal = self.data.take(starts + (_LENGTH_BYTES + number)) == value[number]
             rows, starts = rows[is_equal], starts[is_equal]
+        return rows
+
+    def _equal_of_one_length(self, value: bytes, stride: int) -> npt.NDArray[np.int64]:
+        """Return the same of strings that lie at equal distances: bytes need not be looked for."""
+        stored = len(value).to_bytes(_LENGTH_BYTES, "little") + value
+        if len(stored) != stride:
+            return np.empty(0, np.int64)
+        table = self.data.reshape(-1, stride)
+        rows = np.flatnonzero(table[:, -1] == stored[-1])
+        for number in range(stride - 2, _LENGTH_BYTES - 1, -1):
+            if not rows.size:
+                break
+            rows = rows[table[rows, number] == stored[number]]
         return rows
 
     def strings(self, rows: npt.NDArray[np.int64]) -> pa.Array:
@@ -129,19 +150,25 @@ def blocks_between(
     is_poor = False
     while start < stop and row < count:
         end = min(start + block_bytes, stop)
-        found = None if is_poor else _guessed(payload, start, end)
+        stride = _stride(payload, start, end)
+        found = None
+        if stride is not None:
+            found = _of_one_length(payload, start, end, stride)
+        elif not is_poor:
+            found = _guessed(payload, start, end)
         if found is None:
             found = _decoded(payload, start, end, count - row)
             if found is None:
                 return
         starts, lengths = (part[: count - row] for part in found)
         size = int(starts[-1]) + _LENGTH_BYTES + int(lengths[-1])
-        block = StringBlock(row, start, payload[start : start + size], starts, lengths)
+        block = StringBlock(row, start, payload[start : start + size], starts, lengths, stride)
         if not _is_utf8(block):
             return
         yield block
         start, row = start + size, row + starts.size
-        is_poor = not is_poor and size * _POOR_DIVISOR < block_bytes  # what the guess broke off at
+        was_guessed = stride is None and not is_poor
+        is_poor = was_guessed and size * _POOR_DIVISOR < block_bytes  # what the guess broke off at
 
 
 def find_string_start(payload: npt.NDArray[np.uint8], near: int) -> int | None:
@@ -176,6 +203,34 @@ def may_hold_string(data: npt.NDArray[np.uint8], value: bytes) -> bool:
             return False
         hits = hits[data.take(hits + number) == stored[number]]
     return bool(hits.size)
+
+
+def _stride(payload: npt.NDArray[np.uint8], start: int, stop: int) -> int | None:
+    """Return how far strings lie from each other, if some have one length; None if they do not."""
+    stride = _LENGTH_BYTES + int.from_bytes(payload[start : start + _LENGTH_BYTES], "little")
+    if stop - start < _FEW_STRINGS * stride:
+        return None
+    lengths = _numbers(payload, start, _FEW_STRINGS, stride)
+    return stride if bool((lengths == lengths[0]).all()) else None
+
+
+def _of_one_length(payload: npt.NDArray[np.uint8], start: int, stop: int, stride: int) -> _Starts:
+    """Return where strings of one length begin, and that, as far as their lengths are the same.
+
+    The first one begins at ``start``, so what is at the place of the next length is its length.
+    """
+    count = (stop - start) // stride
+    fits = _numbers(payload, start, count, stride) == stride - _LENGTH_BYTES
+    count = count if fits.all() else int(fits.argmin())
+    starts = np.arange(0, count * stride, stride)
+    return starts, np.broadcast_to(np.int64(stride - _LENGTH_BYTES), count)
+
+
+def _numbers(
+    payload: npt.NDArray[np.uint8], start: int, count: int, stride: int
+) -> npt.NDArray[np.uint32]:
+    """Return a view of the numbers that lie at equal distances, as lengths are stored."""
+    return np.ndarray(count, "<u4", payload.data, offset=start, strides=(stride,))
 
 
 def _guessed(payload: npt.NDArray[np.uint8], start: int, stop: int) -> _Starts | None:

@@ -57,6 +57,40 @@ def test_values_are_found_where_they_are(strings: list[str], block_bytes: int) -
         assert rows == [row for row, each in enumerate(strings) if each == value]
 
 
+def barcodes() -> list[str]:
+    """Return 500 strings of four characters, some of them zeros, as lengths have."""
+    letters = random.Random(1)
+    return ["".join(letters.choices("ACGT\0", k=4)) for _ in range(500)]
+
+
+@pytest.mark.parametrize("other", ["", "TCG", "TCGAAA", "\0\0\0\0", "é" * 9, "x" * 300])
+@pytest.mark.parametrize("block_bytes", [600, 4_000, 1 << 18])
+def test_strings_of_one_length_may_have_others_between_them(other: str, block_bytes: int) -> None:
+    """The same strings and rows are found, wherever another length begins."""
+    for values_in in ([*barcodes(), other, *barcodes(), other], [other] * 200):
+        blocks = list(string_blocks(encoded(values_in), what="it", block_bytes=block_bytes))
+        assert [s for b in blocks for s in b.strings(np.arange(len(b))).to_pylist()] == values_in
+        for value in {other, *values_in[:9], "ACG", "\0"}:
+            rows = [b.first + int(row) for b in blocks for row in b.equal(value.encode())]
+            assert rows == [row for row, each in enumerate(values_in) if each == value]
+
+
+def test_strings_of_one_length_are_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they begin is computed; one of another length has the rest of its block guessed."""
+    guesses: list[int] = []
+    guessed = module._guessed
+
+    def counting(payload: Any, start: int, stop: int) -> Any:
+        guesses.append(start)
+        return guessed(payload, start, stop)
+
+    monkeypatch.setattr(module, "_guessed", counting)
+    for values_in, expected in ((barcodes(), []), ([*barcodes(), "GATTACA", *barcodes()], [4_000])):
+        guesses.clear()
+        assert sum(map(len, string_blocks(encoded(values_in), what="it"))) == len(values_in)
+        assert guesses == expected
+
+
 def message_of(read: Any) -> str | None:
     """Return what is wrong with a chunk; None if it can be read."""
     try:

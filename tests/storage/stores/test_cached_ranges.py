@@ -46,16 +46,18 @@ def test_what_the_system_refuses_is_not_read(
 ) -> None:
     """A few ranges that are not in memory are waited for, more are not; nor is an error."""
     waits: list[int] = []
-    preadv = os.preadv
+    pread = os.pread
 
-    def refused(descriptor: int, parts: Any, start: int, *flags: int) -> int:
-        if flags:
-            raise BlockingIOError
+    def refused(*_: object) -> int:
+        raise BlockingIOError
+
+    def waited(descriptor: int, size: int, start: int) -> bytes:
         waits.append(start)
-        return preadv(descriptor, parts, start)
+        return pread(descriptor, size, start)
 
     monkeypatch.setattr(cached, "_ONLY_CACHED", 1)
     monkeypatch.setattr(os, "preadv", refused)
+    monkeypatch.setattr(os, "pread", waited)
     assert copied(descriptor, (4, 2), (0, 2)) == [4, 5, 0, 1]
     assert copied(descriptor, *[(start, 2) for start in range(90)]) is None
     assert waits == [4, 0, *range(8)]
@@ -68,3 +70,13 @@ def test_what_the_system_refuses_is_not_read(
     monkeypatch.setattr(cached, "_ONLY_CACHED", None)
     monkeypatch.setattr(os, "preadv", None)
     assert copied(descriptor, (0, 2)) is None
+
+
+def test_few_ranges_are_looked_at_first(descriptor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many, one system call each and a sixteenth more; all of those that come first."""
+    looks: list[int] = []
+    monkeypatch.setattr(cached, "_ONLY_CACHED", 0)
+    monkeypatch.setattr(cached, "_is_cached", lambda _, start: looks.append(start) is None)
+    ranges = [(start, 2) for start in range(96)]
+    assert copied(descriptor, *ranges) == [at for start, _ in ranges for at in (start, start + 1)]
+    assert looks == [*range(16), *range(16, 96, 16)]
