@@ -77,6 +77,7 @@ class DirectoryStore:
     def __init__(self, root: str | Path, *, location: str | None = None) -> None:
         self.root = Path(os.path.abspath(root))
         self._root_path = os.fspath(self.root)  # a prefix is joined to it for each node
+        self._staging = self.root / STAGING_NAME
         self.location = location or str(root)
         self.kept = KeptFiles()
         """Mappings and documents of its files, kept while the files are what they were."""
@@ -142,17 +143,15 @@ class DirectoryStore:
 
     def _tokens(self) -> list[Path]:
         """Return the directories in which writers prepare changes, or had done so."""
-        staging = self.root / STAGING_NAME
-        return [staging / name for name in names_in(staging) if not name.startswith(TRASH)]
+        names = names_in(self._staging)
+        return [self._staging / name for name in names if not name.startswith(TRASH)]
 
     def _is_being_replaced(self, prefix: str) -> bool:
         """Return whether a writer has moved ``prefix`` away to put another in its place."""
-        staging = self.root / STAGING_NAME
         return any(
             f"{prefix}/".startswith(f"{target}/")
-            for name in names_in(staging)
-            if not name.startswith(TRASH)
-            for target, _ in replaced_prefixes(staging / name)
+            for token in self._tokens()
+            for target, _ in replaced_prefixes(token)
         )
 
     def _snapshot(self, prefix: str) -> DirectorySnapshot | None:
@@ -173,7 +172,7 @@ class DirectoryStore:
     @contextmanager
     def transaction(self) -> Iterator[DirectoryTransaction]:
         """Begin changes; what was not published when the block ends is discarded."""
-        staging = self.root / STAGING_NAME
+        staging = self._staging
         for name in names_in(staging):
             if name.startswith(TRASH):
                 discard(staging / name)
@@ -268,12 +267,12 @@ class DirectoryStore:
 
     def has_leftovers(self) -> bool:
         """Return whether a writer is at work, or has crashed and left something behind."""
-        return any(not name.startswith(TRASH) for name in names_in(self.root / STAGING_NAME))
+        return any(not name.startswith(TRASH) for name in names_in(self._staging))
 
     def recover(self) -> bool:
         """Undo or clear away what crashed writers left; return whether there was anything."""
         self._discard_exchanged()
-        staging = self.root / STAGING_NAME
+        staging = self._staging
         found = False
         for token in [staging / name for name in names_in(staging)]:
             with suppress(OSError), exclusive(token):

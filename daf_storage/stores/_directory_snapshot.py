@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import stat
-import weakref
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
@@ -42,7 +41,11 @@ class DirectorySnapshot(LocalReads):
         self.path = path
         """Where the directory was when it was opened."""
         self._kept = KeptFiles(max_files=0) if kept is None else kept
-        weakref.finalize(self, os.close, descriptor)
+        self._statuses: dict[str, os.stat_result | None] = {}
+
+    def __del__(self) -> None:
+        """Let go of the directory."""
+        os.close(self._descriptor)
 
     def identity(self) -> tuple[Hashable, ...]:
         """Return what tells this directory from any other and from itself after a change.
@@ -101,7 +104,7 @@ class DirectorySnapshot(LocalReads):
 
     def read(self, key: str) -> bytes | None:
         """Return a copy of the file's bytes."""
-        status = self.status_of(key)
+        status = self._first_status(key)
         if status is None:
             return None
         kept = self._kept.find(status, is_mapped=False)
@@ -121,8 +124,8 @@ class DirectorySnapshot(LocalReads):
         return data
 
     def size(self, key: str) -> int | None:
-        """Return the size of the file."""
-        status = self.status_of(key)
+        """Return the size of the file, as it was when this was first asked for."""
+        status = self._first_status(key)
         if status is None or stat.S_ISDIR(status.st_mode):
             return None
         if not stat.S_ISREG(status.st_mode):
@@ -187,8 +190,17 @@ class DirectorySnapshot(LocalReads):
         except OSError as error:
             refuse(error, what=self._what(key))
 
+    def _first_status(self, key: str) -> os.stat_result | None:
+        """Return the status of a file as this snapshot first saw it.
+
+        Only of what is read at once: a file that is mapped may have become shorter since.
+        """
+        if key not in self._statuses:
+            self._statuses[key] = self.status_of(key)
+        return self._statuses[key]
+
     def _what(self, key: str) -> str:
-        return os.path.join(self.path, key) if key else self.path
+        return f"{self.path}/{key}" if key else self.path
 
 
 def translated_errors(method: Callable[P, T]) -> Callable[P, T]:

@@ -96,6 +96,12 @@ class ArrayMetadata:
     """The metadata to show to zarr-python instead of the stored ones: without ``compressions``,
     and mended where it would refuse them."""
 
+    @property
+    def stored_as(self) -> tuple[str, bool, str]:
+        """What tells the elements of a chunk from those of other arrays of this shape and type."""
+        elements = "" if self.chunk_dtype is None else self.chunk_dtype.str
+        return elements, self.is_fortran, repr(self.fill_value)
+
     def chunk_key(self, position: tuple[int, ...]) -> str:
         """Return the key of the file at a position of the grid."""
         if not position:
@@ -190,6 +196,15 @@ class ZarrFormat(Protocol):
         ...
 
 
+def key_below(path: str, name: str) -> str:
+    """Return the key of a file of a node; joined for each document of each node.
+
+    >>> key_below("", ".zarray"), key_below("nzval", ".zarray")
+    ('.zarray', 'nzval/.zarray')
+    """
+    return f"{path}/{name}" if path else name
+
+
 def read_document(snapshot: Snapshot, key: str, *, what: str) -> bytes | None:
     """Return a metadata document; None if it is absent.
 
@@ -198,7 +213,7 @@ def read_document(snapshot: Snapshot, key: str, *, what: str) -> bytes | None:
     CorruptDataError
         It is larger than any metadata are.
     """
-    limit = MAX_DOCUMENT_BYTES if posixpath.dirname(key) else MAX_CONSOLIDATED_BYTES
+    limit = MAX_DOCUMENT_BYTES if "/" in key else MAX_CONSOLIDATED_BYTES
     size_bytes = snapshot.size(key) if snapshot.is_local else 0
     if size_bytes is not None and size_bytes > limit:
         raise CorruptDataError(

@@ -7,7 +7,6 @@ written follows docs/reference/format.md to the letter.
 from __future__ import annotations
 
 import json
-import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -33,6 +32,7 @@ from daf_storage.trees._metadata import (
     check_item_bytes,
     compact,
     fill_of,
+    key_below,
     lengths_of,
     parse_json,
     read_document,
@@ -69,15 +69,15 @@ class ZarrV2:
         What cannot be looked at is an array: the reason is raised when it is used.
         """
         try:
-            if snapshot.size(posixpath.join(path, ARRAY_FILE)) is not None:
+            if snapshot.size(key_below(path, ARRAY_FILE)) is not None:
                 return "array"
-            return "group" if snapshot.size(posixpath.join(path, GROUP_FILE)) is not None else None
+            return "group" if snapshot.size(key_below(path, GROUP_FILE)) is not None else None
         except (FormatError, ReadOnlyError):
             return "array"
 
     def array(self, snapshot: Snapshot, path: str, *, what: str) -> ArrayMetadata | None:
         """Return the metadata of an array; None if there is none."""
-        data = read_document(snapshot, posixpath.join(path, ARRAY_FILE), what=what)
+        data = read_document(snapshot, key_below(path, ARRAY_FILE), what=what)
         return None if data is None else _parsed(data, what)
 
     def marker(self, snapshot: Snapshot, name: str) -> None:  # noqa: ARG002 - the same for both versions
@@ -86,7 +86,7 @@ class ZarrV2:
 
     def attribute(self, snapshot: Snapshot, path: str, name: str, *, what: str) -> Any:
         """Return an attribute of a group or array."""
-        key = posixpath.join(path, ATTRIBUTES_FILE)
+        key = key_below(path, ATTRIBUTES_FILE)
         if (snapshot.size(key) or 0) <= len(ATTRIBUTES_BYTES):  # of a server: without a request
             return None
         data = read_document(snapshot, key, what=what)
@@ -132,16 +132,16 @@ class ZarrV2:
         """Yield the documents at and below ``path``."""
         names = snapshot.names(path)
         for name in (GROUP_FILE, ARRAY_FILE):
-            data = _document(snapshot, posixpath.join(path, name)) if name in names else None
+            data = _document(snapshot, key_below(path, name)) if name in names else None
             if data is None:
                 continue
-            yield posixpath.join(path, name), data
-            attributes = _document(snapshot, posixpath.join(path, ATTRIBUTES_FILE))
-            yield posixpath.join(path, ATTRIBUTES_FILE), attributes or ATTRIBUTES_BYTES
+            yield key_below(path, name), data
+            attributes = _document(snapshot, key_below(path, ATTRIBUTES_FILE))
+            yield key_below(path, ATTRIBUTES_FILE), attributes or ATTRIBUTES_BYTES
             if name == GROUP_FILE:
                 for child in names:
                     if not child.startswith(".z"):
-                        yield from self.documents(snapshot, posixpath.join(path, child))
+                        yield from self.documents(snapshot, key_below(path, child))
 
     def consolidated(self, snapshot: Snapshot, documents: Mapping[str, bytes]) -> bytes:  # noqa: ARG002 - as above
         """Return the contents of ``.zmetadata``."""

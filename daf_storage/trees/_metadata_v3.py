@@ -11,7 +11,6 @@ import copy
 import functools
 import json
 import math
-import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,6 +36,7 @@ from daf_storage.trees._metadata import (
     check_item_bytes,
     compact,
     fill_of,
+    key_below,
     lengths_of,
     parse_json,
     read_document,
@@ -98,7 +98,7 @@ class ZarrV3:
     def kind(self, snapshot: Snapshot, path: str) -> NodeKind | None:
         """Return what is at ``path``; an unreadable document is an error when it is used."""
         try:
-            data = read_document(snapshot, posixpath.join(path, NODE_FILE), what=path)
+            data = read_document(snapshot, key_below(path, NODE_FILE), what=path)
             if data is None:
                 return None
             return "group" if _head_of(data, what=path).node_type == "group" else "array"
@@ -107,7 +107,7 @@ class ZarrV3:
 
     def array(self, snapshot: Snapshot, path: str, *, what: str) -> ArrayMetadata | None:
         """Return the metadata of an array; None if there is nothing, or a group."""
-        data = read_document(snapshot, posixpath.join(path, NODE_FILE), what=what)
+        data = read_document(snapshot, key_below(path, NODE_FILE), what=what)
         return None if data is None else _parsed(data, what)
 
     def marker(self, snapshot: Snapshot, name: str) -> Any:
@@ -118,7 +118,7 @@ class ZarrV3:
 
     def attribute(self, snapshot: Snapshot, path: str, name: str, *, what: str) -> Any:
         """Return an attribute of a group or array."""
-        data = read_document(snapshot, posixpath.join(path, NODE_FILE), what=what)
+        data = read_document(snapshot, key_below(path, NODE_FILE), what=what)
         if data is None:
             return None
         attributes = _head_of(data, what=f"{what}: {NODE_FILE}").attributes
@@ -177,7 +177,7 @@ class ZarrV3:
     def documents(self, snapshot: Snapshot, path: str) -> Iterator[tuple[str, bytes]]:
         """Yield the documents at and below ``path``, but for the root's."""
         try:
-            data = compact(read_document(snapshot, posixpath.join(path, NODE_FILE), what=path))
+            data = compact(read_document(snapshot, key_below(path, NODE_FILE), what=path))
         except (FormatError, ReadOnlyError):
             return
         if data is None:
@@ -187,7 +187,7 @@ class ZarrV3:
         if json.loads(data).get("node_type") == "group":
             for child in snapshot.names(path):
                 if child != NODE_FILE and not child.startswith("."):
-                    yield from self.documents(snapshot, posixpath.join(path, child))
+                    yield from self.documents(snapshot, key_below(path, child))
 
     def consolidated(self, snapshot: Snapshot, documents: Mapping[str, bytes]) -> bytes:
         """Return the root's document with all others in it.
@@ -223,7 +223,7 @@ class ZarrV3:
             if inline["kind"] != "inline":
                 raise ValueError(f"consolidated metadata of kind {shown(inline['kind'])}")
             found = {
-                posixpath.join(path.strip("/"), NODE_FILE): to_json(document)
+                key_below(path.strip("/"), NODE_FILE): to_json(document)
                 for path, document in inline["metadata"].items()
             }
         except RecursionError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import posixpath
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +23,7 @@ from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges, is_mappe
 from daf_storage.trees._chunk_files import ChunkFiles
 from daf_storage.trees._chunk_reader import ChunkMemory, read_ranges
 from daf_storage.trees._joined_ranges import Positions, Ranges
-from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat
+from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat, key_below
 from daf_storage.trees._protocol import NodeKind, NotFileBacked, chunks_of, decoded_bytes
 from daf_storage.trees._shards import ShardReader
 
@@ -87,8 +86,7 @@ class ZarrNode:
         metadata = self._format.array(self.snapshot, name, what=what)
         if metadata is None:
             return None
-        stored_as = (str(metadata.chunk_dtype), metadata.is_fortran, repr(metadata.fill_value))
-        memory = ChunkMemory(self._chunk_cache, (what, metadata.info, *stored_as))
+        memory = ChunkMemory(self._chunk_cache, (what, metadata.info, *metadata.stored_as))
         if metadata.shard is not None:
             return PackedArray(self.snapshot, name, metadata, memory=memory, what=what)
         return ZarrArray(self.snapshot, name, metadata, memory=memory, what=what)
@@ -110,7 +108,9 @@ class ZarrArray:
         memory: ChunkMemory,
         what: str,
     ) -> None:
-        self.info = replace(metadata.info, is_mappable=_is_mappable(snapshot, path, metadata))
+        self.info = metadata.info
+        if self.info.is_mappable and not _is_mappable(snapshot, path, metadata):
+            self.info = replace(metadata.info, is_mappable=False)
         self._is_ranged = metadata.info.is_mappable and not snapshot.is_local
         self._snapshot = snapshot
         self._path = path
@@ -235,7 +235,7 @@ class ZarrArray:
         grid = [-(-n // c) for n, c in zip(self.info.shape, self.info.chunks, strict=True)]
         for position in (tuple(0 for _ in grid), tuple(n - 1 for n in grid)):
             key = self._metadata.chunk_key(position)
-            size_bytes = self._snapshot.size(posixpath.join(self._path, key))
+            size_bytes = self._snapshot.size(key_below(self._path, key))
             if size_bytes is None:
                 raise self._missing(key)
             elements = min(math.prod(self.info.chunks), self.info.size)
@@ -247,7 +247,7 @@ class ZarrArray:
                 )
         count = math.prod(grid)
         if count > _MANY_CHUNKS and (len(grid) == 1 or self._metadata.separator == "."):
-            stored = len(self._snapshot.names(posixpath.join(self._path, self._metadata.prefix)))
+            stored = len(self._snapshot.names(key_below(self._path, self._metadata.prefix)))
             if stored < count:
                 raise CorruptDataError(
                     f"{self._what}: {count:,} chunks are needed, and there are at most {stored:,}"
@@ -392,11 +392,11 @@ class ZarrArray:
         grid = itertools.product(range(first // height, -(-last // height)), *map(range, below))
         for position in grid:
             key = self._metadata.chunk_key(position)
-            if self._snapshot.size(posixpath.join(self._path, key)) is None:
+            if self._snapshot.size(key_below(self._path, key)) is None:
                 raise self._missing(key)
 
     def _chunk_key(self) -> str:
-        return posixpath.join(self._path, self._metadata.first_chunk_key)
+        return key_below(self._path, self._metadata.first_chunk_key)
 
 
 class PackedArray(NotFileBacked):
@@ -456,7 +456,7 @@ def _is_mappable(snapshot: Snapshot, path: str, metadata: ArrayMetadata) -> bool
     """Return whether the elements are the bytes of a file, or of an entry that begins aligned."""
     if not metadata.info.is_mappable or not snapshot.is_local:
         return False
-    key = posixpath.join(path, metadata.first_chunk_key)
+    key = key_below(path, metadata.first_chunk_key)
     return is_mapped(snapshot, key, alignment=metadata.item_bytes)
 
 

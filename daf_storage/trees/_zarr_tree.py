@@ -9,7 +9,6 @@ them; this reader never looks at them.
 from __future__ import annotations
 
 import copy
-import posixpath
 from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -35,7 +34,7 @@ from daf_storage.stores import (
 )
 from daf_storage.trees._chunk_reader import new_chunk_cache
 from daf_storage.trees._consolidated import Consolidated, consolidated_of, lists_all
-from daf_storage.trees._metadata import ZarrFormat, ZarrVersion
+from daf_storage.trees._metadata import ZarrFormat, ZarrVersion, key_below
 from daf_storage.trees._metadata_v2 import ZarrV2
 from daf_storage.trees._metadata_v3 import NODE_FILE, ZarrV3
 from daf_storage.trees._protocol import NodeKind
@@ -120,7 +119,7 @@ class ZarrTree:
         """
         kind = self.format.kind(snapshot, name)
         if kind is None and snapshot.is_local and name not in METADATA_NAMES:
-            kind = self.kind(posixpath.join(path, name))
+            kind = self.kind(key_below(path, name))
         return kind
 
     def identity(self, path: str) -> Hashable:
@@ -191,7 +190,11 @@ class ZarrTree:
             self._store.kept.clear()
 
     def _snapshot(self, path: str) -> Snapshot | None:
-        return self._store.snapshot(posixpath.join(self._root, path) if path else self._root)
+        return self._store.snapshot(self.path_in_store(path))
+
+    def path_in_store(self, path: str) -> str:
+        """Return the key prefix of a node."""
+        return key_below(self._root, path) if path else self._root
 
 
 class WritableZarrTree(ZarrTree):
@@ -311,10 +314,6 @@ class WritableZarrTree(ZarrTree):
     def root_snapshot(self) -> Snapshot | None:
         """Return a view of the root."""
         return self._snapshot("")
-
-    def path_in_store(self, path: str) -> str:
-        """Return the key prefix of a node."""
-        return posixpath.join(self._root, path) if path else self._root
 
     def refresh_consolidated(self, changes: Transaction, path: str | None) -> None:
         """Bring the consolidated metadata up to date after a change at ``path`` (None: all)."""
