@@ -76,7 +76,12 @@ def test_few_ranges_are_looked_at_first(descriptor: int, monkeypatch: pytest.Mon
     """Of many, one system call each and a sixteenth more; all of those that come first."""
     looks: list[int] = []
     monkeypatch.setattr(cached, "_ONLY_CACHED", 0)
-    monkeypatch.setattr(cached, "_is_cached", lambda _, start: looks.append(start) is None)
+
+    def look(_: int, start: int) -> bool:
+        looks.append(start)
+        return True
+
+    monkeypatch.setattr(cached, "_is_cached", look)
     ranges = [(start, 2) for start in range(96)]
     assert copied(descriptor, *ranges) == [at for start, _ in ranges for at in (start, start + 1)]
     assert looks == [*range(16), *range(16, 96, 16)]
