@@ -24,7 +24,8 @@ def add_serve(commands: Commands) -> None:
         "--tls-cert server.pem --tls-key server.key\n"
         "  daf serve --flight-sql pbmc.daf.zarr --token-env DAF_TOKEN --max-seconds 60 "
         "--max-queries 4 --max-rows 1000000 --max-bytes 500MB\n"
-        "  daf serve --flight-sql pbmc.daf.zarr --max-statements 100 --max-query-bytes 64KiB\n"
+        "  daf serve --flight-sql pbmc.daf.zarr --max-memory-bytes 1GB --max-statements 100 "
+        "--max-query-bytes 64KiB\n"
         "  daf serve --flight-sql pbmc.daf.zarr --host 10.0.0.5 --allow-anyone",
     )
     parser.add_argument("paths", metavar="PATH", nargs="+")
@@ -93,6 +94,12 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
         metavar="SIZE",
         type=byte_size,
         help="size of one result in memory, such as 500MB (default: any)",
+    )
+    group.add_argument(
+        "--max-memory-bytes",
+        metavar="SIZE",
+        type=byte_size,
+        help="memory in which one query sorts, joins and groups, such as 1GB (default: any)",
     )
     group.add_argument(
         "--max-seconds",

@@ -21,6 +21,8 @@ class FlightSqlLimits:
     """Rows of one result."""
     max_bytes: int | None = None
     """Bytes of one result, as Arrow has them in memory."""
+    max_memory_bytes: int | None = None
+    """Bytes of memory in which one query sorts, joins and groups; of all, ``max_queries`` times."""
     max_seconds: float | None = 600.0
     """Seconds from the beginning of a query until its last row is sent."""
     max_queries: int = 8

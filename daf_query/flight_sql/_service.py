@@ -19,7 +19,7 @@ from daf_query.flight_sql._runs import Interruptible, Runs
 from daf_query.flight_sql._statuses import InvalidRequest, NotSupported, Statuses, answering
 from daf_query.flight_sql._tickets import Prepared, PreparedStatements, SealedQuery, Tickets
 from daf_query.session import DafSession
-from daf_query.sql import interruptible_rows, unbound_schemas
+from daf_query.sql import interruptible_rows, is_out_of_memory, unbound_schemas
 
 _UPDATES: Final = (
     "CommandStatementUpdate",
@@ -182,7 +182,8 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         """Return the columns of a query."""
 
         def produce(_: Interruptible) -> Iterator[pa.Schema]:
-            yield self._translated(query, lambda: wire_schema(self._session.sql(query).schema))
+            session = self._limited_session()
+            yield self._translated(query, lambda: wire_schema(session.sql(query).schema))
 
         return next(self.runs.start(produce, is_abandoned=context.is_cancelled))
 
@@ -190,13 +191,13 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         """Yield the columns of a query, then its rows; called in a thread of its own."""
         query = sealed.query
         try:
-            rows = interruptible_rows(self._session.sql(query), interruptible)
+            rows = interruptible_rows(self._limited_session().sql(query), interruptible)
             # Not that of the result: a column that turns out to be unreadable is left out.
             schema = wire_schema(rows.schema)
             yield schema
             yield from joined(wire_batches(rows.batches, schema, self._limits))
         except Exception as error:  # noqa: BLE001 - it is sent to the client
-            status = self.statuses.status(error, query)
+            status = self._status(error, query)
         else:
             return
         raise status
@@ -206,12 +207,25 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         try:
             return function()
         except Exception as error:  # noqa: BLE001 - it is sent to the client
-            status = self.statuses.status(error, query)
+            status = self._status(error, query)
         raise status
+
+    def _limited_session(self) -> DafSession:
+        """Return the session for one query, whose memory is its own."""
+        most = self._limits.max_memory_bytes
+        return self._session if most is None else self._session._limited(most)  # noqa: SLF001 - our own
+
+    def _status(self, error: Exception, query: str) -> Exception:
+        """Return the error that a client gets for a query that failed."""
+        most = self._limits.max_memory_bytes
+        if most is not None and is_out_of_memory(error):
+            problem = f"the query needs more than {most:,} bytes of memory"
+            return InvalidRequest(limit_reached(problem, "max_memory_bytes"))
+        return self.statuses.status(error, query)
 
     def _unbound(self, query: str) -> tuple[pa.Schema, pa.Schema]:
         """Return the columns of a query whose parameters have no values, and its parameters."""
-        engine = self._session._engine  # noqa: SLF001 - our own
+        engine = self._limited_session()._engine  # noqa: SLF001 - our own
         columns, parameters = self._translated(query, lambda: unbound_schemas(engine, query))
         return pa.schema([]) if columns is None else wire_schema(columns), parameters
 

@@ -87,6 +87,12 @@ class Connected:
             provenance=connections.provenance,
         )
 
+    def _limited(self, memory_bytes: int) -> Self:
+        """Return a session of the same data sets, whose queries may take so much memory."""
+        session = object.__new__(type(self))
+        session._engine = self._engine.limited(memory_bytes)
+        return session
+
     @property
     def _connections(self) -> Connections:
         return self._engine.connections

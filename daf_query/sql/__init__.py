@@ -18,6 +18,7 @@ from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._computed_tables import computed_table
 from daf_query.sql._connections import Collection, Connections
 from daf_query.sql._engine import Allow, Engine
+from daf_query.sql._engine_context import is_out_of_memory
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._entry_columns import entry_columns
 from daf_query.sql._error_places import ErrorPlace, error_place
@@ -91,6 +92,7 @@ __all__ = [
     "in_all",
     "interruptible_rows",
     "is_ordered",
+    "is_out_of_memory",
     "listed_tables",
     "missing_base",
     "one_statement",

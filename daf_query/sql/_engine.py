@@ -14,7 +14,9 @@ from daf_query.sql._catalog import DafCatalog
 from daf_query.sql._category_order import register_category_order
 from daf_query.sql._category_sorting import sorted_by_categories
 from daf_query.sql._connections import Connections
+from daf_query.sql._counted_table import counted_table
 from daf_query.sql._direct_scan import DirectScans
+from daf_query.sql._engine_context import new_context
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_planning_error
 from daf_query.sql._filter_inference import inferred_predicate
@@ -66,14 +68,6 @@ _CREATE_VIEW: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-_WORD: Final = r'[^\W\d]\w*|"(?:[^"]|"")*"'
-_COUNT: Final = re.compile(
-    rf"\s*SELECT\s+count\(\s*(?:\*|\d+)\s*\)(?:\s+(?:AS\s+)?(?:{_WORD}))?\s+"
-    rf"FROM\s+(?:(?P<schema>{_WORD})\.)?(?P<table>{_WORD})\s*;?\s*$",
-    re.IGNORECASE,
-)
-"""A query for the number of rows of one table."""
-
 _MAY_BE_RESIDUAL: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast|::|\bmatrix\s*\(")
 """What is in a query that may have residual filters: to look for them takes time."""
 
@@ -108,9 +102,17 @@ class Engine:
     ----------
     default
         The schema of tables that are named without one; by default the only one.
+    memory_bytes
+        How much memory sorts, joins and groups may take; None is no limit.
     """
 
-    def __init__(self, connections: Connections, *, default: str | None = None) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        *,
+        default: str | None = None,
+        memory_bytes: int | None = None,
+    ) -> None:
         self.connections = connections
         """What queries can name."""
         if default is None:
@@ -122,21 +124,25 @@ class Engine:
         self._views: dict[TableName, str] = {}
         self._unrestricted: set[str] = set()
         self._hinted: set[tuple[str, str, str]] = set()
-        config = (
-            datafusion.SessionConfig()
-            .with_information_schema(enabled=True)
-            .with_create_default_catalog_and_schema(enabled=False)
-            .with_default_catalog_and_schema(CATALOG, default)
-            # UMIs is UMIs, not umis.
-            .set("datafusion.sql_parser.enable_ident_normalization", "false")
-        )
-        ENGINE.note_start()
-        self.context = datafusion.SessionContext(config)
+        self.context = new_context(default, memory_bytes=memory_bytes)
         """The DataFusion context."""
         catalog = DafCatalog(connections.schemas, connections.public)
         self.context.register_catalog_provider(CATALOG, catalog)
         register_category_order(self.context, connections.schemas)
         register_table_functions(self.context, connections.schemas, default, self.plan)
+
+    def limited(self, memory_bytes: int) -> Engine:
+        """Return an engine over the same tables and views, with memory of its own.
+
+        Parameters
+        ----------
+        memory_bytes
+            How much sorts, joins and groups may take there, of all queries together.
+        """
+        engine = Engine(self.connections, default=self._default, memory_bytes=memory_bytes)
+        engine.direct, engine._views = self.direct, self._views
+        engine._unrestricted, engine._hinted = self._unrestricted, self._hinted
+        return engine
 
     def __reduce__(self) -> Any:
         """Pickle what is connected, and the views; not the tables that queries created."""
@@ -270,16 +276,15 @@ class Engine:
 
     def _lengths(self, query: str) -> dict[TableName, datafusion.DataFrame]:
         """Return the table of a query that only counts its rows, as one that has just a length."""
-        match = _COUNT.match(query)
-        if match is None:
+        counted = counted_table(query, self._default)
+        if counted is None:
             return {}
-        schema = self._default if match["schema"] is None else unquoted_name(match["schema"])
-        axis = unquoted_name(match["table"])
+        schema, axis = counted
         tables = self.connections.schemas.get(schema)
         if tables is None or tables.has_added(axis) or axis not in tables.axes_set():
             return {}
         try:
-            return {(schema, axis): table_of_length(tables.axis_length(axis))}
+            return {counted: table_of_length(tables.axis_length(axis))}
         except (errors.FormatError, errors.ReadOnlyError):  # it raises when it is planned
             return {}
 

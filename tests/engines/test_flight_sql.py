@@ -572,6 +572,50 @@ def test_limits_are_kept_and_named(session: DafSession) -> None:
             assert cursor.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_the_memory_of_a_query_is_limited(session: DafSession) -> None:
+    """A sort, a join, groups and a window beyond it are refused; each query has all of it."""
+    limits = FlightSqlLimits(max_memory_bytes=2 << 20, max_queries=4)
+    pairs = "SELECT a.name || b.name AS n FROM cell a, cell b WHERE b.index < 100"
+    with FlightSqlServer(session, limits=limits) as server, _driver(server) as connection:
+        for query in (
+            f"SELECT n FROM ({pairs}) ORDER BY n",
+            f"SELECT count(DISTINCT n) FROM ({pairs})",
+            f"SELECT n, count(*) FROM ({pairs}) GROUP BY n",
+            f"SELECT count(*) FROM ({pairs}) p JOIN ({pairs}) q ON p.n = q.n",
+            f"SELECT row_number() OVER (ORDER BY n) FROM ({pairs})",
+        ):
+            message = r"more than 2,097,152 bytes of memory, .*--max-memory-bytes, or max_memory_b"
+            with connection.cursor() as cursor, pytest.raises(dbapi.Error, match=message) as caught:
+                cursor.execute(query).fetchall()
+            _check_message(str(caught.value))
+        with connection.cursor() as cursor:
+            for query in (
+                "SELECT name FROM cell ORDER BY age DESC, name LIMIT 3",
+                "SELECT donor, count(*) AS n FROM cell WHERE age > 40 GROUP BY donor ORDER BY donor",
+                "SELECT count(*) AS n FROM cell a JOIN cell b ON a.name = b.name",
+            ):
+                rows = cursor.execute(query).fetch_arrow_table().to_pylist()
+                assert rows == session.sql(query).to_pylist()
+    assert session.sql(f"SELECT count(DISTINCT n) AS n FROM ({pairs})").to_pydict() == {
+        "n": [300000]
+    }
+
+
+def test_a_server_with_a_limit_of_memory_has_the_views_of_its_session() -> None:
+    """Also those that are created while it runs; and the tables of the session."""
+    daf = MemoryDaf(name="views_with_limit")
+    daf.add_axis("cell", ["A", "B"], vectors={"age": [30, 60]})
+    limits = FlightSqlLimits(max_memory_bytes=8 << 20)
+    with connect(daf) as session, FlightSqlServer(session, limits=limits) as server:
+        session.sql("CREATE VIEW old AS SELECT * FROM cell WHERE age > 40", allow="write").count()
+        session.register(pa.table({"n": [7]}), "other")
+        with _driver(server) as connection, connection.cursor() as cursor:
+            assert cursor.execute("SELECT name FROM old").fetchall() == [("B",)]
+            assert cursor.execute("SELECT n FROM other").fetchall() == [(7,)]
+            cursor.execute("SELECT name FROM old WHERE age > ?", (70,))
+            assert cursor.fetchall() == []
+
+
 def test_a_client_that_reads_nothing_is_not_waited_for(session: DafSession) -> None:
     """Its rows are computed a few batches ahead, and its place is free when its time is over."""
     limits = FlightSqlLimits(max_seconds=1.5, max_queries=1)

@@ -76,7 +76,14 @@ def test_remedies_are_those_of_a_client() -> None:
 
 def test_limits_are_positive() -> None:
     """None is no limit, and zero is none either."""
-    for name in ("max_rows", "max_bytes", "max_seconds", "max_queries", "max_statements"):
+    for name in (
+        "max_rows",
+        "max_bytes",
+        "max_memory_bytes",
+        "max_seconds",
+        "max_queries",
+        "max_statements",
+    ):
         options: dict[str, Any] = {name: 0}
         with pytest.raises(errors.InvalidInputError, match=f"{name}= has to be positive, not 0"):
             FlightSqlLimits(**options)

@@ -1,0 +1,39 @@
+"""Contexts of DataFusion as queries of data sets need them, with a limit of memory or without."""
+
+from __future__ import annotations
+
+import datafusion
+
+from daf_query.sql._axis_schema import CATALOG
+from daf_query.sql._engine_fork import ENGINE
+
+
+def new_context(default: str, *, memory_bytes: int | None) -> datafusion.SessionContext:
+    """Return a context without tables.
+
+    Parameters
+    ----------
+    default
+        The schema of tables that are named without one.
+    memory_bytes
+        How much memory sorts, joins and groups may take: beyond it a query fails.  None is no
+        limit.  With a limit nothing is written to files instead.
+    """
+    config = (
+        datafusion.SessionConfig()
+        .with_information_schema(enabled=True)
+        .with_create_default_catalog_and_schema(enabled=False)
+        .with_default_catalog_and_schema(CATALOG, default)
+        # UMIs is UMIs, not umis.
+        .set("datafusion.sql_parser.enable_ident_normalization", "false")
+    )
+    ENGINE.note_start()
+    if memory_bytes is None:
+        return datafusion.SessionContext(config)
+    runtime = datafusion.RuntimeEnvBuilder().with_disk_manager_disabled()
+    return datafusion.SessionContext(config, runtime.with_greedy_memory_pool(memory_bytes))
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether a query needed more memory than its context has."""
+    return "Resources exhausted" in str(error)
