@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         aligned_matrices,
         axis_frame,
         recorded_types,
+        was_float,
         write_anndata,
     )
     from daf_storage.sidecars import is_sidecar
@@ -195,6 +196,7 @@ __all__ = [
     "stored_numbers",
     "vector_previews",
     "vectors_version",
+    "was_float",
     "write_anndata",
     "writing_remedy",
 ]
@@ -259,6 +261,7 @@ __getattr__, __dir__ = lazy_names(
             "aligned_matrices",
             "axis_frame",
             "recorded_types",
+            "was_float",
             "write_anndata",
         ),
         "daf_storage.stores": (

@@ -177,12 +177,12 @@ class _Parser:
         if negated:
             operator = NEGATED[operator]
         field = self._schema.field(left.name)
+        if _is_nan(right) and _is_number(field.type):
+            return _compared_to_nan(field, operator)
         if field.type != right.type and _is_number(field.type) and _is_number(right.type):
             return _compared_numbers(field, operator, right)
         self._check_type(left, _plain(right.type))
         value = right.value if pa.types.is_timestamp(right.type) else right.as_py()
-        if isinstance(value, float) and math.isnan(value):
-            raise UnknownPartError
         return Compare(left.name, operator, value)
 
     def _listed(
@@ -225,6 +225,17 @@ def _is_comparable(column_type: pa.DataType, constant_type: pa.DataType) -> bool
 
 def _is_number(arrow_type: pa.DataType) -> bool:
     return bool(pa.types.is_integer(arrow_type)) or arrow_type in (pa.float32(), pa.float64())
+
+
+def _is_nan(scalar: pa.Scalar) -> bool:
+    return bool(pa.types.is_floating(scalar.type)) and math.isnan(scalar.as_py())
+
+
+def _compared_to_nan(field: pa.Field, operator: str) -> Predicate:
+    """Compare with NaN, which is larger than any number in SQL; a stored one is null."""
+    if operator not in ("<", "<=", "!="):
+        return Constant(value=False)
+    return IsNull(field.name, is_negated=True) if field.nullable else Constant(value=True)
 
 
 def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Predicate:

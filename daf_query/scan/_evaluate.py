@@ -26,6 +26,7 @@ from daf_query.scan._predicate import (
     IsTrue,
     Or,
     Predicate,
+    values_of_type,
 )
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -125,7 +126,7 @@ def _of_numbers(predicate: Predicate, values: npt.NDArray[Any]) -> Mask:
         null = np.isnan(values) if is_float else np.zeros(len(values), np.bool_)
         return ~null if predicate.is_negated else null
     if isinstance(predicate, In):
-        is_member: Mask = np.isin(values, np.array(predicate.values, values.dtype))
+        is_member: Mask = np.isin(values, values_of_type(predicate.values, values.dtype))
         if not predicate.is_negated:
             return is_member
         return ~is_member & ~np.isnan(values) if is_float else ~is_member

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 ARROW_OPERATORS: Final = {
@@ -166,6 +167,22 @@ def flat(kind: type[And | Or], parts: Iterable[Predicate]) -> And | Or:
     for part in parts:
         joined += part.parts if isinstance(part, kind) else [part]
     return kind(tuple(joined))
+
+
+def values_of_type(values: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return those values of a list that a stored type has; a column may be shown as a wider one.
+
+    >>> values_of_type((1, 2.5, 300, -1), np.dtype(np.uint8)).tolist()
+    [1]
+    """
+    if dtype.kind not in "iu" or dtype.itemsize == np.dtype(np.int64).itemsize:
+        return np.array(values, dtype)
+    given = np.asarray(values)
+    limits = np.iinfo(dtype)
+    given = given[(given >= limits.min) & (given <= limits.max)]
+    cast: npt.NDArray[Any] = given.astype(dtype)
+    kept: npt.NDArray[Any] = cast[cast == given]
+    return kept
 
 
 def compared(field: pa.Field, operator: str, value: float) -> Predicate | None:

@@ -19,6 +19,7 @@ from daf_query.scan._predicate import (
     IsTrue,
     Or,
     Predicate,
+    values_of_type,
 )
 from daf_query.scan._rows import Positions
 
@@ -90,7 +91,7 @@ def _possible(predicate: Predicate, zones: Zones) -> Mask:
     if isinstance(predicate, In):
         if predicate.is_negated:
             return zones.has_value
-        wanted = np.sort(np.array(predicate.values, low.dtype))
+        wanted = np.sort(values_of_type(predicate.values, low.dtype))
         first = np.searchsorted(wanted, low, side="left")
         inside: Mask = first < np.searchsorted(wanted, high, side="right")
         return zones.has_value & inside

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -16,12 +16,16 @@ def unified(
     schemas: Mapping[str, pa.Schema],
     table: str,
     broken: Mapping[str, str] = MappingProxyType({}),
-    of_matrices: Container[str] = (),
+    of_matrices: Mapping[str, set[pa.DataType]] = MappingProxyType({}),
 ) -> tuple[list[pa.Field], dict[str, str]]:
     """Return the columns of several tables as one, and why some cannot be.
 
-    A column that is broken in one of them is left out of all: it is not missing there.  In entries
-    of matrices, the columns ``of_matrices``, booleans count as numbers.
+    A column that is broken in one of them is left out of all: it is not missing there.
+
+    Parameters
+    ----------
+    of_matrices
+        The columns that are entries of matrices, and the types in which these are stored.
 
     >>> first, second = pa.schema([("n", pa.uint8())]), pa.schema([("n", pa.int16())])
     >>> unified({"a": first, "b": second}, "cell")[0][1:]
@@ -35,8 +39,11 @@ def unified(
         having = {
             key: schema.field(name) for key, schema in schemas.items() if name in schema.names
         }
-        common = common_matrix_type if name in of_matrices else common_type
-        shared_type = common({field.type for field in having.values()})
+        types_of = {field.type for field in having.values()}
+        stored = of_matrices.get(name)
+        shared_type = (
+            common_type(types_of) if stored is None else value_type_of_all(types_of, stored)
+        )
         if name == DATASET:
             problems[name] = (
                 f"the axis {table!r} has a vector {name!r} of its own, which cannot be seen: the "
@@ -54,13 +61,28 @@ def unified(
     return fields, problems
 
 
-def common_matrix_type(types: set[pa.DataType]) -> pa.DataType | None:
+def value_type_of_all(shown: set[pa.DataType], stored: set[pa.DataType]) -> pa.DataType | None:
     """Return the type of the values of a matrix of several; booleans count as 0 and 1.
 
-    >>> common_matrix_type({pa.bool_(), pa.int8()})
-    DataType(int8)
+    Parameters
+    ----------
+    shown
+        The types in which the table of each has them; see `value_type`.
+    stored
+        Those in which they are stored.
+
+    Examples
+    --------
+    >>> value_type_of_all({pa.bool_(), pa.int64()}, {pa.bool_(), pa.int8()})
+    DataType(int64)
+    >>> value_type_of_all({pa.uint64(), pa.int64()}, {pa.uint64(), pa.uint8()})
+    DataType(uint64)
     """
-    return common_type(types if len(types) == 1 else types - {pa.bool_()})
+    return common_type(_numbers(shown)) or common_type(_numbers(stored))
+
+
+def _numbers(types: set[pa.DataType]) -> set[pa.DataType]:
+    return types if len(types) == 1 else types - {pa.bool_()}
 
 
 def common_type(types: set[pa.DataType]) -> pa.DataType | None:

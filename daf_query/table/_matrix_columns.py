@@ -20,6 +20,7 @@ from daf_query.table._matrix_values import (
     open_values,
     replaced,
 )
+from daf_query.table._value_types import widened
 from daf_storage import DafReader
 from daf_storage.spi import DecodedCache, StorageType
 
@@ -67,11 +68,16 @@ class MatrixColumn:
         return self.layout.storage_type.is_string or not self.layout.is_by_entry
 
     @property
+    def stored_type(self) -> pa.DataType:
+        """The Arrow type of what is stored."""
+        return arrow_type(self.layout.storage_type)
+
+    @property
     def field(self) -> pa.Field:
-        """Its name and Arrow type; floats can be NULL, where they are NaN."""
+        """Its name and Arrow type, see `value_type`; floats can be NULL, where they are NaN."""
         storage_type = self.layout.storage_type
         is_float = storage_type in (StorageType.FLOAT32, StorageType.FLOAT64)
-        return pa.field(self.name, arrow_type(storage_type), nullable=is_float)
+        return pa.field(self.name, self.layout.value_type, nullable=is_float)
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading.
@@ -89,7 +95,8 @@ class MatrixColumn:
             raise replaced(daf, axes, source.matrix)
         position = require_entry(daf, source.axis, source.entry, cache)
         matrix = MatrixSource(daf, axes, source.matrix, layout, position, cache, identity)
-        return open_values(matrix, self.name, options)
+        column = open_values(matrix, self.name, options)
+        return widened(column, layout.storage_type, self.layout.value_type)
 
 
 def matrix_column(

@@ -48,8 +48,9 @@ from daf_query.table._matrix_scan import (
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_view import TableView
 from daf_query.table._union_columns import DATASET, NullColumn
+from daf_query.table._value_types import value_type
 from daf_storage import DafReader, MatrixInfo, Origin, errors
-from daf_storage.spi import Span, StorageType
+from daf_storage.spi import Span, StorageType, was_float
 
 _MOST_ENTRIES: Final = (1 << 31) - 1
 
@@ -213,6 +214,11 @@ class MatrixDataset(TableDataset):
         return self.schema.field(self._place_of.columns[2]).type
 
     @property
+    def stored_type(self) -> pa.DataType:
+        """The Arrow type in which they are stored."""
+        return arrow_type(self._info.storage_type)
+
+    @property
     def pickled_view(self) -> dict[str, Any]:
         """Which rows are left."""
         return self._view.pickled()
@@ -362,10 +368,9 @@ class MatrixDataset(TableDataset):
 
     def _dtype(self) -> np.dtype[Any] | None:
         """Return what the values are converted to, if they are."""
-        member, stored = self._place_of.member, arrow_type(self._info.storage_type)
-        if member is None or member.value_type == stored:
+        if self.value_type == self.stored_type:
             return None
-        dtype: np.dtype[Any] = np.dtype(member.value_type.to_pandas_dtype())
+        dtype: np.dtype[Any] = np.dtype(self.value_type.to_pandas_dtype())
         return dtype
 
     def _mask(self, entries: AxisEntries, conditions: Sequence[Predicate]) -> Mask | None:
@@ -435,16 +440,21 @@ def _columns_of(place: MatrixPlace, info: MatrixInfo) -> TableColumns:
     entries = pa.dictionary(pa.int32(), pa.string())
     is_float = info.storage_type in (StorageType.FLOAT32, StorageType.FLOAT64)
     member = place.member
-    value_type = arrow_type(info.storage_type) if member is None else member.value_type
+    shown = _value_type(place, info) if member is None else member.value_type
     fields = [
         *([] if member is None else [pa.field(DATASET, pa.string(), nullable=False)]),
         pa.field(first, entries, nullable=False),
         pa.field(second, entries, nullable=False),
-        pa.field(value, value_type, nullable=is_float or pa.types.is_floating(value_type)),
+        pa.field(value, shown, nullable=is_float or pa.types.is_floating(shown)),
     ]
     length = info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
     columns: dict[str, Column] = {field.name: NullColumn(field) for field in fields}
     return TableColumns(place.table, length, columns, {})
+
+
+def _value_type(place: MatrixPlace, info: MatrixInfo) -> pa.DataType:
+    was = was_float(place.daf, *place.axes, place.name)
+    return value_type(info.storage_type, was_float=was)
 
 
 def _shape_of(info: MatrixInfo, place: MatrixPlace) -> tuple[int, int]:

@@ -41,6 +41,8 @@ MAJOR: Final = "major"
 MINOR: Final = "minor"
 VALUE: Final = "value"
 
+_WIDE: Final = 8
+
 Offsets = npt.NDArray[np.int64]
 
 
@@ -210,7 +212,8 @@ class _CountedBlock:
                 return self._constant(name, offsets)
             entries = self._candidates.entries.get(name)
             if entries is None:
-                return self._values(name, offsets)
+                values = self._stored(name, offsets)
+                return values if _is_small_integer(values) else self._converted(values)
             return Codes(self._codes(name, offsets), entries.strings, entries.table)
 
         return values
@@ -223,7 +226,7 @@ class _CountedBlock:
         entries = self._candidates.entries.get(name)
         if entries is not None:
             return entries.encoded(self._codes(name, offsets))
-        values = self._values(name, offsets)
+        values = self._converted(self._stored(name, offsets))
         return values if isinstance(values, pa.Array) else number_array(values)
 
     def _codes(self, name: str, offsets: Offsets | None) -> npt.NDArray[np.int32]:
@@ -233,9 +236,12 @@ class _CountedBlock:
         self._report.count(name, codes)
         return codes
 
-    def _values(self, name: str, offsets: Offsets | None) -> Any:
+    def _stored(self, name: str, offsets: Offsets | None) -> Any:
         values = self._block.values(offsets)
         self._report.count(name, values)
+        return values
+
+    def _converted(self, values: Any) -> Any:
         dtype = self._candidates.dtype
         return values if dtype is None else values.astype(dtype, copy=False)
 
@@ -245,6 +251,11 @@ class _CountedBlock:
         return Codes(
             np.zeros(count, np.uint8), strings, lambda each: evaluate(each, lambda _: strings, 1)
         )
+
+
+def _is_small_integer(values: Any) -> bool:
+    """Return whether values are compared with a wider constant exactly as they are."""
+    return isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.itemsize < _WIDE
 
 
 def _left(mask: Mask, offsets: Offsets | None) -> Offsets | None:

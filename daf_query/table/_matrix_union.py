@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from daf_query.scan import Column
-from daf_query.table._common_types import common_matrix_type
+from daf_query.table._common_types import value_type_of_all
 from daf_query.table._dataset import TableDataset
 from daf_query.table._joined_members import JoinedRun
 from daf_query.table._matrix_columns import MatrixEntry
@@ -57,7 +57,10 @@ class MatrixUnionDataset(UnionDataset):
     """
 
     def __init__(self, tables: Mapping[str, MatrixDataset], *, location: str) -> None:
-        value_type = common_matrix_type({table.value_type for table in tables.values()})
+        value_type = value_type_of_all(
+            {table.value_type for table in tables.values()},
+            {table.stored_type for table in tables.values()},
+        )
         first = next(iter(tables.values()))
         table_name = first.table_columns.table
         if value_type is None:

@@ -35,9 +35,18 @@ from daf_query.scan import (
     evaluate,
     number_array,
 )
+from daf_query.table._value_types import value_type
 from daf_storage import DafReader, MatrixInfo
 from daf_storage.errors import CorruptDataError, FormatError
-from daf_storage.spi import DecodedCache, ForkLock, Span, StorageType, StoredMatrix, checked_indices
+from daf_storage.spi import (
+    DecodedCache,
+    ForkLock,
+    Span,
+    StorageType,
+    StoredMatrix,
+    checked_indices,
+    was_float,
+)
 
 Numbers = npt.NDArray[Any]
 
@@ -62,7 +71,14 @@ class ColumnLayout:
     """Rows per chunk; all of them where they are read together."""
     note: str
     """Why reading a column is slower than it need be, and what to do; empty if it is not."""
+    was_float: bool
+    """Whether whole numbers are stored of what was a matrix of floats."""
     nbytes: int = _VIEW_BYTES
+
+    @property
+    def value_type(self) -> pa.DataType:
+        """The Arrow type in which tables have its values."""
+        return value_type(self.storage_type, was_float=self.was_float)
 
 
 def column_layout(
@@ -81,7 +97,10 @@ def column_layout(
         (daf.location, *axes, name, "layout"),
         daf.matrix_identity(*axes, name),
         lambda: _layout_of(
-            *open_layouts(daf, axes, name), axes[0], other_layout_command(daf, name)
+            *open_layouts(daf, axes, name),
+            axes[0],
+            other_layout_command(daf, name),
+            was_float=was_float(daf, *axes, name),
         ),
     )
     return layout
@@ -92,6 +111,8 @@ def _layout_of(
     faults: Sequence[FormatError],
     rows_axis: str,
     command: str,
+    *,
+    was_float: bool,
 ) -> ColumnLayout:
     if not layouts:
         raise faults[0]
@@ -107,6 +128,7 @@ def _layout_of(
         array is not None and array.is_mappable,
         max(length if array is None else array.chunks[1], 1),
         _note(info, command) if stored is None else "",
+        was_float,
     )
 
 

@@ -432,12 +432,11 @@ def _columns_of_all(table: str, parts: Mapping[str, TableDataset]) -> TableColum
     for part in parts.values():
         broken.update(part.table_columns.problems)
     schemas = {name: part.schema for name, part in parts.items()}
-    of_matrices = {
-        name
-        for part in parts.values()
-        for name, column in part.table_columns.columns.items()
-        if isinstance(column, MatrixColumn)
-    }
+    of_matrices: dict[str, set[pa.DataType]] = {}
+    for part in parts.values():
+        for name, column in part.table_columns.columns.items():
+            if isinstance(column, MatrixColumn):
+                of_matrices.setdefault(name, set()).add(column.stored_type)
     fields, problems = unified(schemas, table, broken, of_matrices)
     length = sum(part.table_columns.length for part in parts.values())
     columns: dict[str, Column] = {field.name: NullColumn(field) for field in fields}

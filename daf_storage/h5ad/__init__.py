@@ -13,6 +13,7 @@ from daf_storage.h5ad._export import export_h5ad, to_anndata
 from daf_storage.h5ad._file_values import write_anndata
 from daf_storage.h5ad._frames import axis_frame
 from daf_storage.h5ad._import import from_anndata, import_h5ad
+from daf_storage.h5ad._recorded_matrices import was_float
 from daf_storage.h5ad._recorded_types import RecordedType, recorded_types
 from daf_storage.h5ad._undo import undone_on_error
 
@@ -31,5 +32,6 @@ __all__ = [
     "recorded_types",
     "to_anndata",
     "undone_on_error",
+    "was_float",
     "write_anndata",
 ]

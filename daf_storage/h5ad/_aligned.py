@@ -88,6 +88,11 @@ def aligned_matrices(
     return sorted(aligned, key=lambda matrix: (order.index(matrix.part), matrix.key))
 
 
+def matrix_note(daf: DafReader, rows_axis: str, columns_axis: str, name: str) -> dict[str, Any]:
+    """Return what the import recorded of ``X`` or a layer: a matrix over both axes."""
+    return _Axes(daf, rows_axis, columns_axis).layer_note(name)
+
+
 def axis_annotations(
     daf: DafReader,
     part: Part,

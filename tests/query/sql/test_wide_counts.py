@@ -1,0 +1,225 @@
+"""Tests of arithmetic with counts that are stored in few bits, against Python's own numbers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import anndata as ad
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+import scipy.sparse as sp
+
+from daf_query import DafSession, connect
+from daf_query.table import AxisDataset, MatrixDataset, MatrixEntry
+from daf_storage import DafWriter, MemoryDaf, errors, from_anndata
+
+SMALL = ["i1", "u1", "i2", "u2", "i4", "u4"]
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def extremes(dtype: str) -> npt.NDArray[Any]:
+    """Return a matrix of two genes, whose values are the extremes of a type in all pairs."""
+    limits = np.iinfo(dtype)
+    values = [0, 1, limits.min, limits.max, limits.max // 2]
+    return np.array([(first, second) for first in values for second in values], dtype)
+
+
+def stored(values: npt.NDArray[Any], form: str = "dense") -> DafWriter:
+    """Return a data set with a matrix of two genes, in one of its forms."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(len(values))])
+    daf.add_axis("gene", ["A", "B"])
+    if form == "gathered":
+        daf.set_matrix("gene", "cell", "X", values.T, relayout=False)
+    else:
+        daf.set_matrix("cell", "gene", "X", sp.csc_array(values) if form == "sparse" else values)
+    return daf
+
+
+def column(session: DafSession, query: str) -> list[Any]:
+    """Return the only column of a query."""
+    result: list[Any] = session.sql(query).to_arrow_table()[0].to_pylist()
+    return result
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "gathered"])
+@pytest.mark.parametrize("dtype", SMALL)
+def test_arithmetic_of_entries_is_exact(dtype: str, form: str) -> None:
+    """Sums, differences, products, negations of the extremes of each type, and their sums."""
+    values = extremes(dtype)
+    pairs = [(int(a), int(b)) for a, b in values]
+    db = connect(stored(values, form))
+    for sql, expected in {
+        "X['A'] + X['B']": [a + b for a, b in pairs],
+        "X['A'] - X['B']": [a - b for a, b in pairs],
+        "X['A'] * 200 - 1": [a * 200 - 1 for a, _ in pairs],
+        "-X['A']": [-a for a, _ in pairs],
+        "abs(X['A'])": [abs(a) for a, _ in pairs],
+        "coalesce(X['A'], 0) - X['B']": [a - b for a, b in pairs],
+        "CASE WHEN X['A'] > 1 THEN X['A'] ELSE X['B'] END * 3": [
+            3 * (a if a > 1 else b) for a, b in pairs
+        ],
+        "X['A'] - lag(X['A'], 1, -1) OVER (ORDER BY index)": [
+            a - b for (a, _), (b, _) in zip(pairs, [(-1, 0), *pairs], strict=False)
+        ],
+        "sum(X['A'] - X['B']) OVER (ORDER BY index)": list(
+            np.cumsum([a - b for a, b in pairs]).tolist()
+        ),
+    }.items():
+        assert column(db, f"SELECT {sql} FROM cell ORDER BY index") == expected, sql
+    assert column(db, "SELECT sum(X['B']) - sum(X['A'] + 3) FROM cell") == [-3 * len(pairs)]
+    if dtype not in ("i4", "u4"):  # the sum of whose squares has more than 63 bits
+        squares = [sum(a * a for a, _ in pairs)]
+        assert column(db, "SELECT sum(X['A'] * X['A']) FROM cell") == squares
+
+
+@pytest.mark.parametrize("dtype", SMALL)
+def test_arithmetic_of_the_long_form_is_exact(dtype: str) -> None:
+    """What holds for columns of genes holds for the column of all values."""
+    values = extremes(dtype)
+    db = connect(stored(values))
+    sql = "SELECT value - 2 * value FROM matrix('cell', 'gene', 'X')"
+    assert sorted(column(db, sql)) == sorted(-int(v) for v in values.ravel())
+    sql = """SELECT a.value - b.value FROM matrix('cell', 'gene', 'X') a
+        JOIN matrix('cell', 'gene', 'X') b ON a.cell = b.cell AND a.gene = 'A' AND b.gene = 'B'"""
+    assert sorted(column(db, sql)) == sorted(int(a) - int(b) for a, b in values)
+
+
+@pytest.mark.parametrize("was_float", [False, True])
+@pytest.mark.parametrize("dtype", SMALL)
+def test_conditions_are_evaluated_as_stored(dtype: str, *, was_float: bool) -> None:
+    """Constants beyond the type, negative ones, fractions, infinity: pushed down or not."""
+    values = extremes(dtype)[:, 0]
+    daf = stored(extremes(dtype))
+    if was_float:
+        daf.set_scalar("anndata_notes", '{"matrices": {"X": {"dtype": "<f4"}}}')
+        for key, name in (("obs_is", "cell"), ("var_is", "gene")):
+            daf.set_scalar(key, name)
+    db = connect(daf)
+    limits = np.iinfo(dtype)
+    constants = [0, -1, 2.5, -0.5, 0.0, limits.max + 1, limits.min - 1, limits.max, 1e300, -1e300]
+    for table, name in (("cell", "X['A']"), ("matrix('cell', 'gene', 'X')", "value")):
+        where = "gene = 'A' AND " if name == "value" else ""
+        for constant in constants:
+            for symbol, compare in OPERATORS.items():
+                expected = sum(bool(compare(int(v), constant)) for v in values)
+                sql = f"SELECT count(*) FROM {table} WHERE {where}{name} {symbol} {constant!r}"
+                assert column(db, sql) == [expected], sql
+        listed = ", ".join(map(repr, constants))
+        kept = sum(any(int(v) == each for each in constants) for v in values)
+        sql = f"SELECT count(*) FROM {table} WHERE {where}{name} IN ({listed})"
+        assert column(db, sql) == [kept]
+        assert column(db, sql.replace(" IN ", " NOT IN ")) == [len(values) - kept]
+        sql = f"SELECT count(*) FROM {table} WHERE {where}{name} BETWEEN -0.5 AND 1e9"
+        assert column(db, sql) == [sum(-0.5 <= int(v) <= 1e9 for v in values)]
+        sql = f"SELECT count(*) FROM {table} WHERE {where}{name} < 'NaN'::DOUBLE"
+        assert column(db, sql) == [len(values)]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32"])
+def test_counts_as_changes_no_answer(dtype: Any) -> None:
+    """Imported as integers or as the floats of the file, SQL says the same, quotients included."""
+    counts = np.array([[3, 0], [0, 2], [7, 7], [200, 201]], np.float32)
+    adata = ad.AnnData(
+        sp.csr_array(counts),
+        obs=pd.DataFrame(index=list("abcd")),
+        var=pd.DataFrame(index=["A", "B"]),
+        layers={"twice": counts / 2},
+    )
+    plain, small = from_anndata(adata), from_anndata(adata, counts_as=dtype)
+    assert small.matrix_info("obs", "var", "X").storage_type.dtype == np.dtype(dtype)
+    assert connect(small).sql("SELECT X['A'] FROM obs").to_arrow_table().schema.types == [
+        pa.float64()
+    ]
+    for sql in (
+        "SELECT X['A'] / 2, X['A'] / X['B'], X['A'] % 2, X['A'] - X['B'] FROM obs ORDER BY name",
+        "SELECT sum(X['A']), avg(X['A']), max(X['A']) - min(X['B']), sum(X['A'] / 4) FROM obs",
+        "SELECT X['A'], count(*) AS n FROM obs GROUP BY X['A'] ORDER BY X['A'] DESC",
+        "SELECT name FROM obs WHERE X['A'] / 2 > 1.4 AND X['B'] IN (0, 7) ORDER BY name",
+        "SELECT value / 2 AS half, obs FROM matrix('obs', 'var', 'X') ORDER BY half, obs",
+        "SELECT value / 2 AS half, obs FROM matrix('var', 'obs', 'X') ORDER BY half, obs",
+    ):
+        answer, expected = (connect(each).sql(sql).to_pandas() for each in (small, plain))
+        pd.testing.assert_frame_equal(answer, expected, check_dtype=False, rtol=1e-6)
+
+
+def test_notes_that_make_no_sense_are_ignored() -> None:
+    """A type that is none, notes that are none: integers are integers."""
+    for notes in ('{"matrices": {"X": {"dtype": 3}}}', '{"matrices": [1]}', '{"layers": 3}', "{"):
+        daf = stored(extremes("u1"))
+        daf.set_scalar("anndata_notes", notes)
+        for key, name in (("obs_is", "cell"), ("var_is", "gene")):
+            daf.set_scalar(key, name)
+        schema = connect(daf).sql("SELECT X['A'] FROM cell").to_arrow_table().schema
+        assert schema.types == [pa.int64()]
+
+
+@pytest.mark.parametrize("dtype", [*SMALL, "i8", "u8", "f4", "f8", "?"])
+def test_batches_are_of_the_type_of_the_schema(dtype: str) -> None:
+    """Of columns and of the long form; integers of 64 bits, floats and booleans are as stored."""
+    values = np.array([[1, 0], [0, 1], [1, 1]], dtype)
+    shown = pa.int64() if dtype in SMALL else pa.from_numpy_dtype(np.dtype(dtype))
+    daf = stored(values)
+    cells = AxisDataset(daf, "cell").with_matrix_columns({"x": MatrixEntry("gene", "X", "A")})
+    long = MatrixDataset(daf, "cell", "gene", "X")
+    for table, name in ((cells, "x"), (long, "value")):
+        assert table.schema.field(name).type == shown
+        [batch] = table.scanner(
+            [name], pc.field("cell" if table is long else "name") != "c1"
+        ).to_batches()
+        assert batch.schema.field(name).type == batch.column(0).type == shown
+        expected = values[:, 0] if table is cells else values.ravel()
+        assert sorted(table.to_table()[name].to_pylist()) == sorted(expected.tolist())
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "shown"),
+    [
+        (["u1", "i2"], pa.int64()),
+        (["u1", "u8"], pa.uint64()),
+        (["i1", "f4"], pa.float64()),
+        (["?", "u2"], pa.int64()),
+        (["f4", "f4"], pa.float32()),
+    ],
+)
+def test_of_several_data_sets(dtypes: list[str], shown: pa.DataType) -> None:
+    """One type holds the values of all, and arithmetic with it is exact."""
+    members = {}
+    for name, dtype in zip("pq", dtypes, strict=True):
+        daf = MemoryDaf(name=f"{name}-{'-'.join(dtypes)}")
+        daf.add_axis("cell", [f"{name}{i}" for i in range(2)])
+        daf.add_axis("gene", ["A", "B"])
+        daf.set_matrix("cell", "gene", "X", np.array([[1, 0], [0, 1]], dtype))
+        members[name] = daf
+    db = connect(list(members.values()))
+    result = db.sql("SELECT X['A'] FROM cell ORDER BY name").to_arrow_table()
+    assert (result.schema.types, result[0].to_pylist()) == ([shown], [1, 0, 1, 0])
+    long = db.sql("SELECT value FROM matrix('cell', 'gene', 'X') WHERE gene = 'B'").to_arrow_table()
+    assert (long.schema.types, sorted(long[0].to_pylist())) == ([shown], [0, 0, 1, 1])
+    assert column(db, "SELECT count(*) FROM cell WHERE X['A'] > -0.5 AND X['B'] < 1") == [2]
+
+
+def test_signed_and_unsigned_of_64_bits_have_no_type_in_common() -> None:
+    """Neither holds the values of the other: an error says so."""
+    members = []
+    for dtype in ("i8", "u8"):
+        daf = MemoryDaf(name=f"wide-{dtype}")
+        daf.add_axis("cell", [dtype])
+        daf.add_axis("gene", ["A"])
+        daf.set_matrix("cell", "gene", "X", np.array([[1]], dtype))
+        members.append(daf)
+    with pytest.raises(errors.DafError, match="none in common"):
+        connect(members).sql("SELECT value FROM matrix('cell', 'gene', 'X')")
