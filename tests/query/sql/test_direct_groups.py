@@ -450,7 +450,15 @@ def test_explanations_say_how_a_query_is_answered(sessions: list[DafSession]) ->
     """The plan of the engine is that which it would execute."""
     session = sessions[0]
     plan = session.explain("SELECT donor, avg(wide) FROM cell WHERE tiny < 5 GROUP BY donor")
-    assert plan.direct.startswith("the rows of cell where tiny < 5 aggregated by donor")
+    assert plan.direct == (
+        "the rows of cell where tiny < 5 aggregated by donor as numbers, unless these have too "
+        "many different values"
+    )
+    assert session.explain("SELECT avg(wide) FROM cell").direct == (
+        "the rows of cell aggregated as numbers"
+    )
+    by_two = session.explain("SELECT count(*) FROM cell GROUP BY donor, tiny").direct
+    assert by_two.startswith("the rows of cell aggregated by donor, tiny as numbers, unless")
     assert "Aggregate" in plan.logical
     assert str(plan).startswith(f"answered without this plan: {plan.direct}")
     assert session.explain("SELECT count(*) FROM cell WHERE tiny < 5").direct == (

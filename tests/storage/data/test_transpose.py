@@ -181,3 +181,18 @@ def test_all_true_matrices_in_both_layouts() -> None:
             (np.ones(2), parts.rowval - 1, parts.colptr - 1), shape=parts.shape
         )
         assert np.array_equal(found.toarray(), expected)
+
+
+@pytest.mark.parametrize(("free", "is_inside"), [((1, 2), True), ((2, 3), False), ((-1, 0), False)])
+def test_places_outside_of_the_result_are_refused(free: Any, *, is_inside: bool) -> None:
+    """Before the first, or behind the last: numpy would take them from the other end."""
+    target = transposing._Target(np.array(free), np.zeros(3, int), np.zeros(3, int), 3)
+    elements = (np.array([1, 1]), np.array([7, 8]), np.array([5, 6]))
+    if is_inside:
+        target.put(0, *elements)
+        assert target.rowval.tolist() == [0, 7, 8]
+        assert target.nzval.tolist() == [0, 5, 6]
+        return
+    with pytest.raises(errors.CorruptDataError, match="changed while it was transposed"):
+        target.put(0, *elements)
+    assert not target.rowval.any()

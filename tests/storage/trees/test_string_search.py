@@ -74,6 +74,10 @@ def test_sections_are_searched_side_by_side_where_guesses_hold(
     usual = [f"donor{number % 13}" for number in range(3000)]
     assert len(rows_of(search_of(usual, 256), ["donor7"], 3000)) == 231
     assert not calls
+    sections = search_of(usual, 256)._sections()
+    size = sections[-1].stop
+    assert [section.start * 3 // size for section in sections] == [0, 1, 2]
+    assert all(abs(section.stop - section.start - size / 3) < 20 for section in sections)
     odd = [*usual[:1000], *[FAKE] * 50, *usual[:1000]]
     rows_of(search_of(odd, 256), ["donor7"], len(odd))
     assert len(calls) == 1
