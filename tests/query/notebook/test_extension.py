@@ -18,6 +18,8 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from daf_query import connect
+from daf_query.notebook import load_ipython_extension
+from daf_query.notebook._completion import CellCompleter
 from daf_query.notebook._line import CellLine, ConnectLine, cell_line, connect_line
 from daf_storage import MemoryDaf, ZarrDaf, copy_all, errors
 
@@ -32,6 +34,13 @@ def _daf() -> Any:
     return daf
 
 
+def _matchers(shell: Any) -> list[Any]:
+    """Return what completes the cells of the extension."""
+    matchers = shell.Completer.custom_matchers
+    names = [getattr(each, "matcher_identifier", None) for each in matchers]
+    return [name for name in names if name == "daf_query.cells"]
+
+
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Return a shell with the extension, which writes no history, and leaves modules alone."""
@@ -43,7 +52,8 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     shell.run_line_magic("load_ext", "daf_query")
     yield shell
     shell.run_line_magic("unload_ext", "daf_query")
-    assert "daf" not in shell.magics_manager.magics["cell"]
+    assert all("daf" not in magics for magics in shell.magics_manager.magics.values())
+    assert not _matchers(shell)
     shell.restore_sys_module_state()
     InteractiveShell.clear_instance()
     sys.modules["__main__"] = main
@@ -134,6 +144,67 @@ def test_an_error_is_one_sentence(
     assert len(printed.splitlines()) <= 3  # a syntax error shows the place
 
 
+def test_the_extension_is_loaded_again(shell: Any) -> None:
+    """It completes once, also after that; matchers of others stay."""
+    shell.Completer.custom_matchers.append(len)
+    shell.run_line_magic("reload_ext", "daf_query")
+    load_ipython_extension(shell)
+    assert len(_matchers(shell)) == 1
+    assert shell.Completer.custom_matchers.pop(0) is len
+    assert _run(shell, "%%daf\nSELECT 1 AS x")[0].success
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("a b", "takes one session, not 'a b'; the SQL is in the lines below"),
+        ("--to excel", "--to is pandas, polars or arrow, not 'excel'"),
+        ("-o 1x", "'1x' is no name of a variable"),
+        ("--params a-b", "'a-b' is no name of a variable"),
+        ("a-b", "'a-b' is no name of a variable"),
+        ("-o", "-o needs a value"),
+        ("--to=", "--to needs a value"),
+        ("'open", "cannot read"),
+        ("--parms x", "no option --parms; did you mean --params?; there are --to, -o, --output"),
+        ("--zzz", "no option --zzz; there are --to"),
+    ],
+)
+def test_lines_of_cells_that_are_wrong(line: str, sentence: str) -> None:
+    """The sentence says how they are written."""
+    with pytest.raises(errors.InvalidInputError, match=re.escape(sentence)):
+        cell_line(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("", "write it so: %daf connect PATH [NAME]"),
+        ("a b c", "write it so: %daf connect PATH [NAME]"),
+        ("a 1x", "'1x' is no name of a variable"),
+        ("a --mode w", "--mode is r or r+, not 'w'"),
+        ("a --to arrow", "no option --to"),
+    ],
+)
+def test_lines_of_directives_that_are_wrong(line: str, sentence: str) -> None:
+    """As those of cells."""
+    with pytest.raises(errors.InvalidInputError, match=re.escape(sentence)):
+        connect_line(line)
+    assert connect_line("'a b' --mode=r+") == ConnectLine("a b", "db", "r+")
+
+
+def test_parameters_that_are_wrong(shell: Any) -> None:
+    """The first that is missing is named; numbered ones are no variables."""
+    shell.push({"zeta": 1})
+    for cell, sentence in (
+        ("%%daf --params nope\nSELECT 1", "--params: there is no variable 'nope'"),
+        ("%%daf\nSELECT $zeta, $beta, $alpha", "the parameter $alpha, and there is no variable"),
+    ):
+        result, _ = _run(shell, cell)
+        assert sentence in str(result.error_in_exec)
+    assert _run(shell, "%%daf -o rows\nSELECT $zeta + 1 AS x, '$no' AS y")[0].success
+    assert shell.user_ns["rows"].to_pydict() == {"x": [2], "y": ["$no"]}
+
+
 def test_which_session_is_asked(shell: Any) -> None:
     """The only one, or ``db``; of several others one has to be named."""
     shell.push({"one": connect(_daf()), "two": connect(_daf())})
@@ -163,12 +234,6 @@ def test_lines_are_parsed() -> None:
     assert connect_line("a.h5ad --mode r --overlay mine.daf.zarr x") == ConnectLine(
         "a.h5ad", "x", "r", "mine.daf.zarr"
     )
-    for line in ("a b", "--to excel", "-o 1x", "-o", "'open", "--params a-b"):
-        with pytest.raises(errors.InvalidInputError):
-            cell_line(line)
-    for line in ("", "a b c", "a 1x", "a --mode w"):
-        with pytest.raises(errors.InvalidInputError):
-            connect_line(line)
 
 
 def _completed(shell: Any, cell: str) -> list[str]:
@@ -186,6 +251,20 @@ def test_the_first_line_is_completed(shell: Any) -> None:
     assert _completed(shell, "%%daf db --o|") == ["%%daf db --output"]
     assert _completed(shell, "%%daf db --to p|") == ["%%daf db --to pandas", "%%daf db --to polars"]
     assert _completed(shell, "%%daf db -o fr|\nSELECT 1") == ["%%daf db -o frame"]
+    assert _completed(shell, "%%daf db --params=fr|") == ["%%daf db --params=frame"]
+    assert _completed(shell, "%%daf db --to  ar|") == ["%%daf db --to  arrow"]
+    options = ["--to", "--output", "-o", "--params"]
+    shell.push({"_hidden": connect(_daf())})
+    assert _completed(shell, "%%daf |") == [f"%%daf {each}" for each in ("db", *options)]
+    assert _completed(shell, "%%daf d|b --to arrow\nSELECT 1") == ["%%daf db"]
+    completer = CellCompleter(shell)
+    assert completer.completions("%%daf ", 6)[1][:2] == [("db", "session"), ("--to", "option")]
+    assert completer.completions("%%daf --to a", 12) == ("a", [("arrow", "form")])
+    assert completer.completions("%%daf -o fram", 13) == ("fram", [("frame", "variable")])
+    assert completer.completions("%%daf --output _", 16) == ("_", [])
+    assert completer.completions("%%daf", 5)[0] == ""
+    assert completer.completions("SELECT", 3) == ("", [])
+    assert completer.completions("%%daff\nSEL", 10) == ("", [])
 
 
 def test_the_sql_is_completed(shell: Any) -> None:
