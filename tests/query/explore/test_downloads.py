@@ -122,7 +122,9 @@ def test_tickets_expire() -> None:
     old = tickets.add("old")
     assert len(tickets) == 2
     now[0] = 120.0
-    new = [tickets.add("new") for _ in range(100)]
+    new = [tickets.add("new")]
+    assert len(tickets) == 2
+    new += [tickets.add("new") for _ in range(99)]
     assert len(tickets) == 100
     assert tickets.take(old) is None
     assert tickets.take(new[0]) == "new"

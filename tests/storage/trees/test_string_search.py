@@ -56,7 +56,7 @@ def test_rows_and_strings_are_those_of_a_list(
         assert rows_of(search, values, len(strings)) == expected
     rows = np.arange(0, len(strings), 3)
     for again in (search, search_of(strings, block_bytes)):
-        assert again.strings(rows).to_pylist() == strings[::3]
+        assert again.strings(rows).equals(pa.array(strings[::3], pa.string()))
 
 
 def test_sections_are_searched_side_by_side_where_guesses_hold(
