@@ -31,6 +31,7 @@ from daf_query.scan._dictionary_codes import DictionaryCodes
 from daf_query.scan._evaluate import Codes, Mask, Values, evaluate
 from daf_query.scan._group_keys import MAX_GROUPS, GroupKey
 from daf_query.scan._group_scan import Aggregate, Function, GroupScan
+from daf_query.scan._interpreter_end import until_interpreter_ends
 from daf_query.scan._membership import with_sql_membership
 from daf_query.scan._missing_strings import offsets_of
 from daf_query.scan._number_column import NumberColumn, ReadSpan, runs_of_chunks
@@ -131,5 +132,6 @@ __all__ = [
     "runs_of_chunks",
     "size_bytes",
     "stored_matches",
+    "until_interpreter_ends",
     "with_sql_membership",
 ]

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from daf_query.scan import until_interpreter_ends
 from daf_query.table._unscannable import unscannable
 from daf_storage.spi import ForkLock
 
@@ -81,4 +82,8 @@ class ComputedFragment:
 
 def _batches(dataset: ComputedDataset) -> Iterator[pa.RecordBatch]:
     """Yield the rows; nothing is computed before the first batch is asked for."""
-    yield from dataset.table().to_batches()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from dataset.table().to_batches()
+
+    return until_interpreter_ends(batches())

@@ -31,6 +31,7 @@ from daf_query.scan import (
     note_of,
     parse,
     plan_scan,
+    until_interpreter_ends,
     with_sql_membership,
 )
 from daf_query.table._dask_frames import DaskFrames, PartSpan
@@ -496,7 +497,11 @@ def _batches(
     partitions: Sequence[Span] | None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches; nothing is planned or read before the first is asked for."""
-    yield from make_scan(predicate).batches(names, partitions)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from make_scan(predicate).batches(names, partitions)
+
+    return until_interpreter_ends(batches())
 
 
 def _open_again(
