@@ -10,7 +10,8 @@ Must not know data sets, SQL or sessions: it draws arrays.
 from daf_query.plot._axes import AxesLike, axes_for, axes_with_legend, require_matplotlib
 from daf_query.plot._colours import Categories, Colouring, Numbers, Palette, colouring_of
 from daf_query.plot._grids import add_dot_legend, draw_dots, draw_grid, scaled
-from daf_query.plot._points import draw_points
+from daf_query.plot._names import names_inches, write_labels
+from daf_query.plot._points import draw_points, legend_inches
 from daf_query.plot._violins import draw_violins
 
 __all__ = [
@@ -27,6 +28,9 @@ __all__ = [
     "draw_grid",
     "draw_points",
     "draw_violins",
+    "legend_inches",
+    "names_inches",
     "require_matplotlib",
     "scaled",
+    "write_labels",
 ]

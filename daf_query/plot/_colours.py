@@ -70,9 +70,11 @@ def colouring_of(
     Parameters
     ----------
     order
-        The categories in their order; by default those that occur, in alphabetical order.
+        The categories in their order, also those that do not occur, which keep their colours; by
+        default those that occur, in alphabetical order.
     palette
-        Their colours.
+        Their colours.  Of a list that has one for each of ``order``, or else for each category
+        that occurs.
     keyword
         The parameter by which the values were chosen, for messages.
 
@@ -99,6 +101,11 @@ def colouring_of(
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return _categories(values.cast(pa.string()), order, palette, keyword)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        if palette is not None:
+            raise errors.InvalidInputError(
+                f"palette= has colours of categories, and {keyword}= yields numbers: choose a "
+                "colour map with cmap="
+            )
         numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         return Numbers(numbers.astype(np.float64, copy=False))
     if pa.types.is_null(kind):
@@ -118,7 +125,8 @@ def _categories(
         minlength=len(encoded.dictionary) + 1,
     )[1:]
     found = dict(zip(encoded.dictionary.to_pylist(), counts.tolist(), strict=True))
-    known = [] if order is None else [each for each in order.to_pylist() if each in found]
+    whole = [] if order is None else order.to_pylist()
+    known = [each for each in whole if each in found]
     labels = known + sorted(set(found) - set(known))
     shown = _shown(labels, found)
     place_of = {label: place for place, label in enumerate(shown)}
@@ -127,7 +135,7 @@ def _categories(
     indices = pc.fill_null(encoded.indices, -1).to_numpy().astype(np.int64)
     codes = np.where(indices < 0, -1, places[indices])
     sizes = np.bincount(codes[codes >= 0], minlength=len(shown))
-    colours = _colours(shown, palette, keyword)
+    colours = _colours(shown, whole, palette, keyword)
     return Categories(codes, tuple(shown), tuple(sizes.tolist()), colours)
 
 
@@ -140,7 +148,9 @@ def _shown(labels: list[str], counts: Mapping[str, int]) -> list[str]:
     return [each for each in labels if each in set(largest)] + [f"{_OTHER} ({others:,} more)"]
 
 
-def _colours(labels: Sequence[str], palette: Palette | None, keyword: str) -> tuple[str, ...]:
+def _colours(
+    labels: Sequence[str], whole: Sequence[str], palette: Palette | None, keyword: str
+) -> tuple[str, ...]:
     if isinstance(palette, str):
         raise errors.InvalidInputError("palette= is a list or a mapping of colours, not a string")
     if isinstance(palette, Mapping):
@@ -150,14 +160,37 @@ def _colours(labels: Sequence[str], palette: Palette | None, keyword: str) -> tu
                 f"palette= has no colour for {lacking[0]!r}, which {keyword}= yields"
             )
         return _checked([palette.get(label, MISSING_COLOUR) for label in labels])
+    place_of = {label: place for place, label in enumerate(whole)}
+    has_places = len(whole) <= _MOST_CATEGORIES and all(label in place_of for label in labels)
     if palette is not None:
+        if has_places and len(palette) >= len(whole):
+            return _checked([palette[place_of[label]] for label in labels])
         if len(palette) < len(labels):
             raise errors.InvalidInputError(
                 f"palette= has {len(palette)} colours, and {keyword}= yields {len(labels)} "
                 "categories"
             )
         return _checked(list(palette[: len(labels)]))
+    if has_places:
+        colours = _default_colours(len(whole))
+        return tuple(colours[place_of[label]] for label in labels)
     return _default_colours(len(labels))
+
+
+def check_cmap(cmap: Any) -> None:
+    """Refuse the name of a colour map that matplotlib does not have.
+
+    Raises
+    ------
+    InvalidInputError
+        There is none; the message names what is like it.
+    """
+    library: Any = optional_import("matplotlib", extra="plot")
+    if isinstance(cmap, str) and cmap not in library.colormaps:
+        raise errors.InvalidInputError(
+            f"cmap= is {cmap!r}, which is no colour map of matplotlib"
+            f"{errors.nearest(cmap, list(library.colormaps))}"
+        )
 
 
 def _checked(colours: list[str]) -> tuple[str, ...]:

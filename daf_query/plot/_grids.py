@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_query.plot._axes import AxesLike
+from daf_query.plot._colours import check_cmap
+from daf_query.plot._names import RAW, write_labels, write_names
 
 _LARGEST: Final = 180.0
 _SHOWN_FRACTIONS: Final = (0.2, 0.4, 0.6, 0.8, 1.0)
@@ -25,6 +27,7 @@ def draw_dots(
     cmap: str,
 ) -> Any:
     """Draw a dot for each group and column: the size is a fraction, the colour a mean."""
+    check_cmap(cmap)
     height, width = fractions.shape
     y, x = np.mgrid[0:height, 0:width]
     dots = ax.scatter(
@@ -61,17 +64,18 @@ def draw_grid(
     label
         What the colours are; None leaves the colour bar out.
     """
+    check_cmap(cmap)
     picture = ax.imshow(values, cmap=cmap, aspect="auto", interpolation="nearest")
     _name(ax, groups, columns, title)
     if label is not None:
-        ax.figure.colorbar(picture, ax=ax, shrink=0.7).set_label(label, fontsize="small")
+        ax.figure.colorbar(picture, ax=ax, shrink=0.7).set_label(label, fontsize="small", **RAW)
     return picture
 
 
 def _name(ax: AxesLike, groups: Sequence[str], columns: Sequence[str], title: str) -> None:
-    ax.set_xticks(range(len(columns)), columns, rotation=90)
-    ax.set_yticks(range(len(groups)), groups)
-    ax.set_title(title)
+    write_names(ax.xaxis, columns, rotation=90)
+    write_names(ax.yaxis, groups)
+    write_labels(ax, title=title)
 
 
 def add_dot_legend(legend: AxesLike, dots: Any, title: str) -> None:

@@ -8,13 +8,24 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_query.plot._axes import AxesLike
-from daf_query.plot._colours import MISSING_COLOUR, Categories, Colouring, Numbers
+from daf_query.plot._colours import (
+    MISSING_COLOUR,
+    Categories,
+    Colouring,
+    Numbers,
+    check_cmap,
+)
+from daf_query.plot._names import RAW, drawn_name, names_inches, write_labels
+from daf_storage import errors
 from daf_storage.spi import optional_import
 
 _RASTERISED: Final = 10_000
 _TOTAL_AREA: Final = 120_000.0
 _LEGEND_ROWS: Final = 18
 _LONGEST_TITLE: Final = 30
+_BAR_INCHES: Final = 1.0
+_MARKER_INCHES: Final = 0.5
+_SMALL: Final = 0.83
 
 
 def draw_points(  # noqa: PLR0913 - what is drawn, and how
@@ -41,7 +52,15 @@ def draw_points(  # noqa: PLR0913 - what is drawn, and how
         What the colours are.
     size
         The area of a point, as matplotlib has it; by default less for more points.
+
+    Raises
+    ------
+    InvalidInputError
+        The size is not above 0, or there is no such colour map.
     """
+    check_cmap(cmap)
+    if size is not None and not size > 0:
+        raise errors.InvalidInputError(f"size= is the area of a point, above 0, not {size!r}")
     count = len(points)
     area = min(max(_TOTAL_AREA / max(count, 1), 0.3), 60.0) if size is None else size
     style = {"s": area, "linewidths": 0, "rasterized": count > _RASTERISED}
@@ -60,7 +79,19 @@ def draw_points(  # noqa: PLR0913 - what is drawn, and how
             _add_legend(ax, colouring, title)
     elif known.size:
         _draw_numbers(ax, points, known, colouring, {**style, "cmap": cmap}, legend=legend)
-    ax.set_title(title)
+    write_labels(ax, title=title)
+
+
+def legend_inches(colouring: Colouring | None) -> float:
+    """Return how wide the legend of a colouring is, or its colour bar."""
+    if not isinstance(colouring, Categories):
+        return _BAR_INCHES
+    labels = [f"{drawn_name(label)} (99,999)" for label in colouring.labels]
+    return _legend_columns(len(labels) + 1) * (_SMALL * names_inches(labels, 60) + _MARKER_INCHES)
+
+
+def _legend_columns(count: int) -> int:
+    return 1 + (count - 1) // _LEGEND_ROWS
 
 
 def _draw_categories(
@@ -97,7 +128,14 @@ def _add_legend(ax: AxesLike, colouring: Categories, title: str) -> None:
     """Name the categories, with the number of points of each."""
     lines = optional_import("matplotlib.lines", extra="plot")
     handles = [
-        lines.Line2D([], [], marker="o", linestyle="", color=colour, label=f"{label} ({count:,})")
+        lines.Line2D(
+            [],
+            [],
+            marker="o",
+            linestyle="",
+            color=colour,
+            label=f"{drawn_name(label)} ({count:,})",
+        )
         for label, count, colour in zip(
             colouring.labels, colouring.counts, colouring.colours, strict=True
         )
@@ -108,12 +146,14 @@ def _add_legend(ax: AxesLike, colouring: Categories, title: str) -> None:
         handles.append(
             lines.Line2D([], [], marker="o", linestyle="", color=MISSING_COLOUR, label=label)
         )
-    ax.legend(
+    legend = ax.legend(
         handles=handles,
         title=title if len(title) <= _LONGEST_TITLE else None,
         loc="center left",
         bbox_to_anchor=(1.0, 0.5),
         frameon=False,
         fontsize="small",
-        ncols=1 + (len(handles) - 1) // _LEGEND_ROWS,
+        ncols=_legend_columns(len(handles)),
     )
+    for text in (legend.get_title(), *legend.get_texts()):
+        text.set(**RAW)

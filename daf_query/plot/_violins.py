@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_query.plot._axes import AxesLike
+from daf_query.plot._names import write_names
 from daf_storage.spi import optional_import
 
 _SHAPED_BY: Final = 20_000
 _POINTS: Final = 100
-_BINS: Final = 512
+_BLOCK: Final = 2048
 
 
 def draw_violins(
@@ -57,7 +58,7 @@ def draw_violins(
             body.set(facecolor=colours[place], alpha=0.75, linewidth=0)
         for name in ("cbars", "cmins", "cmaxes", "cmedians"):
             parts[name].set(color="0.35", linewidth=0.8)
-    ax.set_xticks(range(len(labels)), labels, rotation=90 if len(labels) > 3 else 0)
+    write_names(ax.xaxis, labels, rotation=90 if len(labels) > 3 else 0)
     ax.set_xlim(-0.7, len(labels) - 0.3)
 
 
@@ -73,8 +74,11 @@ def _density(values: npt.NDArray[Any], coordinates: npt.NDArray[Any]) -> npt.NDA
         constant: npt.NDArray[Any] = (coordinates == 0).astype(np.float64)
         return constant
     width = deviation * values.size ** (-1 / 5)
-    counts, edges = np.histogram(values, bins=_BINS)
-    centres = (edges[1:] + edges[:-1]) / 2
-    distance = (coordinates[:, np.newaxis] - centres) / width
-    density: npt.NDArray[Any] = np.exp(-0.5 * distance**2) @ counts
+    places = coordinates[:, np.newaxis]
+    distinct, counts = np.unique(values, return_counts=True)
+    density: npt.NDArray[Any] = np.zeros(len(places))
+    for start in range(0, distinct.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        density += np.exp(-0.5 * ((places - distinct[block]) / width) ** 2) @ counts[block]
+    density /= values.size * width * np.sqrt(2 * np.pi)
     return density

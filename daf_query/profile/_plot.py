@@ -17,6 +17,7 @@ from daf_query.plot import (
     axes_with_legend,
     draw_dots,
     draw_grid,
+    names_inches,
     require_matplotlib,
     scaled,
 )
@@ -34,6 +35,8 @@ Scale: TypeAlias = Literal["none", "column"]
 
 _MAX_DOTS: Final = 20_000
 _INCHES: Final = 0.32
+_LEGEND_INCHES: Final = 1.5
+_TITLE_INCHES: Final = 0.06
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +103,9 @@ class ProfilePlots:
         if ax is not None:
             self._dots(ax, fractions, means, chosen, cmap)
             return ax
-        height, width = fractions.shape
+        inches = self._inches(chosen, least=7)
         ax, legend = axes_with_legend(
-            inches=(_INCHES * (width + 9), _INCHES * (max(height, 7) + 4)), widths=(width + 1, 4)
+            inches=(inches[0] + _LEGEND_INCHES, inches[1]), widths=(inches[0], _LEGEND_INCHES)
         )
         dots = self._dots(ax, fractions, means, chosen, cmap)
         add_dot_legend(legend, dots, "mean" if scale == "none" else "mean (0 to 1)")
@@ -166,12 +169,12 @@ class ProfilePlots:
         values = np.asarray(values_of(self.moments, statistic), np.float64)[:, chosen]
         if scale == "column":
             values = scaled(values)
-        height, width = values.shape
-        ax = axes_for(ax, inches=(_INCHES * (width + 9), _INCHES * (max(height, 4) + 5)))
+        inches = self._inches(chosen, least=5)
+        ax = axes_for(ax, inches=(inches[0] + 1, inches[1]))
         draw_grid(
             ax,
             values,
-            groups=group_labels(self.groups, height),
+            groups=self._labels(),
             columns=[self.entries[place] for place in chosen],
             title=self._title(),
             cmap=cmap,
@@ -197,6 +200,10 @@ class ProfilePlots:
         if isinstance(columns, str):
             chosen = [columns]
         for entry in chosen:
+            if not isinstance(entry, str):
+                raise errors.InvalidInputError(
+                    f"columns= is a list of entries of {self.axes[1]!r}, not of {entry!r}"
+                )
             if entry not in place_of:
                 raise errors.EntryNotFoundError(
                     f"the profile of {len(place_of):,} {self.axes[1]} has none called {entry!r}"
@@ -225,11 +232,23 @@ class ProfilePlots:
             ax,
             fractions,
             means,
-            groups=group_labels(self.groups, len(fractions)),
+            groups=self._labels(),
             columns=[self.entries[place] for place in chosen],
             title=self._title(),
             cmap=cmap,
         )
+
+    def _labels(self) -> list[str]:
+        """Return what the groups are called."""
+        return group_labels(self.groups, self.moments.count.size)
+
+    def _inches(self, chosen: Sequence[int], *, least: int) -> tuple[float, float]:
+        """Return the size of a figure with room for names, and for so many groups at least."""
+        columns = [self.entries[place] for place in chosen]
+        width = _INCHES * (len(chosen) + 1) + names_inches(self._labels())
+        title = _TITLE_INCHES * len(self._title())
+        height = _INCHES * (max(self.moments.count.size, least) + 2) + names_inches(columns)
+        return max(width, title), height
 
     def _title(self) -> str:
         return f"{self.name} by {', '.join(self.groups) or self.axes[0]}"

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from daf_query.collection import resolve_concatenated
 from daf_query.scan import INDEX
@@ -75,7 +76,7 @@ class PlottedValues:
     values: pa.Array
     """In the order of the entries."""
     order: pa.Array | None
-    """The categories in their order, if an import noted it."""
+    """The categories of the whole axis in their order; None where those of the values do."""
     palette: dict[str, str] | None
     """The colour of each category, if an import noted it."""
 
@@ -120,20 +121,49 @@ class Coordinates:
         order = np.empty(grouped.length, np.int64)
         order[places] = np.arange(places.size)
         taken = table.column(1).take(pa.array(order[self.positions])).combine_chunks()
-        if not is_vector:
-            return PlottedValues(taken, None, None)
-        return PlottedValues(taken, grouped.categories(text), _noted_colours(members, text))
+        categories = grouped.categories(text) if is_vector else None
+        if categories is None and self.positions.size < grouped.length:
+            categories = _categories(table.column(1))
+        return PlottedValues(
+            taken, categories, _noted_colours(members, text) if is_vector else None
+        )
+
+
+def _categories(values: pa.ChunkedArray) -> pa.Array | None:
+    """Return the strings and truth values of the whole axis in their order; None of others.
+
+    So a category has the same colour whichever entries are drawn.
+    """
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        if kind.ordered:
+            return None
+        values, kind = values.cast(kind.value_type), kind.value_type
+    if not (pa.types.is_boolean(kind) or _is_text(kind)):
+        return None
+    distinct = values.unique().drop_null().cast(pa.string())
+    return distinct.take(pc.array_sort_indices(distinct))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
 
 
 def _noted_colours(members: dict[str, DafReader], vector: str) -> dict[str, str] | None:
-    """Return the colours of categories: those of the axis that is called as the vector."""
+    """Return the colours of categories: those of the axis that is called as the vector.
+
+    Of several data sets the first that has a category counts.
+    """
+    noted: dict[str, str] = {}
     for daf in members.values():
         if daf.has_axis(vector) and daf.has_vector(vector, _COLOUR):
             names = daf.get_pa_vector(vector, "name").to_pylist()
             colours = daf.get_np_vector(vector, _COLOUR).tolist()
             if all(isinstance(colour, str) and colour for colour in colours):
-                return dict(zip(names, colours, strict=True))
-    return None
+                noted = {**dict(zip(names, colours, strict=True)), **noted}
+    return noted or None
 
 
 def default_axis(source: PlotSource) -> str:
@@ -161,12 +191,17 @@ def coordinates_of(
 
     Raises
     ------
+    AxisNotFoundError
+        There is no such axis.
     MatrixNotFoundError
         There is no such matrix, and there are no such vectors.
     InvalidInputError
         Several axes have one; or it has no such columns.
     """
     members = source.members()
+    axes = source.tables.axes_set()
+    if axis is not None and axis not in axes:
+        raise errors.axis_not_found(source.tables.location, axis, axes)
     found = {pair for daf in members.values() for pair in _matrices(daf, axis) if pair[2] == name}
     if found:
         rows_axis, columns_axis, _ = _only(found, name)
@@ -219,7 +254,7 @@ def _of_matrix(
         for daf in source.members().values()
         if daf.has_axis(columns_axis)
     )
-    if len(list(components)) != 2 or not all(0 <= each < length for each in components):
+    if not _is_pair(components, length):
         raise errors.InvalidInputError(
             f"components={components!r}: {name!r} has {length:,} columns, counted from 0"
         )
@@ -231,6 +266,14 @@ def _of_matrix(
     labels = [f"{name.removeprefix('X_')} {each + 1}" for each in components]
     points = part.to_numpy()
     return Coordinates(axis, part.row_positions, points, (labels[0], labels[1]))
+
+
+def _is_pair(components: Any, length: int) -> bool:
+    return (
+        isinstance(components, list | tuple)
+        and len(components) == 2
+        and all(isinstance(each, int | np.integer) and 0 <= each < length for each in components)
+    )
 
 
 def _of_vectors(

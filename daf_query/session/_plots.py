@@ -18,6 +18,9 @@ from daf_query.plot import (
     colouring_of,
     draw_points,
     draw_violins,
+    legend_inches,
+    names_inches,
+    write_labels,
 )
 from daf_query.session._coordinates import (
     Coordinates,
@@ -32,6 +35,7 @@ from daf_query.sql import Engine
 from daf_storage import errors
 
 _INCHES: Final = (6.5, 5.0)
+_SQUARE: Final = 4.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +134,17 @@ class SessionPlots:
         ['B (1)', 'T (2)']
         """
         source = PlotSource(self.session, self.engine, schema)
+        _check_text(name=name, color=color, axis=axis)
         found = coordinates_of(source, name, axis, components, rows)
         colouring = None
         if color is not None:
             colouring = _colouring(found, source, color, palette, "color")
-        ax = axes_for(ax, inches=_INCHES)
+        beside = legend_inches(colouring) if legend else 0.0
+        ax = axes_for(ax, inches=(max(_INCHES[0], _SQUARE + beside), _INCHES[1]))
         style = {"size": size, "cmap": cmap, "seed": seed, "legend": legend}
         draw_points(ax, found.points, colouring, title=color or "", **style)  # type: ignore[arg-type]  # keywords of several types
-        ax.set(xlabel=found.labels[0], ylabel=found.labels[1], xticks=[], yticks=[])
+        ax.set(xticks=[], yticks=[])
+        write_labels(ax, x=found.labels[0], y=found.labels[1])
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 
@@ -195,7 +202,11 @@ class SessionPlots:
         >>> [text.get_text() for text in axes.get_xticklabels()]
         ['B', 'T']
         """
-        listed = [values] if isinstance(values, str) else list(values)
+        listed = list(values) if isinstance(values, list | tuple) else [values]
+        for each in listed:
+            _check_text(values=each, by=by, axis=axis)
+        if palette is not None and by is None:
+            raise errors.InvalidInputError("palette= has colours of groups; name them with by=")
         if not listed or (by is not None and len(listed) > 1):
             raise errors.InvalidInputError(
                 "violin() draws one expression in groups, or several without by="
@@ -218,11 +229,26 @@ class SessionPlots:
             raise errors.InvalidInputError(
                 f"there is nothing to draw: {listed[0]!r} has no numbers"
             )
-        longest = max(map(len, labels)) if len(labels) > 3 else 0  # they are turned then
-        ax = axes_for(ax, inches=(1.5 + 0.5 * max(len(labels), 4), 4 + 0.07 * min(longest, 40)))
+        below = names_inches(labels) if len(labels) > 3 else 0.0  # they are turned then
+        ax = axes_for(ax, inches=(1.5 + 0.5 * max(len(labels), 4), 4 + below))
         draw_violins(ax, samples, labels, colours=colours, seed=seed)
-        ax.set(ylabel=listed[0] if len(listed) == 1 else "", title="" if by is None else f"by {by}")
+        ylabel = listed[0] if len(listed) == 1 else ""
+        write_labels(ax, y=ylabel, title="" if by is None else f"by {by}")
         return ax
+
+
+def _check_text(**given: Any) -> None:
+    """Refuse what is no string, such as several colours at a time."""
+    for keyword, text in given.items():
+        if text is not None and not isinstance(text, str):
+            several = (
+                "; for several, call it for each, with ax= of its own"
+                if isinstance(text, list | tuple)
+                else ""
+            )
+            raise errors.InvalidInputError(
+                f"{keyword}= is a string, such as a vector or SQL, not {text!r}{several}"
+            )
 
 
 def _numbers(found: Coordinates, source: PlotSource, text: str) -> npt.NDArray[np.float64]:

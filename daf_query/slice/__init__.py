@@ -39,7 +39,7 @@ from daf_query.slice._explanation import (
     axis_bytes,
     check_budget,
 )
-from daf_query.slice._export import FORMATS, TEXT, AxisNames, Labels, check_format
+from daf_query.slice._export import FORMATS, TEXT, AxisNames, Labels, as_dense, check_format
 from daf_query.slice._expression import expression_table
 from daf_query.slice._matrix_slice import MatrixSlice, slice_matrix
 from daf_query.slice._page import slice_page
@@ -84,6 +84,7 @@ __all__ = [
     "StoredOrder",
     "WrappedSql",
     "Written",
+    "as_dense",
     "axis_bytes",
     "byte_count",
     "check_budget",

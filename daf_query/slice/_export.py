@@ -232,10 +232,16 @@ def wide_polars(part: Slice) -> Any:
     return optional_import("polars", extra="polars").from_arrow(wide_table(part))
 
 
+def as_dense(values: Any) -> npt.NDArray[Any]:
+    """Return values as a dense array."""
+    dense: npt.NDArray[Any] = values.toarray() if sp.issparse(values) else values
+    return dense
+
+
 def wide_table(part: Slice) -> pa.Table:
     """Return an Arrow table: the row entries, then a column per column entry."""
     values = part.values()
-    dense = np.asfortranarray(values.toarray() if sp.issparse(values) else values)
+    dense = np.asfortranarray(as_dense(values))
     rows, columns = part.labels()
     names = list(columns.unique)
     repeated = [name for name, count in Counter(names).items() if count > 1]

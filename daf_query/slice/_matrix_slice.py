@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -431,6 +431,15 @@ class MatrixSlice(Conversions):
         if self._gathered is not None:
             part._gathered = self._gathered[offsets]  # noqa: SLF001 - of this class
         return part
+
+    def some_columns(self, offsets: Sequence[int]) -> npt.NDArray[Any]:
+        """Return some of the columns, by their offsets, as a dense array; others are not read."""
+        if self._gathered is not None:
+            return export.as_dense(self._gathered[:, offsets])
+        chosen, places = np.unique(np.asarray(offsets, np.int64), return_inverse=True)
+        part = self.at(self.selections[0], self.selections[1].take(chosen))
+        values: npt.NDArray[Any] = part.to_numpy()[:, places]
+        return values
 
     def grid_facts(self, kind: BlockKind) -> GridFacts:
         """Return what the grid of its blocks as a Dask array follows from."""

@@ -9,7 +9,14 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.plot import axes_for, draw_grid, draw_points, draw_violins
+from daf_query.plot import (
+    axes_for,
+    draw_grid,
+    draw_points,
+    draw_violins,
+    names_inches,
+    write_labels,
+)
 from daf_query.slice._export import Labels
 from daf_storage import errors
 
@@ -36,8 +43,8 @@ class Drawn(Protocol):
         """The numpy dtype of the values."""
         ...
 
-    def values(self) -> Any:
-        """Return the values, sparse or dense."""
+    def some_columns(self, places: Sequence[int]) -> npt.NDArray[Any]:
+        """Return some of the columns as a dense array; others are not read."""
         ...
 
     def to_numpy(self) -> npt.NDArray[Any]:
@@ -90,13 +97,16 @@ class SlicePlots:
                 "heat map; choose some with rows= and columns=, or draw a profile of groups"
             )
         rows, columns = part.labels()
-        inches = tuple(_INCHES * min(max(size, 12), _MOST_NAMES) + 2 for size in (width, height))
-        ax = axes_for(ax, inches=(inches[0], inches[1]))
+        groups = rows.names.tolist() if height <= _MOST_NAMES else ()
+        entries = columns.names.tolist() if width <= _MOST_NAMES else ()
+        inches = [_INCHES * min(max(size, 12), _MOST_NAMES) + 1.5 for size in (width, height)]
+        beside, below = names_inches(groups), names_inches(entries)
+        ax = axes_for(ax, inches=(inches[0] + beside, inches[1] + below))
         draw_grid(
             ax,
             part.to_numpy(),
-            groups=rows.names.tolist() if height <= _MOST_NAMES else (),
-            columns=columns.names.tolist() if width <= _MOST_NAMES else (),
+            groups=groups,
+            columns=entries,
             title=part.name,
             cmap=cmap,
             label=part.name,
@@ -133,15 +143,17 @@ class SlicePlots:
                 "choose some with columns="
             )
         names = part.labels()[1].names
-        ax = axes_for(ax, inches=(1.5 + 0.5 * max(len(places), 4), 4))
+        labels = [str(names[place]) for place in places]
+        below = names_inches(labels) if len(labels) > 3 else 0.0  # they are turned then
+        ax = axes_for(ax, inches=(1.5 + 0.5 * max(len(places), 4), 4 + below))
         draw_violins(
             ax,
-            [self._column(place) for place in places],
-            [str(names[place]) for place in places],
+            list(self.part.some_columns(places).T),
+            labels,
             colours=["tab:blue"] * len(places),
             seed=seed,
         )
-        ax.set_ylabel(part.name)
+        write_labels(ax, y=part.name)
         return ax
 
     def scatter(
@@ -166,22 +178,19 @@ class SlicePlots:
         places = self._places([x, y])
         names = self.part.labels()[1].names
         ax = axes_for(ax, inches=(5.5, 5))
-        points = np.column_stack([self._column(place) for place in places])
+        points = self.part.some_columns(places)
         style: dict[str, Any] = {"title": "", "size": size, "cmap": "viridis", "seed": seed}
         draw_points(ax, points, None, legend=False, **style)
-        ax.set(xlabel=str(names[places[0]]), ylabel=str(names[places[1]]), title=self.part.name)
+        write_labels(ax, x=str(names[places[0]]), y=str(names[places[1]]), title=self.part.name)
         return ax
-
-    def _column(self, place: int) -> npt.NDArray[Any]:
-        values = self.part.values()[:, [place]]
-        dense = values.toarray() if hasattr(values, "toarray") else values
-        column: npt.NDArray[Any] = dense[:, 0]
-        return column
 
     def _places(self, columns: Sequence[str | int]) -> list[int]:
         """Return where columns stand in the slice."""
-        if isinstance(columns, str):
-            columns = [columns]
+        columns = [columns] if isinstance(columns, str) else list(columns)
+        if not columns:
+            raise errors.InvalidInputError(
+                f"there is nothing to draw: columns= names no {self.part.columns_axis}"
+            )
         part = self.part
         width = part.shape[1]
         names: dict[str, int] = {}
@@ -190,12 +199,17 @@ class SlicePlots:
         places = []
         for column in columns:
             place = names.get(column) if isinstance(column, str) else column
+            if isinstance(place, bool) or not isinstance(place, int | np.integer | None):
+                raise errors.InvalidInputError(
+                    f"a column is an entry of {part.columns_axis!r} or its place in the slice, "
+                    f"not {column!r}"
+                )
             if place is None or not 0 <= place < width:
                 raise errors.EntryNotFoundError(
                     f"the slice of {width:,} {part.columns_axis} has none called {column!r}"
                     f"{errors.nearest(str(column), names)}"
                 )
-            places.append(place)
+            places.append(int(place))
         return places
 
     def _check_numbers(self) -> None:

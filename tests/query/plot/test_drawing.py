@@ -20,8 +20,10 @@ from daf_query.plot import (
     axes_for,
     axes_with_legend,
     colouring_of,
+    draw_grid,
     draw_points,
     draw_violins,
+    legend_inches,
 )
 from daf_query.plot._violins import _density
 from daf_storage import errors
@@ -105,6 +107,22 @@ def test_strings_of_each_type(kind: pa.DataType) -> None:
     assert (nothing.labels, nothing.counts, nothing.is_missing.tolist()) == ((), (), [True] * 2)
 
 
+def test_a_category_keeps_its_colour() -> None:
+    """Where others do not occur: by default, and of a list that has a colour for each."""
+    every = pa.array(["a", "b", "c"])
+    for palette in (None, ["red", "green", "blue"]):
+        whole, some = (
+            colouring_of(pa.array(values), order=every, palette=palette)
+            for values in (["c", "b", "a"], ["c", "b"])
+        )
+        assert isinstance(whole, Categories)
+        assert isinstance(some, Categories)
+        assert (some.labels, some.colours) == (("b", "c"), whole.colours[1:])
+    short = colouring_of(pa.array(["c", "b"]), order=every, palette=["red", "green"])
+    assert isinstance(short, Categories)
+    assert short.colours == ("red", "green")
+
+
 def test_very_many_categories_share_a_colour() -> None:
     """The largest keep their own; counts add up."""
     values = pa.array([f"c{n % 60:02}" for n in range(600)] + ["c59"] * 5)
@@ -138,6 +156,7 @@ def test_numbers_keep_their_values() -> None:
         (pa.array(["a"]), {"palette": {"b": "red"}}, "no colour for 'a'"),
         (pa.array(["a"]), {"palette": ["no colour"]}, "'no colour', which is no colour"),
         (pa.array(["a"]), {"palette": "red"}, "not a string"),
+        (pa.array([1.0]), {"palette": ["red"]}, "yields numbers: choose a colour map with cmap="),
     ],
 )
 def test_wrong_colours(values: Any, options: Any, message: str) -> None:
@@ -314,6 +333,53 @@ def test_names_and_colours_of_violins(ax: Any, count: int) -> None:
     assert {label.get_rotation() for label in ax.get_xticklabels()} == {90 if count > 3 else 0}
     assert ax.get_xticks().tolist() == list(range(count))
     assert ax.get_xlim() == pytest.approx((-0.7, count - 0.3))
+
+
+@pytest.mark.parametrize("case", ["few", "lumpy", "far"])
+def test_the_shape_of_a_violin_is_that_of_scipy(case: str) -> None:
+    """Its Gaussian kernel, of few values too, and where one is far from the others."""
+    rng = np.random.default_rng(3)
+    values = {
+        "few": np.array([0.0, 1.0, 10.0]),
+        "lumpy": np.concatenate([np.zeros(500), rng.normal(3.0, 0.1, 300)]),
+        "far": np.concatenate([rng.normal(size=5000), [500.0]]),
+    }[case]
+    coordinates = np.linspace(np.min(values), np.max(values), 100)
+    wanted = gaussian_kde(values)(coordinates)
+    np.testing.assert_allclose(_density(values, coordinates), wanted, rtol=1e-6, atol=1e-12)
+
+
+NAMES = ["$\\frac$", "_hidden", "two\nlines", "\0", "$a$ and $b$", "n" * 400]
+SHOWN = ["$\\frac$", "_hidden", "two lines", "\ufffd", "$a$ and $b$", "n" * 39 + "…"]
+
+
+def test_names_are_drawn_as_they_are() -> None:
+    """Never as formulas, in one line that has room; a legend leaves none out."""
+    size = len(NAMES)
+    colouring = colouring_of(pa.array(NAMES), order=pa.array(NAMES))
+    ax = axes_for(None, inches=(3 + legend_inches(colouring), 5))
+    draw_points(ax, np.eye(size)[:, :2], colouring, **{**STYLE, "title": NAMES[0]})
+    legend = ax.get_legend()
+    assert [each.get_text() for each in legend.get_texts()] == [f"{name} (1)" for name in SHOWN]
+    ax._repr_png_()
+    grid, violins = (axes_for(None, inches=(12, 12)) for _ in range(2))
+    texts = {"groups": NAMES, "columns": NAMES, "title": NAMES[0], "label": NAMES[4]}
+    draw_grid(grid, np.eye(size), cmap="viridis", **texts)
+    draw_violins(violins, [np.arange(3.0)] * size, NAMES, colours=["red"] * size, seed=0)
+    for drawn in (grid, violins):
+        drawn._repr_png_()
+        assert [text.get_text() for text in drawn.get_xticklabels()] == SHOWN
+        assert not any(text.get_parse_math() for text in drawn.get_xticklabels())
+    assert [text.get_text() for text in grid.get_yticklabels()] == SHOWN
+    assert grid.get_title() == NAMES[0]
+
+
+def test_wrong_styles(ax: Any) -> None:
+    """A colour map or a size that there is not."""
+    with pytest.raises(errors.InvalidInputError, match="cmap= is 'virids'.*did you mean 'viridis'"):
+        draw_points(ax, np.eye(2), None, **{**STYLE, "cmap": "virids"})
+    with pytest.raises(errors.InvalidInputError, match="above 0, not -1"):
+        draw_points(ax, np.eye(2), None, **{**STYLE, "size": -1})
 
 
 def test_a_notebook_shows_the_axes() -> None:

@@ -534,6 +534,8 @@ class TestDotPlot:
             plot.dotplot(scale="row")  # type: ignore[arg-type] # wrong on purpose
         with pytest.raises(errors.InvalidInputError, match="columns= is a list of.* not a dict"):
             plot.dotplot({"B cells": ["g1"]})  # type: ignore[arg-type] # wrong on purpose
+        with pytest.raises(errors.InvalidInputError, match="list of entries of 'gene', not of 0"):
+            plot.dotplot([0])  # type: ignore[list-item] # wrong on purpose
         with pytest.raises(errors.InvalidInputError, match="nothing to draw: columns="):
             plot.dotplot([])
         empty = db.profile("cell", "gene", "s", by="type", rows=[]).plot

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scanpy
+from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 
-from daf_query import DafSession, connect
+from daf_query import DafSession, MatrixSlice, connect
 from daf_storage import MemoryDaf, errors
 from tests.support import PBMC
 
@@ -145,9 +146,9 @@ def test_several_data_sets_as_one() -> None:
             "has 2 columns",
         ),
         (
-            lambda p: p.embedding("X_umap", axis="gene"),
+            lambda p: p.embedding("X_tsne", axis="cell"),
             errors.MatrixNotFoundError,
-            "of axis 'gene'",
+            "of axis 'cell'",
         ),
         (lambda p: p.embedding("X_umap", rows="agee > 1"), errors.VectorNotFoundError, "age"),
         (lambda p: p.violin("type"), errors.InvalidInputError, "yields categories, not numbers"),
@@ -155,6 +156,30 @@ def test_several_data_sets_as_one() -> None:
         (lambda p: p.violin("age", axis="gene"), errors.AxisNotFoundError, "cell"),
         (lambda p: p.violin("age", rows="age > 100"), errors.InvalidInputError, "nothing to draw"),
         (lambda p: p.violin(["age", "age"], by="type"), errors.InvalidInputError, "without by="),
+        (
+            lambda p: p.embedding("X_umap", axis="cel"),
+            errors.AxisNotFoundError,
+            "did you mean 'cell'",
+        ),
+        (
+            lambda p: p.embedding("X_umap", color=["type", "age"]),
+            errors.InvalidInputError,
+            "color= is a string.*call it for each, with ax=",
+        ),
+        (lambda p: p.embedding("X_umap", components=1), errors.InvalidInputError, "has 2 columns"),
+        (
+            lambda p: p.embedding("X_umap", components=("0", "1")),
+            errors.InvalidInputError,
+            "has 2 columns",
+        ),
+        (lambda p: p.embedding(3), errors.InvalidInputError, "name= is a string"),
+        (lambda p: p.violin("age", by=["type"]), errors.InvalidInputError, "by= is a string"),
+        (lambda p: p.violin(3), errors.InvalidInputError, "values= is a string"),
+        (
+            lambda p: p.violin("age", palette=["red"]),
+            errors.InvalidInputError,
+            "name them with by=",
+        ),
     ],
 )
 def test_wrong_plots(call: Any, error: type[Exception], message: str) -> None:
@@ -175,6 +200,24 @@ def test_two_axes_with_such_a_matrix() -> None:
         [7.0, 8.0],
         [9.0, 10.0],
     ]
+
+
+def test_a_category_has_its_colour_in_every_plot(pbmc: DafSession, adata: Any) -> None:
+    """Whichever cells are drawn: that of scanpy, that of a list, or that of matplotlib."""
+    categories = adata.obs["bulk_labels"].cat.categories
+    few = "bulk_labels IN ('Dendritic', 'CD56+ NK')"
+    listed = [to_hex(colour) for colour in plt.colormaps["tab20"].colors[: len(categories)]]
+    for palette, colours in (
+        (None, adata.uns["bulk_labels_colors"]),
+        (listed, listed),
+    ):
+        ax = pbmc.plot.embedding("X_umap", color="bulk_labels", rows=few, palette=palette)
+        wanted = [to_hex(colours[categories.get_loc(n)]) for n in ("CD56+ NK", "Dendritic")]
+        assert [to_hex(each.get_color()) for each in ax.get_legend().legend_handles] == wanted
+    expression = "upper(phase)"
+    whole = pbmc.plot.embedding("X_umap", color=expression).get_legend().legend_handles
+    part = pbmc.plot.embedding("X_umap", color=expression, rows="phase = 'S'").get_legend()
+    assert [each.get_color() for each in part.legend_handles] == [whole[2].get_color()]
 
 
 def test_violins_of_groups(pbmc: DafSession, adata: Any) -> None:
@@ -214,6 +257,30 @@ def test_slices(pbmc: DafSession, adata: Any) -> None:
         pbmc.matrix("cell", "gene", "X", rows=[]).plot.heatmap()
 
 
+def test_a_plot_of_some_columns_reads_those(
+    pbmc: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the slice, which stays unread; the values are those of the slice, in any order."""
+    part = pbmc.matrix("cell", "gene", "X", rows="phase = 'S'")
+    gathered: list[tuple[int, ...]] = []
+    read = MatrixSlice.values
+
+    def counted(self: MatrixSlice, **options: Any) -> Any:
+        found = read(self, **options)
+        gathered.append(found.shape)
+        return found
+
+    monkeypatch.setattr(MatrixSlice, "values", counted)
+    part.plot.violin(["CST3", "CD3D"])
+    points = _offsets(part.plot.scatter(5, 3).collections[0])
+    assert gathered == [(part.shape[0], 2)] * 2
+    assert part.some_columns([7, 2, 7]).tolist() == part.to_numpy()[:, [7, 2, 7]].tolist()
+    assert sorted(points) == sorted(part.to_numpy()[:, [5, 3]].astype(float).tolist())
+    for columns, message in (([], "names no gene"), ([0.5], "not 0.5"), ([True], "not True")):
+        with pytest.raises(errors.InvalidInputError, match=message):
+            part.plot.violin(columns)  # type: ignore[arg-type]  # wrong on purpose
+
+
 def test_sparse_slices_and_collections() -> None:
     """Sparse values are drawn as dense ones; those of several data sets together."""
     sparse = connect(PBMC, obs_is="cell").matrix("cell", "var_raw", "X", columns=["CST3"])
@@ -250,6 +317,31 @@ def test_without_matplotlib(pbmc: DafSession, monkeypatch: pytest.MonkeyPatch) -
     ):
         with pytest.raises(errors.MissingDependencyError, match=r"daf-query\[plot\]"):
             draw()
+
+
+def test_long_names_have_room() -> None:
+    """Forty types with names of forty letters: the points keep their place."""
+    daf = MemoryDaf(name="long")
+    daf.add_axis("cell", [f"c{n}" for n in range(80)])
+    daf.add_axis("gene", [f"{n:02}{'g' * 48}" for n in range(4)])
+    types = [f"{n % 40:02}{'t' * 48}" for n in range(80)]
+    daf.set_vector("cell", "type", types)
+    daf.set_vector("cell", "um_1", np.arange(80))
+    daf.set_vector("cell", "um_2", np.arange(80))
+    daf.set_matrix("cell", "gene", "X", np.eye(80, 4))
+    db = connect(daf)
+    profile = db.profile("cell", "gene", "X", by="type", rows="index < 3")
+    for ax in (
+        db.plot.embedding("um", color="type"),
+        db.plot.violin("um_1", by="type"),
+        db.matrix("cell", "gene", "X", rows=[0, 1]).plot.heatmap(),
+        db.matrix("cell", "gene", "X").plot.violin(),
+        profile.plot.dotplot(),
+        profile.plot.matrixplot("00" + "g" * 48),
+    ):
+        ax.figure.canvas.draw()  # a warning says that axes have collapsed
+        box = ax.get_window_extent()
+        assert min(box.width, box.height) > 0.4 * ax.figure.dpi
 
 
 def test_a_plot_is_saved(pbmc: DafSession, tmp_path: Path) -> None:
