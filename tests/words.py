@@ -53,7 +53,7 @@ def _rule(pattern: str, instead: str) -> Rule:
 
 
 PROSE: Final = (
-    _rule(r"(?<![a-z])texts(?![a-z])", "strings"),
+    _rule(r"(?<![a-z])(?<!get_)texts(?![a-z])", "strings"),
     _rule(r"(?<![a-z])learnt(?![a-z])", "computed, read, or what it is"),
     _rule(r"\btold\b", "given, or called with"),
     _rule(r"\bsomebody\b", "the caller, a user, another program"),

@@ -202,7 +202,7 @@ class SessionPlots:
         >>> [text.get_text() for text in axes.get_xticklabels()]
         ['B', 'T']
         """
-        listed = list(values) if isinstance(values, list | tuple) else [values]
+        listed: list[str] = list(values) if isinstance(values, list | tuple) else [values]  # type: ignore[list-item]  # it is looked at below
         for each in listed:
             _check_text(values=each, by=by, axis=axis)
         if palette is not None and by is None:

@@ -363,8 +363,13 @@ def test_names_are_drawn_as_they_are() -> None:
     assert [each.get_text() for each in legend.get_texts()] == [f"{name} (1)" for name in SHOWN]
     ax._repr_png_()
     grid, violins = (axes_for(None, inches=(12, 12)) for _ in range(2))
-    texts = {"groups": NAMES, "columns": NAMES, "title": NAMES[0], "label": NAMES[4]}
-    draw_grid(grid, np.eye(size), cmap="viridis", **texts)
+    named: dict[str, Any] = {
+        "groups": NAMES,
+        "columns": NAMES,
+        "title": NAMES[0],
+        "label": NAMES[4],
+    }
+    draw_grid(grid, np.eye(size), cmap="viridis", **named)
     draw_violins(violins, [np.arange(3.0)] * size, NAMES, colours=["red"] * size, seed=0)
     for drawn in (grid, violins):
         drawn._repr_png_()
